@@ -1,0 +1,1 @@
+"""One thin script per Jenkins job: ``python -m jobs.NAME``."""

@@ -1,0 +1,284 @@
+"""What the rest speaks of: trials, results, runs, traces, groups, changes and verdicts.
+
+Frozen dataclasses with units in their names. Rates are bidirectional aggregates in packets
+per second (pps); times are in seconds or, where they are moments, in UTC. What cannot be
+trusted says so itself: ``invalid`` holds the reason, and is empty where all is well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Samples: TypeAlias = NDArray[np.float64]
+"""Values of a trace in the order of time, shape (n,), NaN where a run has none."""
+
+
+class Better(StrEnum):
+    """Which direction of a trace is good news."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Traffic sent at one rate for one duration, and what came back."""
+
+    rate_pps: float
+    """The intended rate, both directions together."""
+    duration_s: float
+    """The intended duration."""
+    elapsed_s: float
+    """The time spent; shorter than intended when the trial was ended early."""
+    sent: int
+    received: int
+    invalid: str = ""
+    """Why the trial cannot be trusted; empty when it can."""
+
+    @property
+    def loss_ratio(self) -> float:
+        """The share of the sent frames that did not come back."""
+        return 1.0 - self.received / self.sent if self.sent else 0.0
+
+    @property
+    def receive_rate_pps(self) -> float:
+        """Received frames over the intended duration: the sample of an MRR test (document 000)."""
+        return self.received / self.duration_s
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Where a searched rate lies: it passed at ``lower`` and failed at ``upper``, in pps."""
+
+    lower: float
+    upper: float
+    invalid: str = ""
+    """Why a bound is none: loss at the minimum rate, or the search timed out."""
+
+    @property
+    def relative_width(self) -> float:
+        """The width relative to the upper bound, as the MDR document counts it."""
+        return (self.upper - self.lower) / self.upper if self.upper else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TraceKey:
+    """A trace's name: its sorted ``key=value`` parameters."""
+
+    parameters: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, **parameters: str) -> TraceKey:
+        """Make a key; the order of the parameters does not matter."""
+        return cls(tuple(sorted(parameters.items())))
+
+    def __getitem__(self, name: str) -> str:
+        return self.as_dict()[name]
+
+    def __str__(self) -> str:
+        return ",".join(f"{name}={value}" for name, value in self.parameters)
+
+    def as_dict(self) -> dict[str, str]:
+        """Return the parameters by name."""
+        return dict(self.parameters)
+
+    @property
+    def json(self) -> str:
+        """The parameters as sorted JSON: what the store keeps and hashes."""
+        return json.dumps(self.as_dict(), sort_keys=True, separators=(",", ":"))
+
+    @property
+    def hash(self) -> str:
+        """A name that stays the same in every store: 32 hex digits of the JSON's SHA-256."""
+        return hashlib.sha256(self.json.encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What one test measured: what its message tells, to people and to programs."""
+
+    kind: str
+    """``mrr``, ``ndrpdr`` (several loss ratios in one search) or ``binary`` (one loss ratio)."""
+    testbed: str
+    frame: str
+    """``64B``, ``1518B`` or ``IMIX``."""
+    frame_bytes: float
+    """Average length of a frame with its checksum; with 20 bytes more it gives the bandwidth."""
+    started: datetime
+    finished: datetime
+    samples: tuple[float, ...] = ()
+    """MRR: the receive rate of each trial, in pps."""
+    intervals: Mapping[str, Interval] = field(default_factory=dict, hash=False)
+    """Searches: ``{"ndr": …, "pdr": …}``."""
+    trials: tuple[Trial, ...] = ()
+    """Every trial, in the order of time, those that were measured again included."""
+    counters: str = ""
+    """File with the counters that were collected, relative to the archive."""
+    versions: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """What was measured and by what: ``{"device": "<commit>", "generator": …}``."""
+    invalid: str = ""
+    """Why the result cannot be trusted; empty when it can."""
+    simulated: bool = False
+
+
+class Status(StrEnum):
+    """How a test ended in Robot Framework."""
+
+    PASS = "pass"  # noqa: S105 - a verdict, not a password
+    FAIL = "fail"
+    SKIP = "skip"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one test of one run gave for one metric."""
+
+    key: TraceKey
+    unit: str
+    better: Better
+    status: Status
+    samples: tuple[float, ...] = ()
+    """All samples, in the order of measuring; empty when nothing was measured."""
+    value: float = math.nan
+    """What the trace shows: the average of the samples, or the lower bound of a search."""
+    invalid: str = ""
+    """Why the value cannot be trusted; empty when it can."""
+    message: str = ""
+    """What the test said, when it failed."""
+    details: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """Bounds, trials, counters' file, versions and times, as they stand in the test's JSON."""
+
+    @property
+    def usable(self) -> bool:
+        """Whether the value may enter a trend."""
+        return self.status is Status.PASS and not self.invalid and math.isfinite(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One job build's execution of suites on one testbed."""
+
+    testbed: str
+    job: str
+    build: int
+    started: datetime
+    finished: datetime
+    versions: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """What was measured and by what: ``{"device": "<commit>", "generator": …}``."""
+    archive: str = ""
+    """Where the run's files lie: a path or a URL."""
+    simulated: bool = False
+    """Whether no packet was ever sent; marked as such down to the graph."""
+
+    @property
+    def name(self) -> str:
+        """``job/build``: what a person calls the run."""
+        return f"{self.job}/{self.build}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Series:
+    """A trace with its values: one entry a run, in the order of time."""
+
+    key: TraceKey
+    unit: str
+    better: Better
+    runs: tuple[Run, ...]
+    """The runs that tried this trace, n of them."""
+    samples: Samples
+    """Run values, shape (n,), NaN where the run has none that may enter the trend."""
+    results: tuple[Result, ...] = ()
+    """The results behind the samples, n of them: they say why a value is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Consecutive runs that belong to one normal distribution; its average is the trend."""
+
+    start: int
+    stop: int
+    """One past the last run."""
+    mean: float
+    stdev: float
+    """Population standard deviation."""
+    bits: float
+    """Description length of the group, given the group before."""
+
+    @property
+    def size(self) -> int:
+        """The number of positions from start to stop."""
+        return self.stop - self.start
+
+
+class Direction(StrEnum):
+    """Whether a change is bad or good news."""
+
+    REGRESSION = "regression"
+    PROGRESSION = "progression"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The boundary between two groups."""
+
+    position: int
+    """Index of the first run after the change."""
+    before: float
+    after: float
+    direction: Direction
+
+    @property
+    def relative(self) -> float:
+        """The step relative to the trend before it; NaN where that was zero."""
+        return (self.after - self.before) / self.before if self.before else math.nan
+
+
+class Outcome(StrEnum):
+    """What is said of a test in the newest run."""
+
+    NORMAL = "normal"
+    REGRESSION = "regression"
+    PROGRESSION = "progression"
+    NOT_VALID = "not valid"
+    FAILED = "failed"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Verdict:
+    """One trace, analysed: its groups and changes, its statistics, and the newest run's outcome.
+
+    Source: "Trend Analysis" (compliance metrics) and "Continuous Performance Trending and
+    Analysis" (analysis metrics).
+    """
+
+    series: Series
+    outcome: Outcome
+    reason: str
+    """Why, in one sentence for a person."""
+    groups: tuple[Group, ...] = ()
+    changes: tuple[Change, ...] = ()
+    trend: float = math.nan
+    """Last Trend: the average of the last group."""
+    runs: int = 0
+    """Number of samples in the last group."""
+    long_term_change: float = math.nan
+    """Relative to the best trend between three months and one week ago."""
+    moving_median: Samples = field(default_factory=lambda: np.empty(0))
+    """MM, shape (n,)."""
+    trimmed_average: Samples = field(default_factory=lambda: np.empty(0))
+    """TMA, shape (n,)."""
+    trimmed_deviation: Samples = field(default_factory=lambda: np.empty(0))
+    """TMSD, shape (n,)."""
+    outliers: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=bool))
+    """True where a sample lies 1.5 IQR or more outside its window's quartiles, shape (n,)."""
