@@ -88,7 +88,11 @@ class TestbedError(PerftrendError):
 
 
 class SearchTimeoutError(TestbedError):
-    """A search that took longer than it may."""
+    """A search that took longer than it may; ``result`` is what it knew by then (a SearchResult)."""
+
+    def __init__(self, message: str, result: object = None) -> None:
+        super().__init__(message)
+        self.result = result
 
 
 class Outcome:

@@ -1,0 +1,59 @@
+"""Options that several jobs share, and how they become settings."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+
+from perftrend.analysis import Method
+from perftrend.errors import UsageError
+from perftrend.settings import Settings
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """Add what every job on a testbed takes."""
+    parser.add_argument("--settings", metavar="FILE", help="YAML file with the settings")
+    parser.add_argument("--testbed", metavar="NAME", help="which testbed; by default 1n-veth")
+    parser.add_argument(
+        "--store", metavar="PATH", help="where results are kept: an SQLite file, or a database URL"
+    )
+
+
+def add_analysis(parser: argparse.ArgumentParser) -> None:
+    """Add what chooses how runs are judged."""
+    parser.add_argument("--report", metavar="DIR", help="folder that receives the report")
+    parser.add_argument("--method", choices=[method.value for method in Method], help="how changes are found")
+    parser.add_argument("--window", metavar="N", type=count, help="runs that the moving statistics look back")
+
+
+def settings(given: argparse.Namespace, overrides: Mapping[str, object]) -> Settings:
+    """Return the settings, with the command line above everything else."""
+    shared = {
+        "testbed": given.testbed,
+        "store": given.store,
+        "report": given.report,
+        "analysis.method": given.method,
+        "analysis.window": given.window,
+    }
+    return Settings.load(given.settings, overrides={**shared, **overrides})
+
+
+def count(text: str) -> int:
+    """Read a whole number from 1 on."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not from 1 on")
+    return number
+
+
+def pairs(option: str, words: Sequence[str] | None) -> dict[str, str] | None:
+    """Read ``KEY=VALUE`` words. :raises UsageError: for a word that is none."""
+    if words is None:
+        return None
+    found = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not (key and equals and value):
+            raise UsageError(f"{option} {word!r}: write KEY=VALUE, such as acl_rules=60")
+        found[key] = value
+    return found

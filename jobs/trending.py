@@ -1,0 +1,166 @@
+"""Run the performance suites on a testbed, archive the results, and judge them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from jobs import _options as options
+from jobs import analysis
+from perftrend import archive, errors
+from perftrend.keywords import execution, selection
+from perftrend.measure import lock, specification
+from perftrend.measure.specification import Specification
+from perftrend.measure.testbed import Testbed
+from perftrend.model import Run, TraceKey
+from perftrend.settings import Settings
+from perftrend.store import Store
+
+SUITES = Path(__file__).resolve().parent.parent / "tests" / "suites"
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    described = argparse.ArgumentParser(prog="./run trending", description=__doc__)
+    options.add_common(described)
+    options.add_analysis(described)
+    add = described.add_argument
+    add("--testbeds", metavar="DIR", help="folder of a team's own testbed files")
+    add("--suites", metavar="PATH", help="the Robot suites, a file or a folder")
+    add(
+        "--tags",
+        metavar="EXPRESSION",
+        action="append",
+        help="tag expression that chooses tests; may be repeated",
+    )
+    add("--cadence", metavar="NAME", help="which tests when no tags are given: nightly or weekly")
+    add(
+        "--device-option", metavar="KEY=VALUE", action="append", help="option for the device; may be repeated"
+    )
+    add("--trial-duration", metavar="SECONDS", type=float, help="duration of an MRR trial")
+    add("--trial-multiplicity", metavar="N", type=int, help="trials of an MRR test")
+    add("--final-trial-duration", metavar="SECONDS", type=float, help="duration of a search's last trials")
+    add("--repeat", metavar="N", type=options.count, default=1, help="so many runs, one after the other")
+    add("--archive", metavar="DIR", help="folder that receives each run's files")
+    add("--wait", metavar="SECONDS", type=float, help="how long to wait for a testbed that is in use")
+    add("--timeout", metavar="SECONDS", type=float, help="the suites of one run are ended after this time")
+    add("--no-analysis", action="store_true", help="end after archiving and storing")
+    return described
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job and return its exit code."""
+    given = parser().parse_args(argv)
+    with errors.reported() as outcome:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        outcome.exit_code = trend(given)
+    return outcome.exit_code
+
+
+def trend(given: argparse.Namespace) -> int:
+    """Measure, store and judge as many runs as asked for."""
+    settings = options.settings(given, _overrides(given))
+    settings, spec, notices = usable_testbed(settings)
+    with Store.open(settings.store) as store:
+        for _ in range(given.repeat):
+            run, expected = measure(settings, spec, store)
+        if given.no_analysis:
+            return errors.EXIT_PASS
+        return analysis.judge(settings, store, run, expected=expected, notices=notices)
+
+
+def _overrides(given: argparse.Namespace) -> Mapping[str, object]:
+    return {
+        "testbeds": given.testbeds,
+        "suites": given.suites,
+        "tags": given.tags,
+        "cadence": given.cadence,
+        "device_options": options.pairs("--device-option", given.device_option),
+        "trial.duration_s": given.trial_duration,
+        "trial.multiplicity": given.trial_multiplicity,
+        "search.final_duration_s": given.final_trial_duration,
+        "archive": given.archive,
+        "wait_s": given.wait,
+        "timeout_s": given.timeout,
+    }
+
+
+def usable_testbed(settings: Settings) -> tuple[Settings, Specification, list[str]]:
+    """Return the testbed to measure on: the one asked for, or, where that cannot be had, its fallback.
+
+    :returns: the settings with the name of that testbed, its file, and what a reader must be told.
+    :raises TestbedError: if neither can be had.
+    """
+    notices: list[str] = []
+    while True:
+        spec = specification.load(settings.testbed, settings.testbeds)
+        testbed = Testbed(spec, device_options=settings.device_options)
+        testbed.check()
+        reason = testbed.unusable()
+        if not reason:
+            return settings, spec, notices
+        if not spec.fallback:
+            raise errors.TestbedError(f"testbed {spec.name} cannot be used here: {reason}")
+        notices.append(
+            f"testbed {spec.name} cannot be used here ({reason}); measuring on {spec.fallback} instead"
+        )
+        print(f"perftrend: {notices[-1]}", file=sys.stderr)
+        settings = settings.model_copy(update={"testbed": spec.fallback})
+
+
+def measure(settings: Settings, spec: Specification, store: Store) -> tuple[Run, frozenset[TraceKey]]:
+    """Execute one run on a testbed and put it into the store.
+
+    :returns: the run, and the traces that it should have results for.
+    """
+    driver_tag = f"DRV_{spec.driver_tag}"
+    suites = settings.suites or SUITES
+    expected = selection.select(suites, settings.expressions, testbed=spec.name, driver_tag=driver_tag)
+    job = os.environ.get("JOB_NAME") or f"perftrend-trending-{settings.cadence}-{spec.name}"
+    folder = settings.archive / job.replace("/", "-")
+    with lock.held(spec.lock, capacity=spec.capacity, wait_s=settings.wait_s, owner=job, say=_say) as place:
+        build = _build(store, job, folder)
+        print(f"{job} #{build}: {len(expected)} results on {spec.name}", flush=True)
+        done = execution.execute(
+            settings,
+            suites=suites,
+            folder=folder,
+            job=job,
+            build=build,
+            metadata={"Testbed": spec.name},
+            tags=[driver_tag],
+            held=execution.Held(spec.lock, place),
+        )
+    run = Run(
+        testbed=spec.name,
+        job=job,
+        build=build,
+        started=done.started,
+        finished=done.finished,
+        archive=os.environ.get("BUILD_URL") or str(done.archive),
+        simulated=spec.simulated,
+    )
+    if done.timed_out:
+        _say(f"the suites were ended after {settings.timeout_s:g} s; see {done.archive / 'console.log'}")
+    return archive.ingest(store, run, done.output).run, expected
+
+
+def _build(store: Store, job: str, folder: Path) -> int:
+    """Return Jenkins's build number, or else the next one that neither store nor archive has."""
+    given = os.environ.get("BUILD_NUMBER", "")
+    if given.isdecimal():
+        return int(given)
+    archived = [int(entry.name) for entry in folder.glob("[0-9]*") if entry.name.isdecimal()]
+    return max([store.next_build(job), *(build + 1 for build in archived)])
+
+
+def _say(message: str) -> None:
+    print(f"perftrend: {message}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""The sentences that tell a person why the newest run is what it is."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from perftrend.analysis.mdl import Partition
+from perftrend.analysis.significance import sample_count
+from perftrend.analysis.trimmed import MINIMUM_VALUES, SIGMAS, MovingStatistics
+from perftrend.model import Series
+
+FIRST_RUN = "the first run: nothing to compare with yet"
+
+
+def amount(value: float, unit: str) -> str:
+    """Write a value with its unit, packets per second in millions."""
+    if unit == "pps":
+        return f"{value / 1e6:.4g} Mpps"
+    return f"{value:.4g} {unit}".rstrip()
+
+
+def comparison(value: float, reference: float) -> str:
+    """Say where a value lies: ``4.2 % below``, ``above``, ``as``; it is followed by the reference."""
+    if value == reference:
+        return "exactly at"
+    side = "above" if value > reference else "below"
+    return f"{abs((value - reference) / reference):.1%} {side}".replace("%", " %") if reference else side
+
+
+def within(series: Series, found: Partition) -> str:
+    """Say how a newest run that is no news lies in its group."""
+    if np.count_nonzero(np.isfinite(series.samples)) == 1:
+        return FIRST_RUN
+    group = found.groups[-1]
+    return (
+        f"{comparison(float(series.samples[-1]), group.mean)} the trend of "
+        f"{_runs(sample_count(group, series.samples))} ({amount(group.mean, series.unit)})"
+    )
+
+
+def step(series: Series, found: Partition, *, doubt: str = "") -> str:
+    """Say how the last group lies to the one before, and since when if not since the newest run."""
+    before, after = found.groups[-2:]
+    since = ""
+    if after.start < series.samples.size - 1:
+        name = series.runs[after.start].name
+        since = f", since {name}" if doubt else f", found late: since {name}"
+    return (
+        f"{comparison(after.mean, before.mean)} the trend of the "
+        f"{_runs(sample_count(before, series.samples))} before ({amount(before.mean, series.unit)})"
+        f"{since}{doubt}"
+    )
+
+
+def departure(series: Series, moving: MovingStatistics) -> str:
+    """Say how the newest run lies to the normal range of its window."""
+    size = int(moving.sizes[-1])
+    if size < MINIMUM_VALUES:
+        missing = f"only {_runs(size)} before: three sigma needs {MINIMUM_VALUES}"
+        return missing if size else FIRST_RUN
+    average, value = float(moving.trimmed_average[-1]), float(series.samples[-1])
+    low, high = float(moving.low[-1]), float(moving.high[-1])
+    place = "in" if low <= value <= high else "outside"
+    return (
+        f"{comparison(value, average)} the trimmed average of the {_runs(size)} before "
+        f"({amount(average, series.unit)}), {place} its range of {SIGMAS:g} sigma, "
+        f"{amount(low, series.unit)} to {amount(high, series.unit)}"
+    )
+
+
+def _runs(count: int) -> str:
+    return f"{count} run" if count == 1 else f"{count} runs"

@@ -1,0 +1,101 @@
+"""Whether a step between two groups is more than the noise of the trace.
+
+The shortest description alone cuts pure noise too easily while the history is short: of two runs
+it knows nothing about the noise, and still has to choose. A step is therefore told to people only
+when a test that knows how little is known agrees. It is Student's t of the two averages, with the
+deviation pooled over all groups of the partition,
+
+    t = |μ2 - μ1| / (s √(1/n1 + 1/n2)),   s² = Σ n_g s_g² / f,   f = Σ (n_g - 1),
+
+where f is the degrees of freedom. A step at the newest sample is the one that was asked for. Of
+older ones the description chose, among n - 1 places, the one that looks most like a step; there
+n - 1 times the probability of so large a t (Bonferroni) must not exceed ``chance``.
+
+Source of the distribution's closed form for whole f: Abramowitz and Stegun, Handbook of
+Mathematical Functions, 26.7.3 and 26.7.4.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftrend import errors
+from perftrend.model import Group, Samples
+
+KNOWN_NOISE = 4
+"""Degrees of freedom from which on the noise counts as known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Significance:
+    """What a step must be, beside shortening the description, to be told."""
+
+    minimum_change: float = 0.01
+    """Relative to the trend before. Twice the width that a search ends with: two lower bounds of
+    one and the same rate lie up to one such width apart."""
+    chance: float = 0.0005
+    """How probable it may be that pure noise makes a step of this size."""
+    obvious_change: float = 0.25
+    """Relative to the trend before; told without the test while the noise is not known."""
+
+    def __post_init__(self) -> None:
+        for name in ("minimum_change", "chance", "obvious_change"):
+            value = getattr(self, name)
+            if not 0 <= value <= 1:
+                raise errors.SettingsError(f"{name} is {value}; give a number from 0 to 1")
+
+    def doubt(self, groups: Sequence[Group], index: int, samples: Samples) -> str:
+        """Say why the step to a group is not told; empty when it is.
+
+        :param groups: all groups of the partition of ``samples``.
+        :param index: the group after the step, from 1.
+        :param samples: run averages, shape (n,), NaN where a run has none.
+        :returns: the end of a sentence for a person.
+        """
+        before, after = groups[index - 1], groups[index]
+        step, scale = abs(after.mean - before.mean), abs(before.mean)
+        if step < self.minimum_change * scale:
+            return f"less than the {100 * self.minimum_change:.3g} % that counts"
+        sizes = [sample_count(group, samples) for group in groups]
+        freedom = sum(sizes) - len(sizes)
+        if freedom < KNOWN_NOISE and step >= self.obvious_change * scale:
+            return ""
+        distances = [math.sqrt(size) * group.stdev for size, group in zip(sizes, groups, strict=True)]
+        noise = math.hypot(*distances) / math.sqrt(freedom) if freedom else math.inf
+        error = noise * math.sqrt(1 / sizes[index - 1] + 1 / sizes[index])
+        places = 1 if sizes[-1] == 1 else sum(sizes) - 1
+        if freedom and places * chance_of(step / error if error else math.inf, freedom) <= self.chance:
+            return ""
+        return "which so few runs cannot tell from noise" if freedom < KNOWN_NOISE else "which noise can do"
+
+
+DEFAULT_SIGNIFICANCE = Significance()
+
+
+def sample_count(group: Group, samples: Samples) -> int:
+    """Return the number of samples in a group; positions without a value do not count."""
+    return int(np.count_nonzero(np.isfinite(samples[group.start : group.stop])))
+
+
+def chance_of(t: float, freedom: int) -> float:
+    """Return the probability that Student's t is at least so far from zero, on either side.
+
+    :param t: not negative, infinity allowed.
+    :param freedom: degrees of freedom, at least 1.
+    """
+    if math.isinf(t):
+        return 0.0
+    angle = math.atan(t / math.sqrt(freedom))
+    sine, cosine = math.sin(angle), math.cos(angle)
+    odd = freedom % 2
+    term = cosine if odd else 1.0
+    total = term if freedom > 1 else 0.0
+    for divisor in range(3 if odd else 2, freedom - 1, 2):
+        term *= cosine**2 * (divisor - 1) / divisor
+        total += term
+    inside = 2 / math.pi * (angle + sine * total) if odd else sine * total
+    return max(1.0 - inside, 0.0)

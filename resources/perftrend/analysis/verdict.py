@@ -1,0 +1,222 @@
+"""What is said of each test in the newest run: Normal, Regression, Progression, or no result.
+
+By description length (the default) the newest run is a Regression or a Progression when the last
+group of the partition is news: it starts at the newest run, or it starts earlier but no earlier
+analysis has told of it (the change "appears late"). What an earlier analysis has told is found by
+repeating it without the newer samples, so that nothing has to be remembered and each change is
+told once. By the three-sigma rule the newest run is compared with the normal range of its window.
+
+Source: "Trend Analysis", sections Anomalies in graphs and Common Patterns; "Continuous
+Performance Trending and Analysis", section Anomaly Detection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from perftrend import errors
+from perftrend.analysis import reasons
+from perftrend.analysis.compliance import WEEK_RUNS, compliance
+from perftrend.analysis.description import formula_named
+from perftrend.analysis.mdl import DEFAULT_FORMULA, Partition, partition
+from perftrend.analysis.news import changes, direction, told
+from perftrend.analysis.significance import DEFAULT_SIGNIFICANCE, Significance
+from perftrend.analysis.trimmed import DEFAULT_WINDOW, MINIMUM_VALUES, MovingStatistics, moving_statistics
+from perftrend.model import (
+    Better,
+    Change,
+    Outcome,
+    Run,
+    Series,
+    Status,
+    TraceKey,
+    Verdict,
+)
+
+
+class Method(StrEnum):
+    """How the newest run is judged."""
+
+    MDL = "mdl"
+    THREE_SIGMA = "three-sigma"
+
+
+@dataclass(frozen=True, slots=True)
+class Criteria:
+    """How series are evaluated.
+
+    :raises SettingsError: if a value has no meaning.
+    """
+
+    method: Method = Method.MDL
+    """A :class:`Method` or its name."""
+    window: int = DEFAULT_WINDOW
+    """N of the moving statistics, in runs."""
+    formula: str = DEFAULT_FORMULA
+    week_runs: int = WEEK_RUNS
+    """Runs in a week, 5 where the topology has one testbed."""
+    new_runs: int = 1
+    """How many of the newest runs no earlier analysis has seen."""
+    significance: Significance = DEFAULT_SIGNIFICANCE
+
+    def __post_init__(self) -> None:
+        known = [method.value for method in Method]
+        if self.method not in known:
+            hint = errors.nearest(self.method, known)
+            raise errors.SettingsError(f"no method of analysis is named {self.method!r}{hint}")
+        formula_named(self.formula)
+        least = {"window": MINIMUM_VALUES, "week_runs": 1, "new_runs": 1}
+        for name, minimum in least.items():
+            if getattr(self, name) < minimum:
+                raise errors.SettingsError(f"{name} is {getattr(self, name)}; give at least {minimum}")
+
+
+DEFAULT_CRITERIA = Criteria()
+
+
+def evaluate(series: Series, *, run: Run, criteria: Criteria = DEFAULT_CRITERIA) -> Verdict:
+    """Analyse one series and say what its newest run is.
+
+    :param series: the trace, its last entry that of ``run`` unless the run has no result.
+    :param run: the newest run.
+    :param criteria: how to judge.
+    :returns: groups, statistics and compliance metrics of all samples, whatever the outcome.
+    """
+    found = partition(series.samples, formula=criteria.formula)
+    moving = moving_statistics(series.samples, window=criteria.window)
+    if not series.runs or _identity(series.runs[-1]) != _identity(run):
+        outcome, reason = Outcome.MISSING, f"no result in {run.name}, though the test was expected"
+    elif absent := _without_value(series):
+        outcome, reason = absent
+    elif criteria.method == Method.MDL:
+        outcome, reason = _by_groups(series, found, criteria)
+    else:
+        outcome, reason = _by_range(series, moving)
+    standing = compliance(
+        found,
+        series.samples,
+        times=[each.started for each in series.runs],
+        better=series.better,
+        week_runs=criteria.week_runs,
+    )
+    by_groups = criteria.method == Method.MDL
+    return Verdict(
+        series=series,
+        outcome=outcome,
+        reason=reason,
+        groups=found.groups,
+        changes=changes(found, series.better) if by_groups else _departures(series, moving),
+        trend=standing.trend,
+        runs=standing.runs,
+        long_term_change=standing.long_term_change,
+        moving_median=moving.moving_median,
+        trimmed_average=moving.trimmed_average,
+        trimmed_deviation=moving.trimmed_deviation,
+        outliers=moving.outliers,
+    )
+
+
+def evaluate_all(
+    series: Iterable[Series],
+    *,
+    run: Run,
+    expected: Collection[TraceKey] | None = None,
+    criteria: Criteria = DEFAULT_CRITERIA,
+) -> tuple[Verdict, ...]:
+    """Analyse every series that belongs to a run; name those that have no result in it.
+
+    :param series: the traces of the run's testbed, with their histories.
+    :param run: the newest run.
+    :param expected: the traces that the run should have; one that it has not is missing. None
+        for the traces of the job's previous run.
+    :param criteria: how to judge.
+    :returns: one verdict for each trace that the run has or should have, in the order of the
+        series, expected traces that no run ever had at the end.
+    """
+    known = list(series)
+    wanted = _previously(known, run) if expected is None else set(expected)
+    present = [
+        one for one in known if one.key in wanted or (one.runs and _identity(one.runs[-1]) == _identity(run))
+    ]
+    strangers = sorted(wanted - {one.key for one in known}, key=str)
+    present += [Series(key, "", Better.HIGHER, (), np.empty(0)) for key in strangers]
+    return tuple(evaluate(one, run=run, criteria=criteria) for one in present)
+
+
+def _identity(run: Run) -> tuple[str, str, int]:
+    return run.testbed, run.job, run.build
+
+
+def _previously(series: Sequence[Series], run: Run) -> set[TraceKey]:
+    """Return the traces of the previous run of the same job on the same testbed."""
+    earlier = {
+        (each.started, each.build): _identity(each)
+        for one in series
+        for each in one.runs
+        if (each.testbed, each.job) == (run.testbed, run.job) and _identity(each) != _identity(run)
+    }
+    earlier = {moment: name for moment, name in earlier.items() if moment < (run.started, run.build)}
+    if not earlier:
+        return set()
+    previous = earlier[max(earlier)]
+    return {one.key for one in series if any(_identity(each) == previous for each in one.runs)}
+
+
+def _without_value(series: Series) -> tuple[Outcome, str] | None:
+    """Say why the newest run has no value; None when it has one."""
+    result = series.results[-1] if series.results else None
+    if result and result.status is Status.FAIL:
+        return Outcome.FAILED, result.message or result.invalid or "the test failed without a message"
+    if result and result.status is Status.SKIP:
+        return Outcome.MISSING, f"skipped: {result.message}" if result.message else "skipped"
+    if result and result.invalid:
+        return Outcome.NOT_VALID, result.invalid
+    if not np.isfinite(series.samples[-1]):
+        return Outcome.NOT_VALID, "the run has no value that may enter the trend"
+    return None
+
+
+def _by_groups(series: Series, found: Partition, criteria: Criteria) -> tuple[Outcome, str]:
+    steps = changes(found, series.better)
+    if not steps or steps[-1].position != found.groups[-1].start:
+        return Outcome.NORMAL, reasons.within(series, found)
+    newest = steps[-1]
+    doubt = criteria.significance.doubt(found.groups, len(found.groups) - 1, series.samples)
+    if doubt:
+        return Outcome.NORMAL, reasons.step(series, found, doubt=f", {doubt}")
+    known = told(
+        series.samples,
+        newest,
+        better=series.better,
+        formula=criteria.formula,
+        significance=criteria.significance,
+        new_runs=criteria.new_runs,
+    )
+    if known:
+        return Outcome.NORMAL, reasons.within(series, found)
+    return Outcome(newest.direction.value), reasons.step(series, found)
+
+
+def _by_range(series: Series, moving: MovingStatistics) -> tuple[Outcome, str]:
+    departures = _departures(series, moving)
+    last = series.samples.size - 1
+    if departures and departures[-1].position == last:
+        return Outcome(departures[-1].direction.value), reasons.departure(series, moving)
+    return Outcome.NORMAL, reasons.departure(series, moving)
+
+
+def _departures(series: Series, moving: MovingStatistics) -> tuple[Change, ...]:
+    """Return the runs outside the normal range of their window, as steps from its average."""
+    # A comparison with NaN, the range of a short window, is False.
+    outside = (series.samples < moving.low) | (series.samples > moving.high)
+    return tuple(
+        Change(position, before, after, direction(before, after, series.better))
+        for position, before, after in (
+            (int(at), float(moving.trimmed_average[at]), float(series.samples[at]))
+            for at in np.flatnonzero(outside)
+        )
+    )

@@ -1,0 +1,8 @@
+"""Archived outputs: reading them, and putting them into the store."""
+
+from perftrend.archive.ingest import Ingested, ingest
+from perftrend.archive.output import RecordedTest
+from perftrend.archive.reading import Output, read_output
+from perftrend.archive.results import of_test
+
+__all__ = ["Ingested", "Output", "RecordedTest", "ingest", "of_test", "read_output"]

@@ -1,0 +1,63 @@
+"""Puts an archived output into the store: all of it or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from perftrend.archive.output import Source
+from perftrend.archive.reading import Output
+from perftrend.errors import ArchiveError
+from perftrend.model import Result, Run, TraceKey
+
+if TYPE_CHECKING:  # reading alone shall not have to load a database's libraries
+    from perftrend.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """What became of an output."""
+
+    run: Run
+    """The run as it was stored: what it did not say of itself is taken from the output."""
+    results: tuple[Result, ...]
+    added: bool
+    """False if the store already had this run; it is then as it was before."""
+
+
+def ingest(store: Store, run: Run, source: Source) -> Ingested:
+    """Read an output.xml and put its results into the store, in one transaction.
+
+    :param run: which run it is. Versions are completed from the tests' messages; a run with a
+        simulated test is a simulated run.
+    :param source: a path, or a file that was opened for reading bytes; gzipped or not.
+    :raises ArchiveError: if the output is damaged, holds no performance test, or is of another
+        testbed than the run; the store is as it was before.
+    :raises StoreError: if the store cannot be written; it is as it was before.
+    """
+    output = Output(source, testbed=run.testbed)
+    results = _without_doubles(output)
+    if not results:
+        raise ArchiveError(f"{source}: holds no performance test; have its tests the tag MRR or NDRPDR?")
+    for result in results:
+        if result.key["testbed"] != run.testbed:
+            raise ArchiveError(
+                f"{source}: test {result.key['test']} was run on testbed {result.key['testbed']}, "
+                f"but run {run.name} is of {run.testbed}"
+            )
+    run = replace(
+        run, versions={**output.versions, **run.versions}, simulated=run.simulated or output.simulated
+    )
+    return Ingested(run, results, added=store.add(run, results))
+
+
+def _without_doubles(results: Iterable[Result]) -> tuple[Result, ...]:
+    """Keep one result per trace, not valid where there are several: which one counts is unknown."""
+    kept: dict[TraceKey, Result] = {}
+    for result in results:
+        if result.key in kept:
+            reason = "the output holds several tests of this name in this suite"
+            result = replace(result, invalid=reason)  # noqa: PLW2901
+        kept[result.key] = result
+    return tuple(kept.values())

@@ -1,0 +1,1 @@
+"""Robot Framework keywords: one class per library, which converts and delegates."""

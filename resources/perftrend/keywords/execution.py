@@ -1,0 +1,200 @@
+"""Executes the suites of a run in Robot Framework and archives what they leave.
+
+A run's files are collected in a folder whose name begins with a dot; it gets its real name when
+the run is complete. What a killed run leaves is thus never taken for a run, and the next start
+removes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import distributions
+from pathlib import Path
+
+from perftrend.errors import TestbedError, UsageError
+from perftrend.measure.lock import HELD
+from perftrend.measure.worker import dies_with_parent
+from perftrend.settings import FILE_VARIABLE, Settings
+
+OUTPUT = "output.xml"
+_END_S = 20.0
+"""A run that is told to end has so long to write down what it has."""
+_ROBOT_BROKEN = 251
+"""Exit codes of Robot Framework from here on mean that it could not run, not that tests failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The testbed's lock, by its name and the file descriptor that holds it."""
+
+    name: str
+    descriptor: int
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What a run of suites left."""
+
+    started: datetime
+    finished: datetime
+    archive: Path
+    """The run's folder, complete."""
+    timed_out: bool
+
+    @property
+    def output(self) -> Path:
+        """The result of Robot Framework."""
+        return self.archive / OUTPUT
+
+
+def execute(
+    settings: Settings,
+    *,
+    suites: Path,
+    folder: Path,
+    job: str,
+    build: int,
+    metadata: Mapping[str, str],
+    tags: Sequence[str],
+    held: Held,
+) -> Execution:
+    """Run the chosen tests and archive the output, the log, the counters, the environment and the console.
+
+    :param folder: the job's folder in the archive; receives a folder named after the build.
+    :param metadata: of the root suite, such as the testbed.
+    :param tags: set on every test.
+    :param held: the testbed's lock; the suites inherit it.
+    :raises UsageError: if that build is archived already.
+    :raises TestbedError: if Robot Framework could not run, or had to be ended by force.
+    """
+    target = folder / str(build)
+    if target.exists():
+        raise UsageError(
+            f"{target} exists: build {build} of {job} is archived already; remove it or count on"
+        )
+    with _staged(folder, build) as staging:
+        resolved = staging / "settings.yaml"
+        resolved.write_text(settings.as_yaml(), encoding="utf-8")
+        (staging / "environment.json").write_text(json.dumps(_environment(), indent=1), encoding="utf-8")
+        command = _robot(settings, suites, staging, {**metadata, "Job": job, "Build": str(build)}, tags)
+        started = datetime.now(UTC)
+        timed_out = _run(command, staging / "console.log", resolved, held, settings.timeout_s)
+        finished = datetime.now(UTC)
+        staging.rename(target)
+    return Execution(started, finished, target, timed_out)
+
+
+@contextlib.contextmanager
+def _staged(folder: Path, build: int) -> Iterator[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    # The testbed is held, so no other run of this job is alive: what lies here was abandoned.
+    for abandoned in folder.glob(".*.unfinished"):
+        shutil.rmtree(abandoned, ignore_errors=True)
+    staging = folder / f".{build}.unfinished"
+    staging.mkdir()
+    try:
+        yield staging
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _robot(
+    settings: Settings, suites: Path, staging: Path, metadata: Mapping[str, str], tags: Sequence[str]
+) -> list[str]:
+    command = [sys.executable, "-m", "robot", "--outputdir", str(staging), "--console", "none"]
+    command += ["--listener", "perftrend.keywords.progress.Progress"]
+    for name, value in metadata.items():
+        command += ["--metadata", f"{name}:{value}"]
+    for tag in tags:
+        command += ["--settag", tag]
+    for expression in settings.expressions:
+        command += ["--include", expression]
+    return [*command, str(suites)]
+
+
+def _run(command: Sequence[str], console: Path, settings_file: Path, held: Held, timeout_s: float) -> bool:
+    """Run Robot Framework, its words going to the terminal and to the console file; True: timed out."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PERFTREND_")}
+    environment |= {FILE_VARIABLE: str(settings_file), "PYTHONUNBUFFERED": "1", HELD: held.name}
+    timed_out = threading.Event()
+    process = subprocess.Popen(
+        dies_with_parent(command),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=environment,
+        pass_fds=(held.descriptor,),
+        # Ctrl-C is for us to pass on, once: Robot Framework takes the second one for "at once".
+        start_new_session=True,
+    )
+
+    def end() -> None:
+        timed_out.set()
+        _end(process)
+
+    timer = threading.Timer(timeout_s, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        assert process.stdout is not None  # noqa: S101 - opened as a pipe above
+        with console.open("w", encoding="utf-8") as log:
+            for line in process.stdout:
+                log.write(line)
+                sys.stdout.write(line)
+                sys.stdout.flush()
+        code = process.wait()
+    except BaseException:
+        _end(process)
+        raise
+    finally:
+        timer.cancel()
+    if not (console.parent / OUTPUT).exists() or (code >= _ROBOT_BROKEN and not timed_out.is_set()):
+        said = [line for line in console.read_text(encoding="utf-8").splitlines() if line.strip()]
+        raise TestbedError(
+            f"Robot Framework could not run the suites: {said[-1] if said else f'exit code {code}'}"
+        )
+    return timed_out.is_set()
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Let the run write down what it has; kill it, with all that it started, when it does not."""
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _environment() -> dict[str, object]:
+    """Describe this machine: what may explain a change that no commit explains."""
+    return {
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "packages": {one.metadata["Name"]: one.version for one in distributions()},
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")

@@ -1,0 +1,65 @@
+"""Which tests a run consists of: chosen by tag expressions, before anything is started."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from robot.api import TestSuite
+from robot.errors import DataError
+
+from perftrend.archive import of_test
+from perftrend.archive.output import RecordedTest
+from perftrend.errors import UsageError
+from perftrend.model import TraceKey
+
+
+def select(suites: Path, expressions: Sequence[str], *, testbed: str, driver_tag: str) -> frozenset[TraceKey]:
+    """Return the traces that a run of the chosen tests will have a result for.
+
+    :param suites: a suite file or a folder.
+    :param expressions: tag expressions of Robot Framework; a test that matches any of them is run.
+    :raises UsageError: if there are no suites, or no test matches; naming the nearest tag.
+    """
+    try:
+        suite = TestSuite.from_file_system(suites)
+    except DataError as error:
+        raise UsageError(
+            f"suites {suites}: {' '.join(error.message.split())}; see the setting suites"
+        ) from None
+    known = {tag for test in suite.all_tests for tag in test.tags}
+    suite.filter(included_tags=expressions)
+    keys = frozenset(_keys(suite, testbed, driver_tag))
+    if not keys:
+        raise UsageError(_nothing_selected(expressions, known))
+    return keys
+
+
+def _keys(suite: TestSuite, testbed: str, driver_tag: str) -> Iterator[TraceKey]:
+    for test in suite.all_tests:
+        recorded = RecordedTest(
+            name=test.name,
+            suite=test.parent.full_name.removeprefix(suite.full_name).removeprefix("."),
+            tags=[*test.tags, driver_tag],
+            testbed=testbed,
+        )
+        yield from (result.key for result in of_test(recorded))
+
+
+def _nothing_selected(expressions: Sequence[str], known: set[str]) -> str:
+    asked = " ".join(expressions)
+    lowered = {tag.lower(): tag for tag in known}
+    words = [
+        word
+        for expression in expressions
+        for word in expression.replace("AND", " ").replace("OR", " ").split()
+    ]
+    strangers = [word for word in words if word.lower() not in lowered]
+    nearest = [
+        f"did you mean {lowered[close]!r} for {word!r}?"
+        for word in strangers
+        for close in difflib.get_close_matches(word.lower(), lowered, n=1)
+    ]
+    hint = nearest[0] if nearest else f"tags are {', '.join(sorted(known, key=str.lower))}"
+    return f"no test matches the tags {asked!r}; {hint}"

@@ -1,0 +1,76 @@
+"""Keywords that open a testbed, start its device and choose the traffic."""
+
+from __future__ import annotations
+
+import contextlib
+
+from robot.api import logger
+from robot.api.deco import keyword, library
+
+import perftrend
+from perftrend.errors import TestbedError
+from perftrend.measure import lock, specification
+from perftrend.measure.testbed import Testbed
+from perftrend.settings import Settings
+
+
+@library(scope="GLOBAL", version=perftrend.__version__)
+class TestbedKeywords:
+    """Opens the testbed that the settings name, and starts devices and traffic on it."""
+
+    # pytest would otherwise take a class of this name for a collection of tests.
+    __test__ = False
+
+    def __init__(self) -> None:
+        self.settings = Settings()
+        self._open = contextlib.ExitStack()
+        self._testbed: Testbed | None = None
+
+    @property
+    def testbed(self) -> Testbed:
+        """The testbed that is open. :raises TestbedError: if none is."""
+        if self._testbed is None:
+            raise TestbedError("no testbed is open; the suite's set-up must say: Open Testbed")
+        return self._testbed
+
+    @keyword
+    def open_testbed(self) -> None:
+        """Open the testbed of the settings, alone: a second job waits until this one has closed it."""
+        settings = self.settings = Settings.load()
+        spec = specification.load(settings.testbed, settings.testbeds)
+        with contextlib.ExitStack() as opening:
+            opening.enter_context(
+                lock.held(
+                    spec.lock,
+                    capacity=spec.capacity,
+                    wait_s=settings.wait_s,
+                    owner="a Robot Framework run",
+                    say=logger.console,
+                )
+            )
+            self._testbed = opening.enter_context(
+                Testbed(spec, attempts=settings.trial.attempts, device_options=settings.device_options)
+            )
+            self._open = opening.pop_all()
+
+    @keyword
+    def close_testbed(self) -> None:
+        """Take down all that was set up; without an open testbed nothing happens."""
+        self._testbed = None
+        self._open.close()
+
+    @keyword
+    def start_device(self, **options: str) -> None:
+        """Start the device from nothing with the options given, such as ``acl_rules=20``."""
+        self.testbed.start_device(options)
+
+    @keyword
+    def stop_device(self) -> None:
+        """Stop the device."""
+        self.testbed.device.stop()
+
+    @keyword
+    def start_traffic(self, frame: str) -> None:
+        """Choose the frame size, ``64B``, ``1518B`` or ``IMIX``, and learn the highest rate for it."""
+        self.testbed.use(frame)
+        logger.info(f"highest rate {self.testbed.maximum_pps:.0f} pps, link {self.testbed.link_pps:.0f} pps")

@@ -1,0 +1,202 @@
+"""Drivers of the embedded traffic generator and the embedded device."""
+
+from __future__ import annotations
+
+import functools
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from typing_extensions import override
+
+import perftrend
+from perftrend import errors
+from perftrend.measure.embedded.generator import Count
+from perftrend.measure.interfaces import Counters, Device, Node, TrafficGenerator, Wiring
+from perftrend.measure.worker import Worker, dies_with_parent, python_module
+from perftrend.model import Trial
+
+_ANSWER_S = 10.0
+_FLOODS, _FLOOD_PPS, _FLOOD_S = 3, 1e8, 0.0005
+"""What nobody can send: 50,000 frames at once; three times, for one may be disturbed."""
+_SLOWEST_SHARE = 0.95
+"""A generator that sends less than this share of the intended rate did not make the trial asked for."""
+_FEW_FRAMES = 100
+"""A trial of so few frames ends between two of them: its rate has no meaning."""
+_ROUTER_OPTIONS = {"acl_rules": range(10_001), "burst": range(1, 513)}
+_FORWARDINGS = ("ip4", "l2")
+
+
+@functools.cache
+def embedded_version() -> str:
+    """Return the commit of this checkout, with a mark when it was changed, or the package's version."""
+    command = [
+        "git",
+        "-C",
+        str(Path(__file__).parent),
+        "describe",
+        "--always",
+        "--dirty",
+        "--abbrev=12",
+        "--exclude=*",
+    ]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_ANSWER_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return perftrend.__version__
+    return done.stdout.strip() or perftrend.__version__
+
+
+class EmbeddedGenerator(TrafficGenerator):
+    """The traffic generator of :mod:`perftrend.measure.embedded.generator`.
+
+    Options: ``queueing: "yes"`` sends through the interface's queue, as the kernel's own traffic does.
+    """
+
+    def __init__(self, wiring: Wiring, node: Node, options: Mapping[str, str]) -> None:
+        self.version = embedded_version()
+        self._wiring = wiring
+        self._node = node
+        self._worker: Worker | None = None
+        self._sent = self._received = self._refused = 0
+        unknown = [name for name in options if name != "queueing"]
+        if unknown:
+            known = errors.nearest(unknown[0], ["queueing"])
+            raise errors.SettingsError(f"the embedded generator has no option {unknown[0]!r}{known}")
+        kind = "queued:" if options.get("queueing") == "yes" else "packet:"
+        self._ports = [name.replace("packet:", kind) for name in wiring.generator_ports]
+
+    @override
+    def open(self) -> None:
+        arguments = ["--ports", *self._ports, *_cpu(self._node)]
+        command = python_module("perftrend.measure.embedded.generator", arguments)
+        self._worker = Worker("traffic generator", self._wiring.at_generator(dies_with_parent(command)))
+
+    @override
+    def close(self) -> None:
+        if self._worker:
+            self._worker.close()
+            self._worker = None
+
+    @override
+    def use(self, frame: str, *, bridged: bool) -> None:
+        self._opened().ask({"frame": frame, "bridged": bridged}, _ANSWER_S)
+
+    @override
+    def highest_pps(self) -> float:
+        floods = [self.count(_FLOOD_PPS, _FLOOD_S) for _ in range(_FLOODS)]
+        return max(flood.sent_pps for flood in floods)
+
+    @override
+    def trial(self, rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
+        count = self.count(rate_pps, duration_s, fail_above)
+        return Trial(
+            rate_pps=rate_pps,
+            duration_s=duration_s,
+            elapsed_s=count.elapsed_s,
+            sent=count.sent,
+            received=count.received,
+            invalid=_doubt(count, rate_pps),
+        )
+
+    def count(self, rate_pps: float, duration_s: float, fail_above: float | None = None) -> Count:
+        """Make a trial and return all that was counted, the time of sending among it."""
+        request = {"rate_pps": rate_pps, "duration_s": duration_s, "fail_above": fail_above}
+        # A generator on busy cores takes longer; that is for the trial's validity to tell.
+        count = Count(**self._opened().ask(request, 10 * duration_s + 30))
+        self._sent += count.sent
+        self._received += count.received
+        self._refused += count.refused
+        return count
+
+    def _opened(self) -> Worker:
+        if self._worker is None:
+            raise errors.TestbedError("the traffic generator is not started; open the testbed first")
+        return self._worker
+
+    @override
+    def busy_processes(self) -> Sequence[int]:
+        return [self._worker.pid] if self._worker else []
+
+    @override
+    def counters(self) -> Counters:
+        return {"sent": self._sent, "received": self._received, "refused": self._refused}
+
+
+def _doubt(count: Count, rate_pps: float) -> str:
+    """Say what is wrong with a trial by its counts alone."""
+    if count.received > count.sent:
+        return f"received {count.received} of {count.sent} frames sent: frames leaked into the trial"
+    if count.unproven:
+        return "ended early for a loss that later proved to be a delay"
+    share = count.sent_pps / rate_pps
+    if count.sent > _FEW_FRAMES and share < _SLOWEST_SHARE:
+        return f"the generator reached {share:.0%} of the intended rate of {rate_pps:.0f} pps"
+    return ""
+
+
+class EmbeddedDevice(Device):
+    """The user-space forwarder of :mod:`perftrend.measure.embedded.router`.
+
+    Options: ``forwarding`` (``ip4`` or ``l2``), ``acl_rules`` (0 to 10,000), ``burst`` (frames taken
+    at once, 1 to 512: the more, the faster).
+    """
+
+    def __init__(self, wiring: Wiring, node: Node) -> None:
+        self.version = embedded_version()
+        self._wiring = wiring
+        self._node = node
+        self._worker: Worker | None = None
+
+    @override
+    def unusable(self) -> str:
+        return ""
+
+    @override
+    def check(self, options: Mapping[str, str]) -> None:
+        for name, value in options.items():
+            if name == "forwarding":
+                if value not in _FORWARDINGS:
+                    raise errors.SettingsError(
+                        f"device option forwarding={value!r}{errors.nearest(value, _FORWARDINGS)}"
+                    )
+                continue
+            allowed = _ROUTER_OPTIONS.get(name)
+            if allowed is None:
+                known = [*_ROUTER_OPTIONS, "forwarding"]
+                raise errors.SettingsError(f"the device has no option {name!r}{errors.nearest(name, known)}")
+            if not value.isascii() or not value.isdigit() or int(value) not in allowed:
+                span = f"from {allowed.start} to {allowed.stop - 1}"
+                raise errors.SettingsError(f"device option {name}={value!r}: write a number {span}")
+
+    @override
+    def start(self, options: Mapping[str, str]) -> None:
+        self.check(options)
+        self.stop()
+        arguments = ["--ports", *self._wiring.device_ports, *_cpu(self._node)]
+        for name, value in options.items():
+            arguments += [f"--{name.replace('_', '-')}", value]
+        command = python_module("perftrend.measure.embedded.router", arguments)
+        self._worker = Worker("device", self._wiring.at_device(dies_with_parent(command)))
+
+    @override
+    def stop(self) -> None:
+        if self._worker:
+            self._worker.close()
+            self._worker = None
+
+    @override
+    def busy_processes(self) -> Sequence[int]:
+        return [self._worker.pid] if self._worker else []
+
+    @override
+    def counters(self) -> Counters:
+        if self._worker is None:
+            return {}
+        self._worker.signal(signal.SIGUSR1)
+        return self._worker.read(_ANSWER_S)
+
+
+def _cpu(node: Node) -> list[str]:
+    return [] if node.cpu is None else ["--cpu", str(node.cpu)]

@@ -1,0 +1,116 @@
+"""The traffic: what a frame looks like, and which sizes follow each other.
+
+Lengths are Ethernet lengths with the four bytes of the checksum, as people name them (64B,
+1518B). The checksum itself is never in memory, so a 64 byte frame has 60 bytes there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perftrend import errors
+
+CHECKSUM_BYTES = 4
+FLOWS = 256
+"""Different destinations of each direction; every burst holds many."""
+
+_IMIX = (64, 570, 64, 64, 570, 64, 64, 570, 64, 1518, 64, 570)
+"""The simple IMIX, 7:4:1 of 64, 570 and 1518 bytes, in an order that spreads the long ones."""
+
+_PROFILES = {"64B": (64,), "1518B": (1518,), "IMIX": _IMIX}
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Which frame sizes follow each other."""
+
+    name: str
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def named(cls, name: str) -> Profile:
+        """Return the profile ``64B``, ``1518B`` or ``IMIX``.
+
+        :raises SettingsError: for any other name.
+        """
+        sizes = _PROFILES.get(name.upper())
+        if sizes is None:
+            raise errors.SettingsError(f"frame {name!r} is unknown{errors.nearest(name, _PROFILES)}")
+        return cls(name.upper(), sizes)
+
+    @property
+    def mean_bytes(self) -> float:
+        """Average frame length with its checksum."""
+        return sum(self.sizes) / len(self.sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """Where the frames of one direction come from and go to."""
+
+    source_mac: bytes
+    destination_mac: bytes
+    source_network: int
+    """First address of 10.x.0.0/16 as a number; flow n has address first + 2 + n."""
+    destination_network: int
+
+
+def build(profile: Profile, direction: Direction, count: int) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
+    """Write ``count`` consecutive frames of a direction.
+
+    :returns: the frames, shape (count, room), and their lengths in memory, shape (count,).
+    """
+    sizes = np.resize(np.array(profile.sizes, dtype=np.uint64), count) - np.uint64(CHECKSUM_BYTES)
+    buffer = np.zeros((count, int(sizes.max())), dtype=np.uint8)
+    flow = np.arange(count, dtype=np.uint32) % FLOWS
+    _write_ethernet(buffer, direction)
+    _write_ip4(buffer, direction, flow, sizes)
+    _write_udp(buffer, sizes)
+    return buffer, sizes
+
+
+def _write_ethernet(buffer: NDArray[np.uint8], direction: Direction) -> None:
+    buffer[:, 0:6] = np.frombuffer(direction.destination_mac, np.uint8)
+    buffer[:, 6:12] = np.frombuffer(direction.source_mac, np.uint8)
+    buffer[:, 12:14] = (0x08, 0x00)
+
+
+def _write_ip4(
+    buffer: NDArray[np.uint8], direction: Direction, flow: NDArray[np.uint32], sizes: NDArray[np.uint64]
+) -> None:
+    buffer[:, 14] = 0x45
+    _put(buffer, 16, sizes - 14, 2)
+    buffer[:, 22] = 64  # time to live
+    buffer[:, 23] = 17  # UDP
+    _put(buffer, 26, flow + (direction.source_network + 2), 4)
+    _put(buffer, 30, flow + (direction.destination_network + 2), 4)
+    _put(buffer, 24, ip4_checksum(buffer[:, 14:34]), 2)
+
+
+def _write_udp(buffer: NDArray[np.uint8], sizes: NDArray[np.uint64]) -> None:
+    _put(buffer, 34, np.full(len(buffer), 1024), 2)
+    _put(buffer, 36, np.full(len(buffer), 1024), 2)
+    _put(buffer, 38, sizes - 34, 2)
+    # A UDP checksum of zero means that there is none (RFC 768).
+
+
+def ip4_checksum(headers: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """Compute the checksum of IPv4 headers of 20 bytes whose checksum field is zero (RFC 1071).
+
+    :param headers: shape (n, 20).
+    :returns: shape (n,).
+    """
+    words = headers[:, 0::2].astype(np.uint32) * 256 + headers[:, 1::2]
+    total: NDArray[np.uint32] = words.sum(axis=1, dtype=np.uint32)
+    total = (total & 0xFFFF) + (total >> 16)
+    total = (total & 0xFFFF) + (total >> 16)
+    return ~total & np.uint32(0xFFFF)
+
+
+def _put(buffer: NDArray[np.uint8], offset: int, values: NDArray[np.generic], size: int) -> None:
+    """Write numbers in network order at an offset of every frame."""
+    order = np.ascontiguousarray(values.astype(f">u{size}"))
+    buffer[:, offset : offset + size] = order.view(np.uint8).reshape(-1, size)

@@ -1,0 +1,40 @@
+"""What generator and device are plugged into: packet sockets on a link, or UDP on loopback.
+
+A port is named by a text that fits on a command line: ``packet:INTERFACE``, ``queued:INTERFACE``
+(the same, behind the interface's queueing discipline) or ``udp:ADDRESS:PORT:PEER_PORT``. The
+generator sends prepared frames and reads from the kernel how many frames came back; the device
+takes frames where the kernel put them and sends them on from there.
+"""
+
+from __future__ import annotations
+
+from perftrend import errors
+from perftrend.measure.embedded.packet_ports import PacketGeneratorPort, PacketRing
+from perftrend.measure.embedded.port import DevicePort, GeneratorPort
+from perftrend.measure.embedded.udp_ports import UdpGeneratorPort, UdpQueues
+
+
+def generator_port(name: str) -> GeneratorPort:
+    """Open a port of the generator by its name."""
+    kind, _, rest = name.partition(":")
+    if kind in ("packet", "queued"):
+        return PacketGeneratorPort(rest, queued=kind == "queued")
+    return UdpGeneratorPort(*_endpoint(name))
+
+
+def device_port(name: str) -> DevicePort:
+    """Open a port of the device by its name."""
+    kind, _, rest = name.partition(":")
+    return PacketRing(rest) if kind == "packet" else UdpQueues(*_endpoint(name))
+
+
+def _endpoint(name: str) -> tuple[str, int, int]:
+    try:
+        kind, address, port, peer = name.split(":")
+        if kind != "udp":
+            raise ValueError
+        return address, int(port), int(peer)
+    except ValueError:
+        raise errors.TestbedError(
+            f"port {name!r} is none; write packet:INTERFACE, queued:INTERFACE or udp:ADDRESS:PORT:PEER_PORT"
+        ) from None

@@ -1,0 +1,180 @@
+"""The Linux kernel as the device: it forwards between two veth pairs behind nftables rules.
+
+Over plain veth pairs the kernel would forward inside the sender's system call: it never drops
+anything and slows the generator down instead. Threaded NAPI moves the work to kernel threads of
+its own, which are pinned to the device's core, and a queue in front of them drops what they do
+not take in time, as a real device's ring does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from typing_extensions import override
+
+from perftrend import errors
+from perftrend.measure.embedded import topology
+from perftrend.measure.interfaces import Counters, Device, Node, Wiring
+from perftrend.measure.wiring import VethPairs, run
+
+_PROGRAMS = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables", "ethtool": "ethtool"}
+_FORWARDINGS = ("ip4", "l2")
+_RULES = ("acl_rules", "base_rules")
+_MOST_RULES = 10_000
+_QUEUE_FRAMES = 4096
+_GATEWAYS = ("192.0.2.1", "192.0.2.2")
+"""One neighbour stands for all hosts behind a port, so that flows cost no neighbour table."""
+
+
+class KernelDevice(Device):
+    """Linux forwarding.
+
+    Options: ``forwarding`` (``ip4`` or ``l2``), ``acl_rules`` (0 to 10,000), and ``base_rules``, as many
+    more that stand in every test, because without any the kernel is faster than the generator.
+    """
+
+    def __init__(self, wiring: Wiring, node: Node) -> None:
+        self.version = f"linux {platform.release()}"
+        self._wiring = wiring
+        self._node = node
+        self._started = False
+
+    @override
+    def unusable(self) -> str:
+        if os.geteuid() != 0:
+            return "the kernel as the device needs root: its threads are pinned to a core"
+        for program, package in _PROGRAMS.items():
+            if not shutil.which(program):
+                return f"the program {program} is missing (Debian: apt-get install {package})"
+        return ""
+
+    @override
+    def check(self, options: Mapping[str, str]) -> None:
+        for name, value in options.items():
+            if name == "forwarding":
+                if value not in _FORWARDINGS:
+                    raise errors.SettingsError(
+                        f"device option forwarding={value!r}{errors.nearest(value, _FORWARDINGS)}"
+                    )
+            elif name not in _RULES:
+                known = errors.nearest(name, [*_RULES, "forwarding"])
+                raise errors.SettingsError(f"the device has no option {name!r}{known}")
+            elif not value.isascii() or not value.isdigit() or int(value) > _MOST_RULES:
+                raise errors.SettingsError(
+                    f"device option {name}={value!r}: write a number from 0 to {_MOST_RULES}"
+                )
+
+    @override
+    def start(self, options: Mapping[str, str]) -> None:
+        self.check(options)
+        if reason := self.unusable():
+            raise errors.TestbedError(reason)
+        self.stop()
+        self._started = True
+        try:
+            self._queue_in_front()
+            if options.get("forwarding") == "l2":
+                self._bridge()
+            else:
+                self._route(sum(int(options.get(name, "0")) for name in _RULES))
+            self._own_threads()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _queue_in_front(self) -> None:
+        for interface, _ in VethPairs.interfaces:
+            command = [
+                "tc",
+                "qdisc",
+                "replace",
+                "dev",
+                interface,
+                "root",
+                "pfifo",
+                "limit",
+                str(_QUEUE_FRAMES),
+            ]
+            run(self._wiring.at_generator(command))
+
+    def _bridge(self) -> None:
+        self._run("ip", "link", "add", "br0", "type", "bridge", "mcast_snooping", "0")
+        self._run("ip", "link", "set", "br0", "up")
+        for _, interface in VethPairs.interfaces:
+            self._run("ip", "link", "set", interface, "master", "br0")
+
+    def _route(self, rules: int) -> None:
+        # A namespace has a table of local addresses, without which no gateway counts as valid, once lo is up.
+        self._run("ip", "link", "set", "lo", "up")
+        self._write("/proc/sys/net/ipv4/ip_forward", "1")
+        for port, (_, interface) in enumerate(VethPairs.interfaces):
+            for scope in (interface, "all"):
+                self._write(f"/proc/sys/net/ipv4/conf/{scope}/rp_filter", "0")
+            network = ".".join(str(byte) for byte in topology.NETWORKS[port].to_bytes(4, "big"))
+            mac = topology.host_mac(port).hex(":")
+            gateway = _GATEWAYS[port]
+            self._run("ip", "neigh", "replace", gateway, "lladdr", mac, "dev", interface, "nud", "permanent")
+            self._run("ip", "route", "replace", f"{network}/16", "via", gateway, "dev", interface, "onlink")
+        lines = ["table ip perftrend {", "  chain forward {", "    type filter hook forward priority 0;"]
+        lines += [
+            f"    ip saddr 192.168.{number // 256}.{number % 256} udp dport {9000 + number} drop"
+            for number in range(rules)
+        ]
+        command = self._wiring.at_device(["nft", "-f", "-"])
+        run(command, text="\n".join([*lines, "  }", "}"]))
+
+    def _own_threads(self) -> None:
+        for _, interface in VethPairs.interfaces:
+            # GRO makes veth use NAPI at all.
+            self._run("ethtool", "-K", interface, "gro", "on")
+            # /sys shows the namespace that mounted it, so it is mounted anew for this one write.
+            script = 'mount -t sysfs sysfs /sys && echo 1 > "/sys/class/net/$1/threaded"'
+            self._run("unshare", "--mount", "sh", "-c", script, "sh", interface)
+        if self._node.cpu is not None:
+            for thread in self.busy_processes():
+                os.sched_setaffinity(thread, {self._node.cpu})
+
+    @override
+    def stop(self) -> None:
+        if not self._started:
+            return
+        self._started = False
+        # Each step stands alone: what was never made is not there to be removed.
+        for command in (
+            ["nft", "delete", "table", "ip", "perftrend"],
+            ["ip", "link", "delete", "br0"],
+            ["ip", "route", "flush", "proto", "boot"],
+            ["ip", "neigh", "flush", "nud", "permanent"],
+        ):
+            with contextlib.suppress(errors.TestbedError):
+                self._run(*command)
+
+    @override
+    def busy_processes(self) -> Sequence[int]:
+        return list(_threads([interface for _, interface in VethPairs.interfaces]))
+
+    @override
+    def counters(self) -> Counters:
+        return {"nftables": self._run("nft", "list", "ruleset")[:10_000]}
+
+    def _write(self, path: str, value: str) -> None:
+        self._run("sh", "-c", 'echo "$2" > "$1"', "sh", path, value)
+
+    def _run(self, *command: str) -> str:
+        return run(self._wiring.at_device(command))
+
+
+def _threads(interfaces: Sequence[str]) -> Iterator[int]:
+    """Find the kernel threads ``napi/INTERFACE-NUMBER``."""
+    names = tuple(f"napi/{interface}-" for interface in interfaces)
+    for path in Path("/proc").glob("[0-9]*/comm"):
+        try:
+            if path.read_text().startswith(names):
+                yield int(path.parent.name)
+        except OSError:
+            continue  # It ended while we looked.

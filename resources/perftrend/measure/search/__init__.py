@@ -1,0 +1,24 @@
+"""The searches for MRR, NDR and PDR: which rate to try next, and what to conclude.
+
+Pure: no input, no output, no clock. Everything that is known of a device comes from the
+``measure`` callable that each search is given; the time that counts is the time its trials say
+they took. Each search works with every device and with every traffic generator, and can be used
+without the rest of perftrend.
+"""
+
+from perftrend.measure.search.binary import binary_search
+from perftrend.measure.search.mdr import mdr_search
+from perftrend.measure.search.mrr import MrrResult, measure_mrr
+from perftrend.measure.search.result import Phase, SearchResult, Step
+from perftrend.measure.search.trials import Measure
+
+__all__ = [
+    "Measure",
+    "MrrResult",
+    "Phase",
+    "SearchResult",
+    "Step",
+    "binary_search",
+    "mdr_search",
+    "measure_mrr",
+]

@@ -1,0 +1,100 @@
+"""Binary search for one drop rate, within bounds that are known beforehand.
+
+Plain bisection, in packets per second: the middle of 2 and 8 is 5. The bounds that are given are
+taken on trust while the search narrows them, which spares two long trials; what is returned is
+not. When every trial failed, the lower bound is still to be measured, and when it fails too the
+interval says so. When every trial passed, the upper bound is not proven to fail: up to
+``maximum_pps`` the search then looks above it, by steps that double; at ``maximum_pps`` it is
+taken as it is, as in an MDR search.
+
+Source: "Continuous Performance Trending and Analysis", section Performance Trending: the upper
+bound is the MRR, the lower one is to be determined, and NDR or PDR lies within.
+"""
+
+from __future__ import annotations
+
+from perftrend.measure.search.parameters import (
+    require,
+    require_loss_ratio,
+    require_positive,
+    require_width,
+)
+from perftrend.measure.search.trials import Measure, first_doubt, passes, perform
+from perftrend.model import Interval, Trial
+
+
+def binary_search(
+    measure: Measure,
+    *,
+    lower_pps: float,
+    upper_pps: float,
+    loss_ratio: float,
+    duration_s: float,
+    relative_width: float,
+    maximum_pps: float | None = None,
+) -> Interval:
+    """Find the highest rate that keeps to a loss ratio.
+
+    :param measure: as in ``mdr_search``; a trial may end early
+        when it is certain to exceed ``loss_ratio``.
+    :param lower_pps: lowest rate to look at, above 0.
+    :param upper_pps: highest rate that is expected, such as the MRR.
+    :param loss_ratio: from 0 to below 1.
+    :param duration_s: of every trial.
+    :param relative_width: from 1e-6 to below 1, relative to the upper bound.
+    :param maximum_pps: highest rate that may be measured when ``upper_pps`` turns out to pass;
+        by default ``upper_pps`` itself.
+    :returns: an interval no wider than asked; ``invalid`` says so when even ``lower_pps`` lost
+        too much, or when a trial cannot be trusted.
+    :raises SettingsError: naming the parameter that cannot be used.
+    """
+    maximum = upper_pps if maximum_pps is None else maximum_pps
+    require_positive("lower_pps", lower_pps)
+    require_positive("upper_pps", upper_pps)
+    require(upper_pps > lower_pps, "upper_pps", upper_pps, f"more than lower_pps, {lower_pps!r}")
+    require_positive("maximum_pps", maximum)
+    require(maximum >= upper_pps, "maximum_pps", maximum, f"at least upper_pps, {upper_pps!r}")
+    require_loss_ratio("loss_ratio", loss_ratio)
+    require_positive("duration_s", duration_s)
+    require_width("relative_width", relative_width)
+    search = _Bisection(measure, loss_ratio, duration_s, relative_width)
+    return search.run(lower_pps, upper_pps, maximum)
+
+
+class _Bisection:
+    def __init__(self, measure: Measure, loss_ratio: float, duration_s: float, relative_width: float) -> None:
+        self._measure = measure
+        self._loss_ratio = loss_ratio
+        self._duration_s = duration_s
+        self._relative_width = relative_width
+        self._trials: list[Trial] = []
+
+    def run(self, lowest: float, highest: float, maximum: float) -> Interval:
+        lower, upper = self._narrowed(lowest, highest)
+        if lower == lowest and not self._passes(lower):
+            lost = f"{self._trials[-1].loss_ratio:.3g} was lost at the lowest rate, {lower:.6g} pps"
+            return Interval(
+                lower, upper, f"{lost}: the rate of loss ratio {self._loss_ratio:g} lies below it"
+            )
+        if upper == highest:
+            lower, upper = self._narrowed(*self._raised(lower, upper, maximum))
+        return Interval(lower, upper, first_doubt(self._trials))
+
+    def _narrowed(self, lower: float, upper: float) -> tuple[float, float]:
+        while upper - lower > upper * self._relative_width:
+            middle = (lower + upper) / 2.0
+            if self._passes(middle):
+                lower = middle
+            else:
+                upper = middle
+        return lower, upper
+
+    def _raised(self, lower: float, upper: float, maximum: float) -> tuple[float, float]:
+        while upper < maximum and self._passes(upper):
+            lower, upper = upper, min(maximum, upper + 2.0 * (upper - lower))
+        return lower, upper
+
+    def _passes(self, rate_pps: float) -> bool:
+        trial = perform(self._measure, rate_pps, self._duration_s, self._loss_ratio)
+        self._trials.append(trial)
+        return passes(trial, self._loss_ratio)

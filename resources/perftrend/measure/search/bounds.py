@@ -1,0 +1,122 @@
+"""The two trials that hold a searched rate between them, and how a new trial moves them.
+
+A bound is a trial, so it has a duration and a loss. It is *valid* when it really bounds: the
+lower one passes, the upper one fails. An invalid bound is kept, because the width that it spans
+says how far to look for a valid one.
+
+Source: "MDR Search", sections Non-initial phases (1.f) and Implementation Deviations (2 to 5).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from perftrend.measure.search.parameters import Parameters, PhasePlan
+from perftrend.measure.search.trials import passes
+from perftrend.model import Interval, Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Where the rate of one loss ratio lies, as far as is known."""
+
+    loss_ratio: float
+    lower: Trial
+    upper: Trial
+    limits: Parameters
+
+    @property
+    def lower_valid(self) -> bool:
+        """Whether the lower bound passed."""
+        return passes(self.lower, self.loss_ratio)
+
+    @property
+    def upper_valid(self) -> bool:
+        """Whether the upper bound failed, or stands at the maximum rate (deviation 2)."""
+        return self.upper.rate_pps >= self.limits.maximum_pps or not passes(self.upper, self.loss_ratio)
+
+    @property
+    def below_minimum(self) -> bool:
+        """Whether even the minimum rate lost too much: nothing is left to refine (deviation 3)."""
+        return self.lower.rate_pps <= self.limits.minimum_pps and not self.lower_valid
+
+    @property
+    def log_width(self) -> float:
+        """The logarithmic width."""
+        return math.log(self.upper.rate_pps / self.lower.rate_pps)
+
+    @property
+    def middle_pps(self) -> float:
+        """The rate of an internal search: the middle of 2 and 8 is 4 (deviation 1)."""
+        return self.lower.rate_pps * math.sqrt(self.upper.rate_pps / self.lower.rate_pps)
+
+    @property
+    def interval(self) -> Interval:
+        """The rates of the bounds, with the reason when one of them is not valid."""
+        return Interval(self.lower.rate_pps, self.upper.rate_pps, self._invalid)
+
+    @property
+    def _invalid(self) -> str:
+        limit = f"loss ratio {self.loss_ratio:g}"
+        if self.below_minimum:
+            lost = f"{self.lower.loss_ratio:.3g} was lost at the minimum rate, {self.lower.rate_pps:.6g} pps"
+            return f"{lost}: the rate of {limit} lies below it"
+        if not self.lower_valid:
+            return f"the lower bound exceeds {limit}"
+        if not self.upper_valid:
+            return f"the upper bound does not exceed {limit}"
+        return ""
+
+    def below_pps(self, phase: PhasePlan) -> float:
+        """Return the rate of an external search downwards."""
+        return self.limits.shifted(self.lower.rate_pps, -self._stride(phase))
+
+    def above_pps(self, phase: PhasePlan) -> float:
+        """Return the rate of an external search upwards."""
+        return self.limits.shifted(self.upper.rate_pps, self._stride(phase))
+
+    def _stride(self, phase: PhasePlan) -> float:
+        # Two widths, because each step doubles the interval; never less than the phase wants to
+        # end with, because the new interval reaches from here to there (deviation 5).
+        return max(2.0 * self.log_width, phase.log_width)
+
+    def updated(self, trial: Trial) -> Bounds:
+        """Return the bounds after one more trial, whichever loss ratio it was made for.
+
+        ==============================  ====================================================
+        the trial lies                  and so
+        ==============================  ====================================================
+        at a bound                      it replaces the bound
+        below an invalid lower bound    it is the lower bound, the old one the upper bound
+        below a valid lower bound       if it fails, it is the lower bound (deviation 4)
+        between the bounds              if it fails, it is the upper bound;
+                                        if it passes, the lower bound, unless that one fails
+        above an invalid upper bound    it is the upper bound, the old one the lower bound,
+                                        unless the lower bound fails
+        above a valid upper bound       nothing changes, even if it passes (deviation 4)
+        ==============================  ====================================================
+        """
+        rate = trial.rate_pps
+        if rate == self.lower.rate_pps:
+            return replace(self, lower=trial)
+        if rate == self.upper.rate_pps:
+            return replace(self, upper=trial)
+        if rate < self.lower.rate_pps:
+            return self._after_trial_below(trial)
+        if rate < self.upper.rate_pps:
+            return self._after_trial_inside(trial)
+        if self.lower_valid and not self.upper_valid:
+            return replace(self, lower=self.upper, upper=trial)
+        return self
+
+    def _after_trial_below(self, trial: Trial) -> Bounds:
+        if not self.lower_valid:
+            return replace(self, lower=trial, upper=self.lower)
+        return self if passes(trial, self.loss_ratio) else replace(self, lower=trial)
+
+    def _after_trial_inside(self, trial: Trial) -> Bounds:
+        if not passes(trial, self.loss_ratio):
+            return replace(self, upper=trial)
+        # A pass above a failing lower bound contradicts it, and the failure is believed.
+        return replace(self, lower=trial) if self.lower_valid else self

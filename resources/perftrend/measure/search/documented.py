@@ -1,0 +1,153 @@
+"""The MDR search as documented: three phases or more, several loss ratios in one pass.
+
+The *initial phase* measures at the maximum rate, at the rate received there (MRR) and at the
+rate received at that (MRR2), and so finds an interval to start with. Each *non-initial phase*
+asks over and over which rate to measure next, until every interval is valid, narrow enough and
+measured at the duration of the phase; the next one does so with longer trials and half the
+width.
+
+A trial counts for all loss ratios at once. It may therefore be ended early only when it is
+certain to fail for the largest one. The first two trials of the initial phase always run to
+their end, because their receive rates are needed.
+
+Source: "MDR Search", sections Search Implementation and Implementation Deviations.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+from perftrend.errors import SearchTimeoutError
+from perftrend.measure.search.bounds import Bounds
+from perftrend.measure.search.parameters import Parameters, PhasePlan
+from perftrend.measure.search.record import Record
+from perftrend.measure.search.result import SearchResult, Step
+from perftrend.measure.search.trials import Measure, passes
+from perftrend.model import Interval, Trial
+
+
+class Choice(NamedTuple):
+    """The rate to measure next, and why."""
+
+    rate_pps: float
+    reason: str
+
+
+def search(measure: Measure, parameters: Parameters) -> SearchResult:
+    """Search by the documented algorithm, with its six deviations.
+
+    :raises SearchTimeoutError: with what is known by then as its ``result``.
+    """
+    return _Search(measure, parameters).run()
+
+
+def next_choice(intervals: tuple[Bounds, ...], phase: PhasePlan) -> Choice | None:
+    """Choose the rate to measure next in a phase; None when the phase is done.
+
+    :param intervals: the bounds of each loss ratio, the smallest (NDR) first.
+    :param phase: the trial duration and the width that the phase aims at.
+
+    Source: "MDR Search", section Non-initial phases, point 2.
+    """
+    refined = [bounds for bounds in intervals if not bounds.below_minimum]
+    return (
+        _external_search(refined, phase)
+        or _internal_search(refined, phase)
+        or _measure_again(intervals, phase)
+    )
+
+
+def _external_search(refined: list[Bounds], phase: PhasePlan) -> Choice | None:
+    for bounds in refined:
+        if not bounds.lower_valid:
+            return Choice(bounds.below_pps(phase), f"lower bound of {bounds.loss_ratio:g} exceeds it")
+    for bounds in refined:
+        if not bounds.upper_valid:
+            return Choice(bounds.above_pps(phase), f"upper bound of {bounds.loss_ratio:g} does not exceed it")
+    return None
+
+
+def _internal_search(refined: list[Bounds], phase: PhasePlan) -> Choice | None:
+    for bounds in refined:
+        if bounds.interval.relative_width > phase.relative_width:
+            return Choice(bounds.middle_pps, f"interval of {bounds.loss_ratio:g} is too wide")
+    return None
+
+
+def _measure_again(intervals: tuple[Bounds, ...], phase: PhasePlan) -> Choice | None:
+    for bounds in intervals:
+        if bounds.lower.duration_s < phase.duration_s:
+            return Choice(
+                bounds.lower.rate_pps, f"lower bound of {bounds.loss_ratio:g} was measured for a shorter time"
+            )
+    for bounds in intervals:
+        # No upper bound helps an interval whose lower bound fails at the minimum rate.
+        if bounds.upper.duration_s < phase.duration_s and not bounds.below_minimum:
+            return Choice(
+                bounds.upper.rate_pps, f"upper bound of {bounds.loss_ratio:g} was measured for a shorter time"
+            )
+    return None
+
+
+class _Search:
+    def __init__(self, measure: Measure, parameters: Parameters) -> None:
+        self._parameters = parameters
+        self._record = Record(measure, parameters)
+        self._intervals: tuple[Bounds, ...] = ()
+
+    def run(self) -> SearchResult:
+        plan = self._parameters.plan()
+        try:
+            self._initial_phase(plan[0])
+            for phase in plan:
+                self._phase(phase)
+        except SearchTimeoutError as error:
+            error.result = self._unfinished(str(error))
+            raise
+        return self._result(tuple(bounds.interval for bounds in self._intervals))
+
+    def _initial_phase(self, following: PhasePlan) -> None:
+        limits, width = self._parameters, following.log_width
+        self._record.begin(PhasePlan("initial", limits.initial_duration_s, following.relative_width))
+        first = self._trial(Choice(limits.maximum_pps, "maximum rate"), fail_above=None)
+        mrr = limits.limited(min(first.receive_rate_pps, limits.shifted(limits.maximum_pps, -width)))
+        second = self._trial(Choice(mrr, "MRR"), fail_above=None)
+        if mrr > limits.minimum_pps and not passes(second, 0.0):
+            mrr2 = limits.limited(min(second.receive_rate_pps, limits.shifted(mrr, -width)))
+        else:
+            # What was sent came back, or there is no room below: the interval opens upwards.
+            mrr2 = limits.shifted(mrr, width)
+        if mrr2 == limits.maximum_pps:
+            third = first
+        else:
+            third = self._trial(Choice(mrr2, "MRR2"), fail_above=limits.largest_loss_ratio)
+        lower, upper = sorted((second, third), key=lambda trial: trial.rate_pps)
+        self._intervals = tuple(Bounds(ratio, lower, upper, limits) for ratio in limits.loss_ratios)
+
+    def _phase(self, phase: PhasePlan) -> None:
+        self._record.begin(phase)
+        while choice := next_choice(self._intervals, phase):
+            self._trial(choice, fail_above=self._parameters.largest_loss_ratio)
+
+    def _trial(self, choice: Choice, *, fail_above: float | None) -> Trial:
+        trial = self._record.measure(self._known(choice.rate_pps), fail_above)
+        self._intervals = tuple(bounds.updated(trial) for bounds in self._intervals)
+        known = tuple(bounds.interval for bounds in self._intervals)
+        self._record.keep(Step(trial, choice.reason, known))
+        return trial
+
+    def _known(self, rate_pps: float) -> float:
+        # Two ways to the same rate end a rounding error apart, and must not make two bounds of it.
+        measured = (trial.rate_pps for phase in self._record.phases for trial in phase.trials)
+        return next((known for known in measured if math.isclose(known, rate_pps)), rate_pps)
+
+    def _unfinished(self, reason: str) -> SearchResult:
+        limits = self._parameters
+        anywhere = (Interval(limits.minimum_pps, limits.maximum_pps),) * len(limits.loss_ratios)
+        known = tuple(bounds.interval for bounds in self._intervals) or anywhere
+        return self._result(tuple(replace(interval, invalid=reason) for interval in known))
+
+    def _result(self, intervals: tuple[Interval, ...]) -> SearchResult:
+        return SearchResult(self._parameters.loss_ratios, intervals, self._record.phases)

@@ -1,0 +1,70 @@
+"""MDR search: several drop rates, each of its own loss ratio, found in one search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from perftrend.errors import SettingsError, nearest
+from perftrend.measure.search import documented
+from perftrend.measure.search.parameters import Parameters
+from perftrend.measure.search.result import SearchResult
+from perftrend.measure.search.trials import Measure
+
+STRATEGIES: Mapping[str, Callable[[Measure, Parameters], SearchResult]] = MappingProxyType(
+    {"mdr": documented.search}
+)
+"""The ways to search, by name. Each keeps the same promise in its own number of trials."""
+
+
+def mdr_search(
+    measure: Measure,
+    *,
+    minimum_pps: float,
+    maximum_pps: float,
+    loss_ratios: Sequence[float] = (0.0, 0.005),
+    initial_duration_s: float = 1.0,
+    final_duration_s: float = 30.0,
+    relative_width: float = 0.005,
+    intermediate_phases: int = 2,
+    timeout_s: float | None = None,
+    strategy: str = "mdr",
+) -> SearchResult:
+    """Find the highest rate that keeps to each loss ratio: NDR for 0, PDR for what is tolerated.
+
+    An interval of the result without ``invalid`` is at most ``relative_width`` wide, relative to
+    its upper bound; its lower bound passed and its upper bound failed (or is the maximum rate),
+    both in trials of the final duration. No device makes the search endless.
+
+    :param measure: ``measure(rate_pps, duration_s, fail_above)`` sends and counts; see
+        ``perftrend.measure.search.Measure``. A trial that is still not valid when it
+        is returned is used, and makes the result not valid.
+    :param minimum_pps: lowest rate, above 0; loss there leaves the interval not valid.
+    :param maximum_pps: highest rate, of the link or of the generator.
+    :param loss_ratios: from 0 to below 1, each once, ascending.
+    :param initial_duration_s: of the trials of the initial and the first intermediate phase.
+    :param final_duration_s: of the trials that bound the result, at least the initial duration.
+    :param relative_width: from 1e-6 to below 1.
+    :param intermediate_phases: 0 or more; 2 by the document's experience.
+    :param timeout_s: seconds of trials after which no further one is begun; None for no limit.
+    :param strategy: a name of ``STRATEGIES``; ``mdr`` is the documented algorithm.
+    :returns: the intervals, and every trial by phase.
+    :raises SettingsError: naming the parameter that cannot be used.
+    :raises SearchTimeoutError: if more trials are needed when the time is used up; what is known
+        by then is its ``result``, every interval of it marked not valid.
+
+    Source: "MDR Search".
+    """
+    if strategy not in STRATEGIES:
+        raise SettingsError(f"search strategy {strategy!r} is unknown{nearest(strategy, STRATEGIES)}")
+    parameters = Parameters(
+        minimum_pps=minimum_pps,
+        maximum_pps=maximum_pps,
+        loss_ratios=tuple(loss_ratios),
+        initial_duration_s=initial_duration_s,
+        final_duration_s=final_duration_s,
+        relative_width=relative_width,
+        intermediate_phases=intermediate_phases,
+        timeout_s=timeout_s,
+    )
+    return STRATEGIES[strategy](measure, parameters)

@@ -1,0 +1,165 @@
+"""What a search is asked for. What cannot be searched is refused by the parameter's name.
+
+Widths are compared and halved on a logarithmic scale: an interval (lower, upper) has the
+logarithmic width ln(upper / lower), and the relative width (upper - lower) / upper of w is the
+logarithmic width -ln(1 - w).
+
+Source: "MDR Search", sections Input Parameters and Implementation Deviations (1).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from perftrend.errors import SettingsError
+
+FINEST_WIDTH = 1e-6
+"""The narrowest relative width that can be asked for; below it the rounding of rates shows."""
+
+MOST_PHASES = 100
+
+_SHORT = 1.0 - 1e-7
+_NEAR = 1e-9
+
+
+def log_width(relative_width: float) -> float:
+    """Return the logarithmic width of a relative one; infinity for 1."""
+    return -math.log1p(-relative_width) if relative_width < 1.0 else math.inf
+
+
+def require(holds: bool, name: str, value: object, expected: str) -> None:
+    """Refuse a parameter unless it holds.
+
+    :raises SettingsError: naming the parameter, its value and what is expected.
+    """
+    if not holds:
+        raise SettingsError(f"search parameter {name} is {value!r}; give {expected}")
+
+
+def require_positive(name: str, value: float) -> None:
+    """Refuse what is not a finite number above 0."""
+    require(0.0 < value < math.inf, name, value, "a finite number above 0")
+
+
+def require_loss_ratio(name: str, value: float) -> None:
+    """Refuse what is not in [0, 1)."""
+    require(0.0 <= value < 1.0, name, value, "a ratio from 0 to below 1, such as 0.005")
+
+
+def require_width(name: str, value: float) -> None:
+    """Refuse a relative width that no interval can have, or that rates cannot resolve."""
+    require(FINEST_WIDTH <= value < 1.0, name, value, f"a ratio from {FINEST_WIDTH:g} to below 1")
+
+
+@dataclass(frozen=True, slots=True)
+class PhasePlan:
+    """What one phase aims at."""
+
+    name: str
+    duration_s: float
+    relative_width: float
+    """The width goal relative to the upper bound."""
+
+    @property
+    def log_width(self) -> float:
+        """The width goal, logarithmic."""
+        return log_width(self.relative_width)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """The input of an MDR search, checked."""
+
+    minimum_pps: float
+    maximum_pps: float
+    loss_ratios: tuple[float, ...]
+    initial_duration_s: float
+    final_duration_s: float
+    relative_width: float
+    intermediate_phases: int
+    timeout_s: float | None
+
+    def __post_init__(self) -> None:
+        for name in ("minimum_pps", "maximum_pps", "initial_duration_s", "final_duration_s"):
+            require_positive(name, getattr(self, name))
+        more_than_minimum = f"more than minimum_pps, {self.minimum_pps!r}"
+        require(self.maximum_pps > self.minimum_pps, "maximum_pps", self.maximum_pps, more_than_minimum)
+        require(bool(self.loss_ratios), "loss_ratios", self.loss_ratios, "at least one")
+        for ratio in self.loss_ratios:
+            require_loss_ratio("loss_ratios", ratio)
+        ascending = list(self.loss_ratios) == sorted(set(self.loss_ratios))
+        require(ascending, "loss_ratios", self.loss_ratios, "each once, in ascending order")
+        longer = f"at least initial_duration_s, {self.initial_duration_s!r}"
+        require(
+            self.final_duration_s >= self.initial_duration_s,
+            "final_duration_s",
+            self.final_duration_s,
+            longer,
+        )
+        require_width("relative_width", self.relative_width)
+        phases = self.intermediate_phases
+        whole = phases == int(phases) if 0 <= phases <= MOST_PHASES else False
+        require(whole, "intermediate_phases", phases, f"a whole number from 0 to {MOST_PHASES}")
+        if self.timeout_s is not None:
+            require_positive("timeout_s", self.timeout_s)
+
+    @property
+    def largest_loss_ratio(self) -> float:
+        """A trial that exceeds it fails for every loss ratio that is searched."""
+        return self.loss_ratios[-1]
+
+    @property
+    def most_trials(self) -> int:
+        """Several times the trials that a device can cause without contradicting itself.
+
+        In each phase an interval may have to be widened over the whole range (one doubling after
+        the other), be narrowed again (one halving after the other) and be measured again.
+        """
+        doublings = math.ceil(math.log2(max(2.0, self._log_range / log_width(self.relative_width))))
+        return 3 + 8 * (doublings + 4) * len(self.loss_ratios) * (int(self.intermediate_phases) + 1)
+
+    @property
+    def _log_range(self) -> float:
+        return math.log(self.maximum_pps) - math.log(self.minimum_pps)
+
+    def plan(self) -> tuple[PhasePlan, ...]:
+        """Plan the non-initial phases: durations in geometric sequence, each width half the last.
+
+        Half on the logarithmic scale: what remains of the upper bound, 1 - width, is its square
+        root.
+        """
+        last = int(self.intermediate_phases)
+        names = [f"intermediate {number}" for number in range(1, last + 1)] + ["final"]
+        return tuple(
+            PhasePlan(name, self._duration(number, last), self._width(number, last))
+            for number, name in enumerate(names)
+        )
+
+    def _duration(self, number: int, last: int) -> float:
+        if number == last:
+            return self.final_duration_s
+        growth = self.final_duration_s / self.initial_duration_s
+        return self.initial_duration_s * math.pow(growth, number / last)
+
+    def _width(self, number: int, last: int) -> float:
+        if number == last:
+            return self.relative_width
+        return 1.0 - math.pow(1.0 - self.relative_width, 2.0 ** (last - number))
+
+    def shifted(self, rate_pps: float, log_step: float) -> float:
+        """Return the rate that lies ``log_step`` above (below, when negative), within the limits.
+
+        The step falls short by a ten-millionth, so that rounding never leaves the interval that
+        it opens, nor the halves of that, wider than was asked.
+        """
+        step = max(-self._log_range, min(self._log_range, log_step * _SHORT))
+        return self.limited(rate_pps * math.exp(step))
+
+    def limited(self, rate_pps: float) -> float:
+        """Return the rate, or the limit that it exceeds or is within a rounding error of."""
+        if rate_pps >= self.maximum_pps * (1.0 - _NEAR):
+            return self.maximum_pps
+        if rate_pps <= self.minimum_pps * (1.0 + _NEAR):
+            return self.minimum_pps
+        return rate_pps

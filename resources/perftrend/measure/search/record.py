@@ -1,0 +1,56 @@
+"""The growing record of a search: its trials by phase, within its limits of time and number."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from perftrend.errors import SearchTimeoutError
+from perftrend.measure.search.parameters import Parameters, PhasePlan
+from perftrend.measure.search.result import Phase, Step
+from perftrend.measure.search.trials import Measure, perform
+from perftrend.model import Trial
+
+
+class Record:
+    """Measures, keeps what was measured, and ends a search that takes too long."""
+
+    def __init__(self, measure: Measure, parameters: Parameters) -> None:
+        self._measure = measure
+        self._parameters = parameters
+        self._phases: list[Phase] = []
+        self._elapsed_s = 0.0
+        self._trials = 0
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """The phases so far; the last one may still be growing."""
+        return tuple(self._phases)
+
+    def begin(self, plan: PhasePlan) -> None:
+        """Begin a phase: the trials that follow have its duration."""
+        self._phases.append(Phase(plan.name, plan.duration_s, plan.relative_width, ()))
+
+    def measure(self, rate_pps: float, fail_above: float | None) -> Trial:
+        """Measure at a rate, for the duration of the phase.
+
+        :raises SearchTimeoutError: if the trials before have used up the time or the number.
+        """
+        timeout_s = self._parameters.timeout_s
+        if timeout_s is not None and self._elapsed_s >= timeout_s:
+            raise SearchTimeoutError(
+                f"search not done after {self._elapsed_s:.4g} s of trials (timeout_s is {timeout_s:g}); "
+                "allow more time or a larger relative_width"
+            )
+        if self._trials >= self._parameters.most_trials:
+            raise SearchTimeoutError(
+                f"search not done after {self._trials} trials: the device contradicts itself; "
+                "look at its trials, or allow a larger relative_width"
+            )
+        return perform(self._measure, rate_pps, self._phases[-1].duration_s, fail_above)
+
+    def keep(self, step: Step) -> None:
+        """Keep a trial as the next step of the phase."""
+        phase = self._phases[-1]
+        self._phases[-1] = replace(phase, steps=(*phase.steps, step))
+        self._elapsed_s += step.trial.elapsed_s
+        self._trials += 1

@@ -1,0 +1,56 @@
+"""Reading a trial: whether it passes a loss ratio, and whether it can be believed at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TypeAlias
+
+from perftrend.model import Trial
+
+Measure: TypeAlias = Callable[[float, float, float | None], Trial]
+"""``measure(rate_pps, duration_s, fail_above)``: send, count, and return the trial.
+
+``fail_above`` is None or a loss ratio: the trial may be ended as soon as the loss ratio of the
+whole trial is certain to exceed it. It then still carries the duration that was intended; its
+counters are those of the part that was sent, so it fails every loss ratio up to ``fail_above``,
+and of a larger one it says nothing.
+"""
+
+_ROUNDING = 1e-15
+
+
+def perform(measure: Measure, rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
+    """Measure, and return the trial under the rate and duration that were asked for.
+
+    A generator that rounds its rate would otherwise move a bound away from where it was looked
+    for, and the same rate measured twice would count as two.
+    """
+    trial = measure(rate_pps, duration_s, fail_above)
+    return replace(trial, rate_pps=rate_pps, duration_s=duration_s)
+
+
+def passes(trial: Trial, loss_ratio: float) -> bool:
+    """Tell whether a trial lost no larger share than ``loss_ratio``.
+
+    Counted in frames: 1 - 995/1000 is more than 0.005 in floating point, and 5 frames of 1000
+    are not more than 0.5 %.
+    """
+    return trial.sent - trial.received <= loss_ratio * trial.sent * (1.0 + _ROUNDING)
+
+
+def doubt(trial: Trial) -> str:
+    """Say why a trial cannot be believed; empty when it can."""
+    if trial.invalid:
+        return trial.invalid
+    where = f"the trial at {trial.rate_pps:.6g} pps for {trial.duration_s:.3g} s"
+    if trial.sent <= 0:
+        return f"{where} sent nothing"
+    if trial.received > trial.sent:
+        return f"{where} received {trial.received} frames and sent only {trial.sent}"
+    return ""
+
+
+def first_doubt(trials: Iterable[Trial]) -> str:
+    """Say why the first doubtful trial cannot be believed; empty when all can."""
+    return next(filter(None, map(doubt, trials)), "")

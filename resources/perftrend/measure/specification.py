@@ -1,0 +1,144 @@
+"""Testbeds as files: ``NAME.yaml`` says what a testbed is made of and how it is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import resources
+from importlib.metadata import entry_points
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from perftrend import errors
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class NodeFile(_Strict):
+    """A node: the core for its busy process (``auto``, a number, or none) and what its driver needs."""
+
+    cpu: int | Literal["auto"] | None = None
+    options: Mapping[str, str] = {}
+
+
+class DriverFile(_Strict):
+    """A driver by the name of its entry point, and its options."""
+
+    driver: str
+    options: Mapping[str, str] = {}
+
+
+class LinkFile(_Strict):
+    """What the link carries in both directions together: a frame rate, or a bit rate for each."""
+
+    pps: Positive | None = None
+    bits_per_s: Positive | None = None
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> LinkFile:
+        if (self.pps is None) == (self.bits_per_s is None):
+            raise ValueError("give either pps or bits_per_s")
+        return self
+
+    def rate_pps(self, frame_bytes: float) -> float:
+        """Return the highest rate for frames of this mean length, both directions together, in pps."""
+        if self.pps is not None:
+            return self.pps
+        assert self.bits_per_s is not None  # noqa: S101 - by _one_of_them
+        preamble_and_gap = 20
+        return 2 * self.bits_per_s / 8 / (frame_bytes + preamble_and_gap)
+
+
+class MrrFile(_Strict):
+    """How MRR is measured here unless a person says otherwise."""
+
+    duration_s: Positive = 1.0
+    multiplicity: Annotated[int, Field(ge=1)] = 10
+    starts: Annotated[int, Field(ge=1)] = 1
+
+
+class SearchFile(_Strict):
+    """How NDR and PDR are searched here unless a person says otherwise."""
+
+    initial_duration_s: Positive = 1.0
+    final_duration_s: Positive = 30.0
+    minimum_pps: Positive = 20_000.0
+
+
+class Specification(_Strict):
+    """A testbed's file."""
+
+    name: str
+    description: str
+    nodes: Mapping[str, NodeFile] = {}
+    wiring: DriverFile = DriverFile(driver="none")
+    generator: DriverFile
+    device: DriverFile
+    link: LinkFile
+    mrr: MrrFile = MrrFile()
+    search: SearchFile = SearchFile()
+    driver_tag: str
+    """What tests are tagged with: ``DRV_`` and this."""
+    capacity: Annotated[int, Field(ge=1)] = 1
+    """How many jobs may use it at once."""
+    lock: str = ""
+    """Testbeds of one lock share machines; by default each has its own."""
+    fallback: str = ""
+    """The testbed to take where this one cannot be had."""
+    simulated: bool = False
+
+
+def load(name: str, folder: Path | None = None) -> Specification:
+    """Read a testbed's file, from a team's own folder first and then from the package.
+
+    :raises SettingsError: for an unknown name or a wrong file, naming the nearest.
+    """
+    files = dict(_files(folder))
+    if name not in files:
+        raise errors.SettingsError(f"testbed {name!r} is unknown{errors.nearest(name, files)}")
+    try:
+        content = yaml.safe_load(files[name].read_text(encoding="utf-8"))
+        return Specification.model_validate({"name": name, "lock": name, **content})
+    except (yaml.YAMLError, UnicodeDecodeError, TypeError) as error:
+        raise errors.SettingsError(f"testbed file {files[name]} is no YAML mapping: {error}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise errors.SettingsError(f"testbed file {files[name]}: {place}: {first['msg']}") from None
+
+
+def names(folder: Path | None = None) -> list[str]:
+    """Return the names of all testbeds that can be loaded."""
+    return sorted(dict(_files(folder)))
+
+
+def _files(folder: Path | None) -> Iterator[tuple[str, Traversable]]:
+    shipped = resources.files("perftrend") / "testbeds"
+    for place in (shipped, folder):
+        if place is None:
+            continue
+        if not place.is_dir():
+            raise errors.SettingsError(f"folder of testbeds {place} is none; see the setting testbeds")
+        for file in place.iterdir():
+            if file.name.endswith(".yaml"):
+                yield file.name.removesuffix(".yaml"), file
+
+
+def driver(group: str, name: str) -> Any:  # noqa: ANN401 - a driver is whatever its entry point names
+    """Load a driver's class by the name of its entry point.
+
+    :param group: ``wirings``, ``traffic_generators`` or ``devices``.
+    :raises SettingsError: for an unknown name, naming the nearest.
+    """
+    found = {point.name: point for point in entry_points(group=f"perftrend.{group}")}
+    if name not in found:
+        kind = group.rstrip("s").replace("_", " ")
+        raise errors.SettingsError(f"no {kind} driver {name!r} is installed{errors.nearest(name, found)}")
+    return found[name].load()

@@ -1,0 +1,191 @@
+"""An open testbed: wiring, generator and device together, ready to measure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+from perftrend import errors
+from perftrend.measure import specification
+from perftrend.measure.embedded.frames import Profile
+from perftrend.measure.interfaces import Counters, Device, Node, TrafficGenerator, Wiring
+from perftrend.measure.specification import Specification
+from perftrend.measure.trust import TrustedTrials
+from perftrend.measure.watch import two_cores
+from perftrend.measure.wiring import run
+
+_REACHED_SHARE = 0.9
+"""A generator is asked for at most this share of what it reaches in a flood: that rate it can keep."""
+_FORWARDED_SHARE = 0.995
+"""A device that forwards this share of all that is offered is not at its limit."""
+
+
+class Testbed:
+    """A testbed from its file, open from ``with`` to its end.
+
+    :param spec: what it is made of.
+    :param attempts: how often at most a trial that cannot be trusted is measured.
+    :param device_options: what a person asked for; it wins over what a test asks for.
+    """
+
+    # pytest would otherwise take a class of this name for a collection of tests.
+    __test__ = False
+
+    def __init__(
+        self, spec: Specification, *, attempts: int = 3, device_options: Mapping[str, str] | None = None
+    ) -> None:
+        self.spec = spec
+        wiring = specification.driver("wirings", spec.wiring.driver)
+        try:
+            self._wiring: Wiring = wiring(**spec.wiring.options)
+        except TypeError as error:
+            raise errors.SettingsError(
+                f"testbed {spec.name}: wiring {spec.wiring.driver}: {error}; see its options in the testbed's file"
+            ) from None
+        generator_core, device_core = two_cores()
+        nodes = [_node(spec, "tg", generator_core), _node(spec, "dut", device_core)]
+        generator = specification.driver("traffic_generators", spec.generator.driver)
+        self.generator: TrafficGenerator = generator(self._wiring, nodes[0], spec.generator.options)
+        self.device: Device = specification.driver("devices", spec.device.driver)(self._wiring, nodes[1])
+        self._asked_for = dict(device_options or {})
+        self._options: dict[str, str] = {}
+        self.profile = Profile.named("64B")
+        self.maximum_pps = 0.0
+        """The highest rate to measure at with the traffic chosen, both directions together."""
+        self.trials = TrustedTrials(self.generator, self._busy_processes, attempts=attempts)
+
+    def __enter__(self) -> Testbed:
+        self.check()
+        if reason := self.unusable():
+            raise errors.TestbedError(f"testbed {self.spec.name} cannot be used here: {reason}")
+        self._wiring.open()
+        try:
+            self.generator.open()
+        except BaseException:
+            self._wiring.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.device.stop()
+        finally:
+            try:
+                self.generator.close()
+            finally:
+                self._wiring.close()
+
+    def unusable(self) -> str:
+        """Return why this machine or user cannot have this testbed; empty when they can."""
+        return self._wiring.unusable() or self.device.unusable()
+
+    def check(self) -> None:
+        """Refuse device options that the device does not have. :raises SettingsError: naming them."""
+        self.device.check({**self.spec.device.options, **self._asked_for})
+
+    def start_device(self, options: Mapping[str, str]) -> None:
+        """Start the device from nothing, with a test's options and, above them, a person's."""
+        self._options = {**self.spec.device.options, **options, **self._asked_for}
+        self.device.start(self._options)
+
+    def restart_device(self) -> None:
+        """Start the device from nothing again, with the same options."""
+        self.device.stop()
+        self.device.start(self._options)
+
+    def use(self, frame: str) -> None:
+        """Choose the traffic and learn how much of it can be offered; the device must be started.
+
+        :param frame: ``64B``, ``1518B`` or ``IMIX``.
+        """
+        self.profile = Profile.named(frame)
+        self.generator.use(self.profile.name, bridged=self._options.get("forwarding") == "l2")
+        self.maximum_pps = min(self.link_pps, _REACHED_SHARE * self.generator.highest_pps())
+        self.trials.forget()
+
+    @property
+    def link_pps(self) -> float:
+        """What the link carries of the traffic chosen, both directions together."""
+        return self.spec.link.rate_pps(self.profile.mean_bytes)
+
+    def generator_limit(self, received_pps: float) -> str:
+        """Say whether a rate tells of the generator instead of the device; empty when it does not.
+
+        A device that forwards all that the *link* carries is as fast as one can be seen to be; one
+        that forwards all that the generator can send has not been measured at all.
+        """
+        if self.maximum_pps >= self.link_pps or received_pps < _FORWARDED_SHARE * self.maximum_pps:
+            return ""
+        return (
+            f"limited by the generator: it reaches {self.maximum_pps:.0f} of the link's "
+            f"{self.link_pps:.0f} pps, and the device forwarded them all"
+        )
+
+    def versions(self) -> dict[str, str]:
+        """Return what is measured and by what."""
+        return {"device": self.device.version, "generator": self.generator.version}
+
+    def counters(self) -> Counters:
+        """Return all counters: of generator, device, interfaces, softnet, and CPU time per process."""
+        return {
+            "generator": self.generator.counters(),
+            "device": self.device.counters(),
+            "interfaces": self._interface_counters(),
+            "softnet": _softnet(Path("/proc/net/softnet_stat").read_text()),
+            "cpu": {str(process): _cpu(process) for process in self._busy_processes()},
+        }
+
+    def _interface_counters(self) -> Counters:
+        if not self._wiring.generator_ports:
+            return {}
+        read = ["cat", "/proc/net/dev"]
+        return {
+            "tg": _interfaces(run(self._wiring.at_generator(read))),
+            "dut": _interfaces(run(self._wiring.at_device(read))),
+        }
+
+    def _busy_processes(self) -> list[int]:
+        return [*self.generator.busy_processes(), *self.device.busy_processes()]
+
+
+def _node(spec: Specification, name: str, chosen_core: int | None) -> Node:
+    file = spec.nodes.get(name, specification.NodeFile())
+    return Node(cpu=chosen_core if file.cpu == "auto" else file.cpu, options=file.options)
+
+
+def _interfaces(text: str) -> dict[str, dict[str, int]]:
+    """Read /proc/net/dev (proc_net_dev(5)): bytes, packets, errors and drops, received and sent."""
+    names = (
+        "rx_bytes",
+        "rx_packets",
+        "rx_errors",
+        "rx_drops",
+        "tx_bytes",
+        "tx_packets",
+        "tx_errors",
+        "tx_drops",
+    )
+    found = {}
+    for line in text.splitlines()[2:]:
+        interface, _, fields = line.partition(":")
+        numbers = [int(field) for field in fields.split()]
+        found[interface.strip()] = dict(zip(names, numbers[0:4] + numbers[8:12], strict=True))
+    return found
+
+
+def _softnet(text: str) -> list[dict[str, int]]:
+    """Read /proc/net/softnet_stat: a line of hexadecimal numbers for each core."""
+    rows = [[int(field, 16) for field in line.split()] for line in text.splitlines()]
+    return [{"processed": row[0], "dropped": row[1], "squeezed": row[2]} for row in rows]
+
+
+def _cpu(process: int) -> dict[str, float]:
+    """Return the seconds that a process has run and has waited for its core."""
+    try:
+        ran, waited, _ = Path(f"/proc/{process}/schedstat").read_text().split()
+    except (OSError, ValueError):
+        return {}
+    return {"ran_s": int(ran) / 1e9, "waited_s": int(waited) / 1e9}

@@ -1,0 +1,202 @@
+"""What connects generator and device on one machine: veth pairs in namespaces, or loopback.
+
+Namespaces have no names: each is held open by a process that waits for the end of its standard
+input, so that whatever ends this process, even ``kill -9``, takes namespaces and links with it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+from collections.abc import Sequence
+
+from typing_extensions import override
+
+from perftrend import errors
+from perftrend.measure.embedded import topology
+from perftrend.measure.interfaces import Wiring
+
+_COMMAND_S = 20.0
+
+
+class Namespace:
+    """A network namespace for as long as this object is open.
+
+    :param user: whether it lies in a user namespace, in which this user is root; only root can do without.
+    :param beside: another namespace, whose user namespace this one shares.
+    """
+
+    def __init__(self, *, user: bool, beside: Namespace | None = None) -> None:
+        self.pid: int
+        self._own_user = user
+        command = ["unshare", "--net"]
+        if self._own_user:
+            if beside is None:
+                command = ["unshare", "--user", "--map-root-user", "--net"]
+            else:
+                command = [
+                    "nsenter",
+                    "-t",
+                    str(beside.pid),
+                    "--user",
+                    "--preserve-credentials",
+                    "--",
+                    *command,
+                ]
+        self._holder = subprocess.Popen(
+            [*command, "--", "sh", "-c", "echo $$ && exec cat"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self._holder.stdout is not None  # noqa: S101 - opened as a pipe above
+        line = self._holder.stdout.readline()
+        if not line:
+            _, said = self._holder.communicate()
+            raise errors.TestbedError(f"no network namespace: {said.strip() or 'refused'}")
+        self.pid = int(line)
+
+    def command(self, command: Sequence[str]) -> list[str]:
+        """Return the command that runs ``command`` in this namespace."""
+        user = ["--user", "--preserve-credentials"] if self._own_user else []
+        return ["nsenter", "-t", str(self.pid), *user, "--net", "--", *command]
+
+    def run(self, *command: str) -> str:
+        """Run a command in this namespace. :raises TestbedError: with what it said."""
+        return run(self.command(command))
+
+    def close(self) -> None:
+        """Let go; the kernel removes the namespace when its last process has ended."""
+        self._holder.communicate()
+
+
+def run(command: Sequence[str], text: str = "") -> str:
+    """Run a command to its end and return what it printed. :raises TestbedError: if it failed.
+
+    :param text: what the command reads from its standard input.
+    """
+    try:
+        done = subprocess.run(
+            command, input=text, capture_output=True, text=True, timeout=_COMMAND_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise errors.TestbedError(f"{command[0]}: {error}") from None
+    if done.returncode:
+        said = done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}"
+        raise errors.TestbedError(f"{' '.join(command)}: {said}")
+    return done.stdout
+
+
+class VethPairs(Wiring):
+    """Two namespaces and two veth pairs: ``tg0``-``d0`` and ``tg1``-``d1``.
+
+    :param user_namespace: ``yes`` to lie in a user namespace even when root starts it; anybody else's
+        always does.
+    """
+
+    interfaces = (("tg0", "d0"), ("tg1", "d1"))
+
+    def __init__(self, user_namespace: str = "no") -> None:
+        self._user = user_namespace == "yes" or os.geteuid() != 0
+        self.generator_ports: Sequence[str] = [f"packet:{tg}" for tg, _ in self.interfaces]
+        self.device_ports: Sequence[str] = [f"packet:{dut}" for _, dut in self.interfaces]
+        self._namespaces: list[Namespace] = []
+
+    @override
+    def unusable(self) -> str:
+        if not shutil.which("ip"):
+            return "the program ip is missing (Debian: apt-get install iproute2)"
+        try:
+            Namespace(user=self._user).close()
+        except errors.TestbedError as error:
+            return str(error)
+        return ""
+
+    @override
+    def open(self) -> None:
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        self._namespaces.append(generator := Namespace(user=self._user))
+        self._namespaces.append(device := Namespace(user=self._user, beside=generator))
+        for namespace in self._namespaces:
+            # Nobody may speak of his own: every frame that is counted was sent by a trial.
+            _set(namespace, "net/ipv6/conf/default/disable_ipv6", "1")
+        for number, (tg, dut) in enumerate(self.interfaces):
+            generator.run(
+                "ip", "link", "add", tg, "address", _text(topology.generator_mac(number)),
+                "type", "veth", "peer", "name", dut, "address", _text(topology.device_mac(number)),
+                "netns", str(device.pid),
+            )  # fmt: skip
+            generator.run("ip", "link", "set", tg, "arp", "off", "up")
+            device.run("ip", "link", "set", dut, "arp", "off", "up")
+        # A new namespace may inherit forwarding; a user-space device would then see each frame
+        # forwarded twice, by itself and by the kernel.
+        _set(device, "net/ipv4/ip_forward", "0")
+
+    @override
+    def close(self) -> None:
+        while self._namespaces:
+            self._namespaces.pop().close()
+
+    @override
+    def at_generator(self, command: Sequence[str]) -> list[str]:
+        return self._namespaces[0].command(command)
+
+    @override
+    def at_device(self, command: Sequence[str]) -> list[str]:
+        return self._namespaces[1].command(command)
+
+
+def _set(namespace: Namespace, name: str, value: str) -> None:
+    """Set a kernel parameter, where the kernel has it at all."""
+    namespace.run("sh", "-c", '[ ! -e "/proc/sys/$1" ] || echo "$2" > "/proc/sys/$1"', "sh", name, value)
+
+
+def _text(mac: bytes) -> str:
+    return mac.hex(":")
+
+
+class Loopback(Wiring):
+    """UDP on the loopback interface, under an address that nobody else uses."""
+
+    def __init__(self) -> None:
+        # All of 127.0.0.0/8 is this machine: a random address keeps clear of everybody's ports.
+        address = (
+            f"127.{secrets.randbelow(250) + 2}.{secrets.randbelow(250) + 2}.{secrets.randbelow(250) + 2}"
+        )
+        self.generator_ports: Sequence[str] = [f"udp:{address}:30000:20000", f"udp:{address}:31000:21000"]
+        self.device_ports: Sequence[str] = [f"udp:{address}:20000:30000", f"udp:{address}:21000:31000"]
+
+    @override
+    def unusable(self) -> str:
+        return ""
+
+    def open(self) -> None:
+        """Nothing is to be connected."""
+
+    def close(self) -> None:
+        """Nothing is to be taken down."""
+
+    @override
+    def at_generator(self, command: Sequence[str]) -> list[str]:
+        return list(command)
+
+    @override
+    def at_device(self, command: Sequence[str]) -> list[str]:
+        return list(command)
+
+
+class NoWiring(Loopback):
+    """Nothing to connect: drivers that reach their nodes themselves, or that simulate them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.generator_ports = self.device_ports = ()

@@ -1,0 +1,117 @@
+"""A child process that answers in lines of JSON, and dies with the process that started it."""
+
+from __future__ import annotations
+
+import json
+import selectors
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from typing import IO, Any
+
+from perftrend import errors
+
+_STOP_S = 2.0
+
+
+def dies_with_parent(command: Sequence[str]) -> list[str]:
+    """Return a command that the kernel kills when the process that starts it ends, however it ends."""
+    return ["setpriv", "--pdeathsig", "KILL", "--", *command]
+
+
+def python_module(module: str, arguments: Sequence[str]) -> list[str]:
+    """Return the command that runs a module of ours in this very Python."""
+    return [sys.executable, "-m", module, *arguments]
+
+
+class Worker:
+    """A process that says ``{"ready": …}`` when it is, and then one line for each request.
+
+    :param name: what messages call it.
+    :param command: an argument list.
+    :raises TestbedError: if it does not get ready; with what it said last.
+    """
+
+    def __init__(self, name: str, command: Sequence[str], *, ready_s: float = 20.0) -> None:
+        self._name = name
+        # A file, not a pipe: a talkative worker must never wait for somebody to read.
+        self._errors: IO[str] = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - closed in close()
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                text=True,
+                bufsize=1,
+            )
+        except OSError as error:
+            self._errors.close()
+            raise errors.TestbedError(f"{name}: cannot start {command[0]} ({error.strerror})") from None
+        try:
+            self.pid = int(self.read(ready_s)["ready"])
+        except BaseException:
+            self.close()
+            raise
+
+    def ask(self, request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+        """Send a request and return the answer.
+
+        :raises TestbedError: if the worker has ended or does not answer in time.
+        """
+        assert self._process.stdin is not None  # noqa: S101 - opened as a pipe above
+        try:
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
+        except OSError:
+            raise self._failed("has ended") from None
+        return self.read(timeout_s)
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the worker itself, not to the programs that started it."""
+        self._process.send_signal(number)
+
+    def read(self, timeout_s: float) -> dict[str, Any]:
+        """Return the next line that the worker writes.
+
+        :raises TestbedError: if the worker has ended, or does not answer in time: then it is ended.
+        """
+        assert self._process.stdout is not None  # noqa: S101 - opened as a pipe above
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            if not selector.select(timeout_s):
+                # What it says later would be taken for the answer to the next request.
+                self._process.kill()
+                self._process.wait()
+                raise self._failed(f"did not answer within {timeout_s:g} s")
+        line = self._process.stdout.readline()
+        if not line:
+            raise self._failed("has ended")
+        try:
+            answer: dict[str, Any] = json.loads(line)
+        except ValueError:
+            raise self._failed(f"said {line.strip()!r}, which is no answer") from None
+        return answer
+
+    def _failed(self, what: str) -> errors.TestbedError:
+        self._errors.seek(0)
+        said = [line.strip() for line in self._errors.read().splitlines() if line.strip()]
+        return errors.TestbedError(f"{self._name} {what}{': ' + said[-1] if said else ''}")
+
+    def close(self) -> None:
+        """End the worker, by force if it does not listen; allowed more than once."""
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout, self._errors):
+            if stream is not None:
+                # Bytes that a dead worker will never read are of no interest.
+                try:
+                    stream.close()
+                except OSError:
+                    continue

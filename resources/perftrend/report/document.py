@@ -1,0 +1,202 @@
+"""The report as JSON: everything that the page shows, at full precision.
+
+``docs/report.rst`` documents the keys. JSON has no NaN, so a value that does not exist is null.
+Runs are written once, under ``runs``, and named by their index there.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from perftrend.model import Run, Series, Verdict
+from perftrend.report.table import WORST_FIRST, Row, passes, plain, rows, sentence
+
+FORMAT = "perftrend-report-1"
+"""The first key of the document; a new number when a key changes its meaning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a report is made of."""
+
+    verdicts: Sequence[Verdict]
+    run: Run
+    """The run that was analysed."""
+    method: str
+    """How changes were found, in words for a reader."""
+    window: int
+    """Number of runs that the moving statistics look back."""
+    title: str = "Performance trend"
+    notices: Sequence[str] = ()
+
+    @property
+    def rows(self) -> list[Row]:
+        """The table, worst first."""
+        return rows(self.verdicts)
+
+
+@dataclass(slots=True)
+class RunTable:
+    """Every run of every series, each once."""
+
+    runs: list[Run] = field(default_factory=list)
+    _index: dict[tuple[str, str, int], int] = field(default_factory=dict)
+
+    def index(self, run: Run) -> int:
+        """Return the place of a run in the table, and put it there when it is new."""
+        key = (run.testbed, run.job, run.build)
+        if key not in self._index:
+            self._index[key] = len(self.runs)
+            self.runs.append(run)
+        return self._index[key]
+
+
+def as_json(
+    verdicts: Sequence[Verdict],
+    *,
+    run: Run,
+    method: str,
+    window: int,
+    title: str = "Performance trend",
+    notices: Sequence[str] = (),
+) -> str:
+    """Write the report as one JSON document.
+
+    :param verdicts: one of each trace, in any order.
+    :param run: the run that was analysed.
+    :param method: how changes were found, in words for a reader.
+    :param window: number of runs that the moving statistics look back.
+    :param title: heading.
+    :param notices: lines that a reader must see, such as that another testbed was used.
+    :returns: JSON in ASCII, with a newline at the end.
+    """
+    return dumps(document(Report(verdicts, run, method, window, title, notices)))
+
+
+def dumps(data: object) -> str:
+    """Write compact JSON; NaN is a defect here, for no other program would read it."""
+    return json.dumps(data, allow_nan=False, separators=(",", ":")) + "\n"
+
+
+def document(report: Report) -> dict[str, Any]:
+    """Return everything that the page shows, ready for JSON."""
+    table = RunTable()
+    tests = [_test(row, table) for row in report.rows]
+    return {
+        "format": FORMAT,
+        "title": plain(report.title),
+        "sentence": sentence(report.verdicts),
+        "passed": passes(report.verdicts),
+        "counts": _counts(report.verdicts),
+        "run": run_entry(report.run),
+        "method": plain(report.method),
+        "window": report.window,
+        "notices": [plain(notice) for notice in report.notices],
+        "tests": tests,
+        "runs": [run_entry(run) for run in table.runs],
+    }
+
+
+def run_entry(run: Run) -> dict[str, Any]:
+    """Return a run, ready for JSON; times in UTC."""
+    return {
+        "name": plain(run.name),
+        "testbed": plain(run.testbed),
+        "job": plain(run.job),
+        "build": run.build,
+        "started": run.started.astimezone(UTC).isoformat(),
+        "finished": run.finished.astimezone(UTC).isoformat(),
+        "versions": {plain(name): plain(version) for name, version in run.versions.items()},
+        "archive": plain(run.archive),
+        "simulated": run.simulated,
+    }
+
+
+def history(verdict: Verdict, table: RunTable, *, number: Callable[[float], float | None]) -> dict[str, Any]:
+    """Return what the graph of a test shows, ready for JSON.
+
+    :param table: gets the runs that are new to it.
+    :param number: how a value is written: None for NaN, and rounded or not.
+    """
+    series, runs = verdict.series, len(verdict.series.runs)
+    return {
+        "runs": [table.index(run) for run in series.runs],
+        "values": [number(value) for value in series.samples.tolist()],
+        "not_valid": not_valid(series, number=number),
+        "moving_median": [number(value) for value in of_length(verdict.moving_median, runs)],
+        "trimmed_average": [number(value) for value in of_length(verdict.trimmed_average, runs)],
+        "trimmed_deviation": [number(value) for value in of_length(verdict.trimmed_deviation, runs)],
+        "outliers": np.flatnonzero(verdict.outliers).tolist(),
+        "groups": [
+            {
+                "start": int(group.start),
+                "stop": int(group.stop),
+                "mean": number(group.mean),
+                "stdev": number(group.stdev),
+                "bits": number(group.bits),
+            }
+            for group in verdict.groups
+        ],
+        "changes": [
+            {
+                "position": int(change.position),
+                "before": number(change.before),
+                "after": number(change.after),
+                "relative": number(change.relative),
+                "direction": str(change.direction),
+            }
+            for change in verdict.changes
+        ],
+    }
+
+
+def of_length(values: ArrayLike, length: int) -> list[float]:
+    """Return the values of a statistic, NaN where it has none or was not calculated at all."""
+    array = np.asarray(values, dtype=np.float64)
+    return (
+        np.where(np.isfinite(array), array, np.nan).tolist() if array.size == length else [math.nan] * length
+    )
+
+
+def not_valid(series: Series, *, number: Callable[[float], float | None]) -> list[dict[str, Any]]:
+    """Return the measured values that may not enter the trend, each with its reason."""
+    return [
+        {"position": position, "value": number(result.value), "reason": plain(result.invalid)}
+        for position, result in enumerate(series.results)
+        if result.invalid
+    ]
+
+
+def exact(value: float) -> float | None:
+    """Return the value itself, or None for NaN and infinity."""
+    return float(value) if math.isfinite(value) else None
+
+
+def _test(row: Row, table: RunTable) -> dict[str, Any]:
+    verdict = row.verdict
+    parameters = verdict.series.key.as_dict()
+    return {
+        "id": verdict.series.key.hash,
+        "parameters": {plain(name): plain(value) for name, value in parameters.items()},
+        "unit": plain(verdict.series.unit),
+        "better": str(verdict.series.better),
+        "outcome": str(verdict.outcome),
+        "reason": row.reason,
+        "trend": exact(verdict.trend),
+        "trend_runs": int(verdict.runs),
+        "long_term_change": exact(verdict.long_term_change),
+        **history(verdict, table, number=exact),
+    }
+
+
+def _counts(verdicts: Sequence[Verdict]) -> dict[str, int]:
+    outcomes = [verdict.outcome for verdict in verdicts]
+    return {str(outcome): outcomes.count(outcome) for outcome in WORST_FIRST}

@@ -1,0 +1,158 @@
+"""The report as static HTML: one folder that opens from a file and from a Jenkins artifact page.
+
+Jenkins serves artifacts with a policy under which no script runs and no inline style applies.
+So the page is complete without either: the table, the verdicts and a picture of every test are
+plain HTML and SVG with a style sheet of their own. Where scripts run, opening a test draws an
+interactive graph. plotly's JavaScript and the data load only then, in ``.js`` files because a
+page that was opened from a file may not read JSON.
+
+No file name comes from a test: a test's address in the page is the hash of its trace.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib import resources
+from pathlib import Path
+
+import jinja2
+from plotly.offline import get_plotlyjs
+
+from perftrend.model import Outcome, Run, Verdict
+from perftrend.report.document import Report, RunTable, document, dumps, history, run_entry
+from perftrend.report.replace import replaced
+from perftrend.report.sparkline import HEIGHT, WIDTH, sparkline
+from perftrend.report.table import SYMBOLS, WORST_FIRST, Row, passes, percent, plain, sentence
+
+INDEX = "index.html"
+NAMES = frozenset({INDEX, "style.css", "report.js", "plotly.min.js", "report.json", "data"})
+"""Everything that a report's folder holds."""
+
+TESTS_PER_FILE = 20
+"""Opening a test loads the data of its neighbours too: 150 kB at 180 runs."""
+
+_MEGA = 1e6
+
+
+def write(
+    directory: Path,
+    verdicts: Sequence[Verdict],
+    *,
+    run: Run,
+    method: str,
+    window: int,
+    title: str = "Performance trend",
+    notices: Sequence[str] = (),
+) -> Path:
+    """Write the report into a directory of its own, whose old report it replaces whole.
+
+    :param directory: made when it is missing, with its parents.
+    :param verdicts: one of each trace, in any order.
+    :param run: the run that was analysed.
+    :param method: how changes were found, in words for a reader.
+    :param window: number of runs that the moving statistics look back.
+    :param title: heading.
+    :param notices: lines that a reader must see, such as that another testbed was used.
+    :returns: the path of ``index.html``.
+    :raises UsageError: if the directory holds anything that is no part of a report.
+    :raises OSError: if it cannot be written; an old report stays as it was then.
+    """
+    report = Report(verdicts, run, method, window, title, notices)
+    rows = report.rows
+    with replaced(directory, names=NAMES) as fresh:
+        _write_page(fresh, report, rows)
+        _write_data(fresh / "data", rows)
+        _put(fresh / "report.json", dumps(document(report)))
+        _put(fresh / "plotly.min.js", get_plotlyjs())
+        for name in ("style.css", "report.js"):
+            _put(fresh / name, resources.files(__package__).joinpath("templates", name).read_text("utf-8"))
+    return directory / INDEX
+
+
+def _write_page(directory: Path, report: Report, rows: Sequence[Row]) -> None:
+    counts = {outcome: sum(row.outcome is outcome for row in rows) for outcome in WORST_FIRST}
+    html = (
+        _environment()
+        .get_template(INDEX)
+        .render(
+            report=report,
+            rows=rows,
+            sentence=sentence(report.verdicts),
+            passed=bool(rows) and passes(report.verdicts),
+            counts={outcome: count for outcome, count in counts.items() if count},
+            symbols=SYMBOLS,
+            pictures=[sparkline(row.verdict) for row in rows],
+            width=WIDTH,
+            height=HEIGHT,
+            tests_per_file=TESTS_PER_FILE,
+        )
+    )
+    _put(directory / INDEX, html)
+
+
+def _write_data(directory: Path, rows: Sequence[Row]) -> None:
+    """Write what the interactive graphs need, a few tests a file, and the runs that they share."""
+    directory.mkdir()
+    table = RunTable()
+    for first in range(0, len(rows), TESTS_PER_FILE):
+        tests = [
+            {"unit": plain(row.verdict.series.unit), **history(row.verdict, table, number=_rounded)}
+            for row in rows[first : first + TESTS_PER_FILE]
+        ]
+        _put(directory / f"{first // TESTS_PER_FILE}.js", _script("receiveTests", first, tests))
+    _put(directory / "runs.js", _script("receiveRuns", [run_entry(run) for run in table.runs]))
+
+
+def _script(function: str, *arguments: object) -> str:
+    """Return a call with JSON arguments that means the same in a file and inside of a page."""
+    text = ",".join(dumps(argument).strip() for argument in arguments)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return f"perftrend.{function}({text});\n"
+
+
+def _rounded(value: float) -> float | None:
+    """Keep seven digits: more than any pixel or reader can tell apart."""
+    return float(f"{value:.7g}") if math.isfinite(value) else None
+
+
+def _put(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", newline="\n")
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader(__package__),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"percent": percent, "plain": plain, "signed": _signed, "slug": _slug}
+    environment.filters |= {"moment": _moment, "unit": _unit, "value": _value}
+    return environment
+
+
+def _moment(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _signed(text: str) -> str:
+    """Use the true minus sign, which is as wide as a plus."""
+    return text.replace("-", "\N{MINUS SIGN}", 1) if text.startswith("-") else text
+
+
+def _slug(outcome: Outcome) -> str:
+    """Return the outcome as a class of the style sheet."""
+    return outcome.replace(" ", "-")
+
+
+def _value(value: float, unit: str) -> str:
+    """Write a value without its unit; packets per second in millions."""
+    return f"{value / _MEGA:.4f}" if unit == "pps" else f"{value:.4g}"
+
+
+def _unit(unit: str) -> str:
+    return "Mpps" if unit == "pps" else plain(unit)

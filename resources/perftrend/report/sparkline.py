@@ -1,0 +1,157 @@
+"""The small graph of a test: a picture that needs no script, drawn as SVG in the page itself.
+
+It shows what a summary graph must: the measured values as dots, the moving median in the
+background, the group averages as segments, and circles where a group begins: a regression or a
+progression. Class names leave colours to the style sheet; nothing is styled inline, because
+Jenkins forbids that on artifact pages.
+
+The page shows the same picture twice, small in the table and large in the drill-down, where
+the band of three sigma becomes visible. Coordinates are whole numbers and mostly relative,
+since a page holds a thousand of these pictures. Dots and markers are lines of no length with
+round caps, so that they keep their size in both pictures.
+
+Source: "Continuous Performance Trending and Analysis", Performance Analysis, and "Trend
+Analysis", Anomalies in graphs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perftrend.model import Direction, Samples, Verdict
+from perftrend.report.document import of_length
+
+WIDTH, HEIGHT = 960, 200
+MARGIN = 24
+"""Room for the marker of a change at the edge."""
+
+LEAST_SPAN = 0.04
+"""The least height of the graph, relative to its middle: noise of a tenth of a percent looks flat."""
+
+SIGMAS = 3
+_Points = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Sparkline:
+    """The paths of one small graph, in SVG's notation; an empty path draws nothing."""
+
+    values: str
+    not_valid: str
+    median: str
+    groups: str
+    band: str
+    regressions: str
+    progressions: str
+    low: float
+    """Value at the bottom, in the unit of the trace; NaN where nothing was measured."""
+    high: float
+    """Value at the top."""
+
+
+def sparkline(verdict: Verdict) -> Sparkline:
+    """Draw a verdict into a picture of WIDTH by HEIGHT."""
+    samples = verdict.series.samples
+    median = np.asarray(of_length(verdict.moving_median, samples.size))
+    average = np.asarray(of_length(verdict.trimmed_average, samples.size))
+    margin = SIGMAS * np.asarray(of_length(verdict.trimmed_deviation, samples.size))
+    means = np.array([group.mean for group in verdict.groups])
+    low, high = _range(np.concatenate([samples, means]))
+    x = _across(samples.size)
+
+    def y(values: Samples) -> Samples:
+        """Up is more; what lies outside of the range sticks to its edge."""
+        share = np.clip((values - low) / (high - low), 0, 1)
+        return HEIGHT - MARGIN - share * (HEIGHT - 2 * MARGIN)
+
+    return Sparkline(
+        values=_dots(x, y(samples)),
+        not_valid=_dots(x, y(_not_valid(verdict))),
+        median=_line(x, y(median)),
+        groups="".join(
+            f"M{x[group.start]} {round(float(y(np.array(group.mean))))}H{x[group.stop - 1]}"
+            for group in verdict.groups
+        ),
+        band=_band(x, y(average + margin), y(average - margin)),
+        regressions=_dots(x, y(_begins(verdict, Direction.REGRESSION))),
+        progressions=_dots(x, y(_begins(verdict, Direction.PROGRESSION))),
+        low=low,
+        high=high,
+    )
+
+
+def _range(values: Samples) -> tuple[float, float]:
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        return float("nan"), float("nan")
+    low, high = float(finite.min()), float(finite.max())
+    middle = (low + high) / 2
+    half = max((high - low) / 2, LEAST_SPAN * abs(middle) / 2) or 1.0
+    return middle - half, middle + half
+
+
+def _across(size: int) -> _Points:
+    if size == 1:
+        return np.array([WIDTH // 2])
+    return np.rint(np.linspace(MARGIN, WIDTH - MARGIN, size)).astype(np.int64)
+
+
+def _not_valid(verdict: Verdict) -> Samples:
+    """Return the values that were measured but cannot be trusted, NaN elsewhere."""
+    values = np.full(verdict.series.samples.size, np.nan)
+    for position, result in enumerate(verdict.series.results[: values.size]):
+        if result.invalid:
+            values[position] = result.value
+    return values
+
+
+def _begins(verdict: Verdict, direction: Direction) -> Samples:
+    """Return the value of each run that begins a group in this direction, NaN elsewhere."""
+    samples = verdict.series.samples
+    values = np.full(samples.size, np.nan)
+    for change in verdict.changes:
+        if change.direction is direction:
+            value = samples[change.position]
+            values[change.position] = value if np.isfinite(value) else change.after
+    return values
+
+
+def _stretches(x: _Points, y: Samples) -> list[tuple[_Points, _Points]]:
+    """Cut a curve where it has no value."""
+    (there,) = np.nonzero(np.isfinite(y))
+    if not there.size:
+        return []
+    cuts = np.flatnonzero(np.diff(there) > 1) + 1
+    heights = np.rint(y[there]).astype(np.int64)
+    return list(zip(np.split(x[there], cuts), np.split(heights, cuts), strict=True))
+
+
+def _dots(x: _Points, y: Samples) -> str:
+    """Draw a line of no length at each point, which a round cap makes into a dot."""
+    there = np.isfinite(y)
+    xs, ys = x[there].tolist(), np.rint(y[there]).astype(np.int64).tolist()
+    if not xs:
+        return ""
+    steps = zip(np.diff(xs).tolist(), np.diff(ys).tolist(), strict=True)
+    return f"M{xs[0]} {ys[0]}h0" + "".join(f"m{dx} {dy}h0" for dx, dy in steps)
+
+
+def _line(x: _Points, y: Samples) -> str:
+    return "".join(_stroke(xs, ys) for xs, ys in _stretches(x, y))
+
+
+def _band(x: _Points, upper: Samples, lower: Samples) -> str:
+    """Draw along the upper edge and back along the lower one."""
+    pairs = zip(_stretches(x, upper), _stretches(x, lower), strict=True)
+    return "".join(
+        _stroke(np.concatenate([xs, xs[::-1]]), np.concatenate([top, bottom[::-1]])) + "z"
+        for (xs, top), (_, bottom) in pairs
+    )
+
+
+def _stroke(xs: _Points, ys: _Points) -> str:
+    steps = zip(np.diff(xs).tolist(), np.diff(ys).tolist(), strict=True)
+    return f"M{xs[0]} {ys[0]}l" + " ".join(f"{dx} {dy}" for dx, dy in steps)

@@ -1,0 +1,178 @@
+"""The rows of a report: verdicts sorted, worded and formatted for a reader.
+
+A row holds text only, so that the page and the terminal cannot disagree. Names and messages
+come from tests and may hold anything; control characters are replaced here, and each output
+escapes what is left in its own way.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from perftrend.model import Outcome, Verdict
+
+WORST_FIRST = (
+    Outcome.REGRESSION,
+    Outcome.FAILED,
+    Outcome.MISSING,
+    Outcome.NOT_VALID,
+    Outcome.PROGRESSION,
+    Outcome.NORMAL,
+)
+"""The order of the rows."""
+
+SYMBOLS: Mapping[Outcome, str] = {
+    Outcome.REGRESSION: "▼",
+    Outcome.FAILED: "✕",
+    Outcome.MISSING: "?",
+    Outcome.NOT_VALID: "○",
+    Outcome.PROGRESSION: "▲",
+    Outcome.NORMAL: "·",
+}
+"""What stands before the word, so that nobody depends on its colour."""
+
+PASSING = frozenset({Outcome.NORMAL, Outcome.PROGRESSION})
+
+NOTHING = "\N{EN DASH}"
+"""Stands where there is no number."""
+
+_SENTENCE_ORDER = (
+    Outcome.REGRESSION,
+    Outcome.PROGRESSION,
+    Outcome.NORMAL,
+    Outcome.NOT_VALID,
+    Outcome.FAILED,
+    Outcome.MISSING,
+)
+_COUNTABLE = frozenset({Outcome.REGRESSION, Outcome.PROGRESSION})
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_MEGA = 1e6
+_LEAST_DECIMALS, _MOST_DECIMALS = 2, 6
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One verdict as text."""
+
+    verdict: Verdict
+    test: str
+    suite: str
+    frame: str
+    metric: str
+    trend: str
+    """In Mpps; with its unit where that is not pps."""
+    runs: str
+    change: str
+    reason: str
+
+    @property
+    def outcome(self) -> Outcome:
+        """What is said of the test."""
+        return self.verdict.outcome
+
+    @property
+    def symbol(self) -> str:
+        """The outcome as one character."""
+        return SYMBOLS[self.verdict.outcome]
+
+
+def rows(verdicts: Iterable[Verdict]) -> list[Row]:
+    """Sort and word the verdicts, with as many decimals as the smallest trend needs."""
+    ordered = sorted(verdicts, key=_rank)
+    decimals = _decimals(verdict.trend for verdict in ordered if verdict.series.unit == "pps")
+    return [_row(verdict, decimals) for verdict in ordered]
+
+
+def sentence(verdicts: Sequence[Verdict]) -> str:
+    """Say the verdict of the job: ``1 regression, 21 normal, 1 failed of 23 tests``.
+
+    Tests and results are both counted where a test has several metrics.
+    """
+    if not verdicts:
+        return "No test was analysed"
+    counts = Counter(verdict.outcome for verdict in verdicts)
+    parts = [_counted(counts[outcome], outcome) for outcome in _SENTENCE_ORDER if counts[outcome]]
+    tests = len({_identity(verdict) for verdict in verdicts})
+    whole = _counted(tests, "test") + ("" if tests == 1 else "s")
+    if tests != len(verdicts):
+        whole = f"{len(verdicts)} results in {whole}"
+    return f"{', '.join(parts)} of {whole}"
+
+
+def passes(verdicts: Iterable[Verdict]) -> bool:
+    """Whether every test gave a result that is no regression."""
+    return all(verdict.outcome in PASSING for verdict in verdicts)
+
+
+def plain(text: str) -> str:
+    """Replace what must not reach a page or a terminal: control characters, lone surrogates."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
+
+
+def _row(verdict: Verdict, decimals: int) -> Row:
+    parameters = verdict.series.key.as_dict()
+    return Row(
+        verdict=verdict,
+        test=_line(parameters.get("test", str(verdict.series.key))),
+        suite=_line(parameters.get("suite", "")),
+        frame=_line(parameters.get("frame", NOTHING)),
+        metric=_line(parameters.get("metric", NOTHING)).upper(),
+        trend=_trend(verdict, decimals),
+        runs=str(verdict.runs) if verdict.runs else NOTHING,
+        change=percent(verdict.long_term_change),
+        reason=plain(verdict.reason).strip(),
+    )
+
+
+def _line(text: str) -> str:
+    """Keep a name on one line, so that it cannot pass for a row of its own."""
+    return " ".join(plain(text).split())
+
+
+def percent(ratio: float) -> str:
+    """Format a relative change with its sign; what rounds to nothing has none."""
+    if not math.isfinite(ratio):
+        return NOTHING
+    text = f"{100 * ratio:+.1f} %"
+    return "0.0 %" if text in {"+0.0 %", "-0.0 %"} else text
+
+
+def _trend(verdict: Verdict, decimals: int) -> str:
+    if not math.isfinite(verdict.trend):
+        return NOTHING
+    if verdict.series.unit == "pps":
+        return f"{verdict.trend / _MEGA:.{decimals}f}"
+    return f"{verdict.trend:.4g} {plain(verdict.series.unit)}"
+
+
+def _decimals(trends_pps: Iterable[float]) -> int:
+    """Give the smallest trend four significant digits, and all others the same decimals."""
+    smallest = min((trend for trend in trends_pps if math.isfinite(trend) and trend > 0), default=_MEGA)
+    wanted = 3 - math.floor(math.log10(smallest / _MEGA))
+    return min(max(wanted, _LEAST_DECIMALS), _MOST_DECIMALS)
+
+
+def _rank(verdict: Verdict) -> tuple[int, float, list[tuple[int, str]]]:
+    change = abs(verdict.long_term_change)
+    size = -change if math.isfinite(change) else math.inf
+    _, test = _identity(verdict)
+    return WORST_FIRST.index(verdict.outcome), size, _natural(f"{test} {verdict.series.key}")
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """Sort 64B before 128B."""
+    return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"(\d+)", text)]
+
+
+def _identity(verdict: Verdict) -> tuple[str, str]:
+    parameters = verdict.series.key.as_dict()
+    return parameters.get("suite", ""), parameters.get("test", str(verdict.series.key))
+
+
+def _counted(count: int, word: str) -> str:
+    plural = "s" if count > 1 and word in _COUNTABLE else ""
+    return f"{count} {word}{plural}"

@@ -1,0 +1,95 @@
+"""The report as a table on a terminal, and as aligned text where there is none.
+
+On a terminal the table fits its width and long cells wrap; a narrow one has the reasons under the
+table. Elsewhere, in a file or in a Jenkins console, a row is one line, as long as it needs to be,
+so that ``grep`` finds a test together with its verdict.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from io import StringIO
+from typing import TextIO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from perftrend.model import Outcome, Verdict
+from perftrend.report.table import NOTHING, Row, passes, rows, sentence
+
+_STYLES = {
+    Outcome.REGRESSION: "bold red",
+    Outcome.FAILED: "red",
+    Outcome.MISSING: "yellow",
+    Outcome.NOT_VALID: "yellow",
+    Outcome.PROGRESSION: "bold green",
+    Outcome.NORMAL: "",
+}
+_UNLIMITED = 100_000
+_WIDE = 120
+"""Columns that a terminal needs to show reasons beside the rest."""
+_LONGEST_REASON = 240
+
+
+def terminal_table(verdicts: Sequence[Verdict], *, stream: TextIO) -> None:
+    """Write the table, and under it the verdict of the job in one sentence.
+
+    :param verdicts: one of each trace, in any order.
+    :param stream: where to; what its encoding cannot express becomes a question mark.
+    """
+    terminal = stream.isatty()
+    text = StringIO()
+    console = Console(
+        file=text, force_terminal=terminal, width=None if terminal else _UNLIMITED, highlight=False
+    )
+    if verdicts:
+        content = rows(verdicts)
+        wide = console.width >= _WIDE
+        console.print(_table(content, with_reasons=wide, longest=None if terminal else _LONGEST_REASON))
+        console.print()
+        if not wide:
+            _print_reasons(content, console)
+    style = "bold green" if verdicts and passes(verdicts) else "bold red"
+    console.print(Text(sentence(verdicts), style=style))
+    encoding = stream.encoding or "utf-8"
+    lines = "".join(f"{line.rstrip()}\n" for line in text.getvalue().split("\n")[:-1])
+    stream.write(lines.encode(encoding, "replace").decode(encoding))
+
+
+def _table(content: Sequence[Row], *, with_reasons: bool, longest: int | None) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
+    table.add_column("Test", overflow="fold", min_width=16)
+    table.add_column("Frame", no_wrap=True)
+    table.add_column("Metric", no_wrap=True)
+    space = " " if with_reasons else "\n"
+    table.add_column(f"Trend{space}[Mpps]", justify="right", no_wrap=True)
+    table.add_column("Runs", justify="right", no_wrap=True)
+    table.add_column(f"Long-term{space}change", justify="right", no_wrap=True)
+    table.add_column("Verdict", no_wrap=True, min_width=len(Outcome.PROGRESSION))
+    if with_reasons:
+        table.add_column("Reason", overflow="fold", min_width=24)
+    for row in content:
+        cells = [row.test, row.frame, row.metric, row.trend, row.runs, row.change]
+        reason = [Text(_reason(row, longest))] if with_reasons else []
+        table.add_row(*(Text("-" if cell == NOTHING else cell) for cell in cells), _outcome(row), *reason)
+    return table
+
+
+def _print_reasons(content: Sequence[Row], console: Console) -> None:
+    told = [row for row in content if row.outcome is not Outcome.NORMAL and row.reason]
+    for row in told:
+        console.print(Text.assemble(_outcome(row), f" {row.test}: {_reason(row)}"))
+    if told:
+        console.print()
+
+
+def _outcome(row: Row) -> Text:
+    return Text(str(row.outcome), style=_STYLES[row.outcome])
+
+
+def _reason(row: Row, longest: int | None = None) -> str:
+    """Return the reason on one line."""
+    reason = " ".join(row.reason.split())
+    return textwrap.shorten(reason, longest, placeholder=" ...") if longest else reason

@@ -1,0 +1,90 @@
+"""Between rows of the tables and the classes of the model."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Row
+
+from perftrend.model import Better, Result, Run, Status, TraceKey
+
+_STATUS = {status.value: status for status in Status}
+
+
+def packed(samples: tuple[float, ...]) -> bytes:
+    """Pack samples as little-endian float64, eight bytes each."""
+    return struct.pack(f"<{len(samples)}d", *samples)
+
+
+def unpacked(samples: bytes) -> tuple[float, ...]:
+    """Undo :func:`packed`."""
+    return struct.unpack(f"<{len(samples) // 8}d", samples)
+
+
+def row_of_run(run: Run) -> dict[str, Any]:
+    """Return the columns of a run."""
+    return {
+        "job": run.job,
+        "build": run.build,
+        "testbed": run.testbed,
+        "started": run.started,
+        "finished": run.finished,
+        "versions": dict(run.versions),
+        "archive": run.archive,
+        "simulated": run.simulated,
+    }
+
+
+def run_of_row(row: Row[Any]) -> Run:
+    """Return the run of a row that has all columns of ``runs``."""
+    return Run(
+        testbed=row.testbed,
+        job=row.job,
+        build=row.build,
+        started=row.started,
+        finished=row.finished,
+        versions=row.versions,
+        archive=row.archive,
+        simulated=row.simulated,
+    )
+
+
+def row_of_result(result: Result) -> dict[str, Any]:
+    """Return the columns of a result, but for its run and its trace."""
+    return {
+        "status": result.status.value,
+        "value": result.value if math.isfinite(result.value) else None,
+        "samples": packed(result.samples),
+        "invalid": result.invalid,
+        "message": result.message,
+    }
+
+
+def result_of_columns(  # noqa: PLR0917 - called for every row, by the columns' order
+    trace: tuple[TraceKey, str, Better],
+    details: Mapping[str, Any],
+    status: str,
+    value: float | None,
+    samples: bytes,
+    invalid: str,
+    message: str,
+) -> Result:
+    """Return the result of a trace: its details, and the columns of ``results`` from ``status`` on."""
+    return Result(
+        *trace,
+        _STATUS[status],
+        unpacked(samples),
+        math.nan if value is None else value,
+        invalid,
+        message,
+        details,
+    )
+
+
+def trace_of_row(row: Row[Any]) -> tuple[TraceKey, str, Better]:
+    """Return the key, the unit and the better direction of a row that has the columns of ``traces``."""
+    return TraceKey.of(**json.loads(row.parameters)), row.unit, Better(row.better)

@@ -1,0 +1,62 @@
+"""Brings a database to the newest form of the schema, step by step, in one transaction."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine
+
+from perftrend.errors import StoreError
+from perftrend.store.connection import reading, writing
+from perftrend.store.schema import HEAD
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+VERSION_TABLE = "perftrend_version"
+"""Where Alembic notes the form that the database has."""
+
+
+def upgrade(engine: Engine, name: str) -> None:
+    """Create the tables or bring them to the newest form; nothing is done where they have it.
+
+    Safe when several start at once: the second waits for the first, and then finds it done.
+
+    :param name: what the store is called in messages.
+    :raises StoreError: if the database is of a newer version, or is another program's.
+    """
+    with reading(engine) as connection:
+        if _version(connection, name) == HEAD:
+            return
+    with writing(engine) as connection:
+        if _version(connection, name) != HEAD:
+            _migrate(connection)
+
+
+def _version(connection: Connection, name: str) -> str:
+    """Return the form of the database; empty if it has no tables yet."""
+    tables = sa.inspect(connection).get_table_names()
+    if VERSION_TABLE not in tables:
+        if tables:
+            raise StoreError(
+                f"store {name}: it holds tables of another program, such as {tables[0]}; name another place"
+            )
+        return ""
+    version = connection.execute(sa.text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar_one()  # noqa: S608
+    if version > HEAD:
+        raise StoreError(
+            f"store {name}: it is of version {version}, newer than {HEAD}, which this perftrend knows; "
+            "upgrade perftrend"
+        )
+    return str(version)
+
+
+def _migrate(connection: Connection) -> None:
+    # Loaded only where it is needed: most starts find the store as it should be.
+    from alembic import command  # noqa: PLC0415
+    from alembic.config import Config  # noqa: PLC0415
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

@@ -1,0 +1,318 @@
+"""The report in a real browser: from a file, and under the policy of Jenkins's artifact pages."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from benchmarks.example_verdicts import WINDOW, example_verdicts
+from perftrend import report
+from perftrend.model import Verdict
+
+JENKINS_POLICY = "sandbox; default-src 'none'; img-src 'self'; style-src 'self';"
+HOSTILE = "<img src=x onerror=hacked()></script><b>bold</b> %{x} &lt;i&gt;"
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        reason = "no Chromium on PATH; install it: apt-get install chromium"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with sync_playwright() as playwright:
+        # Chromium's own sandbox refuses to run as root.
+        options = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=options)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def verdicts() -> list[Verdict]:
+    return example_verdicts(tests=26, runs=90)
+
+
+@pytest.fixture(scope="session")
+def index(tmp_path_factory: pytest.TempPathFactory, verdicts: list[Verdict]) -> Path:
+    return write(tmp_path_factory.mktemp("example"), verdicts)
+
+
+def write(directory: Path, verdicts: list[Verdict]) -> Path:
+    run = verdicts[0].series.runs[-1]
+    return report.write(directory / "report", verdicts, run=run, method="MDL", window=WINDOW)
+
+
+@contextmanager
+def opened(browser: Browser, address: str, *, width: int = 1280, **options: Any) -> Iterator[Page]:
+    """Open a page; what it throws or complains about is an error."""
+    context = browser.new_context(viewport={"width": width, "height": 900}, **options)
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda message: complaints.append(message.text))
+    page.goto(address)
+    yield page
+    context.close()
+    assert [] == [text for text in complaints if not _is_the_policy(text)]
+
+
+def _is_the_policy(complaint: str) -> bool:
+    """Whether it says that the page's script was not run: that is what Jenkins wants."""
+    return complaint.startswith("Blocked script execution") and "'allow-scripts'" in complaint
+
+
+@pytest.fixture
+def artifact(index: Path) -> Iterator[str]:
+    """Give the address of the report on a server that serves artifacts as Jenkins does."""
+
+    class Artifacts(SimpleHTTPRequestHandler):
+        def end_headers(self) -> None:
+            self.send_header("Content-Security-Policy", JENKINS_POLICY)
+            super().end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+            pass
+
+    handler = partial(Artifacts, directory=str(index.parent))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/index.html"
+        server.shutdown()
+        thread.join()
+
+
+def draw_first(page: Page) -> list[dict[str, Any]]:
+    """Open the first test and return the curves of its graph."""
+    page.locator("summary").first.click()
+    page.locator(".plot .legend").first.wait_for()
+    curves: list[dict[str, Any]] = page.evaluate(
+        "[...document.querySelector('.plot').data].map("
+        "({name, x, y, text, marker}) => ({name, x: [...x], y: [...y], text, marker}))"
+    )
+    return curves
+
+
+def test_graph_is_drawn_when_a_test_is_opened_and_not_before(browser: Browser, index: Path) -> None:
+    with opened(browser, index.as_uri()) as page:
+        assert page.evaluate("typeof Plotly") == "undefined"
+
+        names = [curve["name"] for curve in draw_first(page)]
+
+        assert {"TMA ± 3 TMSD", "TMA", "MM", "trend", "measured", "regression", "progression"} <= set(names)
+        expect(page.locator(".plot")).to_have_count(1)
+
+
+def test_graph_shows_what_was_measured(browser: Browser, index: Path, verdicts: list[Verdict]) -> None:
+    regression = verdicts[0]
+    with opened(browser, index.as_uri()) as page:
+        expect(page.locator("summary").first).to_have_text(regression.series.key["test"])
+
+        curves = {curve["name"]: curve for curve in draw_first(page)}
+
+    position = regression.changes[-1].position
+    assert [position + 1] == curves["regression"]["x"]
+    assert [pytest.approx(regression.series.samples[position] / 1e6)] == curves["regression"]["y"]
+    about = curves["regression"]["text"][0]
+    run = regression.series.runs[position]
+    for part in ("regression of -15", run.name, run.versions["device"][:12], "Mpps"):
+        assert part in about
+    shown = sum(len(curves[name]["x"]) for name in ("measured", "outlier", "regression", "progression"))
+    assert shown == regression.series.samples.size
+
+
+def test_value_that_is_not_valid_is_a_hollow_mark(browser: Browser, index: Path) -> None:
+    with opened(browser, index.as_uri()) as page:
+        page.locator(".test.not-valid summary").click()
+        page.locator(".plot .legend").wait_for()
+
+        marks = page.evaluate(
+            "[...document.querySelector('.plot').data].filter((curve) => curve.name === 'not valid')"
+            ".map(({marker, x, text}) => [marker.symbol, x.length, text[0]])"
+        )
+
+    ((symbol, count, text),) = marks
+    assert ("circle-open", 1) == (symbol, count)
+    assert "not valid: The generator sent 91.2 %" in text
+
+
+def test_page_asks_the_network_for_nothing(browser: Browser, index: Path) -> None:
+    requests: list[str] = []
+    context = browser.new_context()
+    page = context.new_page()
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(index.as_uri())
+    draw_first(page)
+    context.close()
+
+    folder = index.parent.as_uri()
+    assert requests
+    assert [] == [url for url in requests if not url.startswith((folder, "blob:", "data:"))]
+
+
+def test_jenkins_shows_the_table_with_its_pictures(browser: Browser, artifact: str) -> None:
+    with opened(browser, artifact) as page:
+        assert not page.locator("html.scripted").count()
+        expect(page.locator("h1")).to_contain_text("2 regressions, 1 progression, 20 normal")
+        assert "grid" == page.locator(".row").first.evaluate("row => getComputedStyle(row).display")
+        picture = page.locator(".small .picture").first
+        assert picture.bounding_box()["width"] > 200  # type: ignore[index]
+        worse = picture.locator(".worse").evaluate("mark => getComputedStyle(mark).stroke")
+        assert "rgb(198, 47, 43)" == worse
+
+
+def test_jenkins_lets_a_test_be_opened_from_the_keyboard(browser: Browser, artifact: str) -> None:
+    with opened(browser, artifact) as page:
+        large = page.locator(".more .picture").first
+        expect(large).to_be_hidden()
+
+        page.locator("summary").first.focus()
+        page.keyboard.press("Enter")
+
+        expect(large).to_be_visible()
+        expect(page.locator(".groups-table").first).to_contain_text("regression")
+
+
+def test_jenkins_lets_verdicts_be_hidden(browser: Browser, artifact: str) -> None:
+    with opened(browser, artifact) as page:
+        page.get_by_label("normal 20").uncheck()
+
+        expect(page.locator(".test:visible")).to_have_count(6)
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_address_of_a_test_opens_it(
+    browser: Browser, index: Path, verdicts: list[Verdict], *, scripts: bool
+) -> None:
+    key = verdicts[-1].series.key
+    with opened(browser, f"{index.as_uri()}#{key.hash}", java_script_enabled=scripts) as page:
+        expect(page.locator(f"[id='{key.hash}'] .parameters")).to_be_in_viewport()
+
+
+def test_find_leaves_the_tests_with_every_word(browser: Browser, index: Path) -> None:
+    with opened(browser, index.as_uri()) as page:
+        page.get_by_label("Find").fill("acl60 1518B")
+        expect(page.locator(".test:visible")).to_have_count(1)
+
+        page.get_by_label("Find").fill("no such thing")
+        expect(page.get_by_text("No test matches.")).to_be_visible()
+
+
+def test_hostile_texts_do_nothing(browser: Browser, tmp_path: Path) -> None:
+    (verdict,) = example_verdicts(tests=1, runs=20)
+    parameters = {**verdict.series.key.as_dict(), "test": HOSTILE, "suite": HOSTILE}
+    runs = tuple(replace(run, job=HOSTILE, versions={HOSTILE: HOSTILE}) for run in verdict.series.runs)
+    key = type(verdict.series.key).of(**parameters)
+    hostile = replace(
+        verdict, series=replace(verdict.series, key=key, runs=runs, unit=HOSTILE), reason=HOSTILE
+    )
+
+    with opened(browser, write(tmp_path, [hostile]).as_uri()) as page:
+        curves = draw_first(page)
+        page.locator(".plot .points path").last.hover(force=True)
+        shown = page.locator(".plot .hoverlayer").text_content()
+        assert page.locator("img").count() == 0
+        expect(page.locator("summary")).to_have_text(HOSTILE)
+
+    assert curves
+    assert shown is not None
+    assert HOSTILE.split(maxsplit=1)[0] in shown
+
+
+def test_simulated_values_say_so_in_the_graph(browser: Browser, index: Path) -> None:
+    with opened(browser, index.as_uri()) as page:
+        expect(page.locator(".banner")).to_contain_text("SIMULATED")
+        curves = draw_first(page)
+        expect(page.locator(".plot .annotation-text")).to_have_text("SIMULATED")
+
+    measured = next(curve for curve in curves if curve["name"] == "measured")
+    assert all("SIMULATED" in text for text in measured["text"])
+
+
+def test_measured_values_are_not_called_simulated(browser: Browser, tmp_path: Path) -> None:
+    (verdict,) = example_verdicts(tests=1, runs=20)
+    runs = tuple(replace(run, simulated=False) for run in verdict.series.runs)
+    measured = replace(verdict, series=replace(verdict.series, runs=runs))
+
+    with opened(browser, write(tmp_path, [measured]).as_uri()) as page:
+        curves = draw_first(page)
+        expect(page.locator("body")).not_to_contain_text(re.compile("simulated", re.IGNORECASE))
+
+    assert "SIMULATED" not in str(curves)
+
+
+def test_single_run_is_shown_at_its_height(browser: Browser, tmp_path: Path) -> None:
+    (verdict,) = example_verdicts(tests=1, runs=20)
+    first = slice(0, 1)
+    series = replace(
+        verdict.series,
+        runs=verdict.series.runs[first],
+        samples=verdict.series.samples[first],
+        results=verdict.series.results[first],
+    )
+    alone = replace(
+        verdict,
+        series=series,
+        groups=(replace(verdict.groups[0], stop=1),),
+        changes=(),
+        outliers=np.zeros(1, bool),
+    )
+
+    with opened(browser, write(tmp_path, [alone]).as_uri()) as page:
+        names = [curve["name"] for curve in draw_first(page)]
+        low, high = page.evaluate("document.querySelector('.plot').layout.yaxis.range")
+
+    assert ["trend", "measured"] == names
+    assert 0.9 * high < low < series.samples[0] / 1e6 < high
+
+
+@pytest.mark.parametrize("width", [320, 420, 800, 1280])
+def test_nothing_is_wider_than_the_window(browser: Browser, index: Path, width: int) -> None:
+    with opened(browser, index.as_uri(), width=width) as page:
+        draw_first(page)
+
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_stand_out_from_their_background(browser: Browser, index: Path, scheme: str) -> None:
+    """Contrast of at least 4.5, as the Web Content Accessibility Guidelines ask for."""
+    with opened(browser, index.as_uri(), color_scheme=scheme) as page:
+        colours = page.evaluate(
+            "Object.fromEntries(['paper', 'hover', 'ink', 'soft', 'trend', 'worse', 'better', 'doubt'].map("
+            "(name) => [name, getComputedStyle(document.documentElement).getPropertyValue('--' + name)]))"
+        )
+
+    contrasts = {
+        (word, ground): contrast(colours[word], colours[ground])
+        for word in ("ink", "soft", "trend", "worse", "better", "doubt")
+        for ground in ("paper", "hover")
+    }
+    assert {} == {pair: ratio for pair, ratio in contrasts.items() if ratio < 4.5}
+
+
+def contrast(one: str, other: str) -> float:
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of an sRGB colour such as ``#1c2126``."""
+    red, green, blue = (int(part, 16) / 255 for part in re.findall(r"[0-9a-f]{2}", colour))
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (red, green, blue)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -1,0 +1,47 @@
+"""Write the Robot suites from ``suites.yaml`` by the one template ``suite.robot.j2``.
+
+After a change of either::
+
+    .venv/bin/python tests/suites/generate.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import jinja2
+import yaml
+
+FOLDER = Path(__file__).parent
+
+
+def suites() -> Iterator[tuple[Path, str]]:
+    """Yield each suite's file and what belongs into it."""
+    plan = yaml.safe_load((FOLDER / "suites.yaml").read_text(encoding="utf-8"))
+    # The suites are no HTML: nothing is to be escaped.
+    environment = jinja2.Environment(  # noqa: S701
+        loader=jinja2.FileSystemLoader(FOLDER),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    template = environment.get_template("suite.robot.j2")
+    for device in plan["devices"]:
+        for measurement in plan["measurements"]:
+            name = f"{device['name']}-{measurement['tag'].lower()}.robot"
+            text = template.render(device=device, measurement=measurement, frames=plan["frames"])
+            yield FOLDER / name, text.rstrip() + "\n"
+
+
+def main() -> None:
+    """Write all of them, and remove those that are no longer planned."""
+    written = dict(suites())
+    for old in set(FOLDER.glob("*-*.robot")) - set(written):
+        old.unlink()
+    for file, text in written.items():
+        file.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from pathlib import Path
+
+import jumpavg
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perftrend.analysis import partition
+from perftrend.analysis.description import MAXIMUM_IN_UNITS, formula_named
+from perftrend.errors import SettingsError
+
+DATA = Path(__file__).parents[2] / "data"
+
+values = st.one_of(
+    st.floats(min_value=0.0, max_value=1e8),
+    st.sampled_from([0.0, 1.0, 9.9e6, 1e7, 1.01e7]),
+)
+series = st.lists(values, min_size=2, max_size=10).filter(lambda samples: max(samples) > 1e-3)
+
+
+def starts(samples: object, **options: object) -> list[int]:
+    return [group.start for group in partition(samples, **options).groups]  # type: ignore[arg-type]
+
+
+def described(samples: list[float], cuts: tuple[int, ...], formula: str) -> float:
+    """Count the bits of one given partition, group by group, from the formulas alone."""
+    chosen = formula_named(formula)
+    unit = max(samples) / MAXIMUM_IN_UNITS if formula == "jumpavg-0.4" else 1.0
+    scaled = np.array(samples) / unit
+    bits, previous = 0.0, None
+    for start, stop in itertools.pairwise((0, *cuts, len(samples))):
+        group = scaled[start:stop]
+        bits += chosen.alone_bits(np.array([group.size]), np.array([group.std()]), scaled.max())[0]
+        mean = np.array([group.mean()])
+        bits += (
+            chosen.first_bits(scaled.max())
+            if previous is None
+            else chosen.later_bits(mean, previous, scaled.max())[0]
+        )
+        previous = mean
+    return bits
+
+
+def fewest(samples: list[float], formula: str) -> float:
+    inner = range(1, len(samples))
+    every = (cuts for count in range(len(samples)) for cuts in itertools.combinations(inner, count))
+    return min(described(samples, cuts, formula) for cuts in every)
+
+
+@settings(max_examples=60, deadline=None)
+@given(series, st.sampled_from(["jumpavg-0.4", "jumpavg-0.1"]))
+def test_no_partition_is_shorter(samples: list[float], formula: str) -> None:
+    assert fewest(samples, formula) == pytest.approx(
+        partition(samples, formula=formula).bits, rel=1e-9, abs=1e-6
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_partition_of_twelve_samples_is_shorter(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    levels = np.repeat(generator.uniform(0.5, 1.0, 4), 3)
+    samples = (1e7 * levels * generator.normal(1.0, 0.02, 12)).tolist()
+
+    assert fewest(samples, "jumpavg-0.4") == pytest.approx(partition(samples).bits, rel=1e-9)
+
+
+def random_series(generator: np.random.Generator) -> list[float]:
+    size = int(generator.integers(2, 60))
+    noise = float(generator.choice([0.002, 0.01, 0.03]))
+    levels = np.repeat(generator.uniform(0.7, 1.0, size), generator.integers(1, 20, size))[:size]
+    kinds = {
+        "noise": 1e7 * generator.normal(1.0, noise, size),
+        "steps": 1e7 * levels * generator.normal(1.0, noise, size),
+        "uniform": generator.uniform(0.0, 1e7, size),
+        "small integers": generator.integers(0, 5, size).astype(float),
+        "orders of magnitude": np.exp(generator.normal(0.0, 4.0, size)),
+    }
+    samples: list[float] = np.abs(kinds[str(generator.choice(list(kinds)))]).tolist()
+    return samples if max(samples) else random_series(generator)
+
+
+def test_never_longer_than_jumpavg() -> None:
+    generator = np.random.default_rng(20240229)
+    for _ in range(300):
+        samples = random_series(generator)
+        bits = jumpavg.classify(samples).bits
+
+        assert partition(samples).bits <= bits + 1e-9 * abs(bits), samples
+
+
+def test_bits_are_those_that_jumpavg_counts_for_the_same_groups() -> None:
+    generator = np.random.default_rng(5)
+    for _ in range(100):
+        samples = random_series(generator)
+        found = partition(samples)
+        theirs = jumpavg.BitCountingGroupList(max_value=max(samples), unit=max(samples) / MAXIMUM_IN_UNITS)
+        for group in found.groups:
+            theirs.append_group_of_runs(samples[group.start : group.stop])
+
+        assert [group.bits for group in theirs] == pytest.approx([group.bits for group in found.groups])
+        assert theirs.bits == pytest.approx(found.bits, rel=1e-9)
+
+
+def test_shorter_than_jumpavg_where_that_dropped_the_right_prefix() -> None:
+    """The peer keeps one best prefix for each position, whatever average comes next."""
+    generator = np.random.default_rng(3)
+    excess = []
+    for _ in range(400):
+        samples = generator.uniform(0.0, 1e7, 20).tolist()
+        excess.append(jumpavg.classify(samples).bits - partition(samples).bits)
+
+    assert max(excess) > 0.01
+
+
+def test_group_tells_where_it_lies_and_what_its_samples_are() -> None:
+    found = partition([10.0, 10.2, 9.8, 10.0, 5.0, 5.1, 4.9, 5.0])
+    first, second = found.groups
+
+    assert (first.start, first.stop, second.start, second.stop) == (0, 4, 4, 8)
+    assert (first.mean, second.mean) == pytest.approx((10.0, 5.0))
+    assert (first.stdev, second.stdev) == pytest.approx((math.sqrt(0.02), math.sqrt(0.005)))
+    assert first.bits + second.bits == pytest.approx(found.bits)
+
+
+def test_empty_positions_keep_their_place_and_belong_to_no_group() -> None:
+    nan = math.nan
+    found = partition([nan, 10.0, 10.2, nan, 9.8, 10.0, nan, nan, 5.0, 5.1, 4.9, 5.0, nan])
+
+    assert [(1, 6), (8, 12)] == [(group.start, group.stop) for group in found.groups]
+    assert partition([10.0, 10.2, 9.8, 10.0, 5.0, 5.1, 4.9, 5.0]).bits == pytest.approx(found.bits)
+
+
+def test_trend_is_told_at_the_positions_of_groups_only() -> None:
+    nan = math.nan
+    found = partition([nan, 10.0, nan, 10.0, 10.0, 10.0, nan, 5.0, 5.0, 5.0])
+
+    np.testing.assert_array_equal([nan, 10, 10, 10, 10, 10, nan, 5, 5, 5], found.trends(10))
+
+
+def test_infinite_samples_are_no_samples() -> None:
+    assert partition([10.0, math.nan, 10.1, math.nan]) == partition([10.0, math.inf, 10.1, -math.inf])
+
+
+@pytest.mark.parametrize("samples", [[], [math.nan], [math.inf, math.nan]])
+def test_nothing_is_described_by_no_group(samples: list[float]) -> None:
+    found = partition(samples)
+
+    assert ((), 0.0) == (found.groups, found.bits)
+
+
+def test_one_sample_is_one_group() -> None:
+    """Size: log2(1 * 2) = 1 bit; average: log2(8191 + 1) = 13 bits."""
+    (group,) = partition([3.2e6]).groups
+
+    assert (0, 1, 3.2e6, 0.0) == (group.start, group.stop, group.mean, group.stdev)
+    assert group.bits == pytest.approx(14.0)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, 0.1, 3.3e6, -7.0, 1e308, 5e-324])
+def test_equal_samples_are_one_group_without_deviation(value: float) -> None:
+    (group,) = partition([value] * 7).groups
+
+    assert (value, 0.0) == (group.mean, group.stdev)
+    assert math.isfinite(group.bits)
+
+
+@pytest.mark.parametrize("value", [0.0, 100.0, 3.3e6, -3.3e6])
+def test_equal_samples_of_many_units_are_one_group_by_the_older_formula(value: float) -> None:
+    (group,) = partition([value] * 7, formula="jumpavg-0.1").groups
+
+    assert (value, 0.0) == (group.mean, group.stdev)
+
+
+def test_samples_without_a_positive_one_are_described_with_their_signs_turned() -> None:
+    samples = [10.0, 10.2, 9.8, 10.0, 5.0, 5.1, 4.9, 5.0]
+    turned = partition([-sample for sample in samples])
+
+    assert partition(samples).bits == pytest.approx(turned.bits)
+    assert [-10.0, -5.0] == pytest.approx([group.mean for group in turned.groups])
+
+
+def test_negative_samples_among_positive_ones_count_as_jumpavg_counts_them() -> None:
+    samples = [3.0, 2.9, 3.1, -2.0, -2.1, -1.9, 3.0]
+
+    assert jumpavg.classify(samples).bits >= partition(samples).bits - 1e-9
+    assert 3 in starts(samples)
+
+
+def test_one_run_at_a_new_level_is_a_group() -> None:
+    assert [0, 8] == starts([100.0, 101.0, 99.0, 100.5, 99.5, 100.0, 101.0, 99.0, 70.0])
+
+
+def test_unit_decides_what_is_noise() -> None:
+    """The same step of one in a thousand, of twenty units and of one."""
+    samples = [1000.0, 1000.0, 1000.0, 1000.0, 1001.0, 1001.0, 1001.0, 1001.0]
+
+    assert [0, 4] == starts(samples, unit=0.05)
+    assert [0] == starts(samples, unit=1.0)
+
+
+def test_real_series_is_cut_where_its_levels_change() -> None:
+    """Throughput of a database over 365 commits; source and licence stand in the file.
+
+    What one sees in the plot: one bad run (10), a drop by an eighth (15), two rises (61, 71), a
+    drop and a slow return (95, 131), a level a tenth higher (192), and one bad run near the end
+    (363). jumpavg 0.4.2 cuts at the same places.
+    """
+    data = json.loads((DATA / "tigerbeetle_throughput.json").read_text())
+    samples = [value for _, value in data["samples"]]
+
+    assert [0, 10, 11, 15, 61, 71, 95, 131, 192, 363, 364] == starts(samples)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"outliers": True}, "outliers=True is not supported yet"),
+        ({"formula": "jumpavg"}, "no description length formula is named 'jumpavg'"),
+        ({"unit": 0.0}, "unit is 0.0; give a positive number"),
+        ({"unit": math.nan}, "unit is nan; give a positive number"),
+        ({"unit": 1e-200}, "too large for the unit 1e-200; give a larger unit"),
+    ],
+)
+def test_argument_without_meaning_is_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(SettingsError, match=message.replace("(", r"\(")):
+        partition([1.0, 2.0], **options)  # type: ignore[arg-type]
+
+
+def test_table_of_samples_is_refused() -> None:
+    with pytest.raises(SettingsError, match="2 dimensions; give one value for each run"):
+        partition([[1.0, 2.0], [3.0, 4.0]])

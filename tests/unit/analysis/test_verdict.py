@@ -1,0 +1,308 @@
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perftrend.analysis import Criteria, Method, Significance, evaluate, evaluate_all
+from perftrend.errors import SettingsError
+from perftrend.model import Better, Direction, Outcome, Result, Run, Series, Status, TraceKey, Verdict
+
+DATA = Path(__file__).parents[2] / "data"
+START = datetime(2024, 1, 1, tzinfo=UTC)
+MPPS = 1e6
+NAN = math.nan
+
+STEADY = [0.312, 0.313, 0.311, 0.3125, 0.3115, 0.312, 0.3124, 0.3116]
+
+
+def job_run(build: int, *, job: str = "trending") -> Run:
+    started = START + timedelta(days=build)
+    return Run("1n-veth", job, build, started, started + timedelta(hours=1))
+
+
+def result(key: TraceKey, value: float, **fields: object) -> Result:
+    plain = Result(key, "pps", Better.HIGHER, Status.PASS, (value,), value)
+    return replace(plain, **fields)  # type: ignore[arg-type]
+
+
+def trace(
+    rates: list[float], *, better: Better = Better.HIGHER, name: str = "ip4", first: int = 1, **newest: object
+) -> Series:
+    """Return a series of rates in Mpps, one run a day; ``newest`` is said of the newest result."""
+    key = TraceKey.of(test=name)
+    results = [result(key, rate * MPPS) for rate in rates]
+    samples = np.array(rates) * MPPS
+    if newest:
+        results[-1] = replace(results[-1], **newest)  # type: ignore[arg-type]
+        samples[-1] = samples[-1] if results[-1].usable else NAN
+    runs = tuple(job_run(first + index) for index in range(len(rates)))
+    return Series(key, "pps", better, runs, samples, tuple(results))
+
+
+def verdict(rates: list[float], *, better: Better = Better.HIGHER, **criteria: object) -> Verdict:
+    series = trace(rates, better=better)
+    return evaluate(series, run=series.runs[-1], criteria=Criteria(**criteria))  # type: ignore[arg-type]
+
+
+def test_run_like_those_before_is_normal() -> None:
+    found = verdict([*STEADY, 0.3121])
+
+    assert Outcome.NORMAL is found.outcome
+    assert "0.0 % above the trend of 9 runs (0.312 Mpps)" == found.reason
+
+
+def test_slower_run_is_a_regression() -> None:
+    found = verdict([*STEADY, 0.234])
+
+    assert (Outcome.REGRESSION, 1) == (found.outcome, found.runs)
+    assert "25.0 % below the trend of the 8 runs before (0.312 Mpps)" == found.reason
+    assert found.trend == pytest.approx(0.234 * MPPS)
+    assert found.long_term_change == pytest.approx(-0.25)
+
+
+def test_return_after_a_slow_run_is_a_progression() -> None:
+    found = verdict([*STEADY, 0.234, 0.312])
+
+    assert Outcome.PROGRESSION is found.outcome
+    assert "33.3 % above the trend of the 1 run before (0.234 Mpps)" == found.reason
+    assert [Direction.REGRESSION, Direction.PROGRESSION] == [change.direction for change in found.changes]
+
+
+@pytest.mark.parametrize("method", list(Method))
+@pytest.mark.parametrize(
+    ("rate", "better", "outcome"),
+    [
+        (0.2, Better.HIGHER, Outcome.REGRESSION),
+        (0.4, Better.HIGHER, Outcome.PROGRESSION),
+        (0.2, Better.LOWER, Outcome.PROGRESSION),
+        (0.4, Better.LOWER, Outcome.REGRESSION),
+    ],
+)
+def test_what_is_better_decides_what_a_rise_is(
+    method: Method, rate: float, better: Better, outcome: Outcome
+) -> None:
+    assert outcome is verdict([*STEADY, rate], better=better, method=method).outcome
+
+
+def test_regression_is_told_once() -> None:
+    slow = [0.234, 0.2345, 0.2335, 0.2342, 0.2338]
+    outcomes = [verdict([*STEADY, *slow[:count]]).outcome for count in range(1, 6)]
+
+    assert [Outcome.REGRESSION, *[Outcome.NORMAL] * 4] == outcomes
+
+
+def test_change_that_becomes_certain_late_is_told_then_and_once() -> None:
+    noisy = [0.300, 0.306, 0.294, 0.303, 0.297, 0.305, 0.295, 0.301, 0.299, 0.304, 0.296, 0.300]
+    slow = [0.285, 0.288, 0.282, 0.286, 0.284, 0.287, 0.283, 0.285, 0.286, 0.284]
+    found = [verdict([*noisy, *slow[:count]]) for count in range(1, len(slow) + 1)]
+    (told,) = [count for count, each in enumerate(found) if each.outcome is not Outcome.NORMAL]
+
+    assert told > 0
+    assert Outcome.REGRESSION is found[told].outcome
+    assert (
+        "4.9 % below the trend of the 12 runs before (0.3 Mpps), found late: since trending/13"
+        == found[told].reason
+    )
+
+
+def test_first_run_has_nothing_to_be_compared_with() -> None:
+    for method in Method:
+        found = verdict([0.3], method=method)
+
+        assert (Outcome.NORMAL, "the first run: nothing to compare with yet") == (found.outcome, found.reason)
+
+
+def test_second_run_is_doubted_unless_the_step_is_obvious() -> None:
+    doubted = verdict([0.300, 0.270])
+
+    assert Outcome.NORMAL is doubted.outcome
+    assert (
+        "10.0 % below the trend of the 1 run before (0.3 Mpps), which so few runs cannot tell from noise"
+        == doubted.reason
+    )
+    assert 1 == len(doubted.changes)
+    assert Outcome.REGRESSION is verdict([0.300, 0.150]).outcome
+
+
+def test_small_change_is_shown_but_normal() -> None:
+    found = verdict([0.3] * 20 + [0.2985])
+
+    assert (Outcome.NORMAL, 1) == (found.outcome, len(found.changes))
+    assert (
+        "0.5 % below the trend of the 20 runs before (0.3 Mpps), less than the 1 % that counts"
+        == found.reason
+    )
+    sharp = verdict([0.3] * 20 + [0.2985], significance=Significance(minimum_change=0.001))
+    assert Outcome.REGRESSION is sharp.outcome
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.02, 0.03])
+@pytest.mark.parametrize("size", [2, 3, 5, 9])
+def test_pure_noise_is_almost_never_told(noise: float, size: int) -> None:
+    """Seeded: by description length alone up to 300 of 1,000 would be told."""
+    generator = np.random.default_rng(17)
+    rates = 0.3 * generator.normal(1.0, noise, (250, size))
+    alarms = [row for row in rates if verdict(row.tolist()).outcome is not Outcome.NORMAL]
+
+    assert len(alarms) <= 1
+
+
+def test_three_sigma_compares_with_the_range_of_the_window() -> None:
+    """The eight runs before: average 0.312, deviation 0.000627; three of them reach to 0.3139."""
+    inside = verdict([*STEADY, 0.3138], method="three-sigma")
+    above = verdict([*STEADY, 0.3140], method="three-sigma")
+
+    assert (Outcome.NORMAL, Outcome.PROGRESSION) == (inside.outcome, above.outcome)
+    assert (
+        "0.6 % above the trimmed average of the 8 runs before (0.312 Mpps), outside its range of 3 sigma, "
+        "0.3101 Mpps to 0.3139 Mpps" == above.reason
+    )
+    assert [8] == [change.position for change in above.changes]
+
+
+def test_three_sigma_says_nothing_of_three_runs() -> None:
+    found = verdict([0.3, 0.3, 0.3, 0.1], method="three-sigma")
+
+    assert (Outcome.NORMAL, ()) == (found.outcome, found.changes)
+    assert "only 3 runs before: three sigma needs 4" == found.reason
+
+
+def test_three_sigma_finds_equal_runs_normal() -> None:
+    assert Outcome.NORMAL is verdict([0.1] * 10, method="three-sigma").outcome
+
+
+@pytest.mark.parametrize(
+    ("newest", "outcome", "reason"),
+    [
+        ({"status": Status.FAIL, "message": "no link on port 1"}, Outcome.FAILED, "no link on port 1"),
+        ({"status": Status.FAIL}, Outcome.FAILED, "the test failed without a message"),
+        ({"invalid": "generator below 95 %"}, Outcome.NOT_VALID, "generator below 95 %"),
+        ({"value": NAN}, Outcome.NOT_VALID, "the run has no value that may enter the trend"),
+        ({"status": Status.SKIP, "message": "no peer"}, Outcome.MISSING, "skipped: no peer"),
+    ],
+)
+def test_run_without_a_value_says_why_and_keeps_the_trend(
+    newest: dict[str, object], outcome: Outcome, reason: str
+) -> None:
+    series = trace([*STEADY, 0.1], **newest)
+    found = evaluate(series, run=series.runs[-1])
+
+    assert (outcome, reason, 8) == (found.outcome, found.reason, found.runs)
+    assert found.trend == pytest.approx(0.312 * MPPS)
+    assert 9 == found.moving_median.size
+
+
+def test_gap_between_two_runs_changes_nothing() -> None:
+    assert Outcome.REGRESSION is verdict([*STEADY, NAN, NAN, 0.234]).outcome
+    assert Outcome.NORMAL is verdict([*STEADY, 0.234, NAN, 0.2342]).outcome
+
+
+@pytest.mark.parametrize("method", list(Method))
+@pytest.mark.parametrize("rates", [[0.0] * 6, [-0.3] * 6, [NAN] * 5 + [0.3]])
+def test_strange_but_steady_series_are_normal(method: Method, rates: list[float]) -> None:
+    assert Outcome.NORMAL is verdict(rates, method=method).outcome
+
+
+def test_drop_to_zero_and_back_is_told() -> None:
+    assert Outcome.REGRESSION is verdict([*STEADY, 0.0]).outcome
+    back = verdict([*STEADY, 0.0, 0.312])
+    assert (Outcome.PROGRESSION, "above the trend of the 1 run before (0 Mpps)") == (
+        back.outcome,
+        back.reason,
+    )
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(
+        st.one_of(st.floats(allow_nan=False, allow_infinity=False, width=32), st.just(NAN)),
+        min_size=1,
+        max_size=12,
+    ),
+    st.sampled_from(list(Method)),
+    st.sampled_from(list(Better)),
+)
+def test_every_series_has_a_verdict(rates: list[float], method: Method, better: Better) -> None:
+    found = verdict(rates, better=better, method=method)
+
+    assert found.reason
+    assert (Outcome.NOT_VALID is found.outcome) == math.isnan(rates[-1])
+
+
+def test_run_evaluates_what_it_has_and_names_what_it_lacks() -> None:
+    present = trace([0.3, 0.3, 0.3])
+    gone = trace([0.2, 0.2], name="l2")
+    retired = trace([0.4], name="old")
+    verdicts = evaluate_all([present, gone, retired], run=job_run(3))
+
+    assert [(present, Outcome.NORMAL), (gone, Outcome.MISSING)] == [
+        (each.series, each.outcome) for each in verdicts
+    ]
+    assert "no result in trending/3, though the test was expected" == verdicts[1].reason
+    assert verdicts[1].trend == pytest.approx(0.2 * MPPS)
+
+
+def test_listed_traces_are_expected_instead_of_those_of_the_previous_run() -> None:
+    present = trace([0.3, 0.3, 0.3])
+    unselected = trace([0.2, 0.2], name="l2")
+    never = TraceKey.of(test="never")
+    verdicts = evaluate_all([present, unselected], run=job_run(3), expected={present.key, never})
+
+    assert [(present.key, Outcome.NORMAL), (never, Outcome.MISSING)] == [
+        (each.series.key, each.outcome) for each in verdicts
+    ]
+    assert () == verdicts[1].groups
+
+
+def test_another_job_on_the_testbed_expects_nothing_of_this_one() -> None:
+    nightly = trace([0.3, 0.3])
+    weekly = replace(trace([0.2], name="weekly", first=2), runs=(job_run(2, job="weekly"),))
+
+    assert [nightly.key] == [
+        each.series.key
+        for each in evaluate_all([replace(nightly, runs=(job_run(1), job_run(3))), weekly], run=job_run(3))
+    ]
+
+
+def test_real_series_tells_its_changes_when_they_happen() -> None:
+    """Throughput of a database, night after night: a bad one (10) and the return.
+
+    Then the drop by an eighth (15), the rise by three percent (61) and the one by a sixth (71).
+    """
+    data = json.loads((DATA / "tigerbeetle_throughput.json").read_text())
+    rates = [value / MPPS for _, value in data["samples"][:90]]
+    outcomes = {last: verdict(rates[: last + 1]).outcome for last in range(90)}
+
+    assert {
+        10: Outcome.REGRESSION,
+        11: Outcome.PROGRESSION,
+        15: Outcome.REGRESSION,
+        61: Outcome.PROGRESSION,
+        71: Outcome.PROGRESSION,
+    } == {last: outcome for last, outcome in outcomes.items() if outcome is not Outcome.NORMAL}
+
+
+@pytest.mark.parametrize(
+    ("criteria", "message"),
+    [
+        (
+            {"method": "three-sigmas"},
+            "no method of analysis is named 'three-sigmas'; did you mean 'three-sigma'",
+        ),
+        ({"window": 3}, "window is 3; give at least 4"),
+        ({"week_runs": 0}, "week_runs is 0; give at least 1"),
+        ({"new_runs": 0}, "new_runs is 0; give at least 1"),
+        ({"formula": "mdl"}, "no description length formula is named 'mdl'"),
+    ],
+)
+def test_criterion_without_meaning_is_refused(criteria: dict[str, object], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        Criteria(**criteria)  # type: ignore[arg-type]

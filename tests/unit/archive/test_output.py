@@ -1,0 +1,163 @@
+"""Outputs of all versions of Robot Framework, read as Robot Framework itself reads them."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from robot import api, result
+
+from perftrend.archive.output import Heading, RecordedTest, read_tests
+
+OUTPUTS = Path(__file__).parents[2] / "data" / "outputs"
+VERSIONS = ["rf3", "rf4", "rf5", "rf6", "rf7"]
+
+
+class Collector(api.ResultVisitor):
+    """What Robot Framework finds, in the form of ours."""
+
+    def __init__(self) -> None:
+        self.tests: list[RecordedTest] = []
+
+    def visit_test(self, test: result.TestCase) -> None:
+        suite = test.parent.full_name.partition(".")[2]
+        testbed = test.parent.metadata.get("Testbed", "")
+        self.tests.append(RecordedTest(test.name, suite, list(test.tags), test.status, test.message, testbed))
+
+
+def by_robot(path: Path) -> list[RecordedTest]:
+    collector = Collector()
+    api.ExecutionResult(path).visit(collector)
+    return collector.tests
+
+
+def read(source: Path | io.BytesIO) -> list[RecordedTest]:
+    return list(read_tests(source, Heading()))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_tests_are_those_that_robot_framework_finds(version: str) -> None:
+    path = OUTPUTS / f"{version}.xml"
+
+    assert by_robot(path) == read(path)
+
+
+def test_output_of_the_installed_robot_framework_is_read(tmp_path: Path) -> None:
+    """Every control structure, a failing set-up and messages that look like markup, really run."""
+    source = """
+*** Settings ***
+Metadata    Testbed    1n-veth
+
+*** Test Cases ***
+Loops
+    [Tags]    MRR    64B
+    FOR    ${i}    IN RANGE    3
+        IF    ${i} > 1    Log    <test name="no"></kw></kw>
+        TRY
+            Fail    <kw>
+        EXCEPT
+            WHILE    True    limit=2    on_limit=pass
+                Log    ]]> --> <!-- <![CDATA[
+            END
+        END
+    END
+    GROUP    Named
+        VAR    ${x}    1
+        Log    </test>
+    END
+    Set Test Message    a < b & c
+Fails
+    [Tags]    NDRPDR
+    [Setup]    Fail    no <carrier>
+    Log    never
+Skips
+    Skip    not today
+"""
+    suite = api.TestSuite.from_string(source)
+    suite.name = "Root"
+    output = tmp_path / "output.xml"
+    suite.run(
+        output=str(output),
+        log=None,
+        report=None,
+        loglevel="TRACE",
+        stdout=io.StringIO(),
+        stderr=io.StringIO(),
+    )
+
+    tests = read(output)
+
+    assert by_robot(output) == tests
+    assert [("Loops", "a < b & c"), ("Fails", "Setup failed:\nno <carrier>"), ("Skips", "not today")] == [
+        (test.name, test.message) for test in tests
+    ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_metadata_after_the_tests_reaches_them(version: str) -> None:
+    assert {"2n-clx"} == {test.testbed for test in read(OUTPUTS / f"{version}.xml")}
+
+
+def _suites(inner: str, outer: str) -> io.BytesIO:
+    test = '<test name="t"><status status="PASS"/></test>'
+    return io.BytesIO(
+        f'<robot><suite name="R"><suite name="A">{test}{inner}</suite>'
+        f'<suite name="B">{test}</suite>{outer}</suite></robot>'.encode()
+    )
+
+
+def test_nearest_suite_names_the_testbed() -> None:
+    source = _suites('<meta name="Testbed">near</meta>', '<meta name="Testbed">far</meta>')
+
+    assert [("A", "near"), ("B", "far")] == [(test.suite, test.testbed) for test in read(source)]
+
+
+def test_testbed_that_nobody_names_is_empty() -> None:
+    assert ["", ""] == [test.testbed for test in read(_suites("", ""))]
+
+
+def test_heading_tells_of_the_run() -> None:
+    heading = Heading()
+    list(read_tests(OUTPUTS / "rf7.xml", heading))
+
+    assert "Robot 7.2 (Python 3.11.2 on linux)" == heading.generator
+    assert {"Testbed": "2n-clx"} == heading.metadata
+    assert datetime(2021, 10, 10, 18, 59, 26, tzinfo=UTC) == heading.started
+    assert datetime(2021, 10, 10, 19, 0, 41, tzinfo=UTC) == heading.finished
+
+
+def test_times_are_the_same_in_the_older_form() -> None:
+    heading = Heading()
+    list(read_tests(OUTPUTS / "rf4.xml", heading))
+
+    assert datetime(2021, 10, 10, 18, 59, 26, tzinfo=UTC) == heading.started
+    assert datetime(2021, 10, 10, 19, 0, 41, tzinfo=UTC) == heading.finished
+
+
+def test_time_that_is_not_available_is_none() -> None:
+    heading = Heading()
+    source = b'<robot><suite name="R"><status status="PASS" starttime="N/A" endtime="N/A"/></suite></robot>'
+    list(read_tests(io.BytesIO(source), heading))
+
+    assert heading.started is None
+    assert heading.finished is None
+
+
+def test_gzip_is_known_by_its_content(tmp_path: Path) -> None:
+    plain = OUTPUTS / "rf7.xml"
+    packed = tmp_path / "output.xml"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+
+    assert read(plain) == read(packed)
+
+
+def test_open_file_is_read_and_left_open() -> None:
+    plain = OUTPUTS / "rf7.xml"
+    for content in (plain.read_bytes(), gzip.compress(plain.read_bytes())):
+        file = io.BytesIO(content)
+
+        assert read(plain) == read(file)
+        assert not file.closed

@@ -1,0 +1,196 @@
+"""What a recorded test gives to which traces."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from perftrend import message
+from perftrend.archive.output import RecordedTest
+from perftrend.archive.results import of_test
+from perftrend.model import Better, Interval, Measurement, Result, Status, TraceKey, Trial
+
+TAGS = ["64B", "1C", "DRV_VFIO_PCI", "ethip4-ip4base"]
+
+MRR = Measurement(
+    kind="mrr",
+    testbed="1n-veth",
+    frame="64B",
+    frame_bytes=64.0,
+    started=datetime(2026, 1, 2, tzinfo=UTC),
+    finished=datetime(2026, 1, 3, tzinfo=UTC),
+    samples=(10.0, 20.0, 60.0),
+)
+NDRPDR = replace(
+    MRR,
+    kind="ndrpdr",
+    samples=(),
+    intervals={"ndr": Interval(10.0, 11.0), "pdr": Interval(20.0, 22.0, invalid="the search timed out")},
+)
+
+
+def recorded(text: str, *tags: str, status: str = "PASS") -> RecordedTest:
+    return RecordedTest("64b-mrr", "Ip4.Base", [*TAGS, *tags], status, text, "2n-clx")
+
+
+def by_metric(test: RecordedTest) -> dict[str, Result]:
+    return {result.key["metric"]: result for result in of_test(test)}
+
+
+def test_mrr_gives_its_trials_and_their_average() -> None:
+    [result] = of_test(recorded(message.render(MRR), "MRR"))
+
+    assert "pps" == result.unit
+    assert Better.HIGHER == result.better
+    assert Status.PASS == result.status
+    assert (10.0, 20.0, 60.0) == result.samples
+    assert 30.0 == result.value
+    assert result.usable
+
+
+def test_search_gives_the_lower_bound_of_each_rate() -> None:
+    results = by_metric(recorded(message.render(NDRPDR), "NDRPDR"))
+
+    assert ["ndr", "pdr"] == list(results)
+    assert (10.0,) == results["ndr"].samples
+    assert 10.0 == results["ndr"].value
+    assert results["ndr"].usable
+    assert "the search timed out" == results["pdr"].invalid
+
+
+def test_binary_search_gives_the_rate_that_it_searched() -> None:
+    measurement = replace(NDRPDR, kind="binary", intervals={"plr1": Interval(5.0, 6.0)})
+
+    assert ["plr1"] == list(by_metric(recorded(message.render(measurement))))
+
+
+def test_parameters_come_from_metadata_names_and_tags() -> None:
+    [result] = of_test(recorded(message.render(MRR), "MRR", "acl=20", "metric=lies"))
+
+    assert (
+        TraceKey.of(
+            testbed="2n-clx",
+            test="64b-mrr",
+            suite="Ip4.Base",
+            frame="64B",
+            cores="1C",
+            driver="vfio_pci",
+            metric="mrr",
+            acl="20",
+        )
+        == result.key
+    )
+
+
+@pytest.mark.parametrize(("measurement", "tag"), [(MRR, "MRR"), (NDRPDR, "NDRPDR")], ids=["MRR", "NDRPDR"])
+@pytest.mark.parametrize("status", ["FAIL", "SKIP"])
+def test_test_without_a_result_belongs_to_the_same_traces(
+    measurement: Measurement, tag: str, status: str
+) -> None:
+    passed = list(of_test(recorded(message.render(measurement), tag, "acl=20")))
+
+    failed = list(of_test(recorded("no carrier", tag, "acl=20", status=status)))
+
+    assert [result.key for result in passed] == [result.key for result in failed]
+    assert {(Status(status.lower()), "no carrier", ())} == {
+        (result.status, result.message, result.samples) for result in failed
+    }
+
+
+def test_failed_test_keeps_what_it_had_measured() -> None:
+    text = f"{message.render(MRR)}\n\nAlso teardown failed:\nno route"
+    [result] = of_test(recorded(text, "MRR", status="FAIL"))
+
+    assert 30.0 == result.value
+    assert not result.usable
+    assert message.MARKER not in result.message
+    assert result.message.endswith("no route")
+
+
+def test_testbed_falls_back_to_what_the_caller_knows_then_to_the_message() -> None:
+    test = replace(recorded(message.render(MRR), "MRR"), testbed="")
+
+    assert ["given", "1n-veth", "unknown"] == [
+        next(of_test(test, testbed="given")).key["testbed"],
+        next(of_test(test)).key["testbed"],
+        next(of_test(replace(test, message="", status="FAIL"))).key["testbed"],
+    ]
+
+
+def test_details_hold_everything_else_of_the_message() -> None:
+    trial = Trial(1.0, 2.0, 2.0, 3, 4)
+    measurement = replace(MRR, trials=(trial,), counters="counters/a.json", versions={"device": "abc"})
+    [result] = of_test(recorded(message.render(measurement), "MRR"))
+
+    expected = message.document(measurement)
+    del expected["samples"]
+    assert expected == result.details
+
+
+@pytest.mark.parametrize(
+    ("text", "metrics", "reason"),
+    [
+        ("", ["mrr"], "no known form"),
+        ("MaxReceivedRate_Results [pkts/1sec]: tx 2, rx 1", ["mrr"], "no known form"),
+        ("perftrend: {", ["mrr"], "broken"),
+        (message.render(MRR).replace('"schema":1', '"schema":9'), ["mrr"], "upgrade perftrend"),
+        (message.render(replace(MRR, samples=())), ["mrr"], "tells no such result"),
+        (message.render(replace(MRR, invalid="generator too slow")), ["mrr"], "generator too slow"),
+        (message.render(NDRPDR), ["ndr", "pdr", "mrr"], "tells no such result"),
+        ("Maximum Receive Rate trial results in packets per second: [1.0, x]", ["mrr"], "cannot be read"),
+    ],
+)
+def test_what_cannot_be_trusted_is_a_result_with_a_reason(text: str, metrics: list[str], reason: str) -> None:
+    results = by_metric(recorded(text, "MRR"))
+
+    assert metrics == list(results)
+    assert reason in results["mrr"].invalid
+
+
+def test_search_without_bounds_or_tag_is_not_dropped() -> None:
+    [result] = of_test(recorded(message.render(replace(NDRPDR, intervals={}))))
+
+    assert "ndrpdr" == result.key["metric"]
+    assert result.invalid
+
+
+def test_test_that_measures_nothing_is_none_of_ours() -> None:
+    assert [] == list(of_test(recorded("hello", "smoke")))
+
+
+def test_trials_of_a_foreign_message_are_read() -> None:
+    text = "Maximum Receive Rate trial results in packets per second: [17823451.0, 17799021.0]"
+    [result] = of_test(recorded(text, "MRR"))
+
+    assert (17823451.0, 17799021.0) == result.samples
+    assert 17811236.0 == result.value
+    assert result.usable
+
+
+FOREIGN_SEARCH = """\
+NDR_LOWER: 12345678.0 pps, 8.296 Gbps (untagged) 
+LATENCY usec [min/avg/max] per stream: ['10/12/40', '10/11/39'] 
+NDR_UPPER: 12407406.4 pps, 8.337 Gbps (untagged)
+PDR_LOWER: 13000000.0 pps, 8.736 Gbps (untagged) 
+LATENCY usec [min/avg/max] per stream: ['10/12/40', '10/11/39'] 
+Minimal rate loss fraction 0.01 does not reach target 0.005.
+PDR_UPPER: 13065000.0 pps, 8.779 Gbps (untagged)
+"""  # noqa: W291 - that is how they end
+
+
+def test_bounds_of_a_foreign_message_are_read() -> None:
+    results = by_metric(recorded(FOREIGN_SEARCH, "NDRPDR"))
+
+    assert {"ndr": 12345678.0, "pdr": 13000000.0} == {name: result.value for name, result in results.items()}
+    assert results["ndr"].usable
+    assert "Minimal rate loss fraction 0.01 does not reach target 0.005" == results["pdr"].invalid
+
+
+def test_other_units_are_not_taken_for_packets_per_second() -> None:
+    results = by_metric(recorded("NDR_LOWER: 512345.0 CPS", "NDRPDR"))
+
+    assert math.isnan(results["ndr"].value)
+    assert "no known form" in results["ndr"].invalid

@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftrend.errors import SettingsError, TestbedError
+from perftrend.measure.embedded import drivers
+from perftrend.measure.embedded.drivers import EmbeddedDevice, EmbeddedGenerator, embedded_version
+from perftrend.measure.interfaces import Node
+from perftrend.measure.wiring import Loopback
+
+HOSTILE = ["$(reboot)", "20; reboot", "20 --cpu 0", "--help", "-1", "0x10", "1e3", " 20", "20\n", "²", "٣", "", "\0"]
+
+
+class Worker:
+    """Stands in for a child process: keeps the command, gives the answers that it is told."""
+
+    def __init__(self, name: str, command: list[str]) -> None:
+        self.command = command
+        self.pid = 42
+        self.answers: list[dict[str, Any]] = []
+        self.closed = False
+        Worker.last = self
+
+    last: Worker
+
+    def ask(self, request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+        return self.answers.pop(0)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture(autouse=True)
+def workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drivers, "Worker", Worker)
+
+
+@pytest.fixture
+def device() -> EmbeddedDevice:
+    return EmbeddedDevice(Loopback(), Node(cpu=1))
+
+
+@pytest.fixture
+def generator() -> EmbeddedGenerator:
+    opened = EmbeddedGenerator(Loopback(), Node(cpu=0), {})
+    opened.open()
+    return opened
+
+
+def count(**changes: Any) -> dict[str, Any]:
+    """Give what a trial of 10,000 frames in a second counted."""
+    usual = {"sent": 10_000, "received": 10_000, "refused": 0, "sending_s": 1.0, "elapsed_s": 1.1, "unproven": False}
+    return {**usual, **changes}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"forwarding": "ip4"},
+        {"forwarding": "l2", "burst": "512"},
+        {"acl_rules": "0", "burst": "1"},
+        {"acl_rules": "10000"},
+    ],
+)
+def test_options_of_the_device_are_taken(device: EmbeddedDevice, options: dict[str, str]) -> None:
+    device.check(options)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"acl_rulez": "1"}, "no option 'acl_rulez'; did you mean 'acl_rules'"),
+        ({"cpu": "1"}, "no option 'cpu'"),
+        ({"forwarding": "l3"}, "forwarding='l3'; did you mean 'l2'"),
+        ({"acl_rules": "10001"}, "acl_rules='10001': write a number from 0 to 10000"),
+        ({"burst": "0"}, "burst='0': write a number from 1 to 512"),
+    ],
+)
+def test_option_that_cannot_be_used_is_named(
+    device: EmbeddedDevice, options: dict[str, str], told: str
+) -> None:
+    with pytest.raises(SettingsError) as refused:
+        device.check(options)
+
+    assert told in str(refused.value)
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+@pytest.mark.parametrize("name", ["acl_rules", "burst", "forwarding"])
+def test_hostile_value_is_refused(device: EmbeddedDevice, name: str, value: str) -> None:
+    with pytest.raises(SettingsError, match=f"device option {name}="):
+        device.check({name: value})
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, "ports", "Acl_Rules"])
+def test_hostile_name_is_refused(device: EmbeddedDevice, name: str) -> None:
+    with pytest.raises(SettingsError, match="the device has no option"):
+        device.check({name: "1"})
+
+
+@given(st.text())
+def test_value_is_taken_only_as_plain_digits(value: str) -> None:
+    try:
+        EmbeddedDevice(Loopback(), Node()).check({"acl_rules": value})
+    except SettingsError:
+        return
+    assert value.strip("0123456789") == ""
+
+
+def test_device_is_started_by_an_argument_list(device: EmbeddedDevice) -> None:
+    device.start({"forwarding": "ip4", "acl_rules": "20"})
+
+    command = Worker.last.command
+    assert ["--acl-rules", "20"] == command[command.index("--acl-rules") :]
+    assert ["--cpu", "1"] == command[command.index("--cpu") :][:2]
+    assert not {"sh", "bash", "-c"} & set(command)
+
+
+def test_device_is_checked_before_it_is_started(device: EmbeddedDevice) -> None:
+    with pytest.raises(SettingsError):
+        device.start({"acl_rules": "20;reboot"})
+
+    assert [] == list(device.busy_processes())
+
+
+def test_second_start_ends_the_first_device(device: EmbeddedDevice) -> None:
+    device.start({})
+    first = Worker.last
+    device.start({})
+
+    assert first.closed
+    assert not Worker.last.closed
+
+
+def test_device_without_a_core_is_not_pinned() -> None:
+    EmbeddedDevice(Loopback(), Node()).start({})
+
+    assert "--cpu" not in Worker.last.command
+
+
+def test_stopped_device_has_no_process_and_no_counters(device: EmbeddedDevice) -> None:
+    device.start({})
+    device.stop()
+    device.stop()
+
+    assert ([], {}) == (list(device.busy_processes()), device.counters())
+
+
+def test_unknown_option_of_the_generator_is_named() -> None:
+    with pytest.raises(SettingsError, match="no option 'queuing'; did you mean 'queueing'"):
+        EmbeddedGenerator(Loopback(), Node(), {"queuing": "yes"})
+
+
+def test_generator_that_is_not_open_says_so() -> None:
+    with pytest.raises(TestbedError, match="open the testbed first"):
+        EmbeddedGenerator(Loopback(), Node(), {}).use("64B", bridged=False)
+
+
+def test_trial_is_told_as_it_was_counted(generator: EmbeddedGenerator) -> None:
+    Worker.last.answers = [count(received=9_000)]
+
+    trial = generator.trial(10_000, 1.0, None)
+
+    assert (10_000, 9_000, 1.1, "") == (trial.sent, trial.received, trial.elapsed_s, trial.invalid)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"received": 10_001}, "received 10001 of 10000 frames sent: frames leaked into the trial"),
+        ({"unproven": True}, "ended early for a loss that later proved to be a delay"),
+        ({"sending_s": 1.1}, "the generator reached 91% of the intended rate of 10000 pps"),
+        ({"sending_s": 1.05}, ""),
+        # Few frames end between two frames: 50 frames at 10,000 pps are under way for 5 ms.
+        ({"sent": 50, "received": 50, "sending_s": 0.006}, ""),
+        ({"sent": 0, "received": 0, "sending_s": 0.0}, ""),
+    ],
+)
+def test_trial_that_cannot_be_trusted_says_why(
+    generator: EmbeddedGenerator, changes: dict[str, Any], reason: str
+) -> None:
+    Worker.last.answers = [count(**changes)]
+
+    assert reason == generator.trial(10_000, 1.0, None).invalid
+
+
+def test_highest_rate_is_the_best_of_some_floods(generator: EmbeddedGenerator) -> None:
+    Worker.last.answers = [count(sending_s=seconds) for seconds in (0.4, 0.1, 0.2)]
+
+    assert 100_000 == pytest.approx(generator.highest_pps())
+
+
+def test_counters_add_up_over_all_trials_and_floods(generator: EmbeddedGenerator) -> None:
+    Worker.last.answers = [count(refused=5, received=9_000) for _ in range(4)]
+    generator.highest_pps()
+    generator.trial(10_000, 1.0, None)
+
+    assert {"sent": 40_000, "received": 36_000, "refused": 20} == generator.counters()
+
+
+def test_queueing_sends_through_the_interfaces_queue() -> None:
+    class Veth(Loopback):
+        """Has the names of packet ports; nothing is opened."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.generator_ports = ["packet:tg0", "packet:tg1"]
+
+    EmbeddedGenerator(Veth(), Node(), {"queueing": "yes"}).open()
+
+    command = Worker.last.command
+    assert ["queued:tg0", "queued:tg1"] == command[command.index("--ports") + 1 :][:2]
+
+
+def test_version_names_this_very_state_of_the_code() -> None:
+    assert embedded_version()
+    assert not embedded_version().isspace()
+
+
+@pytest.mark.parametrize("program", ["git", "nothing"])
+def test_version_is_the_packages_where_git_cannot_tell(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    embedded_version.cache_clear()
+
+    assert drivers.perftrend.__version__ == embedded_version()
+    embedded_version.cache_clear()

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import struct
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftrend.errors import SettingsError
+from perftrend.measure.embedded import topology
+from perftrend.measure.embedded.frames import Direction, Profile, build, ip4_checksum
+
+PROFILES = ["64B", "1518B", "IMIX"]
+
+
+def folded(header: bytes) -> int:
+    """Add up 16 bit words, carry by carry: 0xFFFF for a header whose checksum is right."""
+    total = 0
+    for (word,) in struct.iter_unpack(">H", header):
+        total += word
+        total = (total & 0xFFFF) + (total >> 16)
+    return total
+
+
+@pytest.mark.parametrize(("name", "mean"), [("64B", 64), ("1518B", 1518), ("imix", 4246 / 12)])
+def test_profile_has_the_mean_that_its_name_promises(name: str, mean: float) -> None:
+    assert mean == pytest.approx(Profile.named(name).mean_bytes)
+
+
+def test_imix_is_seven_to_four_to_one() -> None:
+    assert Counter({64: 7, 570: 4, 1518: 1}) == Counter(Profile.named("IMIX").sizes)
+
+
+@pytest.mark.parametrize(("wrong", "meant"), [("64", "64B"), ("1518b ", "1518B"), ("IMX", "IMIX")])
+def test_unknown_profile_names_the_nearest(wrong: str, meant: str) -> None:
+    with pytest.raises(SettingsError, match=f"frame '{wrong}' is unknown; did you mean '{meant}'"):
+        Profile.named(wrong)
+
+
+@given(st.binary(min_size=20, max_size=20))
+def test_checksum_makes_any_header_add_up(header: bytes) -> None:
+    blank = header[:10] + b"\0\0" + header[12:]
+    checksum = int(ip4_checksum(np.frombuffer(blank, np.uint8).reshape(1, 20))[0])
+
+    # Only a header of zeros adds up to zero, which is the same number in ones' complement.
+    assert 0xFFFF == folded(blank[:10] + struct.pack(">H", checksum) + blank[12:])
+
+
+@given(
+    st.sampled_from(PROFILES),
+    st.integers(1, 600),
+    st.integers(0, 2**32 - 300),
+    st.integers(0, 2**32 - 300),
+)
+def test_every_frame_has_a_right_header(name: str, count: int, source: int, destination: int) -> None:
+    direction = Direction(bytes(6), bytes(6), source, destination)
+
+    frames, lengths = build(Profile.named(name), direction, count)
+
+    for frame, length in zip(frames, lengths.tolist(), strict=True):
+        raw = frame.tobytes()
+        assert 0xFFFF == folded(raw[14:34])
+        assert (length - 14, length - 34) == struct.unpack_from(">H20xH", raw, 16)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_lengths_follow_the_profile_without_the_checksum(name: str) -> None:
+    profile = Profile.named(name)
+
+    _, lengths = build(profile, topology.direction(0, bridged=False), 3 * len(profile.sizes))
+
+    assert [size - 4 for size in profile.sizes] * 3 == lengths.tolist()
+
+
+def test_a_direction_has_256_flows() -> None:
+    frames, _ = build(Profile.named("64B"), topology.direction(0, bridged=False), 1024)
+
+    flows = Counter((frame[26:30].tobytes(), frame[30:34].tobytes()) for frame in frames)
+
+    assert [4] * 256 == list(flows.values())
+
+
+@pytest.mark.parametrize("port", [0, 1])
+def test_routed_frames_go_to_the_device_and_to_the_other_network(port: int) -> None:
+    frames, _ = build(Profile.named("64B"), topology.direction(port, bridged=False), 4)
+
+    raw = frames[0].tobytes()
+    assert topology.device_mac(port) + topology.host_mac(port) == raw[:12]
+    assert topology.NETWORKS[port] >> 16 == int.from_bytes(raw[26:28], "big")
+    assert topology.NETWORKS[1 - port] >> 16 == int.from_bytes(raw[30:32], "big")
+
+
+@pytest.mark.parametrize("port", [0, 1])
+def test_bridged_frames_go_straight_to_the_other_host(port: int) -> None:
+    frames, _ = build(Profile.named("64B"), topology.direction(port, bridged=True), 4)
+
+    assert topology.host_mac(1 - port) + topology.host_mac(port) == frames[0].tobytes()[:12]

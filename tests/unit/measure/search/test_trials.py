@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from perftrend.measure.search.trials import doubt, first_doubt, passes, perform
+from perftrend.model import Trial
+
+
+def counted(sent: int, received: int, invalid: str = "") -> Trial:
+    return Trial(1000.0, 1.0, 1.0, sent, received, invalid)
+
+
+@settings(deadline=None)
+@given(sent=st.integers(1, 10**12), percent=st.integers(0, 99))
+@example(sent=100, percent=29)  # 0.29 * 100 is a little less than 29
+def test_loss_is_judged_by_whole_frames(sent: int, percent: int) -> None:
+    allowed = sent * percent // 100
+
+    assert passes(counted(sent, sent - allowed), percent / 100)
+    assert not passes(counted(sent, sent - allowed - 1), percent / 100)
+
+
+@pytest.mark.parametrize(
+    ("trial", "reason"),
+    [
+        (counted(1000, 1000), ""),
+        (counted(1000, 0), ""),
+        (counted(1000, 1000, "generator too slow"), "generator too slow"),
+        (counted(0, 0), "the trial at 1000 pps for 1 s sent nothing"),
+        (counted(10, 11), "the trial at 1000 pps for 1 s received 11 frames and sent only 10"),
+    ],
+)
+def test_doubt(trial: Trial, reason: str) -> None:
+    assert reason == doubt(trial)
+
+
+def test_first_doubt_is_told() -> None:
+    assert first_doubt([counted(1, 1), counted(1, 1, "first"), counted(1, 1, "second")]) == "first"
+    assert first_doubt([]) == ""
+
+
+def test_trial_bears_the_rate_that_was_asked_for() -> None:
+    """A generator that rounds does not move a bound."""
+    trial = perform(lambda rate, duration, _: Trial(round(rate), duration, 0.5, 10, 9), 10.4, 1.0, None)
+
+    assert Trial(10.4, 1.0, 0.5, 10, 9) == trial

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from perftrend.errors import TestbedError
+from perftrend.measure import lock
+from perftrend.measure.lock import held
+
+RESOURCES = Path(lock.__file__).parents[2]
+HOLD = """
+import sys, tempfile, time
+tempfile.tempdir = sys.argv[1]
+from perftrend.measure.lock import held
+with held("box", owner="nightly"):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep the locks of tests apart from those of this machine."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(lock, "_LOOK_EVERY_S", 0.01)
+    monkeypatch.delenv(lock.HELD, raising=False)
+    return tmp_path
+
+
+def test_a_lock_is_free_again_after_its_block() -> None:
+    for _ in range(2):
+        with held("box"):
+            pass
+
+
+def test_second_job_fails_and_names_the_holder() -> None:
+    with held("box", owner="nightly"):
+        with pytest.raises(TestbedError, match=f"box is in use by nightly .process {os.getpid()}.*--wait"):
+            with held("box"):
+                pass
+
+
+def test_second_job_waits_and_then_gets_it() -> None:
+    release = threading.Event()
+    ready = threading.Event()
+
+    def first() -> None:
+        with held("box"):
+            ready.set()
+            release.wait(10)
+
+    holder = threading.Thread(target=first)
+    holder.start()
+    ready.wait(10)
+    told: list[str] = []
+
+    def say(message: str) -> None:
+        told.append(message)
+        release.set()
+
+    with held("box", wait_s=10, owner="second", say=say) as place:
+        assert place >= 0
+    holder.join()
+    assert 1 == len(told)
+    assert "waiting for up to 10 s" in told[0]
+
+
+def test_an_error_inside_gives_the_lock_back() -> None:
+    with pytest.raises(ZeroDivisionError), held("box"):
+        raise ZeroDivisionError
+
+    with held("box"):
+        pass
+
+
+def test_locks_of_different_names_do_not_meet() -> None:
+    with held("box"), held("crate"):
+        pass
+
+
+def test_as_many_jobs_as_there_is_capacity_get_in() -> None:
+    with ExitStack() as stack:
+        for _ in range(2):
+            stack.enter_context(held("box", capacity=2))
+        with pytest.raises(TestbedError, match="in use"):
+            stack.enter_context(held("box", capacity=2))
+
+
+def test_lock_is_free_after_its_holder_was_killed(folder: Path) -> None:
+    command = [sys.executable, "-c", HOLD, str(folder)]
+    environment = {**os.environ, "PYTHONPATH": str(RESOURCES)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as holder:
+        assert holder.stdout is not None
+        assert "held\n" == holder.stdout.readline()
+        with pytest.raises(TestbedError, match="in use by nightly"), held("box"):
+            pass
+        os.kill(holder.pid, signal.SIGKILL)
+        holder.wait()
+
+        with held("box"):
+            pass
+
+
+def test_child_of_the_holder_goes_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    with held("box"):
+        monkeypatch.setenv(lock.HELD, "box")
+        with held("box") as place:
+            assert -1 == place
+
+
+def test_child_of_the_holder_of_another_lock_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(lock.HELD, "crate")
+    with held("box"), pytest.raises(TestbedError, match="in use"), held("box"):
+        pass
+
+
+def test_a_child_that_inherits_the_place_holds_it() -> None:
+    with held("box") as place:
+        child = subprocess.Popen(["sleep", "60"], pass_fds=(place,))
+    try:
+        with pytest.raises(TestbedError, match="in use"), held("box"):
+            pass
+    finally:
+        child.kill()
+        child.wait()
+
+    with held("box"):
+        pass
+
+
+def test_a_file_that_cannot_be_written_is_locked_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another user made it. Writing is refused by a double: root may write everything."""
+
+    def refused(*_: object) -> int:
+        raise PermissionError
+
+    with held("box", owner="nightly"):
+        pass
+    monkeypatch.setattr(Path, "write_text", refused)
+
+    with held("box"), pytest.raises(TestbedError, match="in use"), held("box"):
+        pass
+
+
+@pytest.mark.parametrize("make", [lambda place: place.write_text("precious"), lambda place: None])
+def test_a_link_in_the_place_of_the_file_is_refused(folder: Path, make: Callable[[Path], object]) -> None:
+    target = folder / "elsewhere"
+    make(target)
+    before = target.exists() and target.read_text()
+    (folder / "perftrend-box.0.lock").symlink_to(target)
+
+    with pytest.raises(OSError, match="symbolic links"), held("box"):
+        pass
+    assert before == (target.exists() and target.read_text())

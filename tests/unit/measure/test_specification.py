@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from perftrend.errors import SettingsError
+from perftrend.measure import specification
+from perftrend.measure.specification import LinkFile, driver, load, names
+
+SHIPPED = ["1n-kernel", "1n-loopback", "1n-veth", "simulated"]
+GOOD = """
+description: ours
+generator: {driver: simulated}
+device: {driver: simulated}
+driver_tag: OURS
+link: {pps: 1000}
+"""
+
+
+def written(folder: Path, text: str, name: str = "ours") -> Path:
+    (folder / f"{name}.yaml").write_text(text)
+    return folder
+
+
+def test_every_shipped_testbed_is_known() -> None:
+    assert SHIPPED == names()
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_testbed_loads_and_its_drivers_are_installed(name: str) -> None:
+    spec = load(name)
+
+    assert name == spec.name
+    assert driver("wirings", spec.wiring.driver)
+    assert driver("traffic_generators", spec.generator.driver)
+    assert driver("devices", spec.device.driver)
+    assert not spec.fallback or spec.fallback in SHIPPED
+
+
+def test_only_the_simulated_testbed_says_that_it_is_simulated() -> None:
+    assert ["simulated"] == [name for name in SHIPPED if load(name).simulated]
+
+
+def test_testbeds_of_this_machine_exclude_each_other() -> None:
+    assert 1 == len({load(name).lock for name in SHIPPED if name.startswith("1n-")})
+
+
+def test_each_testbed_has_a_driver_tag_of_its_own() -> None:
+    assert len(SHIPPED) == len({load(name).driver_tag for name in SHIPPED})
+
+
+def test_testbed_has_its_own_lock_by_default(tmp_path: Path) -> None:
+    assert "ours" == load("ours", written(tmp_path, GOOD)).lock
+
+
+def test_unknown_testbed_names_the_nearest() -> None:
+    with pytest.raises(SettingsError, match="testbed '1n-vet' is unknown; did you mean '1n-veth'"):
+        load("1n-vet")
+
+
+@pytest.mark.parametrize("name", ["../testbeds/simulated", "/etc/passwd", "", "simulated.yaml", "simulated\0"])
+def test_a_name_is_no_path(name: str) -> None:
+    with pytest.raises(SettingsError, match="is unknown"):
+        load(name)
+
+
+def test_own_folder_adds_to_the_shipped_testbeds(tmp_path: Path) -> None:
+    assert sorted([*SHIPPED, "ours"]) == names(written(tmp_path, GOOD))
+
+
+def test_own_file_wins_over_the_shipped_one(tmp_path: Path) -> None:
+    written(tmp_path, GOOD, "simulated")
+
+    assert "ours" == load("simulated", tmp_path).description
+
+
+def test_missing_folder_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"folder of testbeds .*nowhere is none; see the setting testbeds"):
+        load("simulated", tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (GOOD + "colour: red", "colour: Extra inputs"),
+        (GOOD + "mrr: {duration: 1}", "mrr.duration: Extra inputs"),
+        (GOOD.replace("driver_tag: OURS", ""), "driver_tag: Field required"),
+        (GOOD.replace("pps: 1000", "pps: 0"), "link.pps: Input should be greater than 0"),
+        (GOOD.replace("pps: 1000", "pps: .inf"), "link.pps: Input should be a finite number"),
+        (GOOD.replace("pps: 1000", ""), "give either pps or bits_per_s"),
+        (GOOD.replace("pps: 1000", "pps: 1000, bits_per_s: 1000"), "give either pps or bits_per_s"),
+        (GOOD + "capacity: 0", "capacity: Input should be greater"),
+        (GOOD + "nodes: {tg: {cpu: any}}", "nodes.tg.cpu"),
+        ("generator: [", "is no YAML mapping"),
+        ("", "is no YAML mapping"),
+        ("- a list", "is no YAML mapping"),
+        ("!!python/object/apply:os.system ['false']", "is no YAML mapping"),
+    ],
+)
+def test_wrong_file_is_named_with_what_is_wrong(text: str, told: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as refused:
+        load("ours", written(tmp_path, text))
+
+    assert "ours.yaml" in str(refused.value)
+    assert told in str(refused.value)
+
+
+def test_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "ours.yaml").write_bytes(b"\xff\xfe\x00")
+
+    with pytest.raises(SettingsError, match=r"ours\.yaml is no YAML"):
+        load("ours", tmp_path)
+
+
+def test_unknown_driver_names_the_nearest() -> None:
+    with pytest.raises(SettingsError, match="no wiring driver 'vet' is installed; did you mean 'veth'"):
+        specification.driver("wirings", "vet")
+    with pytest.raises(SettingsError, match="no traffic generator driver"):
+        specification.driver("traffic_generators", "trex")
+
+
+@pytest.mark.parametrize(("frame_bytes", "rate_pps"), [(64, 29_761_904.8), (1518, 1_625_487.6)])
+def test_link_rate_counts_both_directions_preamble_and_gap(frame_bytes: float, rate_pps: float) -> None:
+    """10 Gbit/s carry 14.88 million frames of 64 bytes in each direction."""
+    assert rate_pps == pytest.approx(LinkFile(bits_per_s=10e9).rate_pps(frame_bytes), rel=1e-6)
+
+
+def test_link_that_is_given_in_frames_carries_as_many_of_any_size() -> None:
+    assert [5000.0, 5000.0] == [LinkFile(pps=5000).rate_pps(size) for size in (64, 1518)]

@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perftrend import errors
+from perftrend.errors import SettingsError
+from perftrend.measure import specification
+from perftrend.measure.specification import DriverFile, LinkFile, Specification
+from perftrend.measure.testbed import Testbed
+
+STORY: list[str] = []
+"""What the doubles below were asked, in order."""
+
+
+class Wiring:
+    """Stands in for a wiring: writes down what happens to it, and fails when it is told to."""
+
+    generator_ports = device_ports = ()
+    reason = ""
+    fails = False
+
+    def unusable(self) -> str:
+        return Wiring.reason
+
+    def open(self) -> None:
+        STORY.append("wiring open")
+        if Wiring.fails:
+            raise errors.TestbedError("no cable")
+
+    def close(self) -> None:
+        STORY.append("wiring close")
+
+
+class Generator:
+    """Stands in for a traffic generator that reaches 1000 pps."""
+
+    version = "double"
+    fails = False
+
+    def __init__(self, *_: object) -> None:
+        self.highest = 1000.0
+
+    def open(self) -> None:
+        STORY.append("generator open")
+        if Generator.fails:
+            raise errors.TestbedError("no port")
+
+    def close(self) -> None:
+        STORY.append("generator close")
+
+    def use(self, frame: str, *, bridged: bool) -> None:
+        STORY.append(f"use {frame} {'bridged' if bridged else 'routed'}")
+
+    def highest_pps(self) -> float:
+        return self.highest
+
+    def busy_processes(self) -> list[int]:
+        return [1]
+
+    def counters(self) -> dict[str, int]:
+        return {"sent": 7}
+
+
+class Device:
+    """Stands in for a device that takes any option but ``acl_rulez``."""
+
+    version = "double"
+    fails = False
+
+    def __init__(self, *_: object) -> None:
+        self.options: dict[str, str] = {}
+
+    def unusable(self) -> str:
+        return ""
+
+    def check(self, options: dict[str, str]) -> None:
+        for name in options:
+            if name == "acl_rulez":
+                raise SettingsError(f"no option {name!r}{errors.nearest(name, ['acl_rules'])}")
+
+    def start(self, options: dict[str, str]) -> None:
+        STORY.append("device start")
+        self.options = dict(options)
+
+    def stop(self) -> None:
+        STORY.append("device stop")
+        if Device.fails:
+            raise errors.TestbedError("does not stop")
+
+    def busy_processes(self) -> list[int]:
+        return [2]
+
+    def counters(self) -> dict[str, int]:
+        return {"received": 7}
+
+
+@pytest.fixture(autouse=True)
+def doubles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answer for the drivers named ``double``, and for no other."""
+    real = specification.driver
+    kinds = {"wirings": Wiring, "traffic_generators": Generator, "devices": Device}
+    monkeypatch.setattr(
+        specification, "driver", lambda group, name: kinds[group] if name == "double" else real(group, name)
+    )
+    for kind in kinds.values():
+        monkeypatch.setattr(kind, "fails", False, raising=False)
+    monkeypatch.setattr(Wiring, "reason", "")
+    STORY.clear()
+
+
+def spec(**changes: Any) -> Specification:
+    fields: dict[str, Any] = {
+        "name": "double",
+        "description": "",
+        "wiring": DriverFile(driver="double"),
+        "generator": DriverFile(driver="double"),
+        "device": DriverFile(driver="double"),
+        "driver_tag": "DOUBLE",
+        "link": LinkFile(pps=800),
+    }
+    return Specification(**{**fields, **changes})
+
+
+def test_options_of_a_person_outweigh_the_tests_and_those_outweigh_the_file() -> None:
+    file = DriverFile(driver="double", options={"one": "file", "two": "file", "three": "file"})
+    testbed = Testbed(spec(device=file), device_options={"three": "person"})
+
+    with testbed:
+        testbed.start_device({"two": "test", "three": "test"})
+
+        assert {"one": "file", "two": "test", "three": "person"} == testbed.device.options  # type: ignore[attr-defined]
+
+
+def test_restart_keeps_the_options() -> None:
+    with Testbed(spec()) as testbed:
+        testbed.start_device({"acl_rules": "20"})
+        testbed.restart_device()
+
+        assert {"acl_rules": "20"} == testbed.device.options  # type: ignore[attr-defined]
+        assert ["device start", "device stop", "device start"] == STORY[-3:]
+
+
+def test_unknown_option_is_refused_before_anything_starts() -> None:
+    testbed = Testbed(spec(), device_options={"acl_rulez": "60"})
+
+    with pytest.raises(SettingsError, match="did you mean 'acl_rules'"), testbed:
+        pass
+    assert [] == STORY
+
+
+def test_testbed_that_cannot_be_had_says_why_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Wiring, "reason", "no cable")
+
+    with pytest.raises(errors.TestbedError, match="testbed double cannot be used here: no cable"), Testbed(spec()):
+        pass
+    assert [] == STORY
+
+
+def test_wiring_that_fails_leaves_nothing_else_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Wiring, "fails", True)
+
+    with pytest.raises(errors.TestbedError, match="no cable"), Testbed(spec()):
+        pass
+    assert ["wiring open"] == STORY
+
+
+def test_generator_that_fails_leaves_no_wiring(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Generator, "fails", True)
+
+    with pytest.raises(errors.TestbedError, match="no port"), Testbed(spec()):
+        pass
+    assert ["wiring open", "generator open", "wiring close"] == STORY
+
+
+def test_device_that_does_not_stop_keeps_nothing_else_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Device, "fails", True)
+
+    with pytest.raises(errors.TestbedError, match="does not stop"), Testbed(spec()):
+        pass
+    assert ["device stop", "generator close", "wiring close"] == STORY[-3:]
+
+
+def test_error_inside_takes_everything_down() -> None:
+    with pytest.raises(ZeroDivisionError), Testbed(spec()):
+        raise ZeroDivisionError
+    assert ["device stop", "generator close", "wiring close"] == STORY[-3:]
+
+
+def test_real_drivers_may_be_closed_twice() -> None:
+    testbed = Testbed(specification.load("simulated"))
+    with testbed:
+        testbed.start_device({})
+
+    testbed.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize(("options", "traffic"), [({}, "routed"), ({"forwarding": "l2"}, "bridged")])
+def test_traffic_suits_what_the_device_does(options: dict[str, str], traffic: str) -> None:
+    with Testbed(spec()) as testbed:
+        testbed.start_device(options)
+        testbed.use("imix")
+
+    assert f"use IMIX {traffic}" in STORY
+
+
+@pytest.mark.parametrize(("reached", "link", "maximum"), [(1000.0, 800, 800.0), (1000.0, 2000, 900.0)])
+def test_highest_rate_is_the_links_or_what_the_generator_keeps(
+    reached: float, link: float, maximum: float
+) -> None:
+    testbed = Testbed(spec(link=LinkFile(pps=link)))
+    testbed.generator.highest = reached  # type: ignore[attr-defined]
+
+    testbed.use("64B")
+
+    assert maximum == pytest.approx(testbed.maximum_pps)
+
+
+def test_simulated_generator_reaches_any_links_rate() -> None:
+    with Testbed(specification.load("simulated")) as testbed:
+        testbed.start_device({})
+        testbed.use("64B")
+
+        assert math.isfinite(testbed.maximum_pps)
+        assert testbed.link_pps == testbed.maximum_pps
+
+
+@pytest.mark.parametrize(
+    ("link", "forwarded", "limited"),
+    [(800, 800.0, False), (2000, 890.0, False), (2000, 899.0, True), (2000, 900.0, True)],
+    ids=["all that the link carries", "less than was sent", "nearly all that was sent", "all that was sent"],
+)
+def test_device_that_forwards_all_that_the_generator_can_send_was_not_measured(
+    link: float, forwarded: float, limited: bool
+) -> None:
+    testbed = Testbed(spec(link=LinkFile(pps=link)))
+    testbed.use("64B")
+
+    limit = testbed.generator_limit(forwarded)
+
+    assert limited == bool(limit)
+    if limited:
+        assert limit == "limited by the generator: it reaches 900 of the link's 2000 pps, and the device forwarded them all"
+
+
+def test_counters_are_of_all_that_has_some() -> None:
+    with Testbed(spec()) as testbed:
+        counters = testbed.counters()
+
+    assert {"sent": 7} == counters["generator"]
+    assert {"received": 7} == counters["device"]
+    assert {"1", "2"} == set(counters["cpu"])
+    assert counters["softnet"][0]["processed"] >= 0
+
+
+def test_wiring_option_that_does_not_exist_is_a_wrong_testbed_file() -> None:
+    wrong = spec(wiring=DriverFile(driver="loopback", options={"mtu": "9000"}))
+
+    with pytest.raises(SettingsError, match="testbed double: wiring loopback: .*mtu"):
+        Testbed(wrong)
+
+
+def test_embedded_generator_and_device_pass_frames_over_loopback(tmp_path: Path) -> None:
+    """The real processes, at a rate that every machine keeps; nothing of them is left."""
+    with Testbed(specification.load("1n-loopback")) as testbed:
+        testbed.start_device({"acl_rules": "20"})
+        testbed.use("IMIX")
+        trial = testbed.generator.trial(2000, 0.1, None)
+        counters = testbed.counters()
+        processes = testbed._busy_processes()
+
+    assert (200, 200) == (trial.sent, trial.received)
+    assert "lo" in counters["interfaces"]["tg"]
+    assert counters["generator"]["sent"] >= sum(port["received"] for port in counters["device"]["ports"]) >= 200
+    assert 2 == len(processes)
+    assert not any(Path(f"/proc/{process}").exists() for process in processes)

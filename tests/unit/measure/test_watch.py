@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from perftrend.measure import watch
+from perftrend.measure.watch import CoreWatch, two_cores
+
+BUSY = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nprint(flush=True)\nwhile True: pass"
+
+
+@contextmanager
+def busy(core: int) -> Iterator[int]:
+    """Run a real process that does nothing but compute, on one core."""
+    with subprocess.Popen([sys.executable, "-c", BUSY, str(core)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield process.pid
+        finally:
+            process.kill()
+
+
+def seen(process: int, seconds: float) -> str:
+    with CoreWatch([process]).watching() as watched:
+        time.sleep(seconds)
+    return watched.foreign
+
+
+def test_process_that_shares_its_core_with_another_busy_one_is_seen() -> None:
+    core = min(os.sched_getaffinity(0))
+    with busy(core) as watched, busy(core):
+        assert any("the cores for" in seen(watched, 0.3) for _ in range(3))
+
+
+class Counts:
+    """Stands in for the kernel's counts: seconds that a process has waited, and seconds withheld."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, waited: list[float], stolen: list[float]) -> None:
+        monkeypatch.setattr(watch, "_waited_s", lambda _: waited.pop(0))
+        monkeypatch.setattr(watch, "_stolen_s", lambda: stolen.pop(0))
+        monkeypatch.setattr(watch, "time", self)
+        self.moments = [100.0, 101.0]
+
+    def monotonic(self) -> float:
+        return self.moments.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("waited", "stolen", "told"),
+    [
+        (0.0, 0.0, ""),
+        (0.019, 0.0, ""),
+        (0.25, 0.0, "another process used the cores for 25% of the trial"),
+        (0.0, 0.04, ""),
+        (0.0, 0.5, "the host withheld the cores for 50% of the trial"),
+    ],
+)
+def test_waiting_and_withheld_cores_are_told_above_their_limits(
+    waited: float, stolen: float, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By doubles of the kernel's counts over a trial of one second."""
+    Counts(monkeypatch, waited=[3.0, 3.0 + waited], stolen=[7.0, 7.0 + stolen])
+
+    with CoreWatch([1]).watching() as watched:
+        pass
+
+    assert told == watched.foreign
+
+
+def test_kernel_counts_a_process_that_has_its_core_alone_as_one_that_does_not_wait() -> None:
+    """This machine may be busy itself: once in several short looks is enough."""
+    shares = []
+    for core in sorted(os.sched_getaffinity(0), reverse=True):
+        with busy(core) as alone:
+            for _ in range(10):
+                shares.append(seen(alone, 0.06))
+                if not shares[-1]:
+                    return
+    pytest.fail(f"never alone: {shares}")
+
+
+def test_process_that_has_ended_is_no_error() -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+
+    assert "another process" not in seen(ended.pid, 0.01)
+
+
+def test_each_watched_block_stands_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = Counts(monkeypatch, waited=[0.0, 0.5, 0.5, 0.5], stolen=[0.0] * 4)
+    counts.moments = [0.0, 1.0, 1.0, 2.0]
+    watched = CoreWatch([1])
+    with watched.watching():
+        pass
+    assert watched.foreign
+
+    with watched.watching():
+        pass
+
+    assert watched.foreign == ""
+
+
+@pytest.mark.parametrize(
+    ("allowed", "siblings", "chosen"),
+    [
+        ({0}, {}, (None, None)),
+        ({0, 1}, {}, (0, 1)),
+        ({0, 1, 2, 3}, {0: "0-1", 1: "0-1", 2: "2-3", 3: "2-3"}, (1, 3)),
+        ({2, 3}, {2: "2-3", 3: "2-3"}, (2, 3)),
+    ],
+    ids=["one core", "two cores", "two threads a core", "two threads of one core"],
+)
+def test_two_cores_are_different_and_if_possible_physically(
+    allowed: set[int],
+    siblings: dict[int, str],
+    chosen: tuple[int | None, int | None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: allowed)
+    monkeypatch.setattr(watch, "_siblings", lambda core: siblings.get(core, str(core)))
+
+    assert chosen == two_cores()
+
+
+def test_cores_of_this_machine_are_ones_that_may_be_used() -> None:
+    generator, device = two_cores()
+
+    assert {generator, device} <= os.sched_getaffinity(0) or generator is device is None

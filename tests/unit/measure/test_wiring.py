@@ -1,0 +1,107 @@
+"""As far as no privilege is needed; the rest is shown on real namespaces by the integration tests."""
+
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+
+import pytest
+
+from perftrend.errors import TestbedError
+from perftrend.measure.wiring import Loopback, Namespace, NoWiring, VethPairs, run
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give an empty folder that is all of PATH."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return tmp_path
+
+
+def refusing(folder: Path, name: str) -> None:
+    (folder / name).write_text("#!/bin/sh\necho 'unshare failed: Operation not permitted' >&2\nexit 1\n")
+    (folder / name).chmod(0o755)
+
+
+def test_veth_pairs_need_the_program_ip(programs: Path) -> None:
+    assert "the program ip is missing (Debian: apt-get install iproute2)" == VethPairs().unusable()
+
+
+def test_veth_pairs_say_why_namespaces_are_refused(programs: Path) -> None:
+    """By a double of the program that makes them, which refuses as the kernel would."""
+    refusing(programs, "ip")
+    refusing(programs, "unshare")
+
+    assert "no network namespace: unshare failed: Operation not permitted" == VethPairs().unusable()
+
+
+def test_veth_pairs_say_that_the_program_for_namespaces_is_missing(programs: Path) -> None:
+    refusing(programs, "ip")
+
+    assert "unshare" in VethPairs().unusable()
+
+
+def test_wiring_that_cannot_be_opened_leaves_nothing(programs: Path) -> None:
+    refusing(programs, "unshare")
+    wiring = VethPairs()
+
+    with pytest.raises(TestbedError, match="Operation not permitted"):
+        wiring.open()
+    assert [] == wiring._namespaces
+    wiring.close()
+
+
+def test_namespace_says_why_it_was_refused(programs: Path) -> None:
+    refusing(programs, "unshare")
+
+    with pytest.raises(TestbedError, match="Operation not permitted"):
+        Namespace()
+
+
+def test_command_gives_what_it_printed_and_reads_what_it_is_given() -> None:
+    assert "a\nb" == run(["cat"], text="a\nb")
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["cat", "/no/such/file"], "cat /no/such/file: .*No such file"),
+        (["false"], "false: exit code 1"),
+        (["/no/such/program"], "/no/such/program: .*No such file"),
+    ],
+)
+def test_command_that_fails_is_told_with_what_it_said(command: list[str], told: str) -> None:
+    with pytest.raises(TestbedError, match=told):
+        run(command)
+
+
+def test_command_takes_every_word_literally() -> None:
+    assert "$(reboot);*\n" == run(["echo", "$(reboot);*"])
+
+
+def test_command_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perftrend.measure.wiring._COMMAND_S", 0.05)
+
+    with pytest.raises(TestbedError, match="sleep: .*timed out"):
+        run(["sleep", "60"])
+
+
+def test_loopback_ports_belong_together() -> None:
+    wiring = Loopback()
+
+    for generator, device in zip(wiring.generator_ports, wiring.device_ports, strict=True):
+        kind, address, own, peer = generator.split(":")
+        assert f"{kind}:{address}:{peer}:{own}" == device
+        assert ipaddress.ip_address(address).is_loopback
+
+
+def test_two_loopback_testbeds_do_not_meet() -> None:
+    assert 5 == len({tuple(Loopback().generator_ports) for _ in range(5)})
+
+
+def test_loopback_runs_commands_as_they_are() -> None:
+    assert ["a", "b c"] == Loopback().at_generator(["a", "b c"]) == Loopback().at_device(["a", "b c"])
+
+
+def test_no_wiring_has_no_ports() -> None:
+    assert ((), ()) == (NoWiring().generator_ports, NoWiring().device_ports)

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from perftrend.errors import TestbedError
+from perftrend.measure.worker import Worker, dies_with_parent, python_module
+
+READY = "import json, os, sys, time, signal\nprint(json.dumps({'ready': os.getpid()}), flush=True)\n"
+ECHO = READY + "for line in sys.stdin: print(line.upper() if 'loud' in line else line, end='', flush=True)"
+
+
+@contextmanager
+def worker(script: str, *, ready_s: float = 20.0) -> Iterator[Worker]:
+    with closing(Worker("the echo", [sys.executable, "-c", script], ready_s=ready_s)) as started:
+        yield started
+
+
+def lives(pid: int) -> bool:
+    """Tell whether a process runs; one that has ended and waits for its parent does not."""
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+def ended(pid: int) -> bool:
+    end = time.monotonic() + 10
+    while lives(pid) and time.monotonic() < end:
+        time.sleep(0.005)
+    return not lives(pid)
+
+
+def test_a_worker_that_is_ready_is_known_by_its_process() -> None:
+    with worker(ECHO) as echo:
+        assert lives(echo.pid)
+
+
+def test_each_request_has_its_answer() -> None:
+    with worker(ECHO) as echo:
+        assert [{"number": number} for number in range(3)] == [
+            echo.ask({"number": number}, 10) for number in range(3)
+        ]
+
+
+def test_a_worker_that_does_not_get_ready_is_ended_and_its_last_words_are_told() -> None:
+    with pytest.raises(TestbedError, match="the echo has ended: no such port"), worker(
+        "import sys; print('starting', file=sys.stderr); sys.exit('no such port')"
+    ):
+        pass
+
+
+def test_a_worker_that_dies_is_told_with_its_last_words() -> None:
+    script = READY + "sys.stdin.readline(); sys.exit('the cable is cut')"
+    with worker(script) as dying:
+        with pytest.raises(TestbedError, match="^the echo has ended: the cable is cut$"):
+            dying.ask({"frame": "64B"}, 10)
+
+
+def test_a_dead_worker_is_told_at_every_request() -> None:
+    with worker(READY) as dead:
+        assert ended(dead.pid)
+        for _ in range(2):
+            with pytest.raises(TestbedError, match="the echo has ended"):
+                dead.ask({}, 10)
+
+
+def test_a_worker_that_does_not_answer_is_told_after_its_time() -> None:
+    with worker(READY + "time.sleep(60)") as mute:
+        with pytest.raises(TestbedError, match=r"the echo did not answer within 0\.05 s"):
+            mute.ask({}, 0.05)
+
+
+def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_ones() -> None:
+    script = READY + "sys.stdin.readline(); time.sleep(0.1); print('{\"late\": 1}', flush=True); time.sleep(60)"
+    with worker(script) as slow:
+        with pytest.raises(TestbedError, match="did not answer"):
+            slow.ask({}, 0.01)
+        time.sleep(0.2)
+
+        with pytest.raises(TestbedError, match="has ended"):
+            slow.ask({}, 10)
+
+
+def test_words_that_are_no_answer_are_told() -> None:
+    with worker(READY + "sys.stdin.readline(); print('Segmentation fault', flush=True); time.sleep(60)") as odd:
+        with pytest.raises(TestbedError, match="the echo said 'Segmentation fault'"):
+            odd.ask({}, 10)
+
+
+def test_a_command_that_does_not_exist_is_named() -> None:
+    with pytest.raises(TestbedError, match="the echo: cannot start /no/such/program"):
+        Worker("the echo", ["/no/such/program"])
+
+
+def test_closing_kills_a_worker_that_does_not_listen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perftrend.measure.worker._STOP_S", 0.1)
+    script = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + READY + "time.sleep(60)"
+    with worker(script) as deaf:
+        deaf.close()
+
+        assert not lives(deaf.pid)
+
+
+def test_closing_is_allowed_twice() -> None:
+    with worker(ECHO) as echo:
+        echo.close()
+        echo.close()
+
+        assert not lives(echo.pid)
+
+
+def test_a_signal_reaches_the_worker() -> None:
+    script = (
+        "import signal\n"
+        "signal.signal(signal.SIGUSR1, lambda *_: print('{\"asked\": 1}', flush=True))\n" + READY + "while 1: time.sleep(60)"
+    )
+    with worker(script) as asked:
+        asked.signal(signal.SIGUSR1)
+
+        assert {"asked": 1} == asked.read(10)
+
+
+def test_a_module_runs_in_this_very_python() -> None:
+    done = subprocess.run(python_module("platform", ["--terse"]), capture_output=True, check=False)
+
+    assert 0 == done.returncode
+    assert done.stdout
+
+
+def test_a_worker_dies_when_its_parent_is_killed() -> None:
+    child = dies_with_parent([sys.executable, "-c", READY + "time.sleep(60)"])
+    parent = f"import subprocess, time\nsubprocess.Popen({child!r})\ntime.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True) as killed:
+        assert killed.stdout is not None
+        pid = int(killed.stdout.readline().partition(":")[2].strip(" }\n"))
+        assert lives(pid)
+
+        os.kill(killed.pid, signal.SIGKILL)
+
+        assert ended(pid)

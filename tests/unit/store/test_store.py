@@ -1,0 +1,185 @@
+"""What goes into the store comes out of it, once and as it was."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftrend.errors import StoreError
+from perftrend.model import Better, Result, Run, Status, TraceKey
+from perftrend.store import Store
+from perftrend.store.rows import packed, unpacked
+
+MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
+
+
+def run_of(build: int, *, testbed: str = "1n-veth", job: str = "trending") -> Run:
+    started = MOMENT + timedelta(days=build)
+    return Run(testbed, job, build, started, started + timedelta(hours=1))
+
+
+def result_of(
+    test: str = "a", value: float = 1.0, *, metric: str = "mrr", testbed: str = "1n-veth"
+) -> Result:
+    key = TraceKey.of(testbed=testbed, test=test, metric=metric)
+    return Result(key, "pps", Better.HIGHER, Status.PASS, (value, value + 1.0), value)
+
+
+FAILED = replace(result_of(), status=Status.FAIL, samples=(), value=math.nan, message="no\ncarrier")
+NOT_VALID = replace(result_of(), invalid="generator too slow")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "store.sqlite") as opened:
+        yield opened
+
+
+@given(st.lists(st.floats(allow_nan=False)).map(tuple))
+def test_samples_survive_packing(samples: tuple[float, ...]) -> None:
+    assert samples == unpacked(packed(samples))
+
+
+def test_results_come_back_with_everything(store: Store) -> None:
+    full = replace(result_of(), details={"trials": [{"sent": 1}], "counters": "é"})
+    other = replace(result_of("b"), better=Better.LOWER, unit="s", invalid="why")
+    store.add(run_of(1), [full, other])
+
+    assert [full, other] == store.results(run_of(1))
+
+
+def test_result_without_a_value_has_none_again(store: Store) -> None:
+    store.add(run_of(1), [FAILED])
+
+    [result] = store.results(run_of(1))
+    assert math.isnan(result.value)
+    assert (Status.FAIL, "no\ncarrier", ()) == (result.status, result.message, result.samples)
+
+
+def test_run_comes_back_with_its_times_in_utc(store: Store) -> None:
+    east = timezone(timedelta(hours=5, minutes=30))
+    run = replace(
+        run_of(1),
+        started=MOMENT.astimezone(east),
+        versions={"device": "abc"},
+        archive="https://logs/1",
+        simulated=True,
+    )
+    store.add(run, [])
+
+    [stored] = store.runs("1n-veth")
+    assert run == stored
+    assert timedelta(0) == stored.started.utcoffset()
+
+
+def test_second_entry_of_a_run_changes_nothing(store: Store) -> None:
+    assert store.add(run_of(1), [result_of(value=1.0)])
+
+    assert not store.add(run_of(1), [result_of(value=2.0), result_of("b")])
+    assert [result_of(value=1.0)] == store.results(run_of(1))
+    assert 1 == len(store.series("1n-veth"))
+
+
+def test_build_of_another_job_or_testbed_is_another_run(store: Store) -> None:
+    assert store.add(run_of(1), [])
+    assert store.add(run_of(1, job="perftest"), [])
+    assert store.add(run_of(1, testbed="2n-clx"), [])
+
+
+def test_two_results_of_one_trace_are_refused(store: Store) -> None:
+    with pytest.raises(StoreError, match=r"run trending/1: two results are of one trace, metric=mrr"):
+        store.add(run_of(1), [result_of(), result_of(value=2.0)])
+
+    assert [] == store.runs("1n-veth")
+
+
+def test_unit_of_a_trace_does_not_change(store: Store) -> None:
+    store.add(run_of(1), [result_of()])
+
+    with pytest.raises(StoreError, match="is in pps, higher is better; now it came in s, lower is better"):
+        store.add(run_of(2), [result_of("new"), replace(result_of(), unit="s", better=Better.LOWER)])
+    assert [run_of(1)] == store.runs("1n-veth")
+    assert 1 == len(store.series("1n-veth"))
+
+
+def test_series_holds_the_values_in_the_order_of_time(store: Store) -> None:
+    for build in (3, 1, 2):
+        store.add(run_of(build), [result_of(value=10.0 * build)])
+
+    [series] = store.series("1n-veth")
+    assert [10.0, 20.0, 30.0] == series.samples.tolist()
+    assert (run_of(1), run_of(2), run_of(3)) == series.runs
+    assert (10.0, 11.0) == series.results[0].samples
+    assert ("pps", Better.HIGHER, result_of().key) == (series.unit, series.better, series.key)
+
+
+def test_value_that_may_not_enter_the_trend_is_nan_with_its_result(store: Store) -> None:
+    for build, result in enumerate([result_of(), FAILED, NOT_VALID], start=1):
+        store.add(run_of(build), [result])
+
+    [series] = store.series("1n-veth")
+    np.testing.assert_array_equal([1.0, math.nan, math.nan], series.samples)
+    assert ["", "no\ncarrier", ""] == [result.message for result in series.results]
+    assert ["", "", "generator too slow"] == [result.invalid for result in series.results]
+
+
+def test_run_that_did_not_try_a_trace_is_not_in_its_series(store: Store) -> None:
+    store.add(run_of(1), [result_of("a"), result_of("b")])
+    store.add(run_of(2), [result_of("b")])
+    store.add(run_of(3), [result_of("a")])
+
+    a, b = store.series("1n-veth")
+    assert [1, 3] == [run.build for run in a.runs]
+    assert [1, 2] == [run.build for run in b.runs]
+
+
+def test_last_counts_the_runs_of_the_testbed(store: Store) -> None:
+    """A trace that the newest runs did not try is not looked for further back."""
+    store.add(run_of(1), [result_of("old")])
+    for build in (2, 3, 4):
+        store.add(run_of(build), [result_of("a", build)])
+
+    [series] = store.series("1n-veth", last=2)
+    assert [3.0, 4.0] == series.samples.tolist()
+    assert [run_of(3), run_of(4)] == store.runs("1n-veth", last=2)
+
+
+def test_series_until_a_run_leaves_later_ones_out(store: Store) -> None:
+    for build in (1, 2, 3):
+        store.add(run_of(build), [result_of("a", build)])
+
+    [series] = store.series("1n-veth", last=1, until=run_of(2))
+    assert [2.0] == series.samples.tolist()
+
+
+def test_series_are_those_with_the_parameters_asked_for(store: Store) -> None:
+    store.add(run_of(1), [result_of(test, metric=metric) for test in "ab" for metric in ("ndr", "pdr")])
+
+    chosen = store.series("1n-veth", where={"metric": "pdr", "test": "b"})
+    assert ["metric=pdr,test=b,testbed=1n-veth"] == [str(series.key) for series in chosen]
+    assert [] == store.series("1n-veth", where={"metric": "soak"})
+
+
+def test_testbeds_do_not_mix(store: Store) -> None:
+    store.add(run_of(1), [result_of()])
+    store.add(run_of(1, testbed="2n-clx"), [result_of(testbed="2n-clx")])
+
+    assert ["2n-clx"] == [series.key["testbed"] for series in store.series("2n-clx")]
+    assert [] == store.series("unknown")
+    assert [] == store.runs("unknown")
+
+
+def test_next_build_is_one_more_than_the_greatest(store: Store) -> None:
+    for build in (5, 3):
+        store.add(run_of(build), [])
+
+    assert 6 == store.next_build("trending")
+    assert 1 == store.next_build("another")

@@ -1,0 +1,99 @@
+"""The documentation names every job, option, setting and testbed that there is."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from perftrend import errors, settings
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+DOCS = CHECKOUT / "docs"
+JOBS = sorted(file.stem for file in (CHECKOUT / "jobs").glob("[a-z]*.py"))
+
+
+def options(parser: argparse.ArgumentParser) -> Iterator[str]:
+    for action in parser._actions:
+        yield from (
+            option for option in action.option_strings if option.startswith("--") and option != "--help"
+        )
+
+
+def pages(job: str) -> str:
+    """Return what is written about a job: its own page, and the page on operations."""
+    files = [DOCS / "operations.rst", DOCS / "jobs" / f"{job}.rst"]
+    return "\n".join(file.read_text(encoding="utf-8") for file in files if file.exists())
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_every_job_is_documented(job: str) -> None:
+    assert re.search(rf"\./run {job}\b", pages(job))
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_every_option_of_a_job_is_documented(job: str) -> None:
+    known = options(importlib.import_module(f"jobs.{job}").parser())
+
+    undocumented = [option for option in known if not re.search(rf"``{option}[` ]", pages(job))]
+
+    assert [] == undocumented
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_every_documented_option_of_a_job_exists(job: str) -> None:
+    page = DOCS / "jobs" / f"{job}.rst"
+    documented = re.findall(r"^``(--[a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    known = set(options(importlib.import_module(f"jobs.{job}").parser()))
+
+    assert [] == [option for option in documented if option not in known]
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_job_says_in_its_first_line_what_it_does(job: str) -> None:
+    first = (CHECKOUT / "jobs" / f"{job}.py").read_text(encoding="utf-8").splitlines()[0]
+
+    assert re.fullmatch(r'"""[A-Z].*\.("""|)', first)
+
+
+def test_the_settings_page_names_every_setting_with_its_default() -> None:
+    page = (DOCS / "settings.rst").read_text(encoding="utf-8")
+    documented = re.findall(r"^``([a-z_.]+)`` \((.*)\)$", page, re.MULTILINE)
+
+    assert settings.names() == sorted((name for name, _ in documented), key=settings.names().index)
+    assert [] == [name for name, told in documented if told.strip("`") != default(name)]
+
+
+def default(name: str) -> str:
+    value: object = settings.Settings()
+    for part in name.split("."):
+        value = getattr(value, part)
+    match value:
+        case None:
+            return "none" if name in ("testbeds", "suites") else "the testbed's"
+        case () | {} if not value:
+            return "none"
+        case dict():
+            return "``, ``".join(f"{key}: {' '.join(words)}" for key, words in value.items())
+        case float():
+            return f"{value:g}"
+        case _:
+            return str(value)
+
+
+def test_every_testbed_that_ships_is_documented() -> None:
+    written = "\n".join(file.read_text(encoding="utf-8") for file in DOCS.rglob("*.rst"))
+    shipped = [file.stem for file in (CHECKOUT / "resources" / "perftrend" / "testbeds").glob("*.yaml")]
+
+    assert [] == [name for name in shipped if f"``{name}``" not in written]
+
+
+def test_exit_codes_are_told_as_errors_has_them() -> None:
+    page = (DOCS / "operations.rst").read_text(encoding="utf-8")
+    codes = {value for name, value in vars(errors).items() if name.startswith("EXIT_")}
+
+    assert codes == {int(code) for code in re.findall(r"^   \* - (\d+)$", page, re.MULTILINE)}

@@ -1,0 +1,185 @@
+"""Sentences for people, and one line of JSON that gives the measurement back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perftrend import message
+from perftrend.errors import ArchiveError
+from perftrend.model import Interval, Measurement, Trial
+
+SCHEMA_FILE = Path(__file__).parents[2] / "docs" / "formats" / "message.schema.json"
+SCHEMA = jsonschema.Draft202012Validator(json.loads(SCHEMA_FILE.read_text(encoding="utf-8")))
+
+MRR = Measurement(
+    kind="mrr",
+    testbed="1n-veth",
+    frame="64B",
+    frame_bytes=64.0,
+    started=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+    finished=datetime(2026, 1, 2, 3, 5, 6, 700000, tzinfo=UTC),
+    samples=(17823451.0, 17799021.5),
+)
+NDRPDR = replace(
+    MRR,
+    kind="ndrpdr",
+    samples=(),
+    intervals={"ndr": Interval(12345678.0, 12407406.4), "pdr": Interval(13000000.0, 13065000.0)},
+)
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+counts = st.integers(min_value=0, max_value=10**15)
+moments = st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=5, minutes=30))]))
+measurements = st.builds(
+    Measurement,
+    kind=st.sampled_from(["mrr", "ndrpdr", "binary"]),
+    testbed=texts,
+    frame=texts,
+    frame_bytes=numbers,
+    started=moments,
+    finished=moments,
+    samples=st.lists(numbers, max_size=5).map(tuple),
+    intervals=st.dictionaries(texts, st.builds(Interval, numbers, numbers, texts), max_size=3),
+    trials=st.lists(st.builds(Trial, numbers, numbers, numbers, counts, counts, texts), max_size=3).map(
+        tuple
+    ),
+    counters=texts,
+    versions=st.dictionaries(texts, texts, max_size=3),
+    invalid=texts,
+    simulated=st.booleans(),
+)
+
+
+@settings(deadline=None)
+@given(measurements)
+def test_what_was_rendered_is_read_back(measurement: Measurement) -> None:
+    assert measurement == message.parse(message.render(measurement))
+
+
+@settings(deadline=None)
+@given(measurements)
+def test_rendered_json_follows_the_published_schema(measurement: Measurement) -> None:
+    line = message.render(measurement).split("\n")[-1]
+
+    SCHEMA.validate(json.loads(line.removeprefix(message.MARKER)))
+
+
+@settings(deadline=None)
+@given(measurements)
+def test_json_is_one_line_of_plain_ascii(measurement: Measurement) -> None:
+    """Whatever a device calls its version, XML and terminals leave the line as it is."""
+    line = message.render(measurement).split("\n")[-1]
+
+    assert line.startswith("perftrend: {")
+    assert line.isascii()
+    assert line.isprintable()
+
+
+def test_mrr_is_said_in_the_established_form() -> None:
+    first = message.render(MRR).split("\n")[0]
+
+    assert "Maximum Receive Rate trial results in packets per second: [17823451.0, 17799021.5]" == first
+
+
+def test_search_is_said_in_the_established_form() -> None:
+    """8.296 = 12,345,678 frames of 64 + 20 bytes, 8 bits each, in 10^9 bits."""
+    lines = message.render(NDRPDR).split("\n")
+
+    assert [
+        "NDR_LOWER: 12345678.0 pps, 8.296 Gbps",
+        "NDR_UPPER: 12407406.4 pps, 8.338 Gbps",
+        "PDR_LOWER: 13000000.0 pps, 8.736 Gbps",
+        "PDR_UPPER: 13065000.0 pps, 8.780 Gbps",
+    ] == lines[:-1]
+
+
+@pytest.mark.parametrize(
+    ("measurement", "sentence"),
+    [
+        (
+            replace(MRR, invalid="the generator was\ntoo slow."),
+            "This result is not valid: the generator was too slow.",
+        ),
+        (replace(MRR, simulated=True), "This result is simulated: no packet was sent."),
+        (
+            replace(NDRPDR, intervals={"ndr": Interval(1.0, 2.0, invalid="loss at the minimum rate")}),
+            "NDR is not valid: loss at the minimum rate.",
+        ),
+    ],
+)
+def test_people_read_what_cannot_be_trusted(measurement: Measurement, sentence: str) -> None:
+    assert sentence in message.render(measurement).split("\n")
+
+
+def test_sentence_that_looks_like_the_json_is_not_taken_for_it() -> None:
+    measurement = replace(MRR, invalid='\nperftrend: {"schema":1}')
+
+    assert measurement == message.parse(message.render(measurement))
+
+
+def test_text_around_the_line_does_not_matter() -> None:
+    text = f"Setup failed:\nno carrier\n\n{message.render(MRR)}\n\nAlso teardown failed:\nno route"
+
+    assert message.parse(text) == MRR
+
+
+def test_last_of_several_measurements_counts() -> None:
+    assert message.parse(f"{message.render(MRR)}\n{message.render(NDRPDR)}") == NDRPDR
+
+
+@pytest.mark.parametrize("text", ["", "AssertionError", "perftrend: no route", " perftrend: {}"])
+def test_text_without_the_line_is_no_measurement(text: str) -> None:
+    assert message.parse(text) is None
+
+
+def _line(**changes: Any) -> str:
+    fields = {**message.document(MRR), **changes}
+    return message.MARKER + json.dumps({name: value for name, value in fields.items() if value is not ...})
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("perftrend: {", "broken"),
+        (message.render(MRR)[:-20], "broken"),
+        ("perftrend: {}", "no version of its schema"),
+        ("perftrend: " + '{"a":' * 100_000, "broken"),
+        (_line(schema=2), "of schema 2, this perftrend knows 1; upgrade perftrend"),
+        (_line(schema=True), "no version of its schema"),
+        (_line(frame=...), "frame: "),
+        (_line(samples=[1, "2"]), "samples.1: "),
+        (_line(samples=[float("nan")]), "broken"),
+        (_line(started="yesterday"), "started: "),
+        (_line(started="2026-01-02T03:04:05"), "no time zone"),
+    ],
+)
+def test_broken_line_is_refused_in_one_line(text: str, reason: str) -> None:
+    with pytest.raises(ArchiveError) as refusal:
+        message.parse(text)
+
+    assert reason in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_field_of_a_later_perftrend_is_passed_over() -> None:
+    assert message.parse(_line(colour="blue")) == MRR
+
+
+def test_number_that_is_none_is_not_written() -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        message.render(replace(MRR, samples=(float("nan"),)))
+
+
+def test_time_without_a_zone_is_not_written() -> None:
+    with pytest.raises(ValueError, match="no time zone"):
+        message.render(replace(MRR, started=datetime(2026, 1, 2)))  # noqa: DTZ001 - that is the point

@@ -1,0 +1,263 @@
+"""The way in: a copy of ``run`` with a stand-in for Python that only writes down what it is asked."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+# Answers as python3 does, makes environments that hold itself, and logs pip's and the jobs' calls.
+STAND_IN = """#!/bin/sh
+log=@HOME@/log
+for last; do :; done
+case "$*" in
+*nearest*) exit 1 ;;
+-c*) exit 0 ;;
+"-m venv"*) mkdir -p "$4/bin"; rm -f "$4"/*.half; cp "$0" "$4/bin/python"; echo venv >>"$log" ;;
+"-m pip"*"${FAIL_ON-nothing}"*) exit 1 ;;
+"-m pip"*) touch "${0%/bin/python}/pip.half"; sleep "${PIP_SLEEP-0}"; echo "pip $last" >>"$log" ;;
+*) echo "job $*" >>"$log"; pwd; kill -s "${SIGNAL-0}" $$; exit "${STATUS-0}" ;;
+esac
+"""
+
+TOOLS = "cat cksum cp dirname env flock grep head id mkdir mv paste readlink rm sed sh sleep touch true"
+
+
+class Checkout:
+    """A copy of the checkout's outside, and a machine with few programs."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.top = home / "check out"
+        (self.top / "jobs").mkdir(parents=True)
+        for name in ("run", "setup.cfg", "pyproject.toml", "constraints.txt"):
+            shutil.copy(CHECKOUT / name, self.top)
+        for name in ("trending", "analysis"):
+            (self.top / "jobs" / f"{name}.py").write_text(f'"""The {name} job."""\n')
+        self.bin = home / "bin"
+        self.bin.mkdir()
+        for tool in TOOLS.split():
+            (self.bin / tool).symlink_to(shutil.which(tool) or "/nowhere")
+        for program in ("git", "ip", "nft", "ethtool"):
+            self.program(program, "#!/bin/sh\n")
+        self.program("python3", STAND_IN.replace("@HOME@", str(home)))
+
+    def program(self, name: str, text: str) -> None:
+        # Never through a link: it leads to the machine's own program.
+        (self.bin / name).unlink(missing_ok=True)
+        (self.bin / name).write_text(text)
+        (self.bin / name).chmod(0o755)
+
+    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        # The machine's own folders of programs would make "missing" a matter of the machine.
+        script = (self.top / "run").read_text().replace(":/usr/sbin:/sbin", "")
+        (self.top / "run").write_text(script)
+        return subprocess.Popen(
+            [self.top / "run", *arguments],
+            cwd=self.home,
+            env={"PATH": str(self.bin), **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, *arguments: str, **environment: str) -> tuple[int, str, str]:
+        process = self.start(*arguments, **environment)
+        out, err = process.communicate(timeout=30)
+        return process.returncode, out, err
+
+    @property
+    def log(self) -> list[str]:
+        """What Python was asked since the last look."""
+        log = self.home / "log"
+        lines = log.read_text().splitlines() if log.exists() else []
+        log.unlink(missing_ok=True)
+        return lines
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    return Checkout(tmp_path)
+
+
+MADE = ["venv", "pip setuptools"]
+
+
+def test_alone_it_lists_the_jobs_without_making_anything(checkout: Checkout) -> None:
+    code, out, err = checkout.run()
+
+    assert (0, "") == (code, err)
+    assert "analysis     The analysis job." in out
+    assert "trending     The trending job." in out
+    assert [] == checkout.log
+
+
+@pytest.mark.parametrize("word", ["trendin", "../trending", "__init__", "-x", "trending.py", "a b"])
+def test_unknown_job_is_refused_by_name(checkout: Checkout, word: str) -> None:
+    code, out, err = checkout.run(word)
+
+    assert (2, "") == (code, out)
+    assert f"perftrend: no job is named '{word}'; known are analysis, trending\n" == err
+    assert [] == checkout.log
+
+
+def test_unknown_job_is_answered_with_the_nearest() -> None:
+    run = subprocess.run([CHECKOUT / "run", "test"], capture_output=True, text=True, check=False)
+
+    assert (2, "perftrend: no job is named 'test'; did you mean 'tests'?\n") == (run.returncode, run.stderr)
+
+
+def test_first_start_makes_the_environment_and_the_second_does_not(checkout: Checkout) -> None:
+    checkout.run("trending", "--tags", "a b")
+    assert [*MADE, f"pip {checkout.top}", "job -P -m jobs.trending --tags a b"] == checkout.log
+
+    _, _, err = checkout.run("trending")
+    assert ["job -P -m jobs.trending"] == checkout.log
+    assert "" == err
+
+
+def test_job_works_in_the_folder_of_its_caller(checkout: Checkout) -> None:
+    _, out, _ = checkout.run("trending")
+
+    assert f"{checkout.home}\n" == out
+
+
+def test_called_by_a_symbolic_link_it_finds_its_checkout(checkout: Checkout) -> None:
+    link = checkout.home / "link"
+    link.symlink_to(checkout.top / "run")
+
+    run = subprocess.run([link], env={"PATH": str(checkout.bin)}, capture_output=True, text=True, check=False)
+
+    assert "The trending job." in run.stdout
+
+
+def test_exit_code_of_the_job_passes_through(checkout: Checkout) -> None:
+    code, _, _ = checkout.run("trending", STATUS="4")
+
+    assert 4 == code
+
+
+def test_signal_reaches_the_job_itself(checkout: Checkout) -> None:
+    code, _, _ = checkout.run("trending", SIGNAL="TERM")
+
+    assert -signal.SIGTERM == code
+
+
+@pytest.mark.parametrize("name", ["setup.cfg", "constraints.txt", "pyproject.toml"])
+def test_changed_pins_refresh_the_environment(checkout: Checkout, name: str) -> None:
+    checkout.run("trending")
+    _ = checkout.log
+    with (checkout.top / name).open("a") as file:
+        file.write("\n# more\n")
+
+    checkout.run("trending")
+
+    assert ["pip setuptools", f"pip {checkout.top}", "job -P -m jobs.trending"] == checkout.log
+
+
+def test_moved_checkout_makes_its_environment_anew(checkout: Checkout) -> None:
+    checkout.run("trending")
+    _ = checkout.log
+    checkout.top = checkout.top.rename(checkout.home / "elsewhere")
+
+    checkout.run("trending")
+
+    assert MADE == checkout.log[:2]
+
+
+def test_failed_pip_is_told_and_not_taken_for_done(checkout: Checkout) -> None:
+    code, _, err = checkout.run("trending", FAIL_ON="--editable")
+    assert 2 == code
+    assert "perftrend: pip could not install" in err
+    assert MADE == checkout.log
+
+    code, _, _ = checkout.run("trending")
+    assert 0 == code
+    assert MADE == checkout.log[:2]
+
+
+@pytest.mark.parametrize("refreshed", [False, True])
+def test_killed_in_the_middle_it_begins_anew(checkout: Checkout, refreshed: bool) -> None:
+    if refreshed:
+        checkout.run("trending")
+        (checkout.top / "constraints.txt").write_text("\n")
+        (checkout.top / ".venv" / "pip.half").unlink()
+    killed = checkout.start("trending", PIP_SLEEP="60")
+    wait_for(checkout.top / ".venv" / "pip.half")
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.communicate()
+    _ = checkout.log
+
+    checkout.run("trending")
+
+    assert [*MADE, f"pip {checkout.top}"] == checkout.log[:3]
+
+
+def test_two_starts_at_once_make_it_once(checkout: Checkout) -> None:
+    first = checkout.start("trending", PIP_SLEEP="1")
+    wait_for(checkout.top / ".venv" / "pip.half")
+    second = checkout.start("analysis")
+    _, err = second.communicate(timeout=30)
+    first.communicate(timeout=30)
+
+    assert "perftrend: waiting for another start" in err
+    assert (0, 0) == (first.returncode, second.returncode)
+    assert 1 == checkout.log.count("venv")
+
+
+def test_missing_python_is_the_one_line_to_type(checkout: Checkout) -> None:
+    (checkout.bin / "python3").unlink()
+
+    code, _, err = checkout.run("trending")
+
+    assert 2 == code
+    assert 1 == err.count("\n")
+    assert "needs Python 3.11 or newer" in err
+    assert err.endswith("apt-get install -y python3 python3-venv\n")
+
+
+def test_without_the_tools_of_some_testbeds_it_says_so_once_and_goes_on(checkout: Checkout) -> None:
+    (checkout.bin / "nft").unlink()
+
+    code, _, err = checkout.run("trending")
+    assert 0 == code
+    assert "perftrend: going on without nftables" in err
+
+    code, _, err = checkout.run("trending")
+    assert (0, "") == (code, err)
+
+
+def test_what_is_missing_is_installed_by_apt_without_a_question(checkout: Checkout) -> None:
+    (checkout.bin / "nft").unlink()
+    checkout.program("id", "#!/bin/sh\necho 1000\n")
+    checkout.program("sudo", '#!/bin/sh\n[ "$1" = -n ] && shift && exec "$@"\n')
+    checkout.program("apt-get", f'#!/bin/sh\necho "apt $*" >>{checkout.home}/log\n')
+
+    _, _, err = checkout.run("trending")
+
+    assert ["apt -qq update", "apt -qq install -y --no-install-recommends nftables"] == checkout.log[:2]
+    assert "perftrend: installing nftables (once)..." in err
+
+
+def test_folder_that_cannot_be_written_is_told(checkout: Checkout) -> None:
+    (checkout.top / ".venv.lock").mkdir()
+
+    code, _, err = checkout.run("trending")
+
+    assert 2 == code
+    assert "cannot be written" in err
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 30
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} did not appear"
+        time.sleep(0.01)

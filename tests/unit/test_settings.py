@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import string
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from perftrend import settings
+from perftrend.errors import SettingsError
+from perftrend.settings import Settings
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "night.yaml"
+
+
+def refusal(**places: object) -> str:
+    with pytest.raises(SettingsError) as caught:
+        Settings.load(**{"environment": {}, **places})  # type: ignore[arg-type]
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def test_nothing_said_gives_the_defaults() -> None:
+    assert Settings() == Settings.load(environment={})
+    assert "1n-veth" == Settings().testbed
+
+
+def test_each_place_outweighs_the_ones_before(file: Path) -> None:
+    file.write_text("testbed: from-file\nstore: from-file\ncadence: weekly\n")
+    environment = {"PERFTREND_STORE": "from-environment", "PERFTREND_CADENCE": "nightly"}
+
+    loaded = Settings.load(file, environment, {"cadence": "weekly", "archive": None})
+
+    assert "from-file" == loaded.testbed
+    assert "from-environment" == loaded.store
+    assert "weekly" == loaded.cadence
+    assert Path("archives") == loaded.archive
+
+
+def test_a_section_merges_key_by_key(file: Path) -> None:
+    file.write_text("trial:\n  duration_s: 0.5\n  starts: 2\n")
+
+    trial = Settings.load(file, {"PERFTREND_TRIAL_STARTS": "4"}, {"trial.multiplicity": 7}).trial
+
+    assert (0.5, 4, 7, 3) == (trial.duration_s, trial.starts, trial.multiplicity, trial.attempts)
+
+
+def test_a_table_merges_key_by_key(file: Path) -> None:
+    file.write_text("device_options: {acl_rules: 20, burst: 32, fast: true}\ncadences: {hourly: mrr}\n")
+
+    loaded = Settings.load(file, {}, {"device_options": {"acl_rules": "60"}})
+
+    assert {"acl_rules": "60", "burst": "32", "fast": "true"} == loaded.device_options
+    assert ("mrr",) == loaded.cadences["hourly"]
+    assert {"nightly", "weekly", "hourly"} == set(loaded.cadences)
+
+
+def test_a_list_is_replaced(file: Path) -> None:
+    file.write_text("tags: [mrrAND64b, ndr]\n")
+
+    assert ("mrrAND64b", "ndr") == Settings.load(file, {}).expressions
+    assert ("pdr", "mrr") == Settings.load(file, {"PERFTREND_TAGS": " pdr mrr "}).expressions
+
+
+def test_the_environment_writes_tables_as_pairs() -> None:
+    loaded = Settings.load(environment={"PERFTREND_DEVICE_OPTIONS": "acl_rules=60 note=a=b"})
+
+    assert {"acl_rules": "60", "note": "a=b"} == loaded.device_options
+
+
+def test_an_empty_variable_counts_as_not_given() -> None:
+    assert Settings() == Settings.load(environment={"PERFTREND_TESTBED": " ", "PERFTREND_TRIAL_STARTS": ""})
+
+
+def test_other_programs_variables_are_left_alone() -> None:
+    assert Settings() == Settings.load(environment={"PERFTRENDY": "1", "PATH": "/bin"})
+
+
+def test_the_environment_names_the_file(file: Path) -> None:
+    file.write_text("testbed: from-file\n")
+
+    assert "from-file" == Settings.load(environment={"PERFTREND_SETTINGS": str(file)}).testbed
+
+
+def test_a_file_may_be_empty_and_a_section_too(file: Path) -> None:
+    file.write_text("# nothing yet\ntrial:\n")
+
+    assert Settings() == Settings.load(file, {})
+
+
+def test_the_cadence_chooses_the_tests_unless_tags_do() -> None:
+    assert ("ndrpdrAND64b",) == Settings(cadence="weekly").expressions
+    assert ("mrr",) == Settings(cadence="weekly", tags=("mrr",)).expressions
+
+
+def test_settings_do_not_change() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        Settings().testbed = "other"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("testbad: x", "no setting is named 'testbad'; did you mean 'testbed'?"),
+        (
+            "trial: {duratoin_s: 1}",
+            "no setting is named 'trial.duratoin_s'; did you mean 'trial.duration_s'?",
+        ),
+        ("duration_s: 1", "no setting is named 'duration_s'; did you mean 'trial.duration_s'?"),
+        ("trial: 3", "trial is 3; give a table of settings"),
+        ("- testbed", "the top is ['testbed']; give a table of settings"),
+        ("trial: {duration_s: fast}", "trial.duration_s is 'fast'; it should be a valid number"),
+        ("trial: {duration_s: yes}", "trial.duration_s is True; it should be a number"),
+        ("trial: {duration_s: .nan}", "trial.duration_s is nan; it should be"),
+        ("trial: {starts: 0}", "trial.starts is 0; it should be greater than or equal to 1"),
+        ("search: {loss_ratio: 1.5}", "search.loss_ratio is 1.5; it should be less than 1"),
+        ("analysis: {method: sigma}", "analysis.method is 'sigma'; it should be 'mdl' or 'three-sigma'"),
+        ("tags: [mrr, [ndr]]", "tags is ['mrr', ['ndr']]; it should be a valid string"),
+        ("cadences: {nightly: {a: b}}", "cadences.nightly is {'a': 'b'}; it should be a valid tuple"),
+        ("device_options: [a]", "device_options is ['a']; give key=value"),
+        ("cadence: weakly", "no cadence is named 'weakly'; did you mean 'weekly'?"),
+        ("a: [b", "is no YAML"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_told_with_its_name(file: Path, content: str, expected: str) -> None:
+    file.write_text(content)
+
+    message = refusal(file=file)
+
+    assert message.startswith(f"settings file {file}")
+    assert expected in message
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "latin").write_bytes(b"testbed: caf\xe9\n")
+
+    assert "No such file" in refusal(file=tmp_path / "none.yaml")
+    assert "Is a directory" in refusal(file=tmp_path)
+    assert "is no YAML" in refusal(file=tmp_path / "latin")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("PERFTREND_TRAIL_STARTS", "1", "did you mean 'PERFTREND_TRIAL_STARTS'?"),
+        (
+            "PERFTREND_TRIAL_STARTS",
+            "two",
+            "environment variable PERFTREND_TRIAL_STARTS: trial.starts is 'two'",
+        ),
+        (
+            "PERFTREND_DEVICE_OPTIONS",
+            "acl_rules",
+            "environment variable PERFTREND_DEVICE_OPTIONS: device_options is",
+        ),
+    ],
+)
+def test_what_is_wrong_in_the_environment_is_told_with_its_variable(
+    name: str, value: str, expected: str
+) -> None:
+    assert expected in refusal(environment={name: value})
+
+
+def test_what_is_wrong_on_the_command_line_is_told_so(file: Path) -> None:
+    file.write_text("trial: {starts: 2}\n")
+
+    assert "command line: trial.starts is -1; it should be" in refusal(
+        file=file, overrides={"trial.starts": -1}
+    )
+    assert "command line: no setting is named 'tests'" in refusal(overrides={"tests": 1})
+
+
+def test_every_setting_has_a_variable_of_its_own() -> None:
+    variables = {settings.variable(name) for name in settings.names()}
+
+    assert len(settings.names()) == len(variables)
+    assert settings.FILE_VARIABLE not in variables
+    assert "PERFTREND_TRIAL_DURATION_S" in variables
+
+
+WORD = st.text(string.ascii_letters + string.digits + "-_.", min_size=1)
+
+
+@given(st.dictionaries(WORD, WORD), st.lists(WORD, min_size=1))
+def test_tables_and_lists_of_the_environment_are_read_as_written(
+    table: dict[str, str], words: list[str]
+) -> None:
+    environment = {
+        "PERFTREND_DEVICE_OPTIONS": " ".join(f"{key}={value}" for key, value in table.items()),
+        "PERFTREND_TAGS": " ".join(words),
+    }
+
+    loaded = Settings.load(environment=environment)
+
+    assert table == loaded.device_options
+    assert tuple(words) == loaded.tags
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(st.sampled_from(settings.names()), ANYTHING)
+def test_whatever_a_place_says_is_taken_or_refused(name: str, value: object) -> None:
+    try:
+        told = str(Settings.load(environment={}, overrides={name: value}).testbed)
+    except SettingsError as error:
+        told = str(error)
+
+    assert name == "testbed" or "1n-veth" == told or told.startswith("command line: ")
