@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from typing_extensions import override
 
 from perftrend.analysis import Method
-from perftrend.errors import UsageError
+from perftrend.errors import EXIT_USAGE, UsageError
 from perftrend.settings import Settings
+
+
+class Parser(argparse.ArgumentParser):
+    """A command line that refuses as everything else does: in one line that begins with ``perftrend:``."""
+
+    @override
+    def error(self, message: str) -> NoReturn:
+        self.exit(EXIT_USAGE, f"perftrend: {message}; see {self.prog} --help\n")
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:

@@ -8,15 +8,21 @@ from collections.abc import Collection, Sequence
 
 from jobs import _options as options
 from perftrend import errors, report
-from perftrend.analysis import Criteria, Method, evaluate_all
+from perftrend.analysis import Criteria, Method, Significance, evaluate_all
 from perftrend.model import Outcome, Run, TraceKey, Verdict
 from perftrend.settings import Settings
 from perftrend.store import Store
 
+METHODS = {
+    Method.MDL: "groups of minimum description length",
+    Method.THREE_SIGMA: "three-sigma rule",
+}
+"""What the report calls them."""
+
 
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
-    described = argparse.ArgumentParser(prog="./run analysis", description=__doc__)
+    described = options.Parser(prog="./run analysis", description=__doc__)
     options.add_common(described)
     options.add_analysis(described)
     return described
@@ -49,20 +55,28 @@ def judge(
     run: Run,
     *,
     expected: Collection[TraceKey] | None = None,
+    new_runs: int = 1,
     notices: Sequence[str] = (),
 ) -> int:
     """Evaluate a run against the history, write the report, and return the exit code.
 
     :param expected: the traces that the run should have; by default those of the job's run before.
+    :param new_runs: how many of the newest runs nobody has judged before.
     """
     series = store.series(run.testbed, last=settings.analysis.history, until=run)
-    criteria = Criteria(method=Method(settings.analysis.method), window=settings.analysis.window)
+    criteria = Criteria(
+        method=Method(settings.analysis.method),
+        window=settings.analysis.window,
+        week_runs=settings.analysis.week_runs,
+        new_runs=new_runs,
+        significance=Significance(minimum_change=settings.analysis.minimum_change),
+    )
     verdicts = evaluate_all(series, run=run, expected=expected, criteria=criteria)
     page = report.write(
         settings.report,
         verdicts,
         run=run,
-        method=settings.analysis.method,
+        method=METHODS[criteria.method],
         window=settings.analysis.window,
         notices=notices,
     )

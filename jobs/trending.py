@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -25,7 +26,7 @@ SUITES = Path(__file__).resolve().parent.parent / "tests" / "suites"
 
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
-    described = argparse.ArgumentParser(prog="./run trending", description=__doc__)
+    described = options.Parser(prog="./run trending", description=__doc__)
     options.add_common(described)
     options.add_analysis(described)
     add = described.add_argument
@@ -63,14 +64,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def trend(given: argparse.Namespace) -> int:
     """Measure, store and judge as many runs as asked for."""
+    if given.repeat > 1 and os.environ.get("BUILD_NUMBER"):
+        raise errors.UsageError(
+            "--repeat: BUILD_NUMBER gives one number for one run; start more builds instead"
+        )
     settings = options.settings(given, _overrides(given))
     settings, spec, notices = usable_testbed(settings)
     with Store.open(settings.store) as store:
         for _ in range(given.repeat):
-            run, expected = measure(settings, spec, store)
+            ingested, expected = measure(settings, spec, store)
         if given.no_analysis:
-            return errors.EXIT_PASS
-        return analysis.judge(settings, store, run, expected=expected, notices=notices)
+            found = {result.key for result in ingested.results if result.usable}
+            return errors.EXIT_PASS if expected <= found else errors.EXIT_TESTBED
+        return analysis.judge(
+            settings, store, ingested.run, expected=expected, new_runs=given.repeat, notices=notices
+        )
 
 
 def _overrides(given: argparse.Namespace) -> Mapping[str, object]:
@@ -96,6 +104,7 @@ def usable_testbed(settings: Settings) -> tuple[Settings, Specification, list[st
     :raises TestbedError: if neither can be had.
     """
     notices: list[str] = []
+    tried: list[str] = []
     while True:
         spec = specification.load(settings.testbed, settings.testbeds)
         testbed = Testbed(spec, device_options=settings.device_options)
@@ -103,7 +112,8 @@ def usable_testbed(settings: Settings) -> tuple[Settings, Specification, list[st
         reason = testbed.unusable()
         if not reason:
             return settings, spec, notices
-        if not spec.fallback:
+        tried.append(spec.name)
+        if not spec.fallback or spec.fallback in tried:
             raise errors.TestbedError(f"testbed {spec.name} cannot be used here: {reason}")
         notices.append(
             f"testbed {spec.name} cannot be used here ({reason}); measuring on {spec.fallback} instead"
@@ -112,16 +122,18 @@ def usable_testbed(settings: Settings) -> tuple[Settings, Specification, list[st
         settings = settings.model_copy(update={"testbed": spec.fallback})
 
 
-def measure(settings: Settings, spec: Specification, store: Store) -> tuple[Run, frozenset[TraceKey]]:
+def measure(
+    settings: Settings, spec: Specification, store: Store
+) -> tuple[archive.Ingested, frozenset[TraceKey]]:
     """Execute one run on a testbed and put it into the store.
 
-    :returns: the run, and the traces that it should have results for.
+    :returns: the run with its results, and the traces that it should have results for.
     """
     driver_tag = f"DRV_{spec.driver_tag}"
     suites = settings.suites or SUITES
     expected = selection.select(suites, settings.expressions, testbed=spec.name, driver_tag=driver_tag)
     job = os.environ.get("JOB_NAME") or f"perftrend-trending-{settings.cadence}-{spec.name}"
-    folder = settings.archive / job.replace("/", "-")
+    folder = settings.archive / re.sub(r"^\.+|[^\w.-]+", "-", job)
     with lock.held(spec.lock, capacity=spec.capacity, wait_s=settings.wait_s, owner=job, say=_say) as place:
         build = _build(store, job, folder)
         print(f"{job} #{build}: {len(expected)} results on {spec.name}", flush=True)
@@ -146,7 +158,7 @@ def measure(settings: Settings, spec: Specification, store: Store) -> tuple[Run,
     )
     if done.timed_out:
         _say(f"the suites were ended after {settings.timeout_s:g} s; see {done.archive / 'console.log'}")
-    return archive.ingest(store, run, done.output).run, expected
+    return archive.ingest(store, run, done.output), expected
 
 
 def _build(store: Store, job: str, folder: Path) -> int:

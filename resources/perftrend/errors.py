@@ -8,7 +8,7 @@ exit code  meaning
 2          bad use or bad input
 3          an outside service failed
 4          a testbed failed, or a test has no result that can be trusted
-130        interrupted (Ctrl-C or SIGTERM); what was measured by then is kept
+130        interrupted (Ctrl-C or SIGTERM): the run under way is dropped whole
 =========  =============================================================
 
 ::

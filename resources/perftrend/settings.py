@@ -111,6 +111,8 @@ class AnalysisSettings(_Section):
     """Length N of the rolling window of the moving statistics, in runs."""
     history: Annotated[int, BeforeValidator(_number), Field(ge=2)] = 180
     """How many of the newest runs are looked at."""
+    week_runs: Count = 5
+    """Runs that count as one week; 10 where a topology has several testbeds."""
     minimum_change: Annotated[Number, Field(ge=0, le=1)] = 0.01
     """A smaller step between two trends, relative to the first, is not told as a change."""
 

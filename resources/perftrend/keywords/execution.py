@@ -8,6 +8,7 @@ removes it.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import platform
@@ -98,15 +99,30 @@ def execute(
 @contextlib.contextmanager
 def _staged(folder: Path, build: int) -> Iterator[Path]:
     folder.mkdir(parents=True, exist_ok=True)
-    # The testbed is held, so no other run of this job is alive: what lies here was abandoned.
     for abandoned in folder.glob(".*.unfinished"):
-        shutil.rmtree(abandoned, ignore_errors=True)
+        with _locked(abandoned) as alone:
+            if alone:
+                shutil.rmtree(abandoned, ignore_errors=True)
     staging = folder / f".{build}.unfinished"
     staging.mkdir()
     try:
-        yield staging
+        with _locked(staging):
+            yield staging
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[bool]:
+    """Lock a folder for as long as this process lives; False: another process that lives has done so."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield True
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(descriptor)
 
 
 def _robot(
@@ -150,7 +166,7 @@ def _run(command: Sequence[str], console: Path, settings_file: Path, held: Held,
     timer.start()
     try:
         assert process.stdout is not None  # noqa: S101 - opened as a pipe above
-        with console.open("w", encoding="utf-8") as log:
+        with process.stdout, console.open("w", encoding="utf-8") as log:
             for line in process.stdout:
                 log.write(line)
                 sys.stdout.write(line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 from robot.api.deco import keyword, library
 from robot.libraries.BuiltIn import BuiltIn
@@ -31,9 +31,9 @@ class MeasuringKeywords:
         self._tell(self._procedure().ndr_and_pdr(self._search_plan()))
 
     @keyword
-    def find_rate_by_binary_search(self, metric: str = "ndr") -> None:
+    def find_rate_by_binary_search(self, metric: Literal["ndr", "pdr"] = "ndr") -> None:
         """Search for one rate, ``ndr`` or ``pdr``, by plain bisection below the MRR."""
-        self._tell(self._procedure().binary(metric.lower(), self._search_plan()))
+        self._tell(self._procedure().binary(metric, self._search_plan()))
 
     def _testbed(self) -> TestbedKeywords:
         found = BuiltIn().get_library_instance("perftrend.keywords.testbed.TestbedKeywords")
@@ -41,8 +41,9 @@ class MeasuringKeywords:
 
     def _procedure(self) -> Procedure:
         output = Path(BuiltIn().get_variable_value("${OUTPUT DIR}"))
-        test = re.sub(r"[^\w.-]+", "_", BuiltIn().get_variable_value("${TEST NAME}"))
-        return Procedure(self._testbed().testbed, output / "counters" / f"{test}.json", output)
+        variable = BuiltIn().get_variable_value
+        name = re.sub(r"[^\w.-]+", "_", f"{variable('${SUITE NAME}')}.{variable('${TEST NAME}')}")
+        return Procedure(self._testbed().testbed, output / "counters" / f"{name}.json", output)
 
     def _mrr_plan(self) -> MrrPlan:
         asked, usual = self._testbed().settings.trial, self._testbed().testbed.spec.mrr

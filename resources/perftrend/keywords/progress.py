@@ -39,7 +39,8 @@ def _terminal() -> TextIO:
 
 def _told(test: result.TestCase) -> str:
     if not test.passed:
-        return f"FAILED: {test.message.splitlines()[0] if test.message else 'no reason given'}"
+        ended = "SKIPPED" if test.skipped else "FAILED"
+        return f"{ended}: {test.message.splitlines()[0] if test.message else 'no reason given'}"
     try:
         measured = message.parse(test.message)
     except ArchiveError as error:

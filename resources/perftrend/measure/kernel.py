@@ -20,12 +20,12 @@ from typing_extensions import override
 from perftrend import errors
 from perftrend.measure.embedded import topology
 from perftrend.measure.interfaces import Counters, Device, Node, Wiring
+from perftrend.measure.options import check
 from perftrend.measure.wiring import VethPairs, run
 
 _PROGRAMS = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables", "ethtool": "ethtool"}
-_FORWARDINGS = ("ip4", "l2")
-_RULES = ("acl_rules", "base_rules")
-_MOST_RULES = 10_000
+_NUMBERS = {"acl_rules": range(10_001), "base_rules": range(10_001)}
+_WORDS = {"forwarding": ("ip4", "l2")}
 _QUEUE_FRAMES = 4096
 _GATEWAYS = ("192.0.2.1", "192.0.2.2")
 """One neighbour stands for all hosts behind a port, so that flows cost no neighbour table."""
@@ -55,19 +55,7 @@ class KernelDevice(Device):
 
     @override
     def check(self, options: Mapping[str, str]) -> None:
-        for name, value in options.items():
-            if name == "forwarding":
-                if value not in _FORWARDINGS:
-                    raise errors.SettingsError(
-                        f"device option forwarding={value!r}{errors.nearest(value, _FORWARDINGS)}"
-                    )
-            elif name not in _RULES:
-                known = errors.nearest(name, [*_RULES, "forwarding"])
-                raise errors.SettingsError(f"the device has no option {name!r}{known}")
-            elif not value.isascii() or not value.isdigit() or int(value) > _MOST_RULES:
-                raise errors.SettingsError(
-                    f"device option {name}={value!r}: write a number from 0 to {_MOST_RULES}"
-                )
+        check(options, numbers=_NUMBERS, words=_WORDS)
 
     @override
     def start(self, options: Mapping[str, str]) -> None:
@@ -81,7 +69,7 @@ class KernelDevice(Device):
             if options.get("forwarding") == "l2":
                 self._bridge()
             else:
-                self._route(sum(int(options.get(name, "0")) for name in _RULES))
+                self._route(sum(int(options.get(name, "0")) for name in _NUMBERS))
             self._own_threads()
         except BaseException:
             self.stop()
@@ -129,9 +117,11 @@ class KernelDevice(Device):
         run(command, text="\n".join([*lines, "  }", "}"]))
 
     def _own_threads(self) -> None:
-        for _, interface in VethPairs.interfaces:
-            # GRO makes veth use NAPI at all.
+        for peer, interface in VethPairs.interfaces:
+            # A veth interface uses NAPI when it has GRO, and then only for frames that GRO might join:
+            # those of a peer that could not have joined them itself (veth_skb_is_eligible_for_gro).
             self._run("ethtool", "-K", interface, "gro", "on")
+            run(self._wiring.at_generator(["ethtool", "-K", peer, "tso", "off"]))
             # /sys shows the namespace that mounted it, so it is mounted anew for this one write.
             script = 'mount -t sysfs sysfs /sys && echo 1 > "/sys/class/net/$1/threaded"'
             self._run("unshare", "--mount", "sh", "-c", script, "sh", interface)

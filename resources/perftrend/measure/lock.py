@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from perftrend import errors
 HELD = "HELD_PERFTREND_TESTBED"
 """Environment variable: the lock that the parent process holds, for it and for its children."""
 
+FOLDER = Path("/tmp")  # noqa: S108 - locks must be where every user and every job looks, whatever its TMPDIR
 _LOOK_EVERY_S = 0.2
 _SAY_EVERY_S = 60.0
 
@@ -65,7 +65,7 @@ def held(
 
 
 def _file(name: str, slot: int) -> Path:
-    return Path(tempfile.gettempdir()) / f"perftrend-{name}.{slot}.lock"
+    return FOLDER / f"perftrend-{name}.{slot}.lock"
 
 
 def _try(path: Path, owner: str) -> int | None:
@@ -74,6 +74,7 @@ def _try(path: Path, owner: str) -> int | None:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        os.fchmod(descriptor, 0o644)  # whatever this user's mask is, others must be able to lock it
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -22,6 +22,17 @@ from perftrend.model import Trial
 _RULE_COST = 0.02
 """Each rule of the access list costs this share of the time that a frame takes without any."""
 
+_FORWARDINGS = ("ip4", "l2")
+_MOST = 2**32 - 1
+
+
+def _natural(text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= _MOST:
+        raise ValueError
+    return number
+
+
 _OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "critical_pps": float,
     "knee": str,
@@ -31,7 +42,7 @@ _OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "slow_share": float,
     "hiccup_share": float,
     "restart_spread": float,
-    "seed": int,
+    "seed": _natural,
 }
 
 
@@ -120,8 +131,12 @@ class SimulatedDevice(Device):
         rules = 0
         for name, value in options.items():
             if name == "forwarding":
+                if value not in _FORWARDINGS:
+                    raise errors.SettingsError(
+                        f"device option forwarding={value!r}{errors.nearest(value, _FORWARDINGS)}"
+                    )
                 continue
-            convert = int if name == "acl_rules" else _OPTIONS.get(name)
+            convert = _natural if name == "acl_rules" else _OPTIONS.get(name)
             if convert is None:
                 known = [*_OPTIONS, "acl_rules", "forwarding"]
                 raise errors.SettingsError(f"the device has no option {name!r}{errors.nearest(name, known)}")
@@ -133,8 +148,6 @@ class SimulatedDevice(Device):
                 rules = number
             else:
                 arguments[name] = number
-        if rules < 0:
-            raise errors.SettingsError(f"device option acl_rules={rules}: write a number from 0 on")
         if options.get("forwarding") != "l2":
             arguments["critical_pps"] /= 1 + _RULE_COST * rules
         # Another seed for each start: devices do not repeat their noise when they are restarted.

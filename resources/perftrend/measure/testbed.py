@@ -41,7 +41,7 @@ class Testbed:
             self._wiring: Wiring = wiring(**spec.wiring.options)
         except TypeError as error:
             raise errors.SettingsError(
-                f"testbed {spec.name}: wiring {spec.wiring.driver}: {error}; see its options in the testbed's file"
+                f"testbed {spec.name}: wiring {spec.wiring.driver}: {error}; see the testbed's file"
             ) from None
         generator_core, device_core = two_cores()
         nodes = [_node(spec, "tg", generator_core), _node(spec, "dut", device_core)]

@@ -45,13 +45,16 @@ class Namespace:
                     "--",
                     *command,
                 ]
-        self._holder = subprocess.Popen(
-            [*command, "--", "sh", "-c", "echo $$ && exec cat"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        try:
+            self._holder = subprocess.Popen(
+                [*command, "--", "sh", "-c", "echo $$ && exec cat"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        except OSError as error:
+            raise errors.TestbedError(f"no network namespace: {error.filename}: {error.strerror}") from None
         assert self._holder.stdout is not None  # noqa: S101 - opened as a pipe above
         line = self._holder.stdout.readline()
         if not line:

@@ -59,7 +59,9 @@ def test_unknown_testbed_names_the_nearest() -> None:
         load("1n-vet")
 
 
-@pytest.mark.parametrize("name", ["../testbeds/simulated", "/etc/passwd", "", "simulated.yaml", "simulated\0"])
+@pytest.mark.parametrize(
+    "name", ["../testbeds/simulated", "/etc/passwd", "", "simulated.yaml", "simulated\0"]
+)
 def test_a_name_is_no_path(name: str) -> None:
     with pytest.raises(SettingsError, match="is unknown"):
         load(name)
@@ -76,7 +78,9 @@ def test_own_file_wins_over_the_shipped_one(tmp_path: Path) -> None:
 
 
 def test_missing_folder_is_told(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"folder of testbeds .*nowhere is none; see the setting testbeds"):
+    with pytest.raises(
+        SettingsError, match=r"folder of testbeds .*nowhere is none; see the setting testbeds"
+    ):
         load("simulated", tmp_path / "nowhere")
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import cast
+from typing import ClassVar, cast
 
 import pytest
 
@@ -28,7 +28,7 @@ class Generator:
 class Watch:
     """Stands in for the watch over the cores: sees what it is told, trial by trial."""
 
-    sights: list[str] = []
+    sights: ClassVar[list[str]] = []
 
     def __init__(self, processes: list[int]) -> None:
         self.processes = processes

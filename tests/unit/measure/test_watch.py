@@ -40,16 +40,31 @@ def test_process_that_shares_its_core_with_another_busy_one_is_seen() -> None:
 
 
 class Counts:
-    """Stands in for the kernel's counts: seconds that a process has waited, and seconds withheld."""
+    """Stands in for the kernel's counts over trials of one second, one process being watched.
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, waited: list[float], stolen: list[float]) -> None:
-        monkeypatch.setattr(watch, "_waited_s", lambda _: waited.pop(0))
+    :param waited: seconds that the process has waited, before and after each trial.
+    :param stolen: seconds that the host has withheld, likewise.
+    :param beside: seconds that the testbed's own work on the same core has run, likewise.
+    """
+
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        *,
+        waited: list[float],
+        stolen: list[float],
+        beside: list[float] | None = None,
+    ) -> None:
+        counts = {1: [(0.0, wait) for wait in waited], 2: [(ran, 0.0) for ran in beside or []]}
+        monkeypatch.setattr(watch, "_beside", lambda *_: [2] if beside else [])
+        monkeypatch.setattr(watch, "_schedstat", lambda process: counts[process].pop(0))
         monkeypatch.setattr(watch, "_stolen_s", lambda: stolen.pop(0))
         monkeypatch.setattr(watch, "time", self)
-        self.moments = [100.0, 101.0]
+        self._now = 99.0
 
     def monotonic(self) -> float:
-        return self.moments.pop(0)
+        self._now += 1.0
+        return self._now
 
 
 @pytest.mark.parametrize(
@@ -58,7 +73,7 @@ class Counts:
         (0.0, 0.0, ""),
         (0.019, 0.0, ""),
         (0.25, 0.0, "another process used the cores for 25% of the trial"),
-        (0.0, 0.04, ""),
+        (0.0, 0.029, ""),
         (0.0, 0.5, "the host withheld the cores for 50% of the trial"),
     ],
 )
@@ -72,6 +87,19 @@ def test_waiting_and_withheld_cores_are_told_above_their_limits(
         pass
 
     assert told == watched.foreign
+
+
+@pytest.mark.parametrize(("waited", "foreign"), [(0.4, False), (0.5, True)])
+def test_waiting_for_the_testbeds_own_work_is_not_foreign(
+    waited: float, foreign: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By doubles: the kernel's own thread ran for 0.4 s on the core of the process."""
+    Counts(monkeypatch, waited=[3.0, 3.0 + waited], stolen=[7.0, 7.0], beside=[5.0, 5.4])
+
+    with CoreWatch([1]).watching() as watched:
+        pass
+
+    assert foreign == bool(watched.foreign)
 
 
 def test_kernel_counts_a_process_that_has_its_core_alone_as_one_that_does_not_wait() -> None:
@@ -94,8 +122,7 @@ def test_process_that_has_ended_is_no_error() -> None:
 
 
 def test_each_watched_block_stands_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    counts = Counts(monkeypatch, waited=[0.0, 0.5, 0.5, 0.5], stolen=[0.0] * 4)
-    counts.moments = [0.0, 1.0, 1.0, 2.0]
+    Counts(monkeypatch, waited=[0.0, 0.5, 0.5, 0.5], stolen=[0.0] * 4)
     watched = CoreWatch([1])
     with watched.watching():
         pass

@@ -52,17 +52,20 @@ def test_each_request_has_its_answer() -> None:
 
 
 def test_a_worker_that_does_not_get_ready_is_ended_and_its_last_words_are_told() -> None:
-    with pytest.raises(TestbedError, match="the echo has ended: no such port"), worker(
-        "import sys; print('starting', file=sys.stderr); sys.exit('no such port')"
+    with (
+        pytest.raises(TestbedError, match="the echo has ended: no such port"),
+        worker("import sys; print('starting', file=sys.stderr); sys.exit('no such port')"),
     ):
         pass
 
 
 def test_a_worker_that_dies_is_told_with_its_last_words() -> None:
     script = READY + "sys.stdin.readline(); sys.exit('the cable is cut')"
-    with worker(script) as dying:
-        with pytest.raises(TestbedError, match="^the echo has ended: the cable is cut$"):
-            dying.ask({"frame": "64B"}, 10)
+    with (
+        worker(script) as dying,
+        pytest.raises(TestbedError, match=r"^the echo has ended: the cable is cut$"),
+    ):
+        dying.ask({"frame": "64B"}, 10)
 
 
 def test_a_dead_worker_is_told_at_every_request() -> None:
@@ -74,13 +77,17 @@ def test_a_dead_worker_is_told_at_every_request() -> None:
 
 
 def test_a_worker_that_does_not_answer_is_told_after_its_time() -> None:
-    with worker(READY + "time.sleep(60)") as mute:
-        with pytest.raises(TestbedError, match=r"the echo did not answer within 0\.05 s"):
-            mute.ask({}, 0.05)
+    with (
+        worker(READY + "time.sleep(60)") as mute,
+        pytest.raises(TestbedError, match=r"the echo did not answer within 0\.05 s"),
+    ):
+        mute.ask({}, 0.05)
 
 
 def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_ones() -> None:
-    script = READY + "sys.stdin.readline(); time.sleep(0.1); print('{\"late\": 1}', flush=True); time.sleep(60)"
+    script = (
+        READY + "sys.stdin.readline(); time.sleep(0.1); print('{\"late\": 1}', flush=True); time.sleep(60)"
+    )
     with worker(script) as slow:
         with pytest.raises(TestbedError, match="did not answer"):
             slow.ask({}, 0.01)
@@ -91,9 +98,13 @@ def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_ones() -> None:
 
 
 def test_words_that_are_no_answer_are_told() -> None:
-    with worker(READY + "sys.stdin.readline(); print('Segmentation fault', flush=True); time.sleep(60)") as odd:
-        with pytest.raises(TestbedError, match="the echo said 'Segmentation fault'"):
-            odd.ask({}, 10)
+    with (
+        worker(
+            READY + "sys.stdin.readline(); print('Segmentation fault', flush=True); time.sleep(60)"
+        ) as odd,
+        pytest.raises(TestbedError, match="the echo said 'Segmentation fault'"),
+    ):
+        odd.ask({}, 10)
 
 
 def test_a_command_that_does_not_exist_is_named() -> None:
@@ -121,7 +132,9 @@ def test_closing_is_allowed_twice() -> None:
 def test_a_signal_reaches_the_worker() -> None:
     script = (
         "import signal\n"
-        "signal.signal(signal.SIGUSR1, lambda *_: print('{\"asked\": 1}', flush=True))\n" + READY + "while 1: time.sleep(60)"
+        "signal.signal(signal.SIGUSR1, lambda *_: print('{\"asked\": 1}', flush=True))\n"
+        + READY
+        + "while 1: time.sleep(60)"
     )
     with worker(script) as asked:
         asked.signal(signal.SIGUSR1)

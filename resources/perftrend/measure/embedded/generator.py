@@ -25,10 +25,13 @@ _FRAMES = 12 * FLOWS
 _CATCH_UP_S = 0.005
 """What could not be sent in time is sent late in bursts of at most so long, which a ring takes."""
 _COUNT_EVERY_S = 0.01
-_UNDER_WAY_S = 0.05
-"""A frame that has not come back after so long is suspected to be lost."""
-_SETTLED_S = 0.03
-"""The counters have settled when they did not move for so long."""
+_UNDER_WAY_FRAMES = 10_000
+"""No device on this machine has queues for so many: of more that are missing, the rest is lost."""
+_UNDER_WAY_S = 0.3
+"""A frame that has not come back after so long is suspected to be lost: full queues take less."""
+_SETTLED_S = 0.1
+"""A count that did not move for so long has settled: what is missing is lost."""
+_LOOK_AGAIN_S = 0.002
 _SETTLE_AT_MOST_S = 3.0
 
 
@@ -98,7 +101,7 @@ class Generator:
         begin = time.perf_counter()
         sent = self._send(planned, rate_pps, limit, before)
         sending_s = time.perf_counter() - begin
-        received = self._settled() - before
+        received = self._settled(before + sent) - before
         return Count(
             planned=planned,
             sent=sent,
@@ -135,16 +138,22 @@ class Generator:
     def _received(self) -> int:
         return sum(stream.port.received() for stream in self._streams)
 
-    def _settled(self) -> int:
-        """Wait until the counters no longer move: frames in queues would leak into the next trial."""
+    def _settled(self, all_back: int) -> int:
+        """Wait until no frame is under way: it would leak into the next trial.
+
+        :param all_back: the count when every frame has come back; short of it, the count has settled
+            when it did not move for a while.
+        """
         last, moved = self._received(), time.perf_counter()
         end = moved + _SETTLE_AT_MOST_S
-        while moved + _SETTLED_S > (now := time.perf_counter()) and now < end:
-            time.sleep(0.002)
+        while last < all_back and moved + _SETTLED_S > (now := time.perf_counter()) and now < end:
+            time.sleep(_LOOK_AGAIN_S)
             received = self._received()
             if received != last:
                 last, moved = received, now
-        return last
+        # What comes now was never sent, or sent twice: one more look must not miss it.
+        time.sleep(_LOOK_AGAIN_S)
+        return self._received()
 
 
 class _Overdue:
@@ -156,8 +165,10 @@ class _Overdue:
         self.next_look = 0.0
 
     def look(self, now: float, sent: int, received: int) -> bool:
-        """Return whether more than the limit of the frames sent some time ago have not come back."""
+        """Return whether more frames than the limit are missing that can no longer be under way."""
         self.next_look = now + _COUNT_EVERY_S
+        if sent - received - _UNDER_WAY_FRAMES > self._limit:
+            return True
         while len(self._sent) > 1 and now - self._sent[1][0] >= _UNDER_WAY_S:
             self._sent.pop(0)
         due = self._sent[0][1] if self._sent and now - self._sent[0][0] >= _UNDER_WAY_S else 0

@@ -32,7 +32,9 @@ def frame(
     """Write one UDP frame; its checksum is computed here, word by word."""
     ip4 = bytearray(struct.pack(">BBHHHBBHII", 0x45, 0, 46, 0, 0, time_to_live, 17, 0, source, destination))
     struct.pack_into(">H", ip4, 10, 0xFFFF - folded(bytes(ip4)))
-    return macs + struct.pack(">H", ethertype) + bytes(ip4) + struct.pack(">HHHH", 1024, port, 26, 0) + bytes(18)
+    return (
+        macs + struct.pack(">H", ethertype) + bytes(ip4) + struct.pack(">HHHH", 1024, port, 26, 0) + bytes(18)
+    )
 
 
 def folded(header: bytes) -> int:
@@ -98,7 +100,9 @@ def test_routed_frame_gets_new_addresses_and_keeps_all_behind_its_header() -> No
 def test_generators_frames_are_all_forwarded() -> None:
     """Behind 60 rules too, of which none may match the traffic."""
     frames, lengths = build(Profile.named("IMIX"), Direction(bytes(6), bytes(6), 0x0A0A0000, NETWORK), 512)
-    buffer = Buffer([one.tobytes()[: min(60, int(length))] for one, length in zip(frames, lengths, strict=True)])
+    buffer = Buffer(
+        [one.tobytes()[: min(60, int(length))] for one, length in zip(frames, lengths, strict=True)]
+    )
 
     assert all(buffer.through(router(acl_rules=60)))
 

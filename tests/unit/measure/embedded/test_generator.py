@@ -83,16 +83,11 @@ def ports(clock: Clock, **behaviour: Any) -> list[Port]:
 
 def generator_on(members: list[Port]) -> Generator:
     return Generator(
-        [
-            Stream(port, number, Profile.named("64B"), bridged=False)
-            for number, port in enumerate(members)
-        ]
+        [Stream(port, number, Profile.named("64B"), bridged=False) for number, port in enumerate(members)]
     )
 
 
-def trial(
-    members: list[Port], rate_pps: float, duration_s: float, fail_above: float | None = None
-) -> Count:
+def trial(members: list[Port], rate_pps: float, duration_s: float, fail_above: float | None = None) -> Count:
     return generator_on(members).trial(rate_pps, duration_s, fail_above)
 
 
@@ -106,7 +101,9 @@ def test_exactly_rate_times_duration_frames_are_sent(clock: Clock, rate_pps: int
 
     count = trial(members, rate_pps, duration_s)
 
-    assert round(rate_pps * duration_s) == count.planned == count.sent == sum(len(port.sent) for port in members)
+    assert (
+        round(rate_pps * duration_s) == count.planned == count.sent == sum(len(port.sent) for port in members)
+    )
     assert count.sent == count.received
 
 
@@ -180,7 +177,7 @@ def test_lost_frames_are_not_waited_for_without_end(clock: Clock) -> None:
     count = trial(ports(clock, lose_every=1), 20_000, 0.1)
 
     assert (2000, 0) == (count.sent, count.received)
-    assert count.elapsed_s < 0.2
+    assert count.elapsed_s < 0.3
 
 
 def test_trial_without_a_limit_never_ends_early(clock: Clock) -> None:
@@ -194,21 +191,23 @@ def test_trial_ends_once_its_loss_is_certain(clock: Clock) -> None:
     count = trial(ports(clock, lose_every=2), 20_000, 1.0, fail_above=0.01)
 
     assert 20_000 == count.planned
-    assert count.sent < 4000
+    assert count.sent < 13_000
     assert count.sent - count.received > 0.01 * count.planned
     assert not count.unproven
 
 
-@exact
+@settings(exact, max_examples=20)
 @given(st.integers(2, 40), st.sampled_from([0.0, 0.005, 0.03, 0.2, 0.49]))
 def test_an_early_end_always_proves_the_loss_of_the_whole_trial(
     clock: Clock, lose_every: int, fail_above: float
 ) -> None:
     count = trial(ports(clock, lose_every=lose_every, delay_s=0.002), 10_000, 0.3, fail_above)
 
-    lost = count.sent - count.received
-    assert (count.sent == count.planned) or (lost > fail_above * count.planned and not count.unproven)
-    assert (lost > fail_above * count.planned) == (1 / lose_every > fail_above)
+    limit = fail_above * count.planned
+    lost, lost_of_the_whole = count.sent - count.received, 2 * (1500 // lose_every)
+    assert (lost_of_the_whole > limit) == (lost > limit)
+    assert count.sent == count.planned or lost > limit
+    assert not count.unproven
 
 
 def test_loss_just_below_the_limit_ends_nothing(clock: Clock) -> None:
@@ -219,8 +218,8 @@ def test_loss_just_below_the_limit_ends_nothing(clock: Clock) -> None:
 
 
 def test_what_is_late_but_arrives_is_not_called_lost(clock: Clock) -> None:
-    """Frames that are 70 ms under way look lost for a while; the trial ends early and says why."""
-    count = trial(ports(clock, delay_s=0.07), 20_000, 1.0, fail_above=0.0)
+    """Frames that are 400 ms under way look lost for a while; the trial ends early and says why."""
+    count = trial(ports(clock, delay_s=0.4), 20_000, 1.0, fail_above=0.0)
 
     assert count.sent < count.planned
     assert count.sent == count.received

@@ -117,7 +117,10 @@ def test_frames_to_a_receiver_that_is_gone_are_no_error() -> None:
 
 
 def test_an_error_other_than_a_full_queue_is_raised() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as nowhere, pytest.raises(OSError, match="[Dd]estination"):
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as nowhere,
+        pytest.raises(OSError, match=r"[Dd]estination"),
+    ):
         Numbered(3).messages.send(nowhere.fileno(), 0, 3)
 
 
@@ -149,5 +152,5 @@ def test_receiving_from_an_empty_queue_returns_at_once_with_nothing(pair: Pair) 
 
 
 def test_receiving_from_what_is_no_socket_is_an_error() -> None:
-    with open("/dev/null") as file, pytest.raises(OSError, match="[Ss]ocket"):  # noqa: PTH123
+    with open("/dev/null") as file, pytest.raises(OSError, match=r"[Ss]ocket"):  # noqa: PTH123
         Messages(frame_addresses(np.zeros((1, 64), np.uint8)), 64).receive(file.fileno(), 1)

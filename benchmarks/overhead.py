@@ -1,0 +1,53 @@
+"""What a run costs outside its trials: ``python -m benchmarks.overhead [--json]``.
+
+Runs the job, sums the time of all its trials from the messages of its tests, and shows what is
+left, of which the starts of devices are told apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from perftrend import archive
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the seconds."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--testbed", default="1n-veth")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory() as folder:
+        begin = time.perf_counter()
+        command = [sys.executable, "-P", "-m", "jobs.trending", "--testbed", given.testbed]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        whole_s = time.perf_counter() - begin
+        outputs = list(Path(folder).glob("archives/*/*/output.xml"))
+        if not outputs:
+            sys.stderr.write(done.stderr)
+            return done.returncode
+        trials = [
+            trial for result in archive.read_output(outputs[0]) for trial in result.details.get("trials", [])
+        ]
+    spent_s = sum(trial["elapsed_s"] for trial in trials)
+    row = {
+        "exit_code": done.returncode,
+        "whole_s": whole_s,
+        "trials": len(trials),
+        "trials_s": spent_s,
+        "overhead_s": whole_s - spent_s,
+    }
+    text = "  ".join(f"{name} {value:.1f}" for name, value in row.items())
+    print(json.dumps(row) if given.json else text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""Options of drivers: words from a test or a command line, refused before anything is started."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from perftrend.errors import SettingsError, nearest
+
+
+def check(
+    options: Mapping[str, str], *, numbers: Mapping[str, range], words: Mapping[str, Sequence[str]]
+) -> None:
+    """Refuse options that a device does not have, and values that it cannot take.
+
+    :param numbers: options that take a whole number, and from where to where.
+    :param words: options that take one of some words.
+    :raises SettingsError: naming the option, and the nearest right one.
+    """
+    for name, value in options.items():
+        if name in words:
+            if value not in words[name]:
+                raise SettingsError(f"device option {name}={value!r}{nearest(value, words[name])}")
+        elif name in numbers:
+            span = numbers[name]
+            if not _NUMBER.fullmatch(value) or int(value) not in span:
+                raise SettingsError(
+                    f"device option {name}={value!r}: write a number from {span.start} to {span.stop - 1}"
+                )
+        else:
+            raise SettingsError(f"the device has no option {name!r}{nearest(name, [*numbers, *words])}")
+
+
+_NUMBER = re.compile(r"[0-9]{1,9}")
+"""Longer numbers are out of every range, and slow to read."""

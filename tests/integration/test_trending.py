@@ -1,0 +1,189 @@
+"""The whole story on real packets: a trend, a slow-down that is found, and its end that is found too."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perftrend.measure import specification
+from perftrend.measure.testbed import Testbed
+
+ROOT = Path(__file__).parents[2]
+SLOWED = {"64b-1c-ethip4-ip4base-mrr", "64b-1c-ethip4-ip4base-acl20-mrr"}
+"""What 60 rules slow down: the tests that have fewer of their own. A bridge has no access list."""
+
+SHORT = {
+    "PERFTREND_TRIAL_DURATION_S": "0.25",
+    "PERFTREND_TRIAL_MULTIPLICITY": "6",
+    "PERFTREND_TRIAL_STARTS": "3",
+    # The machine may be busy now and then; a trial that it disturbed is measured again.
+    "PERFTREND_TRIAL_ATTEMPTS": "20",
+}
+
+
+def run(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "jobs.trending", *arguments],
+        cwd=folder, env=clean() | SHORT | environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def clean() -> dict[str, str]:
+    """Return this environment without what Jenkins or a person may have set, and with our modules."""
+    set_by_others = ("PERFTREND_", "BUILD_", "JOB_NAME")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(set_by_others)}
+    return kept | {"PYTHONPATH": str(ROOT)}
+
+
+def outcomes(folder: Path) -> dict[str, str]:
+    report = json.loads((folder / "report/report.json").read_text())
+    return {test["parameters"]["test"]: test["outcome"] for test in report["tests"]}
+
+
+@pytest.mark.slow
+def test_a_slow_down_is_a_regression_and_its_end_a_progression(
+    tmp_path: Path, require: Callable[[object, str], None]
+) -> None:
+    reason = Testbed(specification.load("1n-veth")).unusable()
+    require(not reason, reason)
+
+    steady = run(tmp_path, "--repeat", "8")
+    assert (0, {"normal"}) == (steady.returncode, set(outcomes(tmp_path).values())), steady.stdout
+
+    slowed = run(tmp_path, "--device-option", "acl_rules=60")
+    found = outcomes(tmp_path)
+    assert 1 == slowed.returncode, slowed.stdout
+    assert {test for test, outcome in found.items() if outcome == "regression"} == SLOWED
+    assert {outcome for test, outcome in found.items() if test not in SLOWED} == {"normal"}
+
+    back = run(tmp_path)
+    found = outcomes(tmp_path)
+    assert 0 == back.returncode, back.stdout
+    assert {test for test, outcome in found.items() if outcome == "progression"} == SLOWED
+    assert {outcome for test, outcome in found.items() if test not in SLOWED} == {"normal"}
+
+
+def test_a_search_on_real_packets_finds_ndr_and_pdr_with_their_counters(
+    tmp_path: Path, require: Callable[[object, str], None]
+) -> None:
+    done = run(
+        tmp_path, "--testbed", "1n-loopback", "--tags", "ndrpdrAND64bANDethip4-ip4base-acl20",
+        "--final-trial-duration", "1", PERFTREND_SEARCH_RELATIVE_WIDTH="0.05",
+    )  # fmt: skip
+    archive = tmp_path / "archives/perftrend-trending-nightly-1n-loopback/1"
+    counters = json.loads(next((archive / "counters").iterdir()).read_text())
+
+    assert 0 == done.returncode, done.stdout + done.stderr
+    assert {"ndr", "pdr"} == set(counters)
+    assert "NDR " in done.stdout
+    assert "PDR_LOWER: " in (archive / "output.xml").read_text()
+
+
+def test_where_the_default_cannot_be_had_its_fallback_measures_and_the_report_says_so(tmp_path: Path) -> None:
+    without_ip = tmp_path / "bin"
+    without_ip.mkdir()
+    for program in ("setpriv", "sh", "cat", "git"):
+        (without_ip / program).symlink_to(Path("/usr/bin") / program)
+
+    done = run(tmp_path, "--tags", "mrrAND64bANDethip4-ip4base", PATH=str(without_ip))
+
+    assert 0 == done.returncode, done.stdout + done.stderr
+    assert 1 == len(done.stderr.splitlines())
+    assert "measuring on 1n-loopback instead" in done.stderr
+    assert "measuring on 1n-loopback instead" in (tmp_path / "report/index.html").read_text()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", folder], check=True)
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("option", ["--archive", "--store", "--report"])
+def test_a_full_disk_is_told_in_one_line(tmp_path: Path, small_disk: Path, option: str) -> None:
+    (small_disk / "filler").write_bytes(bytes(280_000))
+
+    done = run(
+        tmp_path, "--testbed", "simulated", "--tags", "mrrAND64bANDethip4-ip4base", option,
+        str(small_disk / ("store.sqlite" if option == "--store" else "folder")),
+    )  # fmt: skip
+
+    assert 3 == done.returncode, done.stdout + done.stderr
+    assert 1 == len(done.stderr.splitlines()), done.stderr
+    assert done.stderr.startswith("perftrend: ")
+    assert "Traceback" not in done.stderr
+    assert [] == list(small_disk.rglob("*.unfinished"))
+
+
+def test_a_second_job_waits_with_a_message_and_gives_up(tmp_path: Path) -> None:
+    waits = [sys.executable, "-P", "-m", "jobs.trending", "--testbed", "1n-loopback", "--tags", "mrrAND64b"]
+    first = subprocess.Popen(
+        waits, cwd=tmp_path, env=clean() | SHORT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert first.stdout is not None
+    first.stdout.readline()  # It has the testbed by now.
+    second = run(tmp_path, "--testbed", "1n-loopback", "--wait", "0.5")
+    first.send_signal(signal.SIGINT)
+    first.communicate()
+
+    assert 4 == second.returncode
+    assert "in use by perftrend-trending-nightly-1n-loopback" in second.stderr
+    assert "waiting for up to" in second.stderr
+    assert "--wait SECONDS" in second.stderr.splitlines()[-1]
+
+
+def test_kill_9_of_the_job_leaves_nothing_and_the_next_start_cleans_up(tmp_path: Path) -> None:
+    command = [sys.executable, "-P", "-m", "jobs.trending", "--testbed", "1n-loopback"]
+    first = subprocess.Popen(
+        [*command, "--tags", "mrrAND64b"],
+        cwd=tmp_path,
+        env=clean() | SHORT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert first.stdout is not None
+    first.stdout.readline()
+    eventually(lambda: len(children_in(tmp_path)) > 0)
+    first.kill()
+    first.communicate()
+    eventually(lambda: not children_in(tmp_path))
+    abandoned = list((tmp_path / "archives").rglob("*.unfinished"))
+
+    again = run(tmp_path, "--testbed", "1n-loopback", "--tags", "mrrAND64bANDethip4-ip4base")
+
+    assert 1 == len(abandoned)
+    assert 0 == again.returncode, again.stdout + again.stderr
+    assert [] == list((tmp_path / "archives").rglob("*.unfinished"))
+
+
+def children_in(folder: Path) -> list[str]:
+    """Return the processes of generators and devices that work in a folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (path / "cmdline").read_bytes()
+            if b"perftrend.measure.embedded" in command and (path / "cwd").readlink() == folder:
+                found.append(path.name)
+        except OSError:
+            continue
+    return found
+
+
+def eventually(holds: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < deadline, "it never became so"
+        time.sleep(0.05)

@@ -1,0 +1,238 @@
+"""A trending job from its command line to its exit code, on the simulated testbed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from perftrend.store import Store
+
+ONE_TEST = ("--tags", "mrrAND64bANDethip4-ip4base", "--trial-multiplicity", "2")
+JENKINS = {"JOB_NAME": "nightly/clx", "BUILD_NUMBER": "41", "BUILD_URL": "http://jenkins.example/job/41/"}
+STEADY = ("--device-option", "jitter=0", "--trial-multiplicity", "2")
+
+HANGS = """
+*** Test Cases ***
+64b-1c-sleeper-mrr
+    [Tags]    MRR    64B
+    Evaluate    open('asleep', 'w').write(str(os.getpid()))
+    Sleep    1h
+"""
+
+
+def runs(folder: Path) -> list[Any]:
+    with Store.open(folder / "perftrend.sqlite") as store:
+        return list(store.runs("simulated", last=100))
+
+
+@dataclass
+class Started:
+    """A job in a process of its own, whose suite hangs by now."""
+
+    job: subprocess.Popen[str]
+    robot: int
+
+    def robot_lives(self) -> bool:
+        with contextlib.suppress(OSError):
+            return "State:\tZ" not in Path(f"/proc/{self.robot}/status").read_text()
+        return False
+
+
+@pytest.fixture
+def hanging(bench: Any) -> Iterator[Started]:
+    (bench.folder / "hang.robot").write_text(HANGS)
+    command = [sys.executable, "-m", "jobs.trending", "--testbed", "simulated", "--suites", "hang.robot"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as job:
+        asleep = bench.folder / "asleep"
+        end = time.monotonic() + 30
+        while not (asleep.exists() and asleep.read_text()) and job.poll() is None and time.monotonic() < end:
+            time.sleep(0.01)
+        try:
+            yield Started(job, int(asleep.read_text()))
+        finally:
+            job.kill()
+
+
+# ---- one run, started as Jenkins starts it
+
+
+@pytest.fixture(scope="module")
+def jenkins_run(shared_bench: Any) -> Any:
+    """Give the job that ran as build 41 of a Jenkins job, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "jobs.trending", "--testbed", "simulated", *ONE_TEST],
+        env={**os.environ, **JENKINS},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return shared_bench, done
+
+
+def test_job_ends_well_and_says_what_it_measured(jenkins_run: Any) -> None:
+    _, done = jenkins_run
+
+    assert (0, "") == (done.returncode, done.stderr)
+    assert "nightly/clx #41: 1 results on simulated" in done.stdout
+    assert "64b-1c-ethip4-ip4base-mrr" in done.stdout
+    assert "1 normal of 1 test" in done.stdout
+
+
+def test_archive_holds_what_the_run_left(jenkins_run: Any) -> None:
+    bench, _ = jenkins_run
+    archive = bench.archives / "nightly-clx" / "41"
+
+    assert {
+        "console.log",
+        "counters",
+        "environment.json",
+        "log.html",
+        "output.xml",
+        "report.html",
+        "settings.yaml",
+    } == {entry.name for entry in archive.iterdir()}
+    assert "64b-1c-ethip4-ip4base-mrr" in (archive / "console.log").read_text()
+    counters = archive / "counters" / "Suites.Ethip4-Ip4Base-Mrr.64b-1c-ethip4-ip4base-mrr.json"
+    assert ["mrr"] == list(json.loads(counters.read_text()))
+    assert json.loads((archive / "environment.json").read_text())["packages"]["numpy"]
+    assert 2 == yaml.safe_load((archive / "settings.yaml").read_text())["trial"]["multiplicity"]
+
+
+def test_nothing_unfinished_is_left_beside_the_archive(jenkins_run: Any) -> None:
+    bench, _ = jenkins_run
+
+    assert ["41"] == [entry.name for entry in (bench.archives / "nightly-clx").iterdir()]
+
+
+def test_report_is_written(jenkins_run: Any) -> None:
+    bench, done = jenkins_run
+
+    assert "report: report/index.html" in done.stdout
+    assert (bench.folder / "report" / "index.html").stat().st_size > 1000
+
+
+def test_run_is_stored_under_the_build_of_jenkins(jenkins_run: Any) -> None:
+    bench, _ = jenkins_run
+
+    (run,) = runs(bench.folder)
+
+    assert ("nightly/clx", 41, "http://jenkins.example/job/41/") == (run.job, run.build, run.archive)
+    assert run.simulated
+
+
+def test_second_run_of_the_same_build_is_refused(jenkins_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, _ = jenkins_run
+    for name, value in JENKINS.items():
+        monkeypatch.setenv(name, value)
+
+    again = bench.trending(*ONE_TEST)
+
+    assert 2 == again.exit_code
+    assert "build 41 of nightly/clx is archived already" in again.err
+    assert 1 == len(runs(bench.folder))
+
+
+# ---- a trend, a regression and a progression
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory, shared_bench: Any) -> Any:
+    """Give a folder with three like runs, the run behind 60 rules, and the run without them again."""
+    folder = tmp_path_factory.mktemp("history")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        bench = type(shared_bench)(folder)
+        ended = {"usual": bench.trending(*STEADY, "--repeat", "3", "--no-analysis")}
+        ended["no report"] = not (folder / "report").exists()
+        for name, options in (("slower", ["--device-option", "acl_rules=60"]), ("back", [])):
+            ended[name] = bench.trending(*STEADY, *options)
+            ended[f"outcomes {name}"] = bench.outcomes()
+        ended["alone"] = bench.analysis()
+        ended["outcomes alone"] = bench.outcomes()
+        ended["runs"] = runs(folder)
+    return ended
+
+
+def test_repeat_measures_so_many_runs(history: Any) -> None:
+    assert [1, 2, 3, 4, 5] == [run.build for run in history["runs"]]
+    assert {"perftrend-trending-nightly-simulated"} == {run.job for run in history["runs"]}
+
+
+def test_without_analysis_the_job_ends_after_storing(history: Any) -> None:
+    assert 0 == history["usual"].exit_code
+    assert "normal" not in history["usual"].out
+    assert history["no report"]
+
+
+def test_slower_device_is_a_regression_of_the_tests_that_it_touches_and_of_no_others(history: Any) -> None:
+    """60 rules for all: more than two tests ask for themselves; a bridge has no rules."""
+    assert 1 == history["slower"].exit_code
+    assert {
+        "64b-1c-ethip4-ip4base-mrr": "regression",
+        "64b-1c-ethip4-ip4base-acl20-mrr": "regression",
+        "64b-1c-ethip4-ip4base-acl60-mrr": "normal",
+        "64b-1c-eth-l2bdbasemaclrn-mrr": "normal",
+    } == history["outcomes slower"]
+
+
+def test_device_as_before_is_a_progression(history: Any) -> None:
+    assert 0 == history["back"].exit_code
+    assert {
+        "64b-1c-ethip4-ip4base-mrr": "progression",
+        "64b-1c-ethip4-ip4base-acl20-mrr": "progression",
+        "64b-1c-ethip4-ip4base-acl60-mrr": "normal",
+        "64b-1c-eth-l2bdbasemaclrn-mrr": "normal",
+    } == history["outcomes back"]
+
+
+def test_analysis_alone_says_the_same_of_the_newest_run(history: Any) -> None:
+    assert history["back"].exit_code == history["alone"].exit_code
+    assert history["outcomes back"] == history["outcomes alone"]
+
+
+# ---- a run that goes wrong
+
+
+def test_suite_that_hangs_is_ended_and_told_by_name(bench: Any) -> None:
+    (bench.folder / "hang.robot").write_text(HANGS)
+
+    ended = bench.trending("--suites", "hang.robot", "--timeout", "2")
+
+    assert 4 == ended.exit_code
+    assert ended.err.startswith("perftrend: the suites were ended after 2 s; see ")
+    assert {"64b-1c-sleeper-mrr": "failed"} == bench.outcomes()
+
+
+def test_interrupted_run_leaves_nothing(hanging: Started, bench: Any) -> None:
+    hanging.job.send_signal(signal.SIGINT)
+    _, said = hanging.job.communicate(timeout=30)
+
+    assert (130, "perftrend: interrupted\n") == (hanging.job.returncode, said)
+    assert [] == list(bench.archives.glob("*/*"))
+    assert [] == runs(bench.folder)
+    assert not hanging.robot_lives()
+
+
+def test_killed_run_ends_its_suites_and_the_next_start_cleans_up(hanging: Started, bench: Any) -> None:
+    hanging.job.kill()
+    hanging.job.communicate(timeout=30)
+    end = time.monotonic() + 10
+    while hanging.robot_lives() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not hanging.robot_lives()
+    assert [".1.unfinished"] == [entry.name for entry in bench.archives.glob("*/*")]
+
+    assert 0 == bench.trending(*ONE_TEST, "--no-analysis").exit_code
+    assert ["1"] == [entry.name for entry in bench.archives.glob("*/*")]

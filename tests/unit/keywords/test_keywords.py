@@ -1,0 +1,191 @@
+"""The keywords through Robot Framework itself, on the simulated testbed, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from perftrend import message
+from perftrend.archive import read_output
+from perftrend.keywords.selection import select
+from perftrend.model import Measurement, Result, Status
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+SUITES = REPOSITORY / "tests" / "suites"
+
+OWN_SUITE = """
+*** Settings ***
+Library    perftrend.keywords.testbed.TestbedKeywords
+Library    perftrend.keywords.measuring.MeasuringKeywords
+
+*** Test Cases ***
+without a testbed
+    [Tags]    MRR
+    Start Device
+
+closing what is not open
+    Close Testbed
+
+binary search for pdr
+    [Tags]    PDR    64B
+    [Setup]    Run Keywords    Open Testbed    AND    Start Device    jitter=0    seed=1
+    Start Traffic    64B
+    Find Rate By Binary Search    PDR
+    [Teardown]    Run Keywords    Stop Device    AND    Close Testbed
+
+binary search for what is no rate
+    [Setup]    Open Testbed
+    Find Rate By Binary Search    mrr
+    [Teardown]    Close Testbed
+
+unknown frame
+    [Setup]    Open Testbed
+    Start Device
+    Start Traffic    65B
+    [Teardown]    Close Testbed
+
+unknown device option
+    [Setup]    Open Testbed
+    Start Device    acl_rulez=60
+    [Teardown]    Close Testbed
+"""
+
+
+def robot(folder: Path, *arguments: str, **environment: str) -> Path:
+    """Run Robot Framework in a folder and return its output."""
+    # No setting of the person who runs the tests counts.
+    usual = {name: value for name, value in os.environ.items() if not name.startswith("PERFTREND_")}
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "robot",
+            "--outputdir",
+            str(folder),
+            "--metadata",
+            "Testbed:simulated",
+            *arguments,
+        ],
+        cwd=folder,
+        env={**usual, "PYTHONPATH": str(REPOSITORY / "resources"), "TMPDIR": str(folder), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (folder / "output.xml").exists(), done.stdout + done.stderr
+    return folder / "output.xml"
+
+
+def measured(output: Path) -> dict[str, Measurement]:
+    """Return what the tests measured, by their names, from their messages as Robot Framework kept them."""
+    from robot.api import ExecutionResult  # noqa: PLC0415 - slow, and only here
+
+    tests = ExecutionResult(output).suite.all_tests
+    parsed = {test.name: message.parse(test.message) for test in tests}
+    return {name: one for name, one in parsed.items() if one}
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the output of the shipped suites: an MRR test and a search."""
+    return robot(
+        tmp_path_factory.mktemp("shipped"),
+        *("--include", "mrrAND64bANDethip4-ip4base", "--include", "ndrpdrANDimixANDeth-l2bdbasemaclrn"),
+        *("--settag", "DRV_SIMULATED", str(SUITES)),
+        PERFTREND_TESTBED="simulated",
+        PERFTREND_TRIAL_MULTIPLICITY="4",
+    )
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]]:
+    """Give status and message of the tests of a suite that uses the keywords in other ways."""
+    from robot.api import ExecutionResult  # noqa: PLC0415 - slow, and only here
+
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "own.robot").write_text(OWN_SUITE)
+    output = robot(folder, str(folder / "own.robot"), PERFTREND_TESTBED="simulated")
+    return {test.name: (test.status, test.message) for test in ExecutionResult(output).suite.all_tests}
+
+
+def test_traces_of_a_run_are_those_that_were_expected(shipped: Path) -> None:
+    expected = select(
+        SUITES,
+        ["mrrAND64bANDethip4-ip4base", "ndrpdrANDimixANDeth-l2bdbasemaclrn"],
+        testbed="simulated",
+        driver_tag="DRV_SIMULATED",
+    )
+
+    assert expected == {result.key for result in read_output(shipped)}
+    assert 3 == len(expected)
+
+
+def test_mrr_is_measured_as_the_settings_and_the_testbeds_file_say(shipped: Path) -> None:
+    (mrr,) = (one for one in measured(shipped).values() if one.kind == "mrr")
+
+    assert 4 == len(mrr.samples)
+    assert {1.0} == {trial.duration_s for trial in mrr.trials}
+    assert ("simulated", "64B", True, "") == (mrr.testbed, mrr.frame, mrr.simulated, mrr.invalid)
+
+
+def test_search_finds_both_rates_as_wide_as_asked(shipped: Path) -> None:
+    (search,) = (one for one in measured(shipped).values() if one.kind == "ndrpdr")
+
+    assert ["ndr", "pdr"] == list(search.intervals)
+    assert all(interval.relative_width <= 0.005 for interval in search.intervals.values())
+    assert "IMIX" == search.frame
+
+
+def test_counters_lie_where_the_message_says(shipped: Path) -> None:
+    for measurement in measured(shipped).values():
+        sections = json.loads((shipped.parent / measurement.counters).read_text())
+        assert ({"mrr"} if measurement.kind == "mrr" else {"ndr", "pdr"}) == set(sections)
+
+
+def test_results_of_a_run_are_usable(shipped: Path) -> None:
+    results: list[Result] = list(read_output(shipped))
+
+    assert all(result.usable and result.status is Status.PASS for result in results)
+
+
+def test_suite_that_never_opened_a_testbed_says_so(own: dict[str, tuple[str, str]]) -> None:
+    status, text = own["without a testbed"]
+
+    assert "FAIL" == status
+    assert text.endswith("no testbed is open; the suite's set-up must say: Open Testbed")
+
+
+def test_closing_without_an_open_testbed_is_no_error(own: dict[str, tuple[str, str]]) -> None:
+    assert "PASS" == own["closing what is not open"][0]
+
+
+def test_binary_search_finds_the_rate_by_name(own: dict[str, tuple[str, str]]) -> None:
+    """The simulated device forwards 12 Mpps; half a percent of loss comes a little above."""
+    measurement = message.parse(own["binary search for pdr"][1])
+
+    assert measurement is not None
+    assert ["pdr"] == list(measurement.intervals)
+    assert measurement.intervals["pdr"].lower <= 12e6 / 0.995 * (1 + 1e-6)
+    assert measurement.intervals["pdr"].upper >= 12e6 / 0.995 * (1 - 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("test", "told"),
+    [
+        ("binary search for what is no rate", "ndr"),
+        ("unknown frame", "frame '65B' is unknown; did you mean '64B'?"),
+        ("unknown device option", "the device has no option 'acl_rulez'; did you mean 'acl_rules'?"),
+    ],
+)
+def test_wrong_argument_of_a_keyword_fails_its_test(
+    test: str, told: str, own: dict[str, tuple[str, str]]
+) -> None:
+    status, text = own[test]
+
+    assert "FAIL" == status
+    assert told in text
