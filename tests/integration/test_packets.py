@@ -110,13 +110,13 @@ def test_a_trial_that_loses_nothing_is_not_ended_early(testbed: Testbed) -> None
     assert (10_000, 10_000) == (trial.sent, trial.received)
 
 
-def test_an_access_list_slows_the_device_down_and_a_restart_does_not(testbed: Testbed) -> None:
+def test_an_access_list_slows_the_device_down_and_its_end_speeds_it_up(testbed: Testbed) -> None:
     plain = mrr(testbed)
     slowed = mrr(testbed, acl_rules="60")
     again = mrr(testbed)
 
     assert slowed < 0.6 * plain
-    assert again == pytest.approx(plain, rel=0.25)
+    assert slowed < 0.6 * again
 
 
 def test_the_counters_of_device_interfaces_and_processes_are_there(veth: Testbed) -> None:
