@@ -79,7 +79,7 @@ class TrialSettings(_Section):
     """Trials of an MRR test; none: what the testbed's file says."""
     starts: Count | None = None
     """Starts of the device that these trials are spread over; none: what the testbed's file says."""
-    attempts: Count = 3
+    attempts: Count = 5
     """How often a trial is measured before it is given up as one that cannot be trusted."""
 
 

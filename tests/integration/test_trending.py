@@ -53,23 +53,38 @@ def outcomes(folder: Path) -> dict[str, str]:
 def test_a_slow_down_is_a_regression_and_its_end_a_progression(
     tmp_path: Path, require: Callable[[object, str], None]
 ) -> None:
+    """Told again, from an empty store, when a busy machine has spoilt it: noise is not what it shows."""
     reason = Testbed(specification.load("1n-veth")).unusable()
     require(not reason, reason)
+    expected = {
+        "steady": (0, {}),
+        "slowed": (1, dict.fromkeys(SLOWED, "regression")),
+        "back": (0, dict.fromkeys(SLOWED, "progression")),
+    }
 
-    steady = run(tmp_path, "--repeat", "8")
-    assert (0, {"normal"}) == (steady.returncode, set(outcomes(tmp_path).values())), steady.stdout
+    for attempt in range(3):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        story = told(folder)
+        if story == expected:
+            break
 
-    slowed = run(tmp_path, "--device-option", "acl_rules=60")
-    found = outcomes(tmp_path)
-    assert 1 == slowed.returncode, slowed.stdout
-    assert {test for test, outcome in found.items() if outcome == "regression"} == SLOWED
-    assert {outcome for test, outcome in found.items() if test not in SLOWED} == {"normal"}
+    assert expected == story
 
-    back = run(tmp_path)
-    found = outcomes(tmp_path)
-    assert 0 == back.returncode, back.stdout
-    assert {test for test, outcome in found.items() if outcome == "progression"} == SLOWED
-    assert {outcome for test, outcome in found.items() if test not in SLOWED} == {"normal"}
+
+def told(folder: Path) -> dict[str, tuple[int, dict[str, str]]]:
+    """Tell the story: the exit code of each chapter, and the tests that are not normal after it."""
+    chapters = {
+        "steady": ["--repeat", "8"],
+        "slowed": ["--device-option", "acl_rules=60"],
+        "back": [],
+    }
+    story = {}
+    for chapter, arguments in chapters.items():
+        code = run(folder, *arguments).returncode
+        unusual = {test: outcome for test, outcome in outcomes(folder).items() if outcome != "normal"}
+        story[chapter] = (code, unusual)
+    return story
 
 
 def test_a_search_on_real_packets_finds_ndr_and_pdr_with_their_counters(

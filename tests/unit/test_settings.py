@@ -48,7 +48,7 @@ def test_a_section_merges_key_by_key(file: Path) -> None:
 
     trial = Settings.load(file, {"PERFTREND_TRIAL_STARTS": "4"}, {"trial.multiplicity": 7}).trial
 
-    assert (0.5, 4, 7, 3) == (trial.duration_s, trial.starts, trial.multiplicity, trial.attempts)
+    assert (0.5, 4, 7, 5) == (trial.duration_s, trial.starts, trial.multiplicity, trial.attempts)
 
 
 def test_a_table_merges_key_by_key(file: Path) -> None:

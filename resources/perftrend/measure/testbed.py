@@ -33,7 +33,7 @@ class Testbed:
     __test__ = False
 
     def __init__(
-        self, spec: Specification, *, attempts: int = 3, device_options: Mapping[str, str] | None = None
+        self, spec: Specification, *, attempts: int = 5, device_options: Mapping[str, str] | None = None
     ) -> None:
         self.spec = spec
         wiring = specification.driver("wirings", spec.wiring.driver)

@@ -11,7 +11,7 @@ from perftrend.measure.watch import CoreWatch
 from perftrend.model import Trial
 
 _PAUSE_S = 0.3
-"""What disturbed a trial is given a moment to end."""
+"""What disturbed a trial is given a moment to end, and then a longer one."""
 
 
 class TrustedTrials:
@@ -41,8 +41,7 @@ class TrustedTrials:
         :returns: the first trial that can be trusted, or the last one with its reason.
         """
         for attempt in range(self._attempts):
-            if attempt:
-                time.sleep(_PAUSE_S)
+            time.sleep(attempt * _PAUSE_S)
             watch = CoreWatch(self._processes())
             with watch.watching():
                 trial = self._generator.trial(rate_pps, duration_s, fail_above)

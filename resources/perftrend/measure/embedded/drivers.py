@@ -19,8 +19,8 @@ from perftrend.measure.worker import Worker, dies_with_parent, python_module
 from perftrend.model import Trial
 
 _ANSWER_S = 10.0
-_FLOODS, _FLOOD_PPS, _FLOOD_S = 3, 1e8, 0.0005
-"""What nobody can send: 50,000 frames at once; three times, for one may be disturbed."""
+_FLOODS, _FLOOD_PPS, _FLOOD_S = 2, 1e8, 0.0005
+"""What nobody can send: 50,000 frames at once; twice, for one may be disturbed."""
 _SLOWEST_SHARE = 0.95
 """A generator that sends less than this share of the intended rate did not make the trial asked for."""
 _FEW_FRAMES = 100

@@ -131,7 +131,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--cpu", type=int)
     parser.add_argument("--forwarding", choices=("ip4", "l2"), default="ip4")
     parser.add_argument("--acl-rules", type=int, default=0)
-    parser.add_argument("--burst", type=int, default=8)
+    parser.add_argument("--burst", type=int, default=4)
     options = parser.parse_args(argv)
     if options.cpu is not None:
         os.sched_setaffinity(0, {options.cpu})
