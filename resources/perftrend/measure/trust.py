@@ -10,7 +10,7 @@ from perftrend.measure.interfaces import TrafficGenerator
 from perftrend.measure.watch import CoreWatch
 from perftrend.model import Trial
 
-_PAUSE_S = 0.3
+_PAUSE_S = 0.2
 """What disturbed a trial is given a moment to end, and then a longer one."""
 
 

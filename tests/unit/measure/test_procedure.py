@@ -159,7 +159,7 @@ def test_trial_that_is_measured_again_spoils_nothing(
 def test_mrr_with_a_trial_that_stays_invalid_is_invalid(
     procedure: Procedure, testbed: Testbed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spoilt(testbed, monkeypatch, lambda number: 2 <= number <= 4)
+    spoilt(testbed, monkeypatch, lambda number: 2 <= number <= 6)
 
     measurement = procedure.mrr(MrrPlan(duration_s=1, multiplicity=3, starts=1))
 
@@ -170,7 +170,7 @@ def test_mrr_with_a_trial_that_stays_invalid_is_invalid(
 def test_search_with_a_trial_that_stays_invalid_is_invalid(
     kind: str, procedure: Procedure, testbed: Testbed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spoilt(testbed, monkeypatch, lambda number: 2 <= number <= 4)
+    spoilt(testbed, monkeypatch, lambda number: 2 <= number <= 6)
 
     measurement = procedure.ndr_and_pdr(SEARCH) if kind == "ndrpdr" else procedure.binary("ndr", SEARCH)
 
