@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from perftrend import archive
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,7 +30,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()
         command = [sys.executable, "-P", "-m", "jobs.trending", "--testbed", given.testbed]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+        )
         whole_s = time.perf_counter() - begin
         outputs = list(Path(folder).glob("archives/*/*/output.xml"))
         if not outputs:

@@ -132,9 +132,10 @@ def test_closing_is_allowed_twice() -> None:
 def test_a_signal_reaches_the_worker() -> None:
     script = (
         "import signal\n"
-        "signal.signal(signal.SIGUSR1, lambda *_: print('{\"asked\": 1}', flush=True))\n"
+        # Blocked until it is waited for: a handler that prints could interrupt another print.
+        "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})\n"
         + READY
-        + "while 1: time.sleep(60)"
+        + "signal.sigwait({signal.SIGUSR1}); print('{\"asked\": 1}', flush=True); time.sleep(60)"
     )
     with worker(script) as asked:
         asked.signal(signal.SIGUSR1)
