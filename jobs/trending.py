@@ -8,6 +8,7 @@ import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from jobs import _options as options
@@ -135,30 +136,33 @@ def measure(
     job = os.environ.get("JOB_NAME") or f"perftrend-trending-{settings.cadence}-{spec.name}"
     folder = settings.archive / re.sub(r"^\.+|[^\w.-]+", "-", job)
     with lock.held(spec.lock, capacity=spec.capacity, wait_s=settings.wait_s, owner=job, say=_say) as place:
-        build = _build(store, job, folder)
-        print(f"{job} #{build}: {len(expected)} results on {spec.name}", flush=True)
-        done = execution.execute(
+        for earlier in archive.store_pending(store, folder, say=_say):
+            _say(f"run {earlier.run.name} was archived, but not stored; it is now")
+        now = datetime.now(UTC)
+        run = Run(
+            testbed=spec.name,
+            job=job,
+            build=_build(store, job, folder),
+            started=now,
+            finished=now,
+            archive=os.environ.get("BUILD_URL", ""),
+            simulated=spec.simulated,
+        )
+        print(f"{job} #{run.build}: {len(expected)} results on {spec.name}", flush=True)
+        in_time = execution.execute(
             settings,
+            run,
             suites=suites,
             folder=folder,
-            job=job,
-            build=build,
-            metadata={"Testbed": spec.name},
             tags=[driver_tag],
             held=execution.Held(spec.lock, place),
         )
-    run = Run(
-        testbed=spec.name,
-        job=job,
-        build=build,
-        started=done.started,
-        finished=done.finished,
-        archive=os.environ.get("BUILD_URL") or str(done.archive),
-        simulated=spec.simulated,
-    )
-    if done.timed_out:
-        _say(f"the suites were ended after {settings.timeout_s:g} s; see {done.archive / 'console.log'}")
-    return archive.ingest(store, run, done.output), expected
+        if not in_time:
+            _say(f"the suites were ended after {settings.timeout_s:g} s; see {folder / str(run.build)}")
+        stored = list(archive.store_pending(store, folder, say=_say))
+    if not stored:
+        raise errors.TestbedError(f"run {run.name} gave no results; see {folder / str(run.build)}")
+    return stored[-1], expected
 
 
 def _build(store: Store, job: str, folder: Path) -> int:

@@ -2,7 +2,8 @@
 
 from perftrend.archive.ingest import Ingested, ingest
 from perftrend.archive.output import RecordedTest
+from perftrend.archive.pending import store_pending
 from perftrend.archive.reading import Output, read_output
 from perftrend.archive.results import of_test
 
-__all__ = ["Ingested", "Output", "RecordedTest", "ingest", "of_test", "read_output"]
+__all__ = ["Ingested", "Output", "RecordedTest", "ingest", "of_test", "read_output", "store_pending"]

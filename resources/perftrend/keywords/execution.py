@@ -17,18 +17,20 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import distributions
 from pathlib import Path
 
+from perftrend.archive import pending
+from perftrend.archive.pending import OUTPUT
 from perftrend.errors import TestbedError, UsageError
 from perftrend.measure.lock import HELD
 from perftrend.measure.worker import dies_with_parent
+from perftrend.model import Run
 from perftrend.settings import FILE_VARIABLE, Settings
 
-OUTPUT = "output.xml"
 _END_S = 20.0
 """A run that is told to end has so long to write down what it has."""
 _ROBOT_BROKEN = 251
@@ -43,57 +45,39 @@ class Held:
     descriptor: int
 
 
-@dataclass(frozen=True, slots=True)
-class Execution:
-    """What a run of suites left."""
-
-    started: datetime
-    finished: datetime
-    archive: Path
-    """The run's folder, complete."""
-    timed_out: bool
-
-    @property
-    def output(self) -> Path:
-        """The result of Robot Framework."""
-        return self.archive / OUTPUT
-
-
 def execute(
-    settings: Settings,
-    *,
-    suites: Path,
-    folder: Path,
-    job: str,
-    build: int,
-    metadata: Mapping[str, str],
-    tags: Sequence[str],
-    held: Held,
-) -> Execution:
+    settings: Settings, run: Run, *, suites: Path, folder: Path, tags: Sequence[str], held: Held
+) -> bool:
     """Run the chosen tests and archive the output, the log, the counters, the environment and the console.
 
+    The archive is marked as not stored: see :mod:`perftrend.archive.pending`.
+
+    :param run: which run it is; its times, and where it has none its archive, become known here.
     :param folder: the job's folder in the archive; receives a folder named after the build.
-    :param metadata: of the root suite, such as the testbed.
     :param tags: set on every test.
     :param held: the testbed's lock; the suites inherit it.
+    :returns: whether the suites ended by themselves; False: they were told to, after the time-out.
     :raises UsageError: if that build is archived already.
     :raises TestbedError: if Robot Framework could not run, or had to be ended by force.
     """
-    target = folder / str(build)
+    target = folder / str(run.build)
     if target.exists():
         raise UsageError(
-            f"{target} exists: build {build} of {job} is archived already; remove it or count on"
+            f"{target} exists: build {run.build} of {run.job} is archived already; remove it or count on"
         )
-    with _staged(folder, build) as staging:
+    with _staged(folder, run.build) as staging:
         resolved = staging / "settings.yaml"
         resolved.write_text(settings.as_yaml(), encoding="utf-8")
         (staging / "environment.json").write_text(json.dumps(_environment(), indent=1), encoding="utf-8")
-        command = _robot(settings, suites, staging, {**metadata, "Job": job, "Build": str(build)}, tags)
         started = datetime.now(UTC)
-        timed_out = _run(command, staging / "console.log", resolved, held, settings.timeout_s)
-        finished = datetime.now(UTC)
+        command = _robot(settings, suites, staging, run, tags)
+        in_time = _run(command, staging / "console.log", resolved, held, settings.timeout_s)
+        pending.mark(
+            staging,
+            replace(run, started=started, finished=datetime.now(UTC), archive=run.archive or str(target)),
+        )
         staging.rename(target)
-    return Execution(started, finished, target, timed_out)
+    return in_time
 
 
 @contextlib.contextmanager
@@ -125,11 +109,10 @@ def _locked(folder: Path) -> Iterator[bool]:
         os.close(descriptor)
 
 
-def _robot(
-    settings: Settings, suites: Path, staging: Path, metadata: Mapping[str, str], tags: Sequence[str]
-) -> list[str]:
+def _robot(settings: Settings, suites: Path, staging: Path, run: Run, tags: Sequence[str]) -> list[str]:
     command = [sys.executable, "-m", "robot", "--outputdir", str(staging), "--console", "none"]
     command += ["--listener", "perftrend.keywords.progress.Progress"]
+    metadata = {"Testbed": run.testbed, "Job": run.job, "Build": str(run.build)}
     for name, value in metadata.items():
         command += ["--metadata", f"{name}:{value}"]
     for tag in tags:
@@ -140,7 +123,7 @@ def _robot(
 
 
 def _run(command: Sequence[str], console: Path, settings_file: Path, held: Held, timeout_s: float) -> bool:
-    """Run Robot Framework, its words going to the terminal and to the console file; True: timed out."""
+    """Run Robot Framework, its words going to the terminal and to the console file; False: timed out."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PERFTREND_")}
     environment |= {FILE_VARIABLE: str(settings_file), "PYTHONUNBUFFERED": "1", HELD: held.name}
     timed_out = threading.Event()
@@ -177,12 +160,14 @@ def _run(command: Sequence[str], console: Path, settings_file: Path, held: Held,
         raise
     finally:
         timer.cancel()
+    if code < 0:
+        raise TestbedError(f"the suites did not end within {timeout_s:g} s, and had to be ended by force")
     if not (console.parent / OUTPUT).exists() or (code >= _ROBOT_BROKEN and not timed_out.is_set()):
         said = [line for line in console.read_text(encoding="utf-8").splitlines() if line.strip()]
         raise TestbedError(
             f"Robot Framework could not run the suites: {said[-1] if said else f'exit code {code}'}"
         )
-    return timed_out.is_set()
+    return not timed_out.is_set()
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
+from perftrend.errors import StoreError
 from perftrend.store import Store
 
 ONE_TEST = ("--tags", "mrrAND64bANDethip4-ip4base", "--trial-multiplicity", "2")
@@ -236,3 +237,20 @@ def test_killed_run_ends_its_suites_and_the_next_start_cleans_up(hanging: Starte
 
     assert 0 == bench.trending(*ONE_TEST, "--no-analysis").exit_code
     assert ["1"] == [entry.name for entry in bench.archives.glob("*/*")]
+
+
+def test_run_that_the_store_could_not_take_is_taken_by_the_next_start(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> bool:
+        raise StoreError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("perftrend.store.Store.add", full)
+        failed = bench.trending("--tags", "mrrAND64bANDethip4-ip4base")
+    again = bench.trending("--tags", "mrrAND64bANDethip4-ip4base")
+
+    assert (3, "perftrend: the disk is full\n") == (failed.exit_code, failed.err)
+    assert 0 == again.exit_code
+    assert "run perftrend-trending-nightly-simulated/1 was archived, but not stored; it is now" in again.err
+    assert 2 == len(bench.report()["runs"])

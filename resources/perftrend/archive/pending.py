@@ -1,0 +1,47 @@
+"""Archived runs that the store has not taken yet: none is lost when a job is killed in between.
+
+An archived run says who it is in a file of its own, which goes when the store has the run. What a
+full disk, a store that did not answer or a kill left behind is thus found by the next start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from perftrend.archive.ingest import Ingested, ingest
+from perftrend.errors import ArchiveError
+from perftrend.model import Run
+from perftrend.store import Store
+
+OUTPUT = "output.xml"
+MARK = "not-stored.json"
+
+_RUN = TypeAdapter(Run)
+
+
+def mark(archive: Path, run: Run) -> None:
+    """Say in an archive folder which run it holds, and that no store has it."""
+    (archive / MARK).write_bytes(_RUN.dump_json(run, indent=1))
+
+
+def store_pending(
+    store: Store, folder: Path, *, say: Callable[[str], None] = lambda _: None
+) -> Iterator[Ingested]:
+    """Put the marked runs of a job's folder into the store, in the order of their builds.
+
+    :param say: told of a run that cannot be read: it stays archived, and is not tried again.
+    :raises StoreError: if the store cannot be written; the runs stay marked.
+    """
+    marks = folder.glob(f"*/{MARK}")
+    for path in sorted(marks, key=lambda path: (len(path.parent.name), path.parent.name)):
+        try:
+            run = _RUN.validate_json(path.read_bytes())
+            taken = ingest(store, run, path.parent / OUTPUT)
+        except (ArchiveError, ValidationError) as error:
+            say(f"{path.parent}: the run is archived, but cannot be stored: {error}")
+        else:
+            yield taken
+        path.unlink()
