@@ -12,8 +12,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 Require = Callable[[object, str], None]
+
+# A deadline would be a timed assertion. CI tells of a change and not of luck: it tries the same examples
+# each time, and a person new ones.
+settings.register_profile("perftrend", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("perftrend")
 
 
 @pytest.fixture(scope="session")

@@ -15,8 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from perftrend.errors import SearchTimeoutError
 from perftrend.measure.interfaces import Counters
-from perftrend.measure.search import binary_search, mdr_search, measure_mrr
+from perftrend.measure.search import SearchResult, binary_search, mdr_search, measure_mrr
 from perftrend.measure.testbed import Testbed
 from perftrend.model import Interval, Measurement, Trial
 
@@ -84,17 +85,20 @@ class Procedure:
         :raises SearchTimeoutError: if that takes longer than it may; with what was known by then.
         """
         goals = {"ndr": 0.0, "pdr": plan.loss_ratio}
-        result = mdr_search(
-            self._testbed.trials.measure,
-            minimum_pps=plan.minimum_pps,
-            maximum_pps=self._testbed.maximum_pps,
-            loss_ratios=tuple(goals.values()),
-            initial_duration_s=plan.initial_duration_s,
-            final_duration_s=plan.final_duration_s,
-            relative_width=plan.relative_width,
-            intermediate_phases=plan.intermediate_phases,
-            timeout_s=plan.timeout_s,
-        )
+        try:
+            result = mdr_search(
+                self._testbed.trials.measure,
+                minimum_pps=plan.minimum_pps,
+                maximum_pps=self._testbed.maximum_pps,
+                loss_ratios=tuple(goals.values()),
+                initial_duration_s=plan.initial_duration_s,
+                final_duration_s=plan.final_duration_s,
+                relative_width=plan.relative_width,
+                intermediate_phases=plan.intermediate_phases,
+                timeout_s=plan.timeout_s,
+            )
+        except SearchTimeoutError as error:
+            raise SearchTimeoutError(f"{error}; {_known(error.result, goals)}", error.result) from None
         intervals = {name: result.interval(ratio) for name, ratio in goals.items()}
         return self._searched("ndrpdr", intervals, result.invalid, plan)
 
@@ -161,3 +165,12 @@ class Procedure:
             invalid=invalid,
             simulated=self._testbed.spec.simulated,
         )
+
+
+def _known(result: object, goals: Mapping[str, float]) -> str:
+    """Say what an unfinished search knew."""
+    if not isinstance(result, SearchResult):
+        return "nothing was known by then"
+    intervals = {name: result.interval(ratio) for name, ratio in goals.items()}
+    bounds = [f"{name.upper()} {each.lower:.0f} to {each.upper:.0f} pps" for name, each in intervals.items()]
+    return f"known by then, and not sure: {', '.join(bounds)}"

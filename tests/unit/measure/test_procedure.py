@@ -214,3 +214,10 @@ def test_measurement_says_when_and_with_what_it_was_made(procedure: Procedure) -
     assert measurement.started <= measurement.finished
     assert measurement.started.tzinfo is not None
     assert {"device", "generator"} == set(measurement.versions)
+
+
+def test_search_that_takes_too_long_says_what_was_known_by_then(procedure: Procedure) -> None:
+    with pytest.raises(
+        SearchTimeoutError, match=r"known by then, and not sure: NDR \d+ to \d+ pps, PDR \d+ to"
+    ):
+        procedure.ndr_and_pdr(replace(SEARCH, timeout_s=40))
