@@ -18,7 +18,7 @@ from perftrend.keywords import execution, selection
 from perftrend.measure import lock, specification
 from perftrend.measure.specification import Specification
 from perftrend.measure.testbed import Testbed
-from perftrend.model import Run, TraceKey
+from perftrend.model import Run
 from perftrend.settings import Settings
 from perftrend.store import Store
 
@@ -71,9 +71,12 @@ def trend(given: argparse.Namespace) -> int:
         )
     settings = options.settings(given, _overrides(given))
     settings, spec, notices = usable_testbed(settings)
+    expected = selection.select(
+        settings.suites or SUITES, settings.expressions, testbed=spec.name, driver_tag=_driver_tag(spec)
+    )
     with Store.open(settings.store) as store:
         for _ in range(given.repeat):
-            ingested, expected = measure(settings, spec, store)
+            ingested = measure(settings, spec, store, expected=len(expected))
         if given.no_analysis:
             found = {result.key for result in ingested.results if result.usable}
             return errors.EXIT_PASS if expected <= found else errors.EXIT_TESTBED
@@ -123,16 +126,16 @@ def usable_testbed(settings: Settings) -> tuple[Settings, Specification, list[st
         settings = settings.model_copy(update={"testbed": spec.fallback})
 
 
-def measure(
-    settings: Settings, spec: Specification, store: Store
-) -> tuple[archive.Ingested, frozenset[TraceKey]]:
+def _driver_tag(spec: Specification) -> str:
+    return f"DRV_{spec.driver_tag}"
+
+
+def measure(settings: Settings, spec: Specification, store: Store, *, expected: int) -> archive.Ingested:
     """Execute one run on a testbed and put it into the store.
 
-    :returns: the run with its results, and the traces that it should have results for.
+    :param expected: how many results there will be, for a person who waits.
+    :returns: the run with its results.
     """
-    driver_tag = f"DRV_{spec.driver_tag}"
-    suites = settings.suites or SUITES
-    expected = selection.select(suites, settings.expressions, testbed=spec.name, driver_tag=driver_tag)
     job = os.environ.get("JOB_NAME") or f"perftrend-trending-{settings.cadence}-{spec.name}"
     folder = settings.archive / re.sub(r"^\.+|[^\w.-]+", "-", job)
     with lock.held(spec.lock, capacity=spec.capacity, wait_s=settings.wait_s, owner=job, say=_say) as place:
@@ -148,13 +151,13 @@ def measure(
             archive=os.environ.get("BUILD_URL", ""),
             simulated=spec.simulated,
         )
-        print(f"{job} #{run.build}: {len(expected)} results on {spec.name}", flush=True)
+        print(f"{job} #{run.build}: {expected} results on {spec.name}", flush=True)
         in_time = execution.execute(
             settings,
             run,
-            suites=suites,
+            suites=settings.suites or SUITES,
             folder=folder,
-            tags=[driver_tag],
+            tags=[_driver_tag(spec)],
             held=execution.Held(spec.lock, place),
         )
         if not in_time:
@@ -162,7 +165,7 @@ def measure(
         stored = list(archive.store_pending(store, folder, say=_say))
     if not stored:
         raise errors.TestbedError(f"run {run.name} gave no results; see {folder / str(run.build)}")
-    return stored[-1], expected
+    return stored[-1]
 
 
 def _build(store: Store, job: str, folder: Path) -> int:
