@@ -56,8 +56,6 @@ def _without_doubles(results: Iterable[Result]) -> tuple[Result, ...]:
     """Keep one result per trace, not valid where there are several: which one counts is unknown."""
     kept: dict[TraceKey, Result] = {}
     for result in results:
-        if result.key in kept:
-            reason = "the output holds several tests of this name in this suite"
-            result = replace(result, invalid=reason)  # noqa: PLW2901
-        kept[result.key] = result
+        doubt = "the output holds several tests of this name in this suite" if result.key in kept else ""
+        kept[result.key] = replace(result, invalid=doubt) if doubt else result
     return tuple(kept.values())

@@ -200,7 +200,7 @@ def _opened(source: Source) -> Generator[io.BufferedIOBase, None, None]:
         with Path(source).open("rb") as file, _opened(file) as stream:
             yield stream
         return
-    buffered = io.BufferedReader(source)  # type: ignore[type-var]
+    buffered = io.BufferedReader(source)  # type: ignore[type-var]  # any file of bytes will do
     try:
         if buffered.peek(2)[:2] == _GZIP_MAGIC:
             with gzip.GzipFile(fileobj=buffered) as stream:

@@ -124,7 +124,7 @@ class DeviceModel:
         self.restart()
 
     @classmethod
-    def of_kind(cls, kind: str, critical_pps: float, **arguments: Any) -> DeviceModel:  # noqa: ANN401
+    def of_kind(cls, kind: str, critical_pps: float, **arguments: Any) -> DeviceModel:  # noqa: ANN401 - those of __init__
         """Make a device of a kind in ``KINDS``; further arguments go before the kind's own."""
         if kind not in KINDS:
             raise SettingsError(f"simulated device: kind {kind!r} is unknown{nearest(kind, KINDS)}")

@@ -39,6 +39,7 @@ class Moment(TypeDecorator[datetime]):
     impl = DateTime
     cache_ok = True
 
+    # SQLAlchemy passes the dialect, which makes no difference here.
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
         """Turn a moment of any zone into what is kept."""
         return value and value.astimezone(UTC).replace(tzinfo=None)
