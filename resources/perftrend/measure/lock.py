@@ -80,9 +80,10 @@ def _try(path: Path, owner: str) -> int | None:
     except BlockingIOError:
         os.close(descriptor)
         return None
-    # Another user's file cannot be written: the lock is what counts, its text only helps a person.
-    with contextlib.suppress(PermissionError):
-        path.write_text(f"{owner or 'a job'} (process {os.getpid()})")
+    # The text only helps a person. Another user's file is left alone, and ours is written through the
+    # descriptor: its name may by now lead elsewhere.
+    if os.fstat(descriptor).st_uid == os.geteuid():
+        Path(f"/proc/self/fd/{descriptor}").write_text(f"{owner or 'a job'} (process {os.getpid()})")
     return descriptor
 
 

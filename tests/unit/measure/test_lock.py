@@ -134,18 +134,17 @@ def test_a_child_that_inherits_the_place_holds_it() -> None:
         pass
 
 
-def test_a_file_that_cannot_be_written_is_locked_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another user made it. Writing is refused by a double: root may write everything."""
-
-    def refused(*_: object) -> int:
-        raise PermissionError
-
+def test_another_users_file_is_locked_and_its_text_left_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with held("box", owner="nightly"):
         pass
-    monkeypatch.setattr(Path, "write_text", refused)
+    before = (folder / "perftrend-box.0.lock").read_text()
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
 
-    with held("box"), pytest.raises(TestbedError, match="in use"), held("box"):
+    with held("box", owner="weekly"), pytest.raises(TestbedError, match="in use by nightly"), held("box"):
         pass
+    assert before == (folder / "perftrend-box.0.lock").read_text()
 
 
 def test_a_link_in_the_place_of_the_file_is_refused(folder: Path) -> None:
