@@ -122,7 +122,7 @@ def usable_testbed(settings: Settings) -> tuple[Settings, Specification, list[st
         notices.append(
             f"testbed {spec.name} cannot be used here ({reason}); measuring on {spec.fallback} instead"
         )
-        print(f"perftrend: {notices[-1]}", file=sys.stderr)
+        _say(notices[-1])
         settings = settings.model_copy(update={"testbed": spec.fallback})
 
 

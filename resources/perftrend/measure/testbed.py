@@ -12,7 +12,7 @@ from perftrend.measure.embedded.frames import Profile
 from perftrend.measure.interfaces import Counters, Device, Node, TrafficGenerator, Wiring
 from perftrend.measure.specification import Specification
 from perftrend.measure.trust import TrustedTrials
-from perftrend.measure.watch import two_cores
+from perftrend.measure.watch import schedstat, two_cores
 from perftrend.measure.wiring import run
 
 _REACHED_SHARE = 0.9
@@ -184,8 +184,5 @@ def _softnet(text: str) -> list[dict[str, int]]:
 
 def _cpu(process: int) -> dict[str, float]:
     """Return the seconds that a process has run and has waited for its core."""
-    try:
-        ran, waited, _ = Path(f"/proc/{process}/schedstat").read_text().split()
-    except (OSError, ValueError):
-        return {}
-    return {"ran_s": int(ran) / 1e9, "waited_s": int(waited) / 1e9}
+    counted = schedstat(process)
+    return {"ran_s": counted[0], "waited_s": counted[1]} if counted else {}

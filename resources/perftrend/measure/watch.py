@@ -20,6 +20,8 @@ MOST_FOREIGN = 0.03
 _LEAST_S = 0.01
 """What a process may wait in any trial, however short: a few slices of the scheduler."""
 
+_NOT_COUNTED = (0.0, 0.0)
+
 
 class CoreWatch:
     """Watches processes that must not wait for their cores.
@@ -53,9 +55,19 @@ class CoreWatch:
     def _waited(self) -> list[float]:
         """Return the seconds that each process has waited for others than those beside it."""
         return [
-            _schedstat(process)[1] - sum(_schedstat(other)[0] for other in self._beside[process])
+            _waited_s(process) - sum(_ran_s(other) for other in self._beside[process])
             for process in self._processes
         ]
+
+
+def _ran_s(process: int) -> float:
+    ran_s, _ = schedstat(process) or _NOT_COUNTED
+    return ran_s
+
+
+def _waited_s(process: int) -> float:
+    _, waited_s = schedstat(process) or _NOT_COUNTED
+    return waited_s
 
 
 def _beside(process: int, watched: Sequence[int]) -> list[int]:
@@ -74,12 +86,15 @@ def _cores(process: int) -> set[int]:
         return set()  # It has ended.
 
 
-def _schedstat(process: int) -> tuple[float, float]:
-    """Return the seconds that a process has run, and has been ready but not running."""
+def schedstat(process: int) -> tuple[float, float] | None:
+    """Return the seconds that a process has run, and has been ready but not running.
+
+    :returns: None where it has ended, or where the kernel does not count.
+    """
     try:
         ran, waited, _ = Path(f"/proc/{process}/schedstat").read_text().split()
     except (OSError, ValueError):
-        return 0.0, 0.0  # It has ended, or the kernel does not count: there is nothing to see.
+        return None
     return int(ran) / 1e9, int(waited) / 1e9
 
 

@@ -57,7 +57,7 @@ class Counts:
     ) -> None:
         counts = {1: [(0.0, wait) for wait in waited], 2: [(ran, 0.0) for ran in beside or []]}
         monkeypatch.setattr(watch, "_beside", lambda *_: [2] if beside else [])
-        monkeypatch.setattr(watch, "_schedstat", lambda process: counts[process].pop(0))
+        monkeypatch.setattr(watch, "schedstat", lambda process: counts[process].pop(0))
         monkeypatch.setattr(watch, "_stolen_s", lambda: stolen.pop(0))
         monkeypatch.setattr(watch, "time", self)
         self._now = 99.0
