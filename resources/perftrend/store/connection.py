@@ -19,6 +19,7 @@ from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import ConnectionPoolEntry
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
 from perftrend.errors import StoreError
 
@@ -78,7 +79,24 @@ def _prepare(opened: DBAPIConnection, _: ConnectionPoolEntry) -> None:
     connection.isolation_level = None
     connection.execute(f"PRAGMA busy_timeout = {BUSY_S * 1000}")
     connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA journal_mode = WAL")
+    _use_wal(connection)
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    # SQLite does not heed the busy timeout here: to change the mode it raises its lock from shared to
+    # exclusive, and where two processes do so at once it refuses one, as waiting would be a deadlock.
+    for attempt in Retrying(
+        retry=retry_if_exception(_is_busy),
+        stop=stop_after_delay(BUSY_S),
+        wait=wait_random(0.005, 0.05),
+        reraise=True,
+    ):
+        with attempt:
+            connection.execute("PRAGMA journal_mode = WAL")
+
+
+def _is_busy(error: BaseException) -> bool:
+    return getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY")
 
 
 def _begin(connection: Connection) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
 import subprocess
 import sys
+import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -90,3 +93,15 @@ def test_processes_that_create_and_add_at_once_all_succeed(tmp_path: Path) -> No
     with Store.open(path) as store:
         assert list(range(40)) == sorted(run.build for run in store.runs("1n-veth"))
         assert {40} == {len(series.samples) for series in store.series("1n-veth")}
+
+
+def test_file_that_another_process_is_about_to_write_is_waited_for(tmp_path: Path) -> None:
+    """Two that create a store at once: SQLite itself refuses this at once, see connection._use_wal."""
+    path = tmp_path / "store.sqlite"
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        rollback = threading.Timer(0.3, other.execute, ["ROLLBACK"])
+        rollback.start()
+        with Store.open(path) as store:
+            assert [] == store.runs("1n-veth")
+        rollback.join()
