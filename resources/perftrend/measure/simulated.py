@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from typing_extensions import override
@@ -15,7 +15,7 @@ from typing_extensions import override
 import perftrend
 from perftrend import errors
 from perftrend.measure.interfaces import Counters, Device, Node, TrafficGenerator, Wiring
-from perftrend.measure.simulator import DeviceModel
+from perftrend.measure.simulator import KINDS, DeviceModel
 from perftrend.measure.wiring import NoWiring
 from perftrend.model import Trial
 
@@ -33,6 +33,13 @@ def _natural(text: str) -> int:
     return number
 
 
+def _whether(text: str) -> bool:
+    if text not in _ANSWERS:
+        raise ValueError
+    return _ANSWERS[text]
+
+
+_ANSWERS = {"yes": True, "no": False}
 _OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "critical_pps": float,
     "knee": str,
@@ -42,8 +49,18 @@ _OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "slow_share": float,
     "hiccup_share": float,
     "restart_spread": float,
+    "loss_floor": float,
+    "asymmetry": float,
+    "buffer_frames": float,
+    "warm_up_s": float,
+    "warm_up_slowdown": float,
+    "warm_up_once": _whether,
+    "rate_error": float,
+    "ends_early": _whether,
+    "poisson": _whether,
     "seed": _natural,
 }
+_DEFAULTS: Mapping[str, Any] = {"critical_pps": 12e6, "jitter": 0.002}
 
 
 class SimulatedWiring(NoWiring):
@@ -98,8 +115,9 @@ class SimulatedGenerator(TrafficGenerator):
 class SimulatedDevice(Device):
     """A :class:`~perftrend.measure.simulator.DeviceModel` with the options of the embedded device.
 
-    Options: ``acl_rules`` and ``forwarding`` as the embedded device has them, and the arguments of
-    the model, such as ``critical_pps``, ``knee``, ``jitter`` or ``seed``.
+    Options: ``acl_rules`` and ``forwarding`` as the embedded device has them, ``kind``, a name of
+    :data:`~perftrend.measure.simulator.KINDS`, and the arguments of the model, such as
+    ``critical_pps``, ``knee``, ``jitter`` or ``seed``, which go before those of the kind.
     """
 
     version = f"simulated {perftrend.__version__}"
@@ -127,28 +145,19 @@ class SimulatedDevice(Device):
         self._wiring.device = self._model(options)
 
     def _model(self, options: Mapping[str, str]) -> DeviceModel:
-        arguments: dict[str, Any] = {"critical_pps": 12e6, "jitter": 0.002}
-        rules = 0
-        for name, value in options.items():
-            if name == "forwarding":
-                if value not in _FORWARDINGS:
-                    raise errors.SettingsError(
-                        f"device option forwarding={value!r}{errors.nearest(value, _FORWARDINGS)}"
-                    )
-                continue
-            convert = _natural if name == "acl_rules" else _OPTIONS.get(name)
-            if convert is None:
-                known = [*_OPTIONS, "acl_rules", "forwarding"]
+        arguments = dict(_DEFAULTS)
+        if "kind" in options:
+            kind = _one_of("kind", options["kind"], KINDS)
+            arguments = {"critical_pps": _DEFAULTS["critical_pps"], **KINDS[kind]}
+        arguments |= {
+            name: _converted(name, text, _OPTIONS[name]) for name, text in options.items() if name in _OPTIONS
+        }
+        for name in options:
+            known = [*_OPTIONS, "acl_rules", "forwarding", "kind"]
+            if name not in known:
                 raise errors.SettingsError(f"the device has no option {name!r}{errors.nearest(name, known)}")
-            try:
-                number = convert(value)
-            except ValueError:
-                raise errors.SettingsError(f"device option {name}={value!r}: write a number") from None
-            if name == "acl_rules":
-                rules = number
-            else:
-                arguments[name] = number
-        if options.get("forwarding") != "l2":
+        rules = _converted("acl_rules", options.get("acl_rules", "0"), _natural)
+        if _one_of("forwarding", options.get("forwarding", "ip4"), _FORWARDINGS) == "ip4":
             arguments["critical_pps"] /= 1 + _RULE_COST * rules
         # Another seed for each start: devices do not repeat their noise when they are restarted.
         arguments["seed"] = arguments.get("seed", self._seed) + self._starts
@@ -165,3 +174,17 @@ class SimulatedDevice(Device):
     @override
     def counters(self) -> Counters:
         return {}
+
+
+def _converted(name: str, text: str, convert: Callable[[str], Any]) -> Any:  # noqa: ANN401 - the type is the option's
+    try:
+        return convert(text)
+    except ValueError:
+        expected = "yes or no" if convert is _whether else "a number"
+        raise errors.SettingsError(f"device option {name}={text!r}: write {expected}") from None
+
+
+def _one_of(name: str, text: str, choices: Iterable[str]) -> str:
+    if text not in choices:
+        raise errors.SettingsError(f"device option {name}={text!r}{errors.nearest(text, choices)}")
+    return text

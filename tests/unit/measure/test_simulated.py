@@ -32,6 +32,10 @@ def flooded(pair: Pair, options: dict[str, str]) -> Trial:
         {"forwarding": "l2"},
         {"critical_pps": "5e6", "knee": "soft", "slowdown": "0.1", "jitter": "0.01"},
         {"drift_per_s": "-1e-5", "slow_share": "0.1", "hiccup_share": "0.1", "restart_spread": "0.02"},
+        {"loss_floor": "1e-7", "asymmetry": "0.1", "buffer_frames": "5000", "rate_error": "-0.01"},
+        {"warm_up_s": "2", "warm_up_slowdown": "-0.1", "warm_up_once": "yes"},
+        {"poisson": "yes", "ends_early": "no"},
+        {"kind": "short-optimistic"},
         {"seed": "7"},
     ],
 )
@@ -57,7 +61,10 @@ def test_options_of_the_simulator_are_taken(pair: Pair, options: dict[str, str])
         ({"slowdown": "1"}, "slowdown"),
         ({"jitter": "-1"}, "jitter"),
         ({"__class__": "x"}, "no option '__class__'"),
-        ({"poisson": "yes"}, "no option 'poisson'"),
+        ({"poisson": "maybe"}, "poisson='maybe': write yes or no"),
+        ({"warm_up_once": "True"}, "warm_up_once='True': write yes or no"),
+        ({"loss_floor": "a little"}, "loss_floor='a little': write a number"),
+        ({"kind": "two-modes"}, "kind='two-modes'; did you mean 'two-mode'"),
     ],
 )
 def test_option_that_cannot_be_used_is_named(pair: Pair, options: dict[str, str], told: str) -> None:
@@ -99,6 +106,20 @@ def test_each_rule_costs_two_percent_of_a_frames_time(pair: Pair) -> None:
 
 def test_a_bridge_has_no_access_list(pair: Pair) -> None:
     assert 1_000_000 == flooded(pair, {**HARD, "acl_rules": "50", "forwarding": "l2"}).received
+
+
+def test_kind_is_a_start_that_options_change(pair: Pair) -> None:
+    """A collapsing device at twice its critical rate forwards a quarter of what comes."""
+    collapse = {"kind": "collapse", "critical_pps": "1e7"}
+
+    assert 5_000_000 == flooded(pair, collapse).received
+    assert 10_000_000 == flooded(pair, {**collapse, "knee": "hard"}).received
+
+
+def test_generator_that_cannot_end_early_runs_to_the_end(pair: Pair) -> None:
+    pair[1].start({**HARD, "ends_early": "no"})
+
+    assert 5.0 == pair[0].trial(20e6, 5.0, 0.0).elapsed_s
 
 
 def test_same_seed_gives_the_same_night_but_no_start_repeats_another() -> None:

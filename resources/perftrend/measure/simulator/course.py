@@ -1,0 +1,71 @@
+"""How the loss of one trial runs: stretches of steady loss, one after the other.
+
+When a trial may end early it matters when its losses happen: those of a device that is cold come
+first, those of a device with a buffer come last. Frames are counted as real numbers here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Some frames in a row that are lost with the same ratio."""
+
+    frames: float
+    loss_ratio: float
+
+    @property
+    def lost(self) -> float:
+        """How many frames of it are lost."""
+        return self.frames * self.loss_ratio
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """The stretches of a trial in the order of time."""
+
+    stretches: tuple[Stretch, ...]
+
+    @property
+    def lost(self) -> float:
+        """How many frames are lost in the whole trial."""
+        return math.fsum(stretch.lost for stretch in self.stretches)
+
+    def sent_when(self, lost: float) -> float:
+        """Return how many frames were sent when so many were lost; all, if fewer are lost in all."""
+        sent = 0.0
+        for stretch in self.stretches:
+            if 0.0 < stretch.lost >= lost:
+                return sent + lost / stretch.loss_ratio
+            lost -= stretch.lost
+            sent += stretch.frames
+        return sent
+
+    def buffered(self, room: float) -> Course:
+        """Let a buffer take the first frames that would be lost."""
+        return Course(tuple(self._absorbed(room)))
+
+    def _absorbed(self, room: float) -> Iterable[Stretch]:
+        for stretch in self.stretches:
+            taken = min(room, stretch.lost)
+            room -= taken
+            if taken == 0.0:
+                yield stretch
+                continue
+            free = stretch.frames * (taken / stretch.lost)
+            yield Stretch(free, 0.0)
+            if free < stretch.frames:
+                yield Stretch(stretch.frames - free, stretch.loss_ratio)
+
+    def raised(self, loss_ratio: float) -> Course:
+        """Lose this share more, everywhere, though never more than everything."""
+        return Course(
+            tuple(
+                Stretch(stretch.frames, min(1.0, stretch.loss_ratio + loss_ratio))
+                for stretch in self.stretches
+            )
+        )

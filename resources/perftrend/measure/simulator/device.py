@@ -1,0 +1,240 @@
+"""The simulated device itself."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from perftrend.errors import SettingsError, nearest
+from perftrend.measure.simulator.course import Course, Stretch
+from perftrend.measure.simulator.knees import KINDS, KNEES
+from perftrend.model import Trial
+
+_SLOW_MODE = 0.03
+_WORST_HICCUP = 0.01
+_MOST_DRIFT = 10.0
+_ROUNDING = 1e-6
+_HALF = 0.5
+_BISECTIONS = 200
+
+
+class DeviceModel:
+    """A device that forwards up to a critical rate, usable as the ``measure`` of any search.
+
+    :param critical_pps: the rate up to which a hard knee loses nothing, both directions together.
+    :param knee: how loss grows with the load, a name of ``KNEES``.
+    :param slowdown: share of the critical rate that is missing, from 0 to below 1.
+    :param jitter: standard deviation of the critical rate from trial to trial, relative.
+    :param drift_per_s: relative change of the critical rate per second of trials.
+    :param slow_share: share of trials in the slow mode, whose critical rate is 3 % lower.
+    :param hiccup_share: share of trials that lose up to 1 % more, at any rate.
+    :param restart_spread: standard deviation of the critical rate from start to start, relative.
+    :param loss_floor: share that is lost at every rate, besides the loss of the knee.
+    :param asymmetry: how much less one direction forwards than the other, relative to their mean.
+    :param buffer_frames: frames too many that each trial finds room for before any is lost.
+    :param warm_up_s: for so long each trial finds another critical rate first.
+    :param warm_up_slowdown: share of the critical rate that is missing then; below 0, the device
+        is faster at first.
+    :param warm_up_once: whether the warm-up is over for good after so many seconds of traffic,
+        until the next start.
+    :param rate_error: by how much more than asked the generator sends, relative; below 0, less.
+    :param ends_early: whether the generator can end a trial early; else ``fail_above`` has no effect.
+    :param poisson: whether the number of lost frames is random; else it is the ratio, rounded down.
+    :param seed: of all that is random.
+    :raises SettingsError: naming the argument that cannot be used.
+    """
+
+    def __init__(
+        self,
+        critical_pps: float,
+        *,
+        knee: str = "hard",
+        slowdown: float = 0.0,
+        jitter: float = 0.0,
+        drift_per_s: float = 0.0,
+        slow_share: float = 0.0,
+        hiccup_share: float = 0.0,
+        restart_spread: float = 0.0,
+        loss_floor: float = 0.0,
+        asymmetry: float = 0.0,
+        buffer_frames: float = 0.0,
+        warm_up_s: float = 0.0,
+        warm_up_slowdown: float = 0.0,
+        warm_up_once: bool = False,
+        rate_error: float = 0.0,
+        ends_early: bool = True,
+        poisson: bool = False,
+        seed: int = 0,
+    ) -> None:
+        if knee not in KNEES:
+            raise SettingsError(f"simulated device: knee {knee!r} is unknown{nearest(knee, KNEES)}")
+        _require(0.0 < critical_pps < math.inf, "critical_pps", critical_pps, "a finite number above 0")
+        _require(math.isfinite(drift_per_s), "drift_per_s", drift_per_s, "a finite number")
+        _require(0.0 <= slowdown < 1.0, "slowdown", slowdown, "a share from 0 to below 1")
+        _require(0.0 <= loss_floor < 1.0, "loss_floor", loss_floor, "a share from 0 to below 1")
+        for name, spread in (("jitter", jitter), ("restart_spread", restart_spread)):
+            _require(0.0 <= spread <= 1.0, name, spread, "a relative deviation from 0 to 1")
+        for name, share in (("slow_share", slow_share), ("hiccup_share", hiccup_share)):
+            _require(0.0 <= share <= 1.0, name, share, "a share from 0 to 1")
+        for name, amount in (("buffer_frames", buffer_frames), ("warm_up_s", warm_up_s)):
+            _require(0.0 <= amount < math.inf, name, amount, "a finite number, 0 or more")
+        for name, part in (
+            ("warm_up_slowdown", warm_up_slowdown), ("asymmetry", asymmetry), ("rate_error", rate_error)
+        ):  # fmt: skip
+            _require(-1.0 < part < 1.0, name, part, "a share between -1 and 1")
+        self.critical_pps = critical_pps
+        self.slowdown = slowdown
+        self.elapsed_s = 0.0
+        """Seconds of trials so far: the clock of the drift."""
+        self._knee = KNEES[knee]
+        self._jitter = jitter
+        self._drift_per_s = drift_per_s
+        self._slow_share = slow_share
+        self._hiccup_share = hiccup_share
+        self._restart_spread = restart_spread
+        self._loss_floor = loss_floor
+        self._directions = (1.0 - asymmetry / 2.0, 1.0 + asymmetry / 2.0) if asymmetry else (1.0,)
+        self._buffer_frames = buffer_frames
+        self._warm_up_s = warm_up_s
+        self._warm_up_slowdown = warm_up_slowdown
+        self._warm_up_once = warm_up_once
+        self._rate_error = rate_error
+        self._ends_early = ends_early
+        self._poisson = poisson
+        self._random = np.random.default_rng(seed)
+        self._start_factor = 1.0
+        self._started_s = 0.0
+        self.restart()
+
+    @classmethod
+    def of_kind(cls, kind: str, critical_pps: float, **arguments: Any) -> DeviceModel:  # noqa: ANN401 - those of __init__
+        """Make a device of a kind in ``KINDS``; further arguments go before the kind's own."""
+        if kind not in KINDS:
+            raise SettingsError(f"simulated device: kind {kind!r} is unknown{nearest(kind, KINDS)}")
+        return cls(critical_pps, **{**KINDS[kind], **arguments})
+
+    def restart(self) -> None:
+        """Start the device anew: it is cold, and settles a little differently each time."""
+        self._start_factor = self._spread(self._restart_spread)
+        self._started_s = self.elapsed_s
+
+    def loss_ratio(self, rate_pps: float) -> float:
+        """Return the share lost at a rate at this moment, warm and without buffer or anything random."""
+        return min(1.0, self._loss_ratio(rate_pps, self._critical_now()) + self._loss_floor)
+
+    def true_pps(self, loss_ratio: float, duration_s: float) -> float:
+        """Return the rate at which half of the trials keep to a loss ratio, at this moment.
+
+        Where nothing is random it is the highest rate that passes, to within the rounding of
+        frames. With jitter, two modes or hiccups it is that of the median trial, each of them
+        taken by itself. Drift, and a warm-up that comes once, move it in the course of a search.
+
+        :param loss_ratio: from 0 to below 1.
+        :param duration_s: of the trials, run to their end.
+        """
+
+        def passes(rate_pps: float) -> bool:
+            frames = rate_pps * (1.0 + self._rate_error) * duration_s
+            course = self._course(
+                rate_pps, duration_s, frames, self._median_critical(), self._median_hiccup()
+            )
+            return course.lost < self._median_limit(loss_ratio * frames)
+
+        lower, upper = 0.0, self.critical_pps
+        while passes(upper):
+            lower, upper = upper, 2.0 * upper
+        for _ in range(_BISECTIONS):
+            middle = (lower + upper) / 2.0
+            if not lower < middle < upper:
+                break
+            lower, upper = (middle, upper) if passes(middle) else (lower, middle)
+        return lower
+
+    def __call__(self, rate_pps: float, duration_s: float, fail_above: float | None = None) -> Trial:
+        """Answer a trial; end it early as soon as the whole of it is certain to lose too much."""
+        intended = round(rate_pps * duration_s)
+        sent = round(rate_pps * (1.0 + self._rate_error) * duration_s)
+        course = self._course(rate_pps, duration_s, sent, self._drawn_critical(), self._drawn_hiccup())
+        lost = min(sent, self._drawn_count(course.lost))
+        elapsed_s = duration_s
+        if fail_above is not None and self._ends_early:
+            # Nobody knows beforehand that the generator will send less than it was asked for.
+            limit = fail_above * max(intended, sent)
+            if lost > limit:
+                decisive = math.floor(limit) + 1
+                ended = math.ceil(course.sent_when(course.lost * decisive / lost) - _ROUNDING)
+                ended = max(decisive, min(sent, ended))
+                elapsed_s, sent, lost = duration_s * ended / sent, ended, decisive
+        self.elapsed_s += elapsed_s
+        return Trial(rate_pps, duration_s, elapsed_s, sent, sent - lost)
+
+    def _course(
+        self, rate_pps: float, duration_s: float, frames: float, critical_pps: float, hiccup: float
+    ) -> Course:
+        rate_pps *= 1.0 + self._rate_error
+        warm = Stretch(frames, self._loss_ratio(rate_pps, critical_pps))
+        course = Course((warm,))
+        cold_s = self._cold_s()
+        if cold_s > 0.0:
+            cold_frames = frames * min(1.0, cold_s / duration_s)
+            cold = self._loss_ratio(rate_pps, critical_pps * (1.0 - self._warm_up_slowdown))
+            course = Course((Stretch(cold_frames, cold), Stretch(frames - cold_frames, warm.loss_ratio)))
+        if self._buffer_frames:
+            course = course.buffered(self._buffer_frames)
+        more = self._loss_floor + hiccup
+        return course.raised(more) if more else course
+
+    def _cold_s(self) -> float:
+        if not self._warm_up_once:
+            return self._warm_up_s
+        return max(0.0, self._warm_up_s - (self.elapsed_s - self._started_s))
+
+    def _loss_ratio(self, rate_pps: float, critical_pps: float) -> float:
+        if rate_pps <= 0.0:
+            return 0.0
+        load = rate_pps / critical_pps
+        return sum(min(1.0, self._knee(load / part)) for part in self._directions) / len(self._directions)
+
+    def _critical_now(self) -> float:
+        drift = math.exp(max(-_MOST_DRIFT, min(_MOST_DRIFT, self._drift_per_s * self.elapsed_s)))
+        return self.critical_pps * (1.0 - self.slowdown) * self._start_factor * drift
+
+    def _drawn_critical(self) -> float:
+        critical = self._critical_now() * self._spread(self._jitter)
+        return critical * (1.0 - _SLOW_MODE) if self._happens(self._slow_share) else critical
+
+    def _median_critical(self) -> float:
+        return self._critical_now() * (1.0 - _SLOW_MODE if self._slow_share > _HALF else 1.0)
+
+    def _drawn_hiccup(self) -> float:
+        return _WORST_HICCUP * self._random.random() if self._happens(self._hiccup_share) else 0.0
+
+    def _median_hiccup(self) -> float:
+        # Its size is uniform, so of all trials this share has a smaller one or none.
+        share = self._hiccup_share
+        return _WORST_HICCUP * (share - _HALF) / share if share > _HALF else 0.0
+
+    def _drawn_count(self, expected: float) -> int:
+        return int(self._random.poisson(expected)) if self._poisson else math.floor(expected + _ROUNDING)
+
+    def _median_limit(self, allowed: float) -> float:
+        """Return the expected number of lost frames at which half of the trials lose no more than allowed."""
+        if not self._poisson:
+            return max(1.0 - _ROUNDING, allowed * (1.0 + 1e-12))
+        # A Poisson number of mean m is at most k half of the time when m is about k + 2/3.
+        whole = math.floor(allowed)
+        return whole + 2.0 / 3.0 if whole else math.log(2.0)
+
+    def _spread(self, deviation: float) -> float:
+        # Nothing is drawn for what does not vary, so that one property leaves the others' numbers alone.
+        return math.exp(deviation * self._random.standard_normal()) if deviation else 1.0
+
+    def _happens(self, share: float) -> bool:
+        return bool(share) and bool(self._random.random() < share)
+
+
+def _require(holds: bool, name: str, value: object, expected: str) -> None:
+    if not holds:
+        raise SettingsError(f"simulated device: {name} is {value!r}; give {expected}")

@@ -1,0 +1,128 @@
+"""How the loss of a device grows with its load, and the devices that are met.
+
+Below, c is the critical rate of the trial and r the offered rate. The share lost is
+
+===============  =======================================================================
+knee             loss ratio
+===============  =======================================================================
+``hard``         0 up to c, then 1 - c/r: the device forwards c and not more
+``soft``         0 up to 0.9 c, then 0.02 (r/c - 0.9)², and the loss of the hard knee
+``gentle``       0 up to c, then 0.005 ((r/c - 1)/0.12)², at most that of the hard knee
+``collapse``     0 up to c, then 1 - (c/r)²: the more is offered, the less is forwarded
+``cubic``        0 up to 0.8 c, then 0.1 (r/c - 0.8)³, and the loss of the hard knee
+``exponential``  0.001 e^((r/c - 1)/0.03) up to c: loss at every rate, though it may be
+                 less than one frame; 0.001 above c, and the loss of the hard knee
+``linear``       0 up to 0.8 c, then 0.04 (r/c - 0.8), and the loss of the hard knee
+``steps``        0 up to 0.7 c, 0.0001 up to 0.85 c, 0.001 up to c, then 0.02 and the
+                 loss of the hard knee
+===============  =======================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+_STEPS = ((0.7, 0.0), (0.85, 0.0001), (1.0, 0.001), (math.inf, 0.02))
+"""Loads, and the loss ratio up to each of them."""
+
+
+def _hard(load: float) -> float:
+    return max(0.0, 1.0 - 1.0 / load)
+
+
+def _soft(load: float) -> float:
+    above = max(0.0, load - 0.9)
+    return 0.02 * above * above + _hard(load)
+
+
+def _gentle(load: float) -> float:
+    above = (load - 1.0) / 0.12
+    return min(_hard(load), 0.005 * above * above)
+
+
+def _collapse(load: float) -> float:
+    return max(0.0, 1.0 - 1.0 / (load * load))
+
+
+def _cubic(load: float) -> float:
+    above = max(0.0, load - 0.8)
+    return 0.1 * above * above * above + _hard(load)
+
+
+def _exponential(load: float) -> float:
+    return 0.001 * math.exp(min(0.0, load - 1.0) / 0.03) + _hard(load)
+
+
+def _linear(load: float) -> float:
+    return 0.04 * max(0.0, load - 0.8) + _hard(load)
+
+
+def _steps(load: float) -> float:
+    return next(loss for highest, loss in _STEPS if load <= highest) + _hard(load)
+
+
+KNEES: Mapping[str, Callable[[float], float]] = MappingProxyType(
+    {
+        "hard": _hard,
+        "soft": _soft,
+        "gentle": _gentle,
+        "collapse": _collapse,
+        "cubic": _cubic,
+        "exponential": _exponential,
+        "linear": _linear,
+        "steps": _steps,
+    }
+)
+"""Loss ratio over the load r/c, by name."""
+
+KINDS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        **{knee: {"knee": knee} for knee in KNEES},
+        **{
+            f"{knee}-poisson": {"knee": knee, "poisson": True}
+            for knee in ("hard", "soft", "gentle", "cubic", "exponential")
+        },
+        "jitter-0.1": {"jitter": 0.001},
+        "jitter": {"jitter": 0.003},
+        "jitter-1": {"jitter": 0.01},
+        "jitter-gentle": {"knee": "gentle", "jitter": 0.003},
+        "drift": {"drift_per_s": -0.005 / 90},
+        "two-mode": {"slow_share": 0.1},
+        "inconsistent": {"jitter": 0.01, "hiccup_share": 0.1, "restart_spread": 0.02},
+        "loss-floor": {"loss_floor": 1e-7},
+        "loss-floor-poisson": {"loss_floor": 1e-7, "poisson": True},
+        "short-optimistic": {"buffer_frames": 100_000},
+        "throttling": {"warm_up_s": 2.0, "warm_up_slowdown": -0.1},
+        "short-pessimistic": {"warm_up_s": 0.5, "warm_up_slowdown": 0.2},
+        "warm-up-once": {"warm_up_s": 5.0, "warm_up_slowdown": 0.1, "warm_up_once": True},
+        "asymmetric": {"asymmetry": 0.1},
+        "slow-generator": {"rate_error": -0.001},
+    }
+)
+"""Arguments of ``DeviceModel`` for devices as they are met, by name.
+
+======================  ==================================================================
+kind                    what is met
+======================  ==================================================================
+name of a knee          that knee, and nothing random
+``KNEE-poisson``        that knee, and a random number of lost frames
+``jitter-0.1``          each trial finds the critical rate elsewhere, by 0.1 %
+``jitter``              the same by 0.3 %
+``jitter-1``            the same by 1 %
+``jitter-gentle``       jitter of 0.3 % on a gentle knee
+``drift``               the device becomes slower, by 0.5 % in 90 s of trials
+``two-mode``            one trial in ten meets a device that is 3 % slower
+``inconsistent``        jitter of 1 %, hiccups, and another critical rate after each start
+``loss-floor``          one frame in ten million is lost at every rate
+``loss-floor-poisson``  the same in a random number of frames
+``short-optimistic``    a buffer takes the first 100,000 frames that are too many
+``throttling``          10 % faster in the first 2 s of each trial
+``short-pessimistic``   20 % slower in the first 0.5 s of each trial, its caches being cold
+``warm-up-once``        10 % slower in the first 5 s of traffic after a start
+``asymmetric``          one direction forwards 10 % less than the other
+``slow-generator``      0.1 % less is sent than was asked for
+======================  ==================================================================
+"""

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftrend.measure.simulator.course import Course, Stretch
+
+COURSES = st.lists(
+    st.builds(Stretch, st.floats(0, 1e9), st.sampled_from([0.0, 1e-7, 0.005, 0.3, 1.0])), min_size=1
+).map(lambda stretches: Course(tuple(stretches)))
+BY_HAND = Course((Stretch(1000, 0.1), Stretch(500, 0.0), Stretch(2000, 0.05)))
+
+
+def test_loss_is_that_of_all_stretches() -> None:
+    assert pytest.approx(200) == BY_HAND.lost
+
+
+@pytest.mark.parametrize(
+    ("lost", "sent"), [(0, 0), (50, 500), (100, 1000), (101, 1520), (200, 3500), (201, 3500)]
+)
+def test_losses_come_in_order(lost: float, sent: float) -> None:
+    assert pytest.approx(sent) == BY_HAND.sent_when(lost)
+
+
+@pytest.mark.parametrize(
+    ("room", "lost", "first"), [(0, 200, 10), (50, 150, 510), (150, 50, 2520), (999, 0, 3500)]
+)
+def test_buffer_takes_the_first_losses(room: float, lost: float, first: float) -> None:
+    """``first`` is when the first frame is lost, of ten or of twenty after the buffer is full."""
+    buffered = BY_HAND.buffered(room)
+
+    assert pytest.approx(lost) == buffered.lost
+    assert pytest.approx(first) == buffered.sent_when(1)
+
+
+def test_no_stretch_loses_more_than_everything() -> None:
+    assert pytest.approx([0.99, 0.89, 0.94]) == [of.loss_ratio for of in BY_HAND.raised(0.89).stretches]
+    assert [1.0, 0.95, 1.0] == [of.loss_ratio for of in BY_HAND.raised(0.95).stretches]
+
+
+@given(course=COURSES, room=st.floats(0, 1e9))
+def test_buffer_neither_makes_nor_hides_frames(course: Course, room: float) -> None:
+    buffered = course.buffered(room)
+
+    assert pytest.approx(sum(of.frames for of in course.stretches)) == sum(
+        of.frames for of in buffered.stretches
+    )
+    assert pytest.approx(max(0.0, course.lost - room), abs=1e-3) == buffered.lost
+
+
+@given(course=COURSES, shares=st.tuples(st.floats(0, 1), st.floats(0, 1)))
+def test_more_losses_take_longer(course: Course, shares: tuple[float, float]) -> None:
+    fewer, more = (course.sent_when(course.lost * share) for share in sorted(shares))
+
+    assert 0 <= fewer <= more <= sum(of.frames for of in course.stretches) * (1 + 1e-9)
