@@ -22,9 +22,10 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from benchmarks.example_searches import example_results
 from benchmarks.example_verdicts import WINDOW, example_verdicts
 from perftrend import report
-from perftrend.model import Verdict
+from perftrend.model import Result, Verdict
 
 _PICTURED_TESTS = 26
 _PICTURED_RUNS = 120
@@ -61,9 +62,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def _measure(browser: Browser, folder: Path, options: argparse.Namespace) -> dict[str, list[float]]:
     verdicts = example_verdicts(options.tests, options.runs)
+    results = example_results(verdicts)
     index = folder / "report" / "index.html"
     cells: dict[str, Callable[[], float]] = {
-        "write": lambda: _timed(lambda: _write(folder, verdicts)),
+        "write": lambda: _timed(lambda: _write(folder, verdicts, results)),
         "open": lambda: _open(browser, index, scripts=True),
         "open without scripts": lambda: _open(browser, index, scripts=False),
         "draw the first graph": lambda: _draw(browser, index, graphs=1),
@@ -72,15 +74,14 @@ def _measure(browser: Browser, folder: Path, options: argparse.Namespace) -> dic
     return {name: [cell() for _ in range(options.repeat)] for name, cell in cells.items()}
 
 
-def _write(folder: Path, verdicts: Sequence[Verdict]) -> Path:
-    run = verdicts[0].series.runs[-1]
-    return report.write(
-        folder / "report", verdicts, run=run, method="minimum description length", window=WINDOW
-    )
+def _write(folder: Path, verdicts: Sequence[Verdict], results: Sequence[Result]) -> Path:
+    run, method = verdicts[0].series.runs[-1], "minimum description length"
+    return report.write(folder / "report", verdicts, run=run, method=method, window=WINDOW, results=results)
 
 
 def _write_example(folder: Path) -> Path:
-    return _write(folder, example_verdicts(_PICTURED_TESTS, _PICTURED_RUNS))
+    verdicts = example_verdicts(_PICTURED_TESTS, _PICTURED_RUNS)
+    return _write(folder, verdicts, example_results(verdicts))
 
 
 def _open(browser: Browser, index: Path, *, scripts: bool) -> float:

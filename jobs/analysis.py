@@ -79,6 +79,7 @@ def judge(
         method=METHODS[criteria.method],
         window=settings.analysis.window,
         notices=notices,
+        results=store.results(run),
     )
     report.terminal_table(verdicts, stream=sys.stdout)
     print(f"report: {page}")

@@ -88,7 +88,10 @@ class TestbedError(PerftrendError):
 
 
 class SearchTimeoutError(TestbedError):
-    """A search that took longer than it may; ``result`` is what it knew by then (a SearchResult)."""
+    """A search that took longer than it may.
+
+    ``result`` is what was known by then: a SearchResult, or the Measurement of a test.
+    """
 
     def __init__(self, message: str, result: object = None) -> None:
         super().__init__(message)

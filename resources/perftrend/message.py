@@ -9,14 +9,15 @@ is ASCII, so that neither XML nor a terminal can bend it. Its schema is publishe
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
 from perftrend.errors import ArchiveError
-from perftrend.model import Measurement
+from perftrend.model import Interval, Measurement, Phase, Step
 
 MARKER = "perftrend: "
 """What the line of JSON begins with."""
@@ -27,7 +28,39 @@ SCHEMA = 1
 GAP_BYTES = 20
 """What a frame takes on the wire beside itself: preamble, start delimiter and gap."""
 
+_Bounds: TypeAlias = tuple[float, float] | tuple[float, float, str]
+"""Lower, upper and, where that is not valid, the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A step as the JSON has it: its trial is named by its place among all trials."""
+
+    trial: int
+    reason: str
+    bounds: tuple[_Bounds, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Phase:
+    """A phase as the JSON has it."""
+
+    name: str
+    duration_s: float
+    relative_width: float
+    steps: tuple[_Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """The part of the JSON that tells the way of a search."""
+
+    phases: tuple[_Phase, ...] = ()
+
+
 _MEASUREMENT = TypeAdapter(Measurement)
+_WAY = TypeAdapter(_Way)
+_OPTIONAL = ("loss_ratios", "phases")
 
 
 def render(measurement: Measurement) -> str:
@@ -37,16 +70,25 @@ def render(measurement: Measurement) -> str:
     :returns: several lines, the last of them the JSON.
     :raises ValueError: if a number is not finite, or a time has no time zone.
     """
-    text = json.dumps(document(measurement), separators=(",", ":"), allow_nan=False)
-    return "\n".join([*_sentences(measurement), MARKER + text])
+    return "\n".join([*_sentences(measurement), line(measurement)])
+
+
+def line(measurement: Measurement) -> str:
+    """Write the line of JSON alone: what a test that failed after all adds to its message.
+
+    :raises ValueError: as :func:`render` does.
+    """
+    return MARKER + json.dumps(document(measurement), separators=(",", ":"), allow_nan=False)
 
 
 def document(measurement: Measurement) -> dict[str, Any]:
     """Return the measurement as it stands in the JSON: strings, numbers, lists and objects.
 
-    :raises ValueError: if a time has no time zone.
+    :raises ValueError: if a time has no time zone, or a step's trial is not among the trials.
     """
-    fields: dict[str, Any] = _MEASUREMENT.dump_python(measurement, mode="json")
+    fields: dict[str, Any] = _MEASUREMENT.dump_python(replace(measurement, phases=()), mode="json")
+    fields |= _WAY.dump_python(_Way(tuple(_compact(measurement))), mode="json")
+    fields = {name: value for name, value in fields.items() if value or name not in _OPTIONAL}
     for name in ("started", "finished"):
         moment = getattr(measurement, name)
         if moment.utcoffset() is None:
@@ -63,22 +105,39 @@ def parse(text: str) -> Measurement | None:
     :returns: the measurement, its times in UTC; None if there is no such line.
     :raises ArchiveError: if the line is broken or of a newer schema.
     """
-    lines = [line for line in text.split("\n") if line.startswith(MARKER + "{")]
+    lines = [each for each in text.split("\n") if each.startswith(MARKER + "{")]
     if not lines:
         return None
     try:
-        fields = json.loads(lines[-1].removeprefix(MARKER))
-        _check_schema(fields.pop("schema", None))
-        measurement = _MEASUREMENT.validate_json(json.dumps(fields, allow_nan=False), strict=True)
-    except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        place = ".".join(map(str, problem["loc"]))
-        raise ArchiveError(f"the message's JSON is wrong: {place}: {problem['msg']}") from error
+        return measurement_of(json.loads(lines[-1].removeprefix(MARKER)))
     except (ValueError, RecursionError) as error:
         raise ArchiveError(f"the message's JSON is broken: {error}") from error
+
+
+def measurement_of(document: Mapping[str, Any]) -> Measurement:
+    """Return the measurement of a JSON object: the inverse of :func:`document`.
+
+    :param document: as :func:`document` gave it; samples may have been left out.
+    :returns: the measurement, its times in UTC.
+    :raises ArchiveError: if a field is wrong, or the schema is newer.
+    :raises ValueError: if a number is not finite.
+    """
+    fields = dict(document)
+    _check_schema(fields.pop("schema", None))
+    way = {"phases": fields.pop("phases", [])}
+    try:
+        measurement = _MEASUREMENT.validate_json(json.dumps(fields, allow_nan=False), strict=True)
+        phases = _WAY.validate_json(json.dumps(way, allow_nan=False), strict=True).phases
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        raise _wrong(".".join(map(str, problem["loc"])), problem["msg"]) from error
     if measurement.started.utcoffset() is None or measurement.finished.utcoffset() is None:
         raise ArchiveError("the message's JSON is wrong: its times have no time zone")
-    return measurement
+    return replace(measurement, phases=tuple(_expanded(phases, measurement)))
+
+
+def _wrong(place: str, reason: str) -> ArchiveError:
+    return ArchiveError(f"the message's JSON is wrong: {place}: {reason}")
 
 
 def _check_schema(version: object) -> None:
@@ -88,6 +147,38 @@ def _check_schema(version: object) -> None:
         raise ArchiveError(
             f"the message's JSON is of schema {version}, this perftrend knows {SCHEMA}; upgrade perftrend"
         )
+
+
+def _compact(measurement: Measurement) -> Iterator[_Phase]:
+    after = 0
+    for phase in measurement.phases:
+        steps = []
+        for step in phase.steps:
+            place = measurement.trials.index(step.trial, after)
+            after = place + 1
+            steps.append(_Step(place, step.reason, tuple(map(_bounds, step.intervals))))
+        yield _Phase(phase.name, phase.duration_s, phase.relative_width, tuple(steps))
+
+
+def _bounds(interval: Interval) -> _Bounds:
+    bounds = interval.lower, interval.upper
+    return (*bounds, interval.invalid) if interval.invalid else bounds
+
+
+def _expanded(phases: Iterable[_Phase], measurement: Measurement) -> Iterator[Phase]:
+    after = 0
+    for number, phase in enumerate(phases):
+        steps = []
+        for position, step in enumerate(phase.steps):
+            place = f"phases.{number}.steps.{position}"
+            if not after <= step.trial < len(measurement.trials):
+                raise _wrong(f"{place}.trial", f"{step.trial} is no trial after the step before")
+            if len(step.bounds) not in {0, len(measurement.loss_ratios)}:
+                raise _wrong(f"{place}.bounds", f"{len(step.bounds)} are not one for each loss ratio")
+            after = step.trial + 1
+            intervals = tuple(Interval(*bounds) for bounds in step.bounds)
+            steps.append(Step(measurement.trials[step.trial], step.reason, intervals))
+        yield Phase(phase.name, phase.duration_s, phase.relative_width, tuple(steps))
 
 
 def _sentences(measurement: Measurement) -> Iterator[str]:

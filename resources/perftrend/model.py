@@ -72,6 +72,34 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """One trial of a search."""
+
+    trial: Trial
+    reason: str
+    """Why this rate was measured, such as ``lower bound of 0.005 exceeds it``."""
+    intervals: tuple[Interval, ...]
+    """What was known after the trial, one per loss ratio; empty while nothing was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A part of a search with one trial duration and one width goal."""
+
+    name: str
+    """``initial``, ``intermediate 1``, …, ``final``."""
+    duration_s: float
+    relative_width: float
+    """The width goal relative to the upper bound."""
+    steps: tuple[Step, ...]
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """The trials of this phase, in the order of time."""
+        return tuple(step.trial for step in self.steps)
+
+
+@dataclass(frozen=True, slots=True)
 class TraceKey:
     """A trace's name: its sorted ``key=value`` parameters."""
 
@@ -122,6 +150,11 @@ class Measurement:
     """Searches: ``{"ndr": …, "pdr": …}``."""
     trials: tuple[Trial, ...] = ()
     """Every trial, in the order of time, those that were measured again included."""
+    loss_ratios: Mapping[str, float] = field(default_factory=dict, hash=False)
+    """Searches: what may be lost at each of the intervals, ``{"ndr": 0.0, "pdr": 0.005}``, ascending."""
+    phases: tuple[Phase, ...] = ()
+    """An MDR search: the way that it took. Its steps have their trials out of ``trials``, and their
+    intervals in the order of ``loss_ratios``."""
     counters: str = ""
     """File with the counters that were collected, relative to the archive."""
     versions: Mapping[str, str] = field(default_factory=dict, hash=False)

@@ -18,9 +18,10 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from benchmarks.example_searches import example_search
 from benchmarks.example_verdicts import WINDOW, example_verdicts
-from perftrend import report
-from perftrend.model import Verdict
+from perftrend import message, report
+from perftrend.model import Result, Verdict
 
 JENKINS_POLICY = "sandbox; default-src 'none'; img-src 'self'; style-src 'self';"
 HOSTILE = "<img src=x onerror=hacked()></script><b>bold</b> %{x} &lt;i&gt;"
@@ -54,7 +55,16 @@ def index(tmp_path_factory: pytest.TempPathFactory, verdicts: list[Verdict]) -> 
 
 def write(directory: Path, verdicts: list[Verdict]) -> Path:
     run = verdicts[0].series.runs[-1]
-    return report.write(directory / "report", verdicts, run=run, method="MDL", window=WINDOW)
+    return report.write(
+        directory / "report", verdicts, run=run, method="MDL", window=WINDOW, results=[searched(verdicts[0])]
+    )
+
+
+def searched(verdict: Verdict) -> Result:
+    """Return a result of the newest run that a simulated search gave."""
+    run = verdict.series.runs[-1]
+    search = replace(example_search(run), simulated=run.simulated)
+    return replace(verdict.series.results[-1], details=message.document(search))
 
 
 @contextmanager
@@ -186,6 +196,58 @@ def test_jenkins_lets_a_test_be_opened_from_the_keyboard(browser: Browser, artif
 
         expect(large).to_be_visible()
         expect(page.locator(".groups-table").first).to_contain_text("regression")
+
+
+def test_search_can_be_pointed_at(browser: Browser, index: Path) -> None:
+    with opened(browser, index.as_uri()) as page:
+        draw_first(page)
+        page.locator("object").scroll_into_view_if_needed()
+        picture = next(frame for frame in page.frames if frame.url.endswith("search-0.svg"))
+        trial = picture.locator(".trial").last
+        told = trial.locator(".told")
+        expect(told).to_be_hidden()
+
+        trial.locator("circle").first.hover(force=True)
+
+        expect(told).to_be_visible()
+        expect(told).to_contain_text("Mpps for 30 s")
+
+
+def test_trials_of_a_search_can_be_visited_by_keyboard(browser: Browser, index: Path) -> None:
+    with opened(browser, (index.parent / "data" / "search-0.svg").as_uri()) as page:
+        page.keyboard.press("Tab")
+        page.keyboard.press("Tab")
+
+        expect(page.locator(".trial").nth(1).locator(".told")).to_be_visible()
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_search_is_loaded_when_its_test_is_opened_and_not_before(
+    browser: Browser, index: Path, *, scripts: bool
+) -> None:
+    """No image is loaded lazily where no script runs, but a background is when it is shown."""
+    requests: list[str] = []
+    context = browser.new_context(java_script_enabled=scripts)
+    page = context.new_page()
+    page.on("request", lambda request: requests.append(request.url.rpartition("/")[2]))
+    page.goto(index.as_uri(), wait_until="networkidle")
+    assert "style.css" in requests
+    assert "search-0.svg" not in requests
+
+    with page.expect_request("**/search-0.svg"):
+        page.locator("summary").first.click()
+    context.close()
+
+
+def test_jenkins_shows_a_search_as_it_is(browser: Browser, artifact: str) -> None:
+    with opened(browser, artifact) as page:
+        with page.expect_response("**/search-0.svg") as response:
+            page.locator("summary").first.click()
+
+        graph = page.locator(".search-graph a").first
+        assert response.value.ok
+        assert "search-0.svg" in graph.evaluate("link => getComputedStyle(link).backgroundImage")
+        assert graph.bounding_box()["width"] > 700  # type: ignore[index]
 
 
 def test_jenkins_lets_verdicts_be_hidden(browser: Browser, artifact: str) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from perftrend import message
 from perftrend.errors import ArchiveError
-from perftrend.model import Interval, Measurement, Trial
+from perftrend.model import Interval, Measurement, Phase, Step, Trial
 
 SCHEMA_FILE = Path(__file__).parents[2] / "docs" / "formats" / "message.schema.json"
 SCHEMA = jsonschema.Draft202012Validator(json.loads(SCHEMA_FILE.read_text(encoding="utf-8")))
@@ -36,11 +36,47 @@ NDRPDR = replace(
     intervals={"ndr": Interval(12345678.0, 12407406.4), "pdr": Interval(13000000.0, 13065000.0)},
 )
 
+BAD_TRIAL = Trial(1e7, 1.0, 1.0, 9_000_000, 9_000_000, invalid="the generator was too slow")
+TRIALS = (BAD_TRIAL, replace(BAD_TRIAL, invalid=""), Trial(5e6, 30.0, 30.0, 150_000_000, 150_000_000))
+KNOWN = (Interval(5e6, 1e7), Interval(5e6, 1e7, "the upper bound does not exceed loss ratio 0.5"))
+SEARCH = replace(
+    NDRPDR,
+    trials=TRIALS,
+    loss_ratios={"ndr": 0.0, "pdr": 0.5},
+    phases=(
+        Phase("initial", 1.0, 0.02, (Step(TRIALS[1], "maximum rate", ()),)),
+        Phase("final", 30.0, 0.01, (Step(TRIALS[2], "lower bound of 0 was measured briefly", KNOWN),)),
+    ),
+)
+
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 counts = st.integers(min_value=0, max_value=10**15)
 moments = st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=5, minutes=30))]))
-measurements = st.builds(
+intervals = st.builds(Interval, numbers, numbers, texts)
+
+
+@st.composite
+def searches(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw trials, and phases whose steps took some of them."""
+    trials = draw(st.lists(st.builds(Trial, numbers, numbers, numbers, counts, counts, texts), max_size=6))
+    loss_ratios = draw(st.dictionaries(texts, numbers, max_size=3))
+    known = st.tuples(*[intervals] * len(loss_ratios))
+    steps = [Step(one, draw(texts), draw(st.just(()) | known)) for one in trials if draw(st.booleans())]
+    cut = draw(st.integers(0, len(steps)))
+    phases = [
+        Phase(draw(texts), draw(numbers), draw(numbers), tuple(part)) for part in (steps[:cut], steps[cut:])
+    ]
+    return {"trials": tuple(trials), "loss_ratios": loss_ratios, "phases": tuple(phases)}
+
+
+@st.composite
+def measurements_of_all_kinds(draw: st.DrawFn) -> Measurement:
+    search = draw(st.just({}) | searches())
+    return replace(draw(plain_measurements), **search)
+
+
+plain_measurements = st.builds(
     Measurement,
     kind=st.sampled_from(["mrr", "ndrpdr", "binary"]),
     testbed=texts,
@@ -49,7 +85,7 @@ measurements = st.builds(
     started=moments,
     finished=moments,
     samples=st.lists(numbers, max_size=5).map(tuple),
-    intervals=st.dictionaries(texts, st.builds(Interval, numbers, numbers, texts), max_size=3),
+    intervals=st.dictionaries(texts, intervals, max_size=3),
     trials=st.lists(st.builds(Trial, numbers, numbers, numbers, counts, counts, texts), max_size=3).map(
         tuple
     ),
@@ -58,6 +94,7 @@ measurements = st.builds(
     invalid=texts,
     simulated=st.booleans(),
 )
+measurements = measurements_of_all_kinds()
 
 
 @settings(deadline=None)
@@ -183,3 +220,54 @@ def test_number_that_is_none_is_not_written() -> None:
 def test_time_without_a_zone_is_not_written() -> None:
     with pytest.raises(ValueError, match="no time zone"):
         message.render(replace(MRR, started=datetime(2026, 1, 2)))  # noqa: DTZ001 - that is the point
+
+
+def test_step_names_its_trial_by_the_place_among_all() -> None:
+    """The first trial was measured again; a bound that is not valid says why."""
+    initial, final = message.document(SEARCH)["phases"]
+
+    assert [{"trial": 1, "reason": "maximum rate", "bounds": []}] == initial["steps"]
+    (step,) = final["steps"]
+    assert 2 == step["trial"]
+    assert [[5e6, 1e7], [5e6, 1e7, "the upper bound does not exceed loss ratio 0.5"]] == step["bounds"]
+
+
+def test_message_without_phases_is_that_of_an_older_perftrend() -> None:
+    fields = message.document(MRR)
+
+    assert not {"phases", "loss_ratios"} & set(fields)
+    assert MRR == message.measurement_of(fields)
+
+
+def test_step_whose_trial_is_not_among_the_trials_is_not_written() -> None:
+    with pytest.raises(ValueError, match="not in tuple"):
+        message.render(replace(SEARCH, trials=TRIALS[:2]))
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"trial": 3}, "phases.1.steps.0.trial: 3 is no trial after the step before"),
+        ({"trial": 1}, "phases.1.steps.0.trial: 1 is no trial after the step before"),
+        ({"trial": -1}, "phases.1.steps.0.trial: -1 is no trial"),
+        ({"trial": "2"}, "phases.1.steps.0.trial: "),
+        ({"bounds": [[5e6, 1e7]]}, "phases.1.steps.0.bounds: 1 are not one for each loss ratio"),
+        ({"bounds": [[5e6], [5e6, 1e7]]}, "phases.1.steps.0.bounds.0"),
+        ({"bounds": [[5e6, float("nan")], [5e6, 1e7]]}, "broken"),
+        ({"reason": None}, "phases.1.steps.0.reason: "),
+    ],
+)
+def test_broken_step_is_refused(change: dict[str, Any], reason: str) -> None:
+    fields = message.document(SEARCH)
+    fields["phases"][1]["steps"][0] |= change
+
+    with pytest.raises(ArchiveError) as refusal:
+        message.parse(message.MARKER + json.dumps(fields))
+
+    assert reason in str(refusal.value)
+
+
+@pytest.mark.parametrize("phases", [{}, None, [1], "final"])
+def test_phases_of_another_form_are_refused(phases: object) -> None:
+    with pytest.raises(ArchiveError, match=r"wrong: phases"):
+        message.parse(_line(phases=phases))

@@ -26,6 +26,7 @@ from pathlib import Path
 from perftrend.archive import pending
 from perftrend.archive.pending import OUTPUT
 from perftrend.errors import TestbedError, UsageError
+from perftrend.keywords.progress import TERMINAL
 from perftrend.measure.lock import HELD
 from perftrend.measure.worker import dies_with_parent
 from perftrend.model import Run
@@ -126,6 +127,8 @@ def _run(command: Sequence[str], console: Path, settings_file: Path, held: Held,
     """Run Robot Framework, its words going to the terminal and to the console file; False: timed out."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PERFTREND_")}
     environment |= {FILE_VARIABLE: str(settings_file), "PYTHONUNBUFFERED": "1", HELD: held.name}
+    if sys.stdout.isatty():
+        environment[TERMINAL] = os.ttyname(sys.stdout.fileno())
     timed_out = threading.Event()
     process = subprocess.Popen(
         dies_with_parent(command),

@@ -1,4 +1,8 @@
-"""Keywords that measure: each sets the test's message to what it found."""
+"""Keywords that measure: each sets the test's message to what it found.
+
+A search that took too long fails its test, whose message is then the error's. What was measured
+until then is added as the test ends: an exception with a text so long would be shortened.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,25 @@ import re
 from pathlib import Path
 from typing import Literal, cast
 
+from robot import result, running
 from robot.api.deco import keyword, library
 from robot.libraries.BuiltIn import BuiltIn
 
 import perftrend
 from perftrend import message
+from perftrend.errors import SearchTimeoutError
+from perftrend.keywords.progress import SearchProgress
 from perftrend.keywords.testbed import TestbedKeywords
 from perftrend.measure.procedure import MrrPlan, Procedure, SearchPlan
 from perftrend.model import Measurement
 
 
-@library(scope="GLOBAL", version=perftrend.__version__)
+@library(scope="GLOBAL", version=perftrend.__version__, listener="SELF")
 class MeasuringKeywords:
     """Measures MRR, NDR and PDR on the open testbed, as the settings and the testbed's file say."""
+
+    def __init__(self) -> None:
+        self._unfinished: Measurement | None = None
 
     @keyword(name="Measure MRR")
     def measure_mrr(self) -> None:
@@ -27,13 +37,29 @@ class MeasuringKeywords:
 
     @keyword(name="Find NDR And PDR By MDR")
     def find_ndr_and_pdr_by_mdr(self) -> None:
-        """Search for the highest rates without loss (NDR) and with little loss (PDR) at once."""
-        self._tell(self._procedure().ndr_and_pdr(self._search_plan()))
+        """Search for the highest rates without loss (NDR) and with little loss (PDR) at once.
+
+        Shows on a terminal how far it is, and in a log once a minute.
+        """
+        try:
+            with SearchProgress() as progress:
+                found = self._procedure().ndr_and_pdr(self._search_plan(), on_step=progress.tell)
+        except SearchTimeoutError as error:
+            self._unfinished = error.result if isinstance(error.result, Measurement) else None
+            raise
+        self._tell(found)
 
     @keyword
     def find_rate_by_binary_search(self, metric: Literal["ndr", "pdr"] = "ndr") -> None:
         """Search for one rate, ``ndr`` or ``pdr``, by plain bisection below the MRR."""
         self._tell(self._procedure().binary(metric, self._search_plan()))
+
+    def _end_test(self, data: running.TestCase, result: result.TestCase) -> None:
+        """Add what an unfinished search measured; called by Robot Framework."""
+        del data
+        if self._unfinished is not None:
+            result.message = f"{result.message}\n{message.line(self._unfinished)}"
+            self._unfinished = None
 
     def _testbed(self) -> TestbedKeywords:
         found = BuiltIn().get_library_instance("perftrend.keywords.testbed.TestbedKeywords")

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from perftrend.errors import SearchTimeoutError
 from perftrend.measure.interfaces import Counters
-from perftrend.measure.search import SearchResult, binary_search, mdr_search, measure_mrr
+from perftrend.measure.search import OnStep, SearchResult, binary_search, mdr_search, measure_mrr
 from perftrend.measure.testbed import Testbed
-from perftrend.model import Interval, Measurement, Trial
+from perftrend.model import Interval, Measurement, Phase, Trial
 
 Say = Callable[[str], None]
 
@@ -48,6 +48,14 @@ class SearchPlan:
     minimum_pps: float
     intermediate_phases: int
     timeout_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """What a search was for, by name, and the way that it took."""
+
+    loss_ratios: Mapping[str, float]
+    phases: tuple[Phase, ...] = ()
 
 
 class Procedure:
@@ -79,15 +87,23 @@ class Procedure:
         limit = self._testbed.generator_limit(sum(result.samples) / len(result.samples))
         return self._measurement("mrr", samples=result.samples, invalid=result.invalid or limit)
 
-    def ndr_and_pdr(self, plan: SearchPlan) -> Measurement:
+    def ndr_and_pdr(self, plan: SearchPlan, *, on_step: OnStep | None = None) -> Measurement:
         """Search for NDR and PDR at once by MDR search.
 
-        :raises SearchTimeoutError: if that takes longer than it may; with what was known by then.
+        :param on_step: is told after each trial how far the search has come.
+        :raises SearchTimeoutError: if that takes longer than it may; its ``result`` is a
+            measurement with every trial and what was known by then, which is not valid.
         """
         goals = {"ndr": 0.0, "pdr": plan.loss_ratio}
+        accepted: list[Trial] = []
+
+        def measure(rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
+            accepted.append(self._testbed.trials.measure(rate_pps, duration_s, fail_above))
+            return accepted[-1]
+
         try:
             result = mdr_search(
-                self._testbed.trials.measure,
+                measure,
                 minimum_pps=plan.minimum_pps,
                 maximum_pps=self._testbed.maximum_pps,
                 loss_ratios=tuple(goals.values()),
@@ -96,11 +112,12 @@ class Procedure:
                 relative_width=plan.relative_width,
                 intermediate_phases=plan.intermediate_phases,
                 timeout_s=plan.timeout_s,
+                on_step=on_step,
             )
         except SearchTimeoutError as error:
-            raise SearchTimeoutError(f"{error}; {_known(error.result, goals)}", error.result) from None
-        intervals = {name: result.interval(ratio) for name, ratio in goals.items()}
-        return self._searched("ndrpdr", intervals, result.invalid, plan)
+            raise self._unfinished(error, goals, accepted) from None
+        way = _Way(goals, _of_trials(result.phases, accepted))
+        return self._searched("ndrpdr", _intervals(result, goals), result.invalid, plan, way)
 
     def binary(self, metric: str, plan: SearchPlan) -> Measurement:
         """Search for one rate, ``ndr`` or ``pdr``, by binary search below the MRR.
@@ -108,20 +125,35 @@ class Procedure:
         The MRR bounds it: nothing that comes back can exceed what the device forwards at most.
         """
         first = self._testbed.trials.measure(self._testbed.maximum_pps, plan.initial_duration_s)
+        loss_ratio = plan.loss_ratio if metric == "pdr" else 0.0
         highest = max(first.receive_rate_pps, 2 * plan.minimum_pps)
         interval = binary_search(
             self._testbed.trials.measure,
             lower_pps=max(plan.minimum_pps, _LOWEST_SHARE * highest),
             upper_pps=highest,
-            loss_ratio=plan.loss_ratio if metric == "pdr" else 0.0,
+            loss_ratio=loss_ratio,
             duration_s=plan.final_duration_s,
             relative_width=plan.relative_width,
             maximum_pps=self._testbed.maximum_pps,
         )
-        return self._searched("binary", {metric: interval}, first.invalid, plan)
+        return self._searched("binary", {metric: interval}, first.invalid, plan, _Way({metric: loss_ratio}))
+
+    def _unfinished(
+        self, error: SearchTimeoutError, goals: Mapping[str, float], accepted: Sequence[Trial]
+    ) -> SearchTimeoutError:
+        """Return the error of a search that took too long, with all that is known."""
+        if not isinstance(error.result, SearchResult):
+            return error
+        intervals = _intervals(error.result, goals)
+        bounds = [
+            f"{name.upper()} {each.lower:.0f} to {each.upper:.0f} pps" for name, each in intervals.items()
+        ]
+        way = _Way(goals, _of_trials(error.result.phases, accepted))
+        measurement = self._measurement("ndrpdr", invalid=str(error), intervals=intervals, way=way)
+        return SearchTimeoutError(f"{error}; known by then, and not sure: {', '.join(bounds)}", measurement)
 
     def _searched(
-        self, kind: str, intervals: Mapping[str, Interval], doubt: str, plan: SearchPlan
+        self, kind: str, intervals: Mapping[str, Interval], doubt: str, plan: SearchPlan, way: _Way
     ) -> Measurement:
         for name, interval in intervals.items():
             if not interval.invalid:
@@ -130,7 +162,8 @@ class Procedure:
                 self._collect(name, interval.lower, before)
         reasons = [doubt, *(interval.invalid for interval in intervals.values())]
         reasons += [self._testbed.generator_limit(interval.lower) for interval in intervals.values()]
-        return self._measurement(kind, intervals=intervals, invalid=next(filter(None, reasons), ""))
+        invalid = next(filter(None, reasons), "")
+        return self._measurement(kind, intervals=intervals, invalid=invalid, way=way)
 
     def _collect(self, where: str, rate_pps: float, before: Counters) -> None:
         self._collected[where] = {
@@ -146,6 +179,7 @@ class Procedure:
         invalid: str,
         samples: Sequence[float] = (),
         intervals: Mapping[str, Interval] | None = None,
+        way: _Way | None = None,
     ) -> Measurement:
         self._file.parent.mkdir(parents=True, exist_ok=True)
         self._file.write_text(json.dumps(self._collected, indent=1))
@@ -160,6 +194,8 @@ class Procedure:
             samples=tuple(samples),
             intervals=dict(intervals or {}),
             trials=trials,
+            loss_ratios=dict(way.loss_ratios) if way else {},
+            phases=way.phases if way else (),
             counters=str(self._file.relative_to(self._root)),
             versions=self._testbed.versions(),
             invalid=invalid,
@@ -167,10 +203,14 @@ class Procedure:
         )
 
 
-def _known(result: object, goals: Mapping[str, float]) -> str:
-    """Say what an unfinished search knew."""
-    if not isinstance(result, SearchResult):
-        return "nothing was known by then"
-    intervals = {name: result.interval(ratio) for name, ratio in goals.items()}
-    bounds = [f"{name.upper()} {each.lower:.0f} to {each.upper:.0f} pps" for name, each in intervals.items()]
-    return f"known by then, and not sure: {', '.join(bounds)}"
+def _intervals(result: SearchResult, goals: Mapping[str, float]) -> dict[str, Interval]:
+    return {name: result.interval(ratio) for name, ratio in goals.items()}
+
+
+def _of_trials(phases: Sequence[Phase], accepted: Sequence[Trial]) -> tuple[Phase, ...]:
+    """Return the phases with their trials as the generator gave them: those are the recorded ones."""
+    following = iter(accepted)
+    return tuple(
+        replace(phase, steps=tuple(replace(step, trial=next(following)) for step in phase.steps))
+        for phase in phases
+    )

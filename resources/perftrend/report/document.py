@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
 from typing import Any
@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from perftrend.model import Run, Series, Verdict
+from perftrend.model import Result, Run, Series, Verdict
 from perftrend.report.table import WORST_FIRST, Row, passes, plain, rows, sentence
 
 FORMAT = "perftrend-report-1"
 """The first key of the document; a new number when a key changes its meaning."""
+
+_WAY = ("loss_ratios", "trials", "phases")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class Report:
     """Number of runs that the moving statistics look back."""
     title: str = "Performance trend"
     notices: Sequence[str] = ()
+    results: Sequence[Result] = ()
+    """The results of the run with their details."""
 
     @property
     def rows(self) -> list[Row]:
@@ -67,6 +71,7 @@ def as_json(
     window: int,
     title: str = "Performance trend",
     notices: Sequence[str] = (),
+    results: Sequence[Result] = (),
 ) -> str:
     """Write the report as one JSON document.
 
@@ -76,9 +81,10 @@ def as_json(
     :param window: number of runs that the moving statistics look back.
     :param title: heading.
     :param notices: lines that a reader must see, such as that another testbed was used.
+    :param results: the run's results with their details, which tell the way of each search.
     :returns: JSON in ASCII, with a newline at the end.
     """
-    return dumps(document(Report(verdicts, run, method, window, title, notices)))
+    return dumps(document(Report(verdicts, run, method, window, title, notices, results)))
 
 
 def dumps(data: object) -> str:
@@ -89,7 +95,11 @@ def dumps(data: object) -> str:
 def document(report: Report) -> dict[str, Any]:
     """Return everything that the page shows, ready for JSON."""
     table = RunTable()
-    tests = [_test(row, table) for row in report.rows]
+    details = {result.key.hash: result.details for result in report.results}
+    tests = [
+        _test(row, table) | {"search": _search(details.get(row.verdict.series.key.hash, {}))}
+        for row in report.rows
+    ]
     return {
         "format": FORMAT,
         "title": plain(report.title),
@@ -195,6 +205,11 @@ def _test(row: Row, table: RunTable) -> dict[str, Any]:
         "long_term_change": exact(verdict.long_term_change),
         **history(verdict, table, number=exact),
     }
+
+
+def _search(details: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the way of a search as the test's message has it; None where there was none."""
+    return {name: details.get(name) for name in _WAY} if details.get("phases") else None
 
 
 def _counts(verdicts: Sequence[Verdict]) -> dict[str, int]:

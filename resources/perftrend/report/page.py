@@ -4,7 +4,9 @@ Jenkins serves artifacts with a policy under which no script runs and no inline 
 So the page is complete without either: the table, the verdicts and a picture of every test are
 plain HTML and SVG with a style sheet of their own. Where scripts run, opening a test draws an
 interactive graph. plotly's JavaScript and the data load only then, in ``.js`` files because a
-page that was opened from a file may not read JSON.
+page that was opened from a file may not read JSON. The graph of a search is an image of its own,
+and the background of a link to it: of all images, only backgrounds are left unloaded while they
+are hidden even where no script runs. Where scripts run it can be pointed at.
 
 No file name comes from a test: a test's address in the page is the hash of its trace.
 """
@@ -12,7 +14,7 @@ No file name comes from a test: a test's address in the page is the hash of its 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
@@ -20,9 +22,10 @@ from pathlib import Path
 import jinja2
 from plotly.offline import get_plotlyjs
 
-from perftrend.model import Outcome, Run, Verdict
+from perftrend.model import Outcome, Result, Run, Verdict
 from perftrend.report.document import Report, RunTable, document, dumps, history, run_entry
 from perftrend.report.replace import replaced
+from perftrend.report.searches import Search, searches
 from perftrend.report.sparkline import HEIGHT, WIDTH, sparkline
 from perftrend.report.table import SYMBOLS, WORST_FIRST, Row, passes, percent, plain, sentence
 
@@ -45,6 +48,7 @@ def write(
     window: int,
     title: str = "Performance trend",
     notices: Sequence[str] = (),
+    results: Sequence[Result] = (),
 ) -> Path:
     """Write the report into a directory of its own, whose old report it replaces whole.
 
@@ -55,23 +59,25 @@ def write(
     :param window: number of runs that the moving statistics look back.
     :param title: heading.
     :param notices: lines that a reader must see, such as that another testbed was used.
+    :param results: the run's results with their details, for the graphs of its searches; those of
+        the verdicts' series may come without.
     :returns: the path of ``index.html``.
     :raises UsageError: if the directory holds anything that is no part of a report.
     :raises OSError: if it cannot be written; an old report stays as it was then.
     """
-    report = Report(verdicts, run, method, window, title, notices)
-    rows = report.rows
+    report = Report(verdicts, run, method, window, title, notices, results)
+    rows, found = report.rows, searches(results)
     with replaced(directory, names=NAMES) as fresh:
-        _write_page(fresh, report, rows)
+        _write_page(fresh, report, rows, found)
         _write_data(fresh / "data", rows)
+        _write_searches(fresh, found.values())
         _put(fresh / "report.json", dumps(document(report)))
         _put(fresh / "plotly.min.js", get_plotlyjs())
-        for name in ("style.css", "report.js"):
-            _put(fresh / name, resources.files(__package__).joinpath("templates", name).read_text("utf-8"))
+        _put(fresh / "report.js", _template("report.js"))
     return directory / INDEX
 
 
-def _write_page(directory: Path, report: Report, rows: Sequence[Row]) -> None:
+def _write_page(directory: Path, report: Report, rows: Sequence[Row], searches: Mapping[str, Search]) -> None:
     counts = {outcome: sum(row.outcome is outcome for row in rows) for outcome in WORST_FIRST}
     html = (
         _environment()
@@ -87,6 +93,7 @@ def _write_page(directory: Path, report: Report, rows: Sequence[Row]) -> None:
             width=WIDTH,
             height=HEIGHT,
             tests_per_file=TESTS_PER_FILE,
+            searches=searches,
         )
     )
     _put(directory / INDEX, html)
@@ -103,6 +110,21 @@ def _write_data(directory: Path, rows: Sequence[Row]) -> None:
         ]
         _put(directory / f"{first // TESTS_PER_FILE}.js", _script("receiveTests", first, tests))
     _put(directory / "runs.js", _script("receiveRuns", [run_entry(run) for run in table.runs]))
+
+
+def _write_searches(directory: Path, found: Iterable[Search]) -> None:
+    """Write the graph of each search, and the style sheet that puts it into its place."""
+    drawn = {search.number: search for search in found}
+    for number, search in drawn.items():
+        _put(directory / "data" / f"search-{number}.svg", search.picture)
+    places = [
+        f".search-{number} {{ background-image: url(data/search-{number}.svg); }}\n" for number in drawn
+    ]
+    _put(directory / "style.css", _template("style.css") + "".join(places))
+
+
+def _template(name: str) -> str:
+    return resources.files(__package__).joinpath("templates", name).read_text("utf-8")
 
 
 def _script(function: str, *arguments: object) -> str:

@@ -49,7 +49,7 @@ _SENTENCE_ORDER = (
     Outcome.MISSING,
 )
 _COUNTABLE = frozenset({Outcome.REGRESSION, Outcome.PROGRESSION})
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 _MEGA = 1e6
 _LEAST_DECIMALS, _MOST_DECIMALS = 2, 6
 

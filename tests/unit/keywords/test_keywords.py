@@ -55,6 +55,22 @@ unknown device option
     [Teardown]    Close Testbed
 """
 
+SLOW_SUITE = """
+*** Settings ***
+Resource    keywords/forwarding.resource
+Suite Setup    Open Testbed
+Suite Teardown    Close Testbed
+
+*** Test Cases ***
+search
+    [Tags]    NDRPDR    64B
+    Non Drop And Partial Drop Rate Are Found    64B
+
+mrr
+    [Tags]    MRR    64B
+    Maximum Receive Rate Is Measured    64B
+"""
+
 
 def robot(folder: Path, *arguments: str, **environment: str) -> Path:
     """Run Robot Framework in a folder and return its output."""
@@ -189,3 +205,18 @@ def test_wrong_argument_of_a_keyword_fails_its_test(
 
     assert "FAIL" == status
     assert told in text
+
+
+def test_search_that_takes_too_long_fails_its_test_and_keeps_its_trials(tmp_path: Path) -> None:
+    (tmp_path / "own.robot").write_text(SLOW_SUITE)
+
+    output = robot(
+        tmp_path, str(tmp_path / "own.robot"), PERFTREND_TESTBED="simulated", PERFTREND_SEARCH_TIMEOUT_S="15"
+    )
+
+    *search, after = read_output(output)
+    assert {(Status.FAIL, False)} == {(result.status, result.usable) for result in search}
+    assert "known by then, and not sure: NDR" in search[0].message
+    assert "perftrend: {" not in search[0].message
+    assert 15 <= sum(trial["elapsed_s"] for trial in search[0].details["trials"])
+    assert (Status.PASS, "") == (after.status, after.message)

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import os
+import pty
+import re
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from io import StringIO
@@ -10,7 +14,9 @@ import pytest
 from robot import result, running
 
 from perftrend import message
-from perftrend.keywords.progress import Progress
+from perftrend.keywords import progress
+from perftrend.keywords.progress import TERMINAL, Progress, SearchProgress
+from perftrend.measure import search
 from perftrend.model import Interval, Measurement
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -80,3 +86,71 @@ def test_suite_that_went_well_needs_no_line(terminal: StringIO) -> None:
     Progress().end_suite(cast(running.TestSuite, None), suite)
 
     assert terminal.getvalue() == ""
+
+
+BEGUN = search.Progress("initial", (0.0, 0.005), (), 1.0, 131.4)
+NEARLY = search.Progress(
+    "final", (0.0, 0.005), (Interval(11.98e6, 12.04e6), Interval(12e6, 12.06e6)), 60.0, 29.6
+)
+NEARLY_TOLD = "~30 s left, final: NDR 11.9800 to 12.0400, PDR 12.0000 to 12.0600 Mpps"
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Give a clock that is set by hand."""
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """Give a terminal that the job has and we have not; what is written there can be read."""
+    reader, writer = pty.openpty()
+    monkeypatch.setenv(TERMINAL, os.ttyname(writer))
+    yield reader
+    os.close(reader)
+    os.close(writer)
+
+
+def shown(screen: int) -> list[str]:
+    """Return what stood on the terminal's line, one after the other."""
+    text = os.read(screen, 100_000).decode()
+    lines = re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text))
+    return [line.strip() for line in lines if line.strip()]
+
+
+def test_log_gets_one_line_a_minute_at_most(terminal: StringIO, clock: list[float]) -> None:
+    with SearchProgress() as told:
+        for clock[0] in (1.0, 59.0, 60.0, 61.0, 119.0, 121.0):
+            told.tell(NEARLY)
+
+    assert [f"  {NEARLY_TOLD}"] * 2 == terminal.getvalue().splitlines()
+
+
+def test_terminal_shows_each_trial_on_one_line(screen: int, terminal: StringIO) -> None:
+    with SearchProgress() as told:
+        told.tell(BEGUN)
+        told.tell(NEARLY)
+
+    assert ["~131 s left, initial", NEARLY_TOLD] == shown(screen)[:2]
+    assert terminal.getvalue() == ""
+
+
+def test_terminal_is_clean_after_the_search(screen: int, terminal: StringIO) -> None:
+    with SearchProgress() as told:
+        told.tell(NEARLY)
+
+    assert os.read(screen, 100_000).endswith(b"\x1b[2K")
+
+
+def test_terminal_that_is_gone_is_done_without(
+    terminal: StringIO, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TERMINAL, "/dev/pts/no-such-terminal")
+
+    with SearchProgress() as told:
+        clock[0] = 60.0
+        told.tell(BEGUN)
+
+    assert "  ~131 s left, initial\n" == terminal.getvalue()

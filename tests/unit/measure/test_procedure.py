@@ -13,6 +13,7 @@ import pytest
 from perftrend.errors import SearchTimeoutError
 from perftrend.measure import specification, trust
 from perftrend.measure.procedure import MrrPlan, Procedure, SearchPlan
+from perftrend.measure.search import Progress
 from perftrend.measure.testbed import Testbed
 from perftrend.model import Measurement, Trial
 
@@ -221,3 +222,45 @@ def test_search_that_takes_too_long_says_what_was_known_by_then(procedure: Proce
         SearchTimeoutError, match=r"known by then, and not sure: NDR \d+ to \d+ pps, PDR \d+ to"
     ):
         procedure.ndr_and_pdr(replace(SEARCH, timeout_s=40))
+
+
+def test_search_tells_its_way_by_the_trials_that_counted(
+    procedure: Procedure, testbed: Testbed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two trials are measured again; two more, at the found rates, are no part of the search."""
+    spoilt(testbed, monkeypatch, lambda number: number in (1, 4))
+
+    measurement = procedure.ndr_and_pdr(SEARCH)
+
+    steps = [step for phase in measurement.phases for step in phase.steps]
+    accepted = [trial for trial in measurement.trials if not trial.invalid]
+    assert accepted[:-2] == [step.trial for step in steps]
+    assert len(accepted) + 2 == len(measurement.trials)
+    assert tuple(measurement.intervals.values()) == steps[-1].intervals
+    assert {"ndr": 0.0, "pdr": 0.005} == measurement.loss_ratios
+
+
+def test_binary_search_tells_what_may_be_lost(procedure: Procedure) -> None:
+    assert {"pdr": 0.005} == procedure.binary("pdr", SEARCH).loss_ratios
+
+
+def test_search_is_followed_step_by_step(procedure: Procedure) -> None:
+    told: list[Progress] = []
+
+    measurement = procedure.ndr_and_pdr(SEARCH, on_step=told.append)
+
+    names = [phase.name for phase in measurement.phases for _ in phase.steps]
+    assert names == [step.phase for step in told]
+    assert told[-1].intervals == tuple(measurement.intervals.values())
+
+
+def test_search_that_takes_too_long_keeps_its_trials(procedure: Procedure) -> None:
+    with pytest.raises(SearchTimeoutError) as failure:
+        procedure.ndr_and_pdr(replace(SEARCH, timeout_s=40))
+
+    known = failure.value.result
+    assert isinstance(known, Measurement)
+    assert known.trials == tuple(trial for phase in known.phases for trial in phase.trials)
+    assert sum(trial.elapsed_s for trial in known.trials) >= 40
+    assert known.invalid.startswith("search not done after")
+    assert {known.invalid} == {interval.invalid for interval in known.intervals.values()}

@@ -11,9 +11,21 @@ from typing import Any
 import pytest
 from lxml import html
 
-from perftrend import report
+from perftrend import message, report
 from perftrend.errors import UsageError
-from perftrend.model import Outcome, Run, Verdict
+from perftrend.model import (
+    Better,
+    Interval,
+    Measurement,
+    Outcome,
+    Phase,
+    Result,
+    Run,
+    Status,
+    Step,
+    Trial,
+    Verdict,
+)
 from perftrend.report import page
 
 MakeVerdict = Callable[..., Verdict]
@@ -195,3 +207,70 @@ def test_directory_with_other_files_is_refused(tmp_path: Path, run: Run, make_ve
 
     with pytest.raises(UsageError, match=r"notes\.txt"):
         write(tmp_path, run, make_verdict())
+
+
+def found_by_search(run: Run, verdicts: list[Verdict], *, rate: float = 8e6) -> list[Result]:
+    """Return results that one search gave, a trial long."""
+    trial = Trial(rate, 30.0, 30.0, 100, 100)
+    known = (Interval(rate, 1.01 * rate),) * 2
+    measurement = Measurement(
+        "ndrpdr",
+        run.testbed,
+        "64B",
+        64,
+        run.started,
+        run.finished,
+        trials=(trial,),
+        loss_ratios={"ndr": 0.0, "pdr": 0.005},
+        phases=(Phase("final", 30.0, 0.01, (Step(trial, "too wide", known),)),),
+    )
+    details = message.document(measurement)
+    return [
+        Result(verdict.series.key, "pps", Better.HIGHER, Status.PASS, details=dict(details))
+        for verdict in verdicts
+    ]
+
+
+def test_each_test_with_a_search_has_its_graph(tmp_path: Path, run: Run, make_verdict: MakeVerdict) -> None:
+    ndr, pdr, other, mrr = (make_verdict(test, metric="any") for test in ("1-ndr", "1-pdr", "2-ndr", "3-mrr"))
+    results = found_by_search(run, [ndr, pdr]) + found_by_search(run, [other], rate=9e6)
+
+    document = write(tmp_path, run, ndr, pdr, other, mrr, results=results)
+
+    tests = document.xpath("//tbody[starts-with(@class, 'test')]")
+    assert [
+        ["data/search-0.svg"],
+        ["data/search-0.svg"],
+        ["data/search-1.svg"],
+        [],
+    ] == [test.xpath(".//figure[@class='search-graph']/a/@href") for test in tests]
+    assert "1 trials in 1 phases took 30.0 s; NDR 8.0000 to 8.0800" in text(tests[0])
+    pictures = sorted(file.name for file in (tmp_path / "report" / "data").glob("*.svg"))
+    assert ["search-0.svg", "search-1.svg"] == pictures
+    style = (tmp_path / "report" / "style.css").read_text("utf-8")
+    assert [".search-0 { background-image: url(data/search-0.svg); }"] == re.findall(
+        r"^\.search-0 .*", style, re.MULTILINE
+    )
+
+
+def test_search_of_another_form_leaves_the_report_whole(
+    tmp_path: Path, run: Run, make_verdict: MakeVerdict
+) -> None:
+    (result,) = found_by_search(run, [make_verdict()])
+    newer = replace(result, details={**result.details, "schema": 99})
+
+    document = write(tmp_path, run, make_verdict(), results=[newer])
+
+    assert [] == document.xpath("//figure[@class='search-graph']")
+    assert ["64b-ip4base"] == [text(name) for name in document.findall(".//summary")]
+
+
+def test_json_has_the_way_of_each_search(tmp_path: Path, run: Run, make_verdict: MakeVerdict) -> None:
+    verdicts = [make_verdict("1-ndr"), make_verdict("2-mrr")]
+    (result,) = found_by_search(run, verdicts[:1])
+
+    told = json.loads(report.as_json(verdicts, run=run, method="MDL", window=30, results=[result]))
+
+    search, none = (test["search"] for test in told["tests"])
+    assert {name: result.details[name] for name in ("loss_ratios", "trials", "phases")} == search
+    assert none is None

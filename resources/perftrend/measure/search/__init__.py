@@ -9,16 +9,24 @@ without the rest of perftrend.
 from perftrend.measure.search.binary import binary_search
 from perftrend.measure.search.mdr import mdr_search
 from perftrend.measure.search.mrr import MrrResult, measure_mrr
-from perftrend.measure.search.result import Phase, SearchResult, Step
+from perftrend.measure.search.record import OnStep
+from perftrend.measure.search.result import Phase, Progress, SearchResult, Step
+from perftrend.measure.search.soaking import HoldResult, SoakResult, hold, soak
 from perftrend.measure.search.trials import Measure
 
 __all__ = [
+    "HoldResult",
     "Measure",
     "MrrResult",
+    "OnStep",
     "Phase",
+    "Progress",
     "SearchResult",
+    "SoakResult",
     "Step",
     "binary_search",
+    "hold",
     "mdr_search",
     "measure_mrr",
+    "soak",
 ]

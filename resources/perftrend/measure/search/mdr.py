@@ -6,15 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from perftrend.errors import SettingsError, nearest
-from perftrend.measure.search import documented
-from perftrend.measure.search.parameters import Parameters
+from perftrend.measure.search import documented, predictive
+from perftrend.measure.search.parameters import Parameters, require
+from perftrend.measure.search.record import Observed, OnStep
 from perftrend.measure.search.result import SearchResult
 from perftrend.measure.search.trials import Measure
 
 STRATEGIES: Mapping[str, Callable[[Measure, Parameters], SearchResult]] = MappingProxyType(
-    {"mdr": documented.search}
+    {"mdr": documented.search, "predictive": predictive.search}
 )
 """The ways to search, by name. Each keeps the same promise in its own number of trials."""
+
+DEFAULT_STRATEGY = "predictive"
 
 
 def mdr_search(
@@ -28,7 +31,10 @@ def mdr_search(
     relative_width: float = 0.005,
     intermediate_phases: int = 2,
     timeout_s: float | None = None,
-    strategy: str = "mdr",
+    trials_per_bound: int = 1,
+    exceed_ratio: float = 0.0,
+    strategy: str = DEFAULT_STRATEGY,
+    on_step: OnStep | None = None,
 ) -> SearchResult:
     """Find the highest rate that keeps to each loss ratio: NDR for 0, PDR for what is tolerated.
 
@@ -47,7 +53,12 @@ def mdr_search(
     :param relative_width: from 1e-6 to below 1.
     :param intermediate_phases: 0 or more; 2 by the document's experience.
     :param timeout_s: seconds of trials after which no further one is begun; None for no limit.
-    :param strategy: a name of ``STRATEGIES``; ``mdr`` is the documented algorithm.
+    :param trials_per_bound: trials of the final duration that decide whether a rate passes.
+    :param exceed_ratio: share of them that may fail at a rate that passes, from 0 to below 1. With
+        0 one failing trial makes a rate fail; with 0.5 most of them have to.
+    :param strategy: a name of ``STRATEGIES``; ``predictive`` takes the least time, ``mdr`` is the
+        documented algorithm, which decides by the latest trial at each rate.
+    :param on_step: is told after each trial how far the search has come; None for nobody.
     :returns: the intervals, and every trial by phase.
     :raises SettingsError: naming the parameter that cannot be used.
     :raises SearchTimeoutError: if more trials are needed when the time is used up; what is known
@@ -57,6 +68,12 @@ def mdr_search(
     """
     if strategy not in STRATEGIES:
         raise SettingsError(f"search strategy {strategy!r} is unknown{nearest(strategy, STRATEGIES)}")
+    require(
+        strategy != "mdr" or trials_per_bound == 1,
+        "trials_per_bound",
+        trials_per_bound,
+        "1, because strategy mdr decides by one trial, or use strategy predictive",
+    )
     parameters = Parameters(
         minimum_pps=minimum_pps,
         maximum_pps=maximum_pps,
@@ -66,5 +83,8 @@ def mdr_search(
         relative_width=relative_width,
         intermediate_phases=intermediate_phases,
         timeout_s=timeout_s,
+        trials_per_bound=trials_per_bound,
+        exceed_ratio=exceed_ratio,
     )
-    return STRATEGIES[strategy](measure, parameters)
+    observed = Observed(measure, on_step) if on_step else measure
+    return STRATEGIES[strategy](observed, parameters)

@@ -19,6 +19,8 @@ FINEST_WIDTH = 1e-6
 
 MOST_PHASES = 100
 
+MOST_TRIALS_PER_BOUND = 1000
+
 _SHORT = 1.0 - 1e-7
 _NEAR = 1e-9
 
@@ -79,6 +81,8 @@ class Parameters:
     relative_width: float
     intermediate_phases: int
     timeout_s: float | None
+    trials_per_bound: int = 1
+    exceed_ratio: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("minimum_pps", "maximum_pps", "initial_duration_s", "final_duration_s"):
@@ -103,6 +107,32 @@ class Parameters:
         require(whole, "intermediate_phases", phases, f"a whole number from 0 to {MOST_PHASES}")
         if self.timeout_s is not None:
             require_positive("timeout_s", self.timeout_s)
+        trials = self.trials_per_bound
+        whole = trials == int(trials) if 1 <= trials <= MOST_TRIALS_PER_BOUND else False
+        require(whole, "trials_per_bound", trials, f"a whole number from 1 to {MOST_TRIALS_PER_BOUND}")
+        require(
+            0.0 <= self.exceed_ratio < 1.0, "exceed_ratio", self.exceed_ratio, "a ratio from 0 to below 1"
+        )
+
+    @property
+    def tolerated_failures(self) -> int:
+        """How many of the trials of a bound may fail while it still passes."""
+        return math.floor(self.exceed_ratio * self.trials_per_bound + _NEAR)
+
+    @property
+    def needed_passes(self) -> int:
+        """How many of the trials of a bound must pass for it to pass."""
+        return self.trials_per_bound - self.tolerated_failures
+
+    @property
+    def log_width(self) -> float:
+        """The final width goal, logarithmic, and so little less that rounding never exceeds it."""
+        return log_width(self.relative_width) * _SHORT
+
+    @property
+    def has_short_trials(self) -> bool:
+        """Whether the initial duration is shorter than the final one."""
+        return self.initial_duration_s < self.final_duration_s
 
     @property
     def largest_loss_ratio(self) -> float:
@@ -117,7 +147,8 @@ class Parameters:
         the other), be narrowed again (one halving after the other) and be measured again.
         """
         doublings = math.ceil(math.log2(max(2.0, self._log_range / log_width(self.relative_width))))
-        return 3 + 8 * (doublings + 4) * len(self.loss_ratios) * (int(self.intermediate_phases) + 1)
+        steps = (doublings + 4) * len(self.loss_ratios) * (int(self.intermediate_phases) + 1)
+        return 3 + 8 * steps * int(self.trials_per_bound)
 
     @property
     def _log_range(self) -> float:

@@ -2,20 +2,46 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from perftrend.errors import SearchTimeoutError
+from perftrend.measure.search.estimate import seconds_left
 from perftrend.measure.search.parameters import Parameters, PhasePlan
-from perftrend.measure.search.result import Phase, Step
+from perftrend.measure.search.result import Phase, Progress, Step
 from perftrend.measure.search.trials import Measure, perform
 from perftrend.model import Trial
 
+OnStep: TypeAlias = Callable[[Progress], None]
+"""Is told after each trial how far the search has come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A measure with somebody who is told of each step of the search that uses it.
+
+    A strategy passes its measure on to a :class:`Record` and need not know who listens.
+    """
+
+    measure: Measure
+    on_step: OnStep
+
+    def __call__(self, rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
+        """Measure."""
+        return self.measure(rate_pps, duration_s, fail_above)
+
 
 class Record:
-    """Measures, keeps what was measured, and ends a search that takes too long."""
+    """Measures, keeps what was measured, and ends a search that takes too long.
 
-    def __init__(self, measure: Measure, parameters: Parameters) -> None:
+    :param halves: whether the search halves its intervals, for the estimate of the time left.
+    """
+
+    def __init__(self, measure: Measure, parameters: Parameters, *, halves: bool = True) -> None:
+        self._halves = halves
         self._measure = measure
+        self._on_step = measure.on_step if isinstance(measure, Observed) else None
         self._parameters = parameters
         self._phases: list[Phase] = []
         self._elapsed_s = 0.0
@@ -49,8 +75,19 @@ class Record:
         return perform(self._measure, rate_pps, self._phases[-1].duration_s, fail_above)
 
     def keep(self, step: Step) -> None:
-        """Keep a trial as the next step of the phase."""
+        """Keep a trial as the next step of the phase, and tell who listens."""
         phase = self._phases[-1]
         self._phases[-1] = replace(phase, steps=(*phase.steps, step))
         self._elapsed_s += step.trial.elapsed_s
         self._trials += 1
+        if self._on_step is not None:
+            self._on_step(self._progress(step))
+
+    def _progress(self, step: Step) -> Progress:
+        return Progress(
+            phase=self._phases[-1].name,
+            loss_ratios=self._parameters.loss_ratios,
+            intervals=step.intervals,
+            elapsed_s=self._elapsed_s,
+            seconds_left=seconds_left(self._parameters, self._phases, halves=self._halves),
+        )

@@ -211,8 +211,20 @@ const perftrend = (() => {
     await Plotly.react(plot, [...curves(test), ...points(test, width)], layout(test, width), options);
   }
 
+  // A background tells nothing about what is pointed at; a document in its place does.
+  function revive(figure) {
+    const link = figure.querySelector("a");
+    const picture = document.createElement("object");
+    picture.type = "image/svg+xml";
+    picture.data = link.getAttribute("href");
+    picture.setAttribute("aria-label", link.getAttribute("aria-label"));
+    link.replaceWith(picture);
+  }
+
   function opened(details) {
-    const figure = details.closest(".test")?.querySelector(".graph");
+    const more = details.closest(".test");
+    const figure = more?.querySelector(".graph");
+    if (details.open) more?.querySelectorAll(".search-graph:has(a)").forEach(revive);
     // Where a file is missing the static picture stays, which shows the same.
     if (details.open && figure && !figure.classList.contains("drawn")) draw(figure).catch((error) => console.warn(error.message));
   }

@@ -302,6 +302,7 @@ def play(scenario: Scenario) -> tuple[Interval, Interval, list[Bound]]:
 
     result = mdr_search(
         measure,
+        strategy="mdr",
         minimum_pps=scenario.minimum,
         maximum_pps=scenario.maximum,
         loss_ratios=(0.0, 0.25),

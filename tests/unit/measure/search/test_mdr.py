@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftrend.errors import SearchTimeoutError, SettingsError
 from perftrend.measure.search import Measure, SearchResult, mdr_search
+from perftrend.measure.search.mdr import STRATEGIES
 from perftrend.measure.search.parameters import Parameters, log_width
 from perftrend.measure.search.record import Record
 from perftrend.measure.search.result import Step
@@ -53,6 +55,8 @@ def limits(minimum: float, maximum: float) -> Parameters:
 
 
 rates = st.floats(MINIMUM, MAXIMUM * 0.99)
+strategies = st.sampled_from(sorted(STRATEGIES))
+every_strategy = pytest.mark.parametrize("strategy", sorted(STRATEGIES))
 
 
 @settings(deadline=None)
@@ -62,14 +66,16 @@ rates = st.floats(MINIMUM, MAXIMUM * 0.99)
     width=st.sampled_from([1e-6, 0.002, 0.005, 0.1, 0.9]),
     intermediate_phases=st.integers(0, 4),
     durations=st.sampled_from([(1.0, 30.0), (0.1, 0.1), (1.0, 2.5)]),
+    strategy=strategies,
 )
-@example((MINIMUM, MINIMUM), 1.0, 0.005, 2, (1.0, 30.0))
 def test_monotone_device_is_bounded_by_long_trials(
+    *,
     critical: tuple[float, float],
     loss_above: float,
     width: float,
     intermediate_phases: int,
     durations: tuple[float, float],
+    strategy: str,
 ) -> None:
     ndr, pdr = sorted(critical)
 
@@ -79,6 +85,7 @@ def test_monotone_device_is_bounded_by_long_trials(
         intermediate_phases=intermediate_phases,
         initial_duration_s=durations[0],
         final_duration_s=durations[1],
+        strategy=strategy,
     )
 
     for loss_ratio, truth in ((0.0, ndr), (0.005, pdr)):
@@ -86,9 +93,8 @@ def test_monotone_device_is_bounded_by_long_trials(
         assert interval.invalid == ""
         assert interval.lower <= truth < interval.upper
         assert interval.relative_width <= width
-        # The last trial at each bound is a final one.
-        last = {trial.rate_pps: trial.duration_s for trial in result.trials}
-        assert durations[1] == last[interval.lower] == last[interval.upper]
+        longest = {trial.rate_pps: trial for trial in result.trials if trial.duration_s == durations[1]}
+        assert longest[interval.lower].loss_ratio <= loss_ratio < longest[interval.upper].loss_ratio
 
 
 @settings(max_examples=300, deadline=None)
@@ -98,9 +104,10 @@ def test_monotone_device_is_bounded_by_long_trials(
     remembers=st.booleans(),
     width=st.sampled_from([0.005, 0.1, 0.5]),
     ratios=st.sampled_from([(0.0,), (0.0, 0.005), (0.0, 0.001, 0.01, 0.1)]),
+    strategy=strategies,
 )
 def test_no_device_makes_a_search_endless(
-    seed: int, choices: int, remembers: bool, width: float, ratios: tuple[float, ...]
+    *, seed: int, choices: int, remembers: bool, width: float, ratios: tuple[float, ...], strategy: str
 ) -> None:
     """Loss by chance, or one for each rate, in trials that take no time and so never time out."""
     chance = random.Random(seed)  # noqa: S311 - a device, not a secret
@@ -112,13 +119,13 @@ def test_no_device_makes_a_search_endless(
         lost = round(sent * (memory.setdefault(rate_pps, drawn) if remembers else drawn))
         return Trial(rate_pps, duration_s, 0.0, sent, sent - lost)
 
-    result = search(measure, relative_width=width, loss_ratios=ratios)
+    result = search(measure, relative_width=width, loss_ratios=ratios, strategy=strategy)
 
     assert len(result.trials) < 400
     rates = sorted({trial.rate_pps for trial in result.trials})
     assert all(high > low * (1 + 1e-9) for low, high in pairwise(rates)), "one rate, two bounds"
     for interval in result.intervals:
-        assert MINIMUM <= interval.lower < interval.upper <= MAXIMUM
+        assert MINIMUM <= interval.lower <= interval.upper <= MAXIMUM
         assert interval.invalid or interval.relative_width <= width
 
 
@@ -127,65 +134,84 @@ def test_no_device_makes_a_search_endless(
     received=st.integers(0, 2**70),
     sent=st.integers(0, 2**70),
     maximum=st.sampled_from([21e3, 1e9, 1e18]),
+    strategy=strategies,
 )
-def test_absurd_counters_end_and_are_told(received: int, sent: int, maximum: float) -> None:
-    result = search(lambda rate, duration, _: Trial(rate, duration, 1.0, sent, received), maximum_pps=maximum)
+def test_absurd_counters_end_and_are_told(received: int, sent: int, maximum: float, strategy: str) -> None:
+    result = search(
+        lambda rate, duration, _: Trial(rate, duration, 1.0, sent, received),
+        maximum_pps=maximum,
+        strategy=strategy,
+    )
 
     assert bool(result.invalid) == (received > sent or sent == 0)
 
 
-def test_one_packet_trials() -> None:
+@every_strategy
+def test_one_packet_trials(strategy: str) -> None:
     """At 1 pps for 1 s a trial is a single frame, which is lost or is not."""
     result = search(
         lambda rate, duration, _: Trial(rate, duration, 1.0, 1, int(rate < 2)),
         minimum_pps=0.5,
         maximum_pps=10.0,
+        strategy=strategy,
     )
 
     assert [("", True)] * 2 == [(each.invalid, each.lower < 2 <= each.upper) for each in result.intervals]
 
 
-def test_loss_at_the_minimum_rate_leaves_the_interval_invalid() -> None:
-    result = search(device(0.0, 1e6))
+@every_strategy
+def test_loss_at_the_minimum_rate_leaves_the_interval_invalid(strategy: str) -> None:
+    result = search(device(0.0, 1e6), strategy=strategy)
 
     assert result.interval(0.005).invalid == ""
     assert result.interval(0.0).lower == MINIMUM
     assert "lost at the minimum rate, 20000 pps" in result.interval(0.0).invalid
 
 
-@pytest.mark.parametrize("maximum", [1e6 / 3, 29.76e6, 7.7e8])
-def test_device_that_never_loses_is_valid_at_the_maximum(maximum: float) -> None:
-    result = search(device(math.inf, math.inf), maximum_pps=maximum)
+@every_strategy
+def test_truth_at_the_minimum_rate_is_bounded(strategy: str) -> None:
+    result = search(device(MINIMUM, MINIMUM, 1.0), strategy=strategy)
 
-    assert len(result.phases[0].trials) == 2, "the third would be at the maximum again"
+    assert [("", MINIMUM)] * 2 == [(each.invalid, each.lower) for each in result.intervals]
+
+
+@every_strategy
+@pytest.mark.parametrize("maximum", [1e6 / 3, 29.76e6, 7.7e8])
+def test_device_that_never_loses_is_valid_at_the_maximum(maximum: float, strategy: str) -> None:
+    result = search(device(math.inf, math.inf), maximum_pps=maximum, strategy=strategy)
+
+    assert len(result.phases[0].trials) <= 2, "a third would be at the maximum again"
     assert [("", maximum)] * 2 == [(each.invalid, each.upper) for each in result.intervals]
     assert all(each.relative_width <= 0.005 for each in result.intervals)
 
 
-def test_only_trials_that_fail_every_loss_ratio_may_end_early() -> None:
+def test_documented_only_trials_that_fail_every_loss_ratio_may_end_early() -> None:
     asked: list[float | None] = []
 
     def measure(rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
         asked.append(fail_above)
         return device(5e6, 6e6)(rate_pps, duration_s, fail_above)
 
-    search(measure, loss_ratios=(0.0, 0.005, 0.01))
+    search(measure, loss_ratios=(0.0, 0.005, 0.01), strategy="mdr")
 
     assert [None, None] == asked[:2], "the receive rates of these are needed"
     assert {0.01} == set(asked[2:])
 
 
-def test_early_end_changes_the_time_and_not_the_result() -> None:
+def test_documented_early_end_changes_the_time_and_not_the_result() -> None:
     early = device(5e6, 6e6, 0.6)
 
-    ended, whole = search(early), search(lambda rate, duration, _: early(rate, duration, None))
+    ended, whole = (
+        search(early, strategy="mdr"),
+        search(lambda rate, duration, _: early(rate, duration, None), strategy="mdr"),
+    )
 
     assert whole.intervals == ended.intervals
     assert ended.elapsed_s < whole.elapsed_s
 
 
-def test_trials_are_told_by_phase() -> None:
-    result = search(device(5e6, 6e6))
+def test_documented_trials_are_told_by_phase() -> None:
+    result = search(device(5e6, 6e6), strategy="mdr")
 
     assert [
         ("initial", 1.0, 0.0199),
@@ -206,23 +232,25 @@ def test_loss_ratio_that_was_not_searched_is_refused() -> None:
         search(device(5e6, 6e6)).interval(0.01)
 
 
-def test_first_doubtful_trial_makes_the_result_invalid_and_the_search_goes_on() -> None:
+@every_strategy
+def test_first_doubtful_trial_makes_the_result_invalid_and_the_search_goes_on(strategy: str) -> None:
     good, reasons = device(5e6, 6e6), iter(["", "", "generator too slow", "foreign CPU"])
 
     def measure(rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
         trial = good(rate_pps, duration_s, fail_above)
-        return Trial(rate_pps, duration_s, 1.0, trial.sent, trial.received, next(reasons, ""))
+        return replace(trial, invalid=next(reasons, ""))
 
-    result = search(measure)
+    result = search(measure, strategy=strategy)
 
     assert result.invalid == "generator too slow"
-    assert search(good).intervals == result.intervals
+    assert search(good, strategy=strategy).intervals == result.intervals
 
 
-@pytest.mark.parametrize("timeout_s", [0.5, 2.0, 3.0, 50.0])
-def test_search_that_takes_too_long_fails_with_what_it_knows(timeout_s: float) -> None:
+@every_strategy
+@pytest.mark.parametrize("timeout_s", [0.05, 0.5, 2.0, 3.0, 50.0])
+def test_search_that_takes_too_long_fails_with_what_it_knows(timeout_s: float, strategy: str) -> None:
     with pytest.raises(SearchTimeoutError, match="timeout_s") as caught:
-        search(device(5e6, 6e6), timeout_s=timeout_s)
+        search(device(5e6, 6e6), timeout_s=timeout_s, strategy=strategy)
 
     partial = caught.value.result
     assert isinstance(partial, SearchResult)
@@ -232,11 +260,12 @@ def test_search_that_takes_too_long_fails_with_what_it_knows(timeout_s: float) -
     assert all(interval.lower <= 6e6 and interval.upper >= 5e6 for interval in partial.intervals)
 
 
-def test_search_that_is_done_in_time_is_not_failed() -> None:
+@every_strategy
+def test_search_that_is_done_in_time_is_not_failed(strategy: str) -> None:
     """The time counts when a further trial is needed: the last one may end after it."""
-    whole = search(device(5e6, 6e6))
+    whole = search(device(5e6, 6e6), strategy=strategy)
 
-    assert whole == search(device(5e6, 6e6), timeout_s=whole.elapsed_s - 0.001)
+    assert whole == search(device(5e6, 6e6), timeout_s=whole.elapsed_s - 0.001, strategy=strategy)
 
 
 def test_errors_of_the_testbed_pass_through() -> None:

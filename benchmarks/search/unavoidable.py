@@ -1,0 +1,87 @@
+"""The time that no search can do without on a device whose truth is known.
+
+NDR is n, PDR is p, the final duration is F, the relative width is w. Each lower bound takes a
+trial of F, at n and p at best. Each upper bound takes a failing trial; where trials can end
+early it costs the time until its failure is certain, which is least at the highest rate that
+the width allows: n/(1 - w) and p/(1 - w). A trial can be two bounds at once:
+
+* where a rate lies in [p (1 - w), n], one lower and one upper bound serve NDR and PDR;
+* where a rate in [p (1 - w), p] loses frames and is at most n/(1 - w), the lower bound of PDR is
+  the upper bound of NDR;
+* where a rate above p is at most n/(1 - w), the upper bound of PDR is that of NDR.
+
+No search can aim at a rate exactly, so only ranges of at least a hundredth of the width count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.search.methods import LOSS_RATIOS
+from perftrend.measure.simulator import DeviceModel
+
+CALM: Mapping[str, Any] = {
+    "jitter": 0.0,
+    "drift_per_s": 0.0,
+    "slow_share": 0.0,
+    "hiccup_share": 0.0,
+    "restart_spread": 0.0,
+    "poisson": False,
+}
+"""Arguments of a device on which nothing changes and nothing is random."""
+
+_AIM = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Unavoidable:
+    """The least time of all trials, in seconds."""
+
+    elapsed_s: float
+    without_ndr_upper_s: float
+    """The same when the upper bound of NDR costs nothing: when its first lost frame comes at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class CalmDevice:
+    """A device with its noise left out, and the rates that are true of it."""
+
+    kind: str
+    """A name of ``perftrend.measure.simulator.KINDS``."""
+    critical_pps: float
+    final_s: float
+    ndr_pps: float
+    pdr_pps: float
+
+    @classmethod
+    def of(cls, kind: str, critical_pps: float, final_s: float) -> CalmDevice:
+        """Compute the truth of a device, for trials of a final duration."""
+        device = DeviceModel.of_kind(kind, critical_pps, **CALM)
+        ndr, pdr = (device.true_pps(ratio, final_s) for ratio in LOSS_RATIOS)
+        return cls(kind, critical_pps, final_s, ndr, pdr)
+
+    def proof_s(self, rate_pps: float, loss_ratio: float, *, early: bool) -> float:
+        """Return how long a trial takes until it is certain that it exceeds a loss ratio."""
+        device = DeviceModel.of_kind(self.kind, self.critical_pps, **CALM, ends_early=early)
+        return device(rate_pps, self.final_s, loss_ratio).elapsed_s
+
+    def unavoidable(self, width: float, *, early: bool) -> Unavoidable:
+        """Compute what the device costs at least.
+
+        :param width: relative, that of the intervals.
+        :param early: whether trials end early.
+        """
+        ndr, pdr, keep = self.ndr_pps, self.pdr_pps, 1.0 - width
+        least = _AIM * width * ndr
+        apart_s = 2.0 * self.final_s + self.proof_s(pdr / keep, LOSS_RATIOS[1], early=early)
+        lower_serves = min(pdr, ndr / keep) - max(ndr, pdr * keep) >= least
+        upper_serves = ndr / keep - pdr >= least
+        ndr_upper_s = 0.0
+        if not lower_serves and not upper_serves:
+            ndr_upper_s = self.proof_s(ndr / keep, LOSS_RATIOS[0], early=early)
+        if ndr - pdr * keep < least:
+            return Unavoidable(apart_s + ndr_upper_s, apart_s)
+        together_s = self.final_s + self.proof_s(ndr / keep, LOSS_RATIOS[1], early=early)
+        return Unavoidable(min(together_s, apart_s + ndr_upper_s), min(together_s, apart_s))

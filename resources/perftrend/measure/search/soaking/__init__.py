@@ -1,0 +1,6 @@
+"""Measurements that take long: the critical load of a device, and one rate that is held."""
+
+from perftrend.measure.search.soaking.hold import HoldResult, hold
+from perftrend.measure.search.soaking.soak import SoakResult, soak
+
+__all__ = ["HoldResult", "SoakResult", "hold", "soak"]

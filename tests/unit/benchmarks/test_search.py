@@ -1,0 +1,206 @@
+"""The benchmark of searches: its yardsticks, against figures worked out by hand or known from elsewhere."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.search import __main__ as command
+from benchmarks.search.cells import DETERMINISTIC, MOVING, Cell, Figures, measure_alike
+from benchmarks.search.goals import GOALS, Goal, Together
+from benchmarks.search.methods import MLRSEARCH, MLRSEARCH_STRICT, Recorder, methods
+from benchmarks.search.unavoidable import CalmDevice
+from perftrend.measure.search.mdr import STRATEGIES
+from perftrend.measure.simulator import KINDS, DeviceModel
+
+C = 12.3e6
+CELL = Cell("hard", 30.0, early=True, width=0.005, devices=3, methods=("perftrend mdr", MLRSEARCH))
+
+
+@pytest.mark.parametrize(
+    ("method", "kind", "elapsed_s"),
+    [
+        (MLRSEARCH, "hard", 104.0),
+        (MLRSEARCH, "soft", 148.9),
+        (MLRSEARCH, "gentle", 148.9),
+        (MLRSEARCH_STRICT, "hard", 74.0),
+        ("NDR bisection", "hard", 300.0),
+        ("NDR bisection", "gentle", 300.0),
+        ("NDR, PDR bisection", "hard", 600.0),
+        ("joint bisection", "hard", 360.0),
+        ("joint bisection", "gentle", 450.0),
+        ("perftrend mdr", "hard", 104.0),
+    ],
+)
+def test_known_figures_come_out(method: str, kind: str, elapsed_s: float) -> None:
+    recorder = Recorder(DeviceModel.of_kind(kind, C, ends_early=False))
+    intervals = methods()[method](recorder, 30.0, 0.005)
+
+    assert pytest.approx(elapsed_s, abs=0.1) == recorder.elapsed_s
+    assert all(interval is None or interval.relative_width <= 0.005 for interval in intervals)
+
+
+def test_every_strategy_takes_part() -> None:
+    assert {f"perftrend {strategy}" for strategy in STRATEGIES} <= methods().keys()
+
+
+@pytest.mark.parametrize("method", methods())
+def test_device_below_the_minimum_is_flagged(method: str) -> None:
+    intervals = methods()[method](DeviceModel(1e3), 2.0, 0.005)
+
+    assert all(interval.invalid for interval in intervals if interval)
+
+
+@pytest.mark.parametrize("method", methods())
+def test_device_above_the_maximum_passes_there(method: str) -> None:
+    intervals = methods()[method](DeviceModel(1e9), 2.0, 0.005)
+
+    assert {(29.76e6, "")} == {(of.upper, of.invalid) for of in intervals if of}
+    assert all(of.relative_width <= 0.005 for of in intervals if of)
+
+
+@pytest.mark.parametrize(
+    ("kind", "early", "elapsed_s", "free_s"),
+    [
+        # Two lower bounds; at PDR/0.995 a 0.995² remains, so the loss of 0.5 % is proven in F·0.005/0.009975.
+        # PDR's lower bound loses frames, and so is NDR's upper bound.
+        ("hard", True, 60 + 15.0376, 60 + 15.0376),
+        ("hard", False, 90, 90),
+        # PDR lies 12 % above NDR: four trials. The proof at 1.1256 c takes 0.005/0.005479 of 30 s.
+        ("gentle", True, 60 + 27.3722 + 0.009, 60 + 27.3722),
+        ("gentle", False, 120, 90),
+        # PDR is 0.25 % above NDR: the same two bounds hold both. At 1.005025 c 0.9975 % are lost.
+        ("collapse", True, 30 + 15.0376, 30 + 15.0376),
+        ("collapse", False, 60, 60),
+        # With a start that is 20 % slow NDR is 0.8 c: two separate intervals.
+        ("short-pessimistic", False, 120, 90),
+    ],
+)
+def test_unavoidable_by_hand(kind: str, early: bool, elapsed_s: float, free_s: float) -> None:
+    least = CalmDevice.of(kind, C, 30.0).unavoidable(0.005, early=early)
+
+    assert pytest.approx(elapsed_s, abs=0.002) == least.elapsed_s
+    assert pytest.approx(free_s, abs=0.002) == least.without_ndr_upper_s
+
+
+@pytest.mark.parametrize("kind", ["hard", "soft", "gentle", "cubic", "linear", "steps", "short-pessimistic"])
+def test_no_search_is_faster_than_what_is_unavoidable(kind: str) -> None:
+    (figures,) = measure_alike([replace(CELL, kind=kind)])
+
+    assert figures[MLRSEARCH].ratio_mean > 1.0
+    assert figures["perftrend mdr"].ratio_mean > 1.0
+    assert (1.0, 1.0) == figures["perftrend mdr"].held
+
+
+def test_mlrsearch_finds_the_same_whether_others_end_early_or_not() -> None:
+    early, late = measure_alike([CELL, replace(CELL, early=False)])
+
+    assert early[MLRSEARCH].mean_s == late[MLRSEARCH].mean_s
+    assert early["perftrend mdr"].mean_s < late["perftrend mdr"].mean_s
+
+
+def test_kinds_are_sorted_by_what_chance_does_to_them() -> None:
+    assert {"hard", "short-optimistic", "loss-floor", "asymmetric"} <= DETERMINISTIC
+    assert {"drift", "warm-up-once"} == MOVING
+    assert {"jitter", "two-mode", "hard-poisson", "inconsistent"} <= KINDS.keys() - DETERMINISTIC - MOVING
+
+
+def figures(**changed: object) -> Figures:
+    (measured,) = measure_alike([CELL])
+    return replace(measured["perftrend mdr"], **changed)  # type: ignore[arg-type]
+
+
+def goal(beginning: str) -> Goal | Together:
+    return next(goal for goal in GOALS if goal.name.startswith(beginning))
+
+
+def test_worst_cell_decides() -> None:
+    cells = [CELL, replace(CELL, kind="soft"), replace(CELL, kind="collapse")]
+    of = [
+        (cell, {"ours": figures(ratio_mean=ratio), MLRSEARCH: figures()})
+        for cell, ratio in zip(cells, (1.1, 1.2, 9.9), strict=True)
+    ]
+    verdict = goal("hard, soft, gentle").judge(of, "ours")
+
+    assert (1.2, "soft, 30 s", 1, 2, False) == (
+        verdict.figure, verdict.where, verdict.missed, verdict.of, verdict.reached,
+    )  # fmt: skip
+
+
+def test_what_was_not_measured_is_not_reached() -> None:
+    verdict = goal("trials run to their end").judge(
+        [(CELL, {"ours": figures(), MLRSEARCH: figures()})], "ours"
+    )
+
+    assert math.isnan(verdict.figure)
+    assert not verdict.reached
+
+
+@pytest.mark.parametrize(("ours", "reached"), [(0.5, True), (0.36, True), (0.34, False)])
+def test_chance_is_allowed_for_in_each_cell(ours: float, reached: bool) -> None:
+    """Of 200 devices each, half against 35 % is just three standard errors."""
+    cell = replace(CELL, kind="jitter")
+    counted = {"counted": (200, 200)}
+    of = [
+        (cell, {"ours": figures(held=(0.9, ours), **counted), MLRSEARCH: figures(held=(0.5, 0.5), **counted)})
+    ]
+
+    assert reached == goal("others, each cell").judge(of, "ours").reached
+
+
+def test_what_each_cell_may_lack_all_together_may_not() -> None:
+    """Half against 41 % is 1.8 standard errors in one cell, and 3.6 in four."""
+    counted = {"counted": (200, 200)}
+    of = {"ours": figures(held=(0.5, 0.41), **counted), MLRSEARCH: figures(held=(0.5, 0.5), **counted)}
+    cells = [(replace(CELL, kind="jitter", final_s=final_s), of) for final_s in (10.0, 20.0, 30.0, 60.0)]
+
+    assert goal("others, each cell").judge(cells, "ours").reached
+    assert goal("others, all together").judge(cells[:1], "ours").reached
+    verdict = goal("others, all together").judge(cells, "ours")
+    assert pytest.approx(3.61, abs=0.02) == verdict.figure * 2**0.5
+    assert not verdict.reached
+
+
+def test_wrong_interval_of_a_deterministic_device_is_never_allowed() -> None:
+    of = [(CELL, {"ours": figures(held=(math.nan, 0.999)), MLRSEARCH: figures()})]
+
+    assert not goal("deterministic devices: truth").judge(of, "ours").reached
+
+
+SMALL = ["--devices", "2", "--kinds", "hard", "--final-duration", "10", "--strategies", "mdr"]
+
+
+def test_tables_name_every_method_and_goal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert 0 == command.main(SMALL)
+
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in ("perftrend mdr", MLRSEARCH_STRICT, "joint bisection"))
+    assert all(goal.name in printed for goal in GOALS)
+
+
+def test_json_holds_every_cell(capsys: pytest.CaptureFixture[str]) -> None:
+    assert 0 == command.main([*SMALL, "--json", "--no-bisections", "--early-end"])
+
+    report = json.loads(capsys.readouterr().out)
+    assert [("hard", 10.0, True)] == [
+        (cell["kind"], cell["final_s"], cell["early"]) for cell in report["cells"]
+    ]
+    assert len(GOALS) == len(report["goals"]["perftrend mdr"])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (["--kinds", "hart"], "'hart' is unknown; did you mean 'hard'"),
+        (["--strategies", "mrd"], "'mrd' is unknown; did you mean 'mdr'"),
+        (["--devices", "0"], "--devices is 0; give at least 1"),
+    ],
+)
+def test_wrong_option_is_refused_by_name(
+    wrong: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert 2 == command.main([*SMALL, *wrong])
+    assert told in capsys.readouterr().err

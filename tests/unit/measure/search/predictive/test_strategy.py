@@ -1,0 +1,195 @@
+"""What the predictive search promises beyond what every search does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perftrend.errors import SettingsError
+from perftrend.measure.search import Measure, SearchResult, mdr_search
+from perftrend.measure.simulator import KINDS, DeviceModel
+from perftrend.model import Trial
+
+C = 12.3e6
+RATIOS = (0.0, 0.005)
+
+
+def search(measure: Measure, **arguments: Any) -> SearchResult:
+    return mdr_search(measure, **{"minimum_pps": 20e3, "maximum_pps": 29.76e6, **arguments})
+
+
+def found(kind: str, *, seed: int = 0, critical: float = C, **arguments: Any) -> SearchResult:
+    return search(DeviceModel.of_kind(kind, critical, seed=seed), **arguments)
+
+
+def test_device_with_a_hard_knee_takes_five_trials() -> None:
+    """PDR is C / 0.995. One look finds it; four bounds are proven, of which two share a trial."""
+    result = found("hard")
+
+    assert [
+        ("initial", [29.76]),
+        ("locate 0.005", [C / 0.995e6]),
+        ("bound 0.005", [C / 0.995e6 * 0.9995, C / 0.995e6 * 0.9995 / 0.995]),
+        ("bound 0", [C / 0.995e6 * 0.9995 * 0.995]),
+    ] == [
+        (phase.name, [pytest.approx(trial.rate_pps / 1e6, rel=1e-5) for trial in phase.trials])
+        for phase in result.phases
+    ]
+    assert [1.0, 1.0, 30.0, 30.0] == [phase.duration_s for phase in result.phases]
+    assert result.elapsed_s < 77
+
+
+@settings(deadline=None, max_examples=60)
+@given(kind=st.sampled_from(sorted(KINDS)), seed=st.integers(0, 2**32), critical=st.floats(3e5, 2e7))
+def test_every_interval_that_is_not_flagged_was_proven(kind: str, seed: int, critical: float) -> None:
+    result = found(kind, seed=seed, critical=critical)
+
+    for ratio in RATIOS:
+        interval = result.interval(ratio)
+        if interval.invalid:
+            continue
+        assert interval.relative_width <= 0.005
+        full = {trial.rate_pps: trial for trial in result.trials if trial.duration_s == 30.0}
+        assert full[interval.lower].loss_ratio <= ratio < full[interval.upper].loss_ratio
+        assert full[interval.lower].elapsed_s == 30.0, "what passes runs to its end"
+
+
+@pytest.mark.parametrize("ends_early", [True, False])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "hard",
+        "soft",
+        "gentle",
+        "collapse",
+        "cubic",
+        "linear",
+        "steps",
+        "asymmetric",
+        "slow-generator",
+        "short-optimistic",
+        "throttling",
+        "short-pessimistic",
+    ],
+)
+def test_truth_of_a_device_without_chance_is_held(kind: str, ends_early: bool) -> None:
+    for number in range(6):
+        device = DeviceModel.of_kind(kind, 3.1e5 * 2**number, ends_early=ends_early)
+        truths = [device.true_pps(ratio, 30.0) for ratio in RATIOS]
+
+        result = search(device)
+
+        assert ["", ""] == [interval.invalid for interval in result.intervals]
+        for interval, truth in zip(result.intervals, truths, strict=True):
+            assert interval.lower <= truth * (1 + 1e-5)
+            assert truth * (1 - 1e-5) <= interval.upper
+
+
+def test_loss_at_every_rate_is_told_instead_of_searched() -> None:
+    result = found("loss-floor")
+
+    assert result.interval(0.005).invalid == ""
+    assert "of the frames are lost at every rate: there is no rate of loss ratio 0" in (
+        result.interval(0.0).invalid
+    )
+
+
+def always(share: Callable[[float], float]) -> Measure:
+    """Make a device that loses a share that depends on nothing but the duration of the trial."""
+
+    def measure(rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
+        sent, lost = round(rate_pps * duration_s), share(duration_s)
+        part = fail_above / lost if fail_above is not None and lost > fail_above else 1.0
+        sent = max(1, round(sent * part))
+        return Trial(rate_pps, duration_s, duration_s * part, sent, sent - round(sent * lost))
+
+    return measure
+
+
+def test_device_that_loses_in_long_trials_only_lies_below_the_minimum() -> None:
+    result = search(always(lambda duration: 0.01 if duration > 1 else 0.0))
+
+    assert ["lost at the minimum rate" in interval.invalid for interval in result.intervals] == [True, True]
+    assert len(result.trials) < 12
+
+
+def test_device_that_loses_in_short_trials_only_forwards_the_maximum() -> None:
+    result = search(always(lambda duration: 0.5 if duration == 1 else 0.0))
+
+    assert [("", 29.76e6)] * 2 == [(interval.invalid, interval.lower) for interval in result.intervals]
+    assert result.elapsed_s < 100
+
+
+def test_without_short_trials_all_prove() -> None:
+    result = found("soft", initial_duration_s=30.0)
+
+    assert {30.0} == {trial.duration_s for trial in result.trials}
+    assert ["", ""] == [interval.invalid for interval in result.intervals]
+
+
+@pytest.mark.parametrize("ratios", [(0.0,), (0.01,), (0.0, 1e-7, 1e-4, 0.005, 0.1, 0.5)])
+def test_any_number_of_loss_ratios_is_found(ratios: tuple[float, ...]) -> None:
+    device = DeviceModel.of_kind("gentle", C)
+
+    result = search(device, loss_ratios=ratios)
+
+    for ratio in ratios:
+        truth, interval = device.true_pps(ratio, 30.0), result.interval(ratio)
+        assert interval.invalid == ""
+        assert interval.lower <= truth * (1 + 1e-5)
+        assert truth * (1 - 1e-5) <= interval.upper
+
+
+def held(**arguments: Any) -> int:
+    """Count the devices with 0.3 % of jitter whose critical rate is in the interval of NDR."""
+    intervals = [found("jitter", seed=seed, **arguments).interval(0.0) for seed in range(60)]
+    return sum(interval.lower <= C <= interval.upper for interval in intervals)
+
+
+def test_several_trials_at_a_bound_find_the_middle_of_a_jittering_device_more_often() -> None:
+    assert held() < 40
+    assert held(trials_per_bound=9, exceed_ratio=0.5) > 45
+
+
+def test_tolerated_failures_are_seen_at_the_lower_bound() -> None:
+    lossy = [
+        sum(trial.loss_ratio > 0 for trial in result.trials if trial.rate_pps == result.interval(0.0).lower)
+        for result in (found("jitter", seed=seed, trials_per_bound=9, exceed_ratio=0.5) for seed in range(20))
+    ]
+
+    assert 0 < max(lossy) <= 4
+
+
+def test_conditional_throughput_leaves_out_what_may_fail() -> None:
+    plain = found("gentle")
+    assert plain.conditional_throughput_pps(0.0) == plain.interval(0.0).lower
+    lower = plain.interval(0.005).lower
+    assert 0.995 * lower <= plain.conditional_throughput_pps(0.005) < lower
+
+    tolerant = found("jitter", seed=3, trials_per_bound=5, exceed_ratio=0.5)
+    assert tolerant.conditional_throughput_pps(0.0) == tolerant.interval(0.0).lower
+
+
+def test_conditional_throughput_needs_a_lower_bound() -> None:
+    result = search(always(lambda _: 0.5))
+
+    with pytest.raises(SettingsError, match=r"has no lower bound: 0\.5 was lost at the minimum rate"):
+        result.conditional_throughput_pps(0.005)
+
+
+def test_documented_search_has_no_tolerance() -> None:
+    with pytest.raises(SettingsError, match="trials_per_bound is 3; give 1, because strategy mdr"):
+        found("hard", strategy="mdr", trials_per_bound=3)
+
+
+@pytest.mark.parametrize(("name", "value"), [("trials_per_bound", 0), ("trials_per_bound", 2.5)])
+@pytest.mark.parametrize("ratio", [-0.1, 1.0, float("nan")])
+def test_bad_tolerance_is_refused_by_name(name: str, value: float, ratio: float) -> None:
+    with pytest.raises(SettingsError, match=name):
+        found("hard", **{name: value})
+    with pytest.raises(SettingsError, match="exceed_ratio"):
+        found("hard", exceed_ratio=ratio)
