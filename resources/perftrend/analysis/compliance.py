@@ -4,20 +4,26 @@ The trend at a time t is the average of the group that the sample at t belongs t
 counted in samples: one week is 10 of them, or 5 where the topology has one testbed, and three
 months are 180 days or 180 samples, whichever comes first on the way back.
 
-Source: "Trend Analysis", sections Trend Compliance and Caveats.
+Two times play a role. Sample time is when a run was measured: the trend of one week ago is that of
+the group in which *today's* analysis puts the run of one week ago. Analysis time is how much was
+known: ``known_at`` takes away what was measured later, and everything that is calculated from the
+rest is what was, or would have been, told on that day.
+
+Source: "Trend Analysis", sections Trend Compliance, Caveats, and Sample time and analysis time.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import numpy as np
 
-from perftrend.analysis.mdl import Partition
-from perftrend.model import Better, Samples
+from perftrend import errors
+from perftrend.analysis.mdl import DEFAULT_FORMULA, Partition, partition
+from perftrend.model import Better, Samples, Series
 
 WEEK_RUNS = 10
 """One week, where the topology has several testbeds."""
@@ -74,6 +80,51 @@ def compliance(
         trend=trend,
         runs=int(np.count_nonzero(present >= found.groups[-1].start)),
         long_term_change=(trend - reference) / reference if reference else math.nan,
+    )
+
+
+def compliance_of(
+    series: Series,
+    *,
+    as_of: datetime | None = None,
+    formula: str = DEFAULT_FORMULA,
+    week_runs: int = WEEK_RUNS,
+) -> Compliance:
+    """Calculate the compliance metrics of a series as an analysis at a moment would have.
+
+    :param series: the trace with its runs.
+    :param as_of: the analysis time, with a time zone; None for now.
+    :param formula: the description length formula of the partition.
+    :param week_runs: samples in one week.
+    :raises SettingsError: if the moment has no time zone.
+    """
+    known = series if as_of is None else known_at(series, as_of)
+    return compliance(
+        partition(known.samples, formula=formula),
+        known.samples,
+        times=[run.started for run in known.runs],
+        better=known.better,
+        week_runs=week_runs,
+    )
+
+
+def known_at(series: Series, moment: datetime) -> Series:
+    """Return what of a series was known at a moment: the runs that had finished by then.
+
+    :param series: the trace with its runs, in the order of time.
+    :param moment: the analysis time, with a time zone.
+    :raises SettingsError: if the moment has no time zone.
+    """
+    if moment.tzinfo is None:
+        raise errors.SettingsError(
+            f"analysis time {moment.isoformat()} has no time zone; write {moment.isoformat()}Z for UTC"
+        )
+    known = [index for index, run in enumerate(series.runs) if run.finished <= moment]
+    return replace(
+        series,
+        runs=tuple(series.runs[index] for index in known),
+        samples=series.samples[known],
+        results=tuple(series.results[index] for index in known) if series.results else (),
     )
 
 

@@ -32,6 +32,8 @@ from perftrend import errors
 
 Floats = NDArray[np.float64]
 
+NEWER, OLDER = "jumpavg-0.4", "jumpavg-0.1"
+
 MAXIMUM_IN_UNITS = 2.0**13 - 1
 """The largest sample in units where none is given: twelve significant bits."""
 
@@ -56,7 +58,7 @@ class Formula:
         :param maximum: largest sample of the whole series.
         :returns: bits, the same shape.
         """
-        bits = _size_bits(int(size.max()))[size]
+        bits = size_bits(int(size.max()))[size]
         several = self.deviation_bits(stdev, maximum) + (size - 2) * np.log2(stdev + 1)
         return np.where(size > 1, bits + several, bits)
 
@@ -89,8 +91,8 @@ def _older_norm_bits(previous: Floats, maximum: float) -> Floats:
 FORMULAS = {
     formula.name: formula
     for formula in (
-        Formula("jumpavg-0.4", lambda top: top / MAXIMUM_IN_UNITS, _newer_deviation_bits, _newer_norm_bits),
-        Formula("jumpavg-0.1", lambda _: 1.0, _older_deviation_bits, _older_norm_bits),
+        Formula(NEWER, lambda top: top / MAXIMUM_IN_UNITS, _newer_deviation_bits, _newer_norm_bits),
+        Formula(OLDER, lambda _: 1.0, _older_deviation_bits, _older_norm_bits),
     )
 }
 
@@ -106,11 +108,18 @@ def formula_named(name: str) -> Formula:
     return FORMULAS[name]
 
 
+def size_bits(largest: int) -> Floats:
+    """Tabulate the bits that depend on a group's size alone; index 0 is not used.
+
+    :param largest: the table reaches at least so far.
+    """
+    return _size_bits(max(8, (largest - 1).bit_length()))
+
+
 @lru_cache(maxsize=64)
-def _size_bits(largest: int) -> Floats:
-    """Tabulate the bits that depend on a group's size alone; index 0 is not used."""
+def _size_bits(power: int) -> Floats:
     bits = [0.0, 1.0]
-    for k in range(2, largest + 1):
+    for k in range(2, 2**power + 1):
         sphere = (k - 1) / 2 * math.log(math.pi) - math.lgamma((k - 1) / 2) + (k - 2) / 2 * math.log(k)
         bits.append(math.log2(k * (k + 1)) + 1 + sphere / math.log(2))
     table = np.array(bits)

@@ -5,8 +5,8 @@ arrays of the same shape. What belongs to a run is made from its window: the las
 with a value *before* it, so that a run never judges itself.
 
 Quartiles lie between the ranked values by linear interpolation: of n values the quartile q
-(1/4, 1/2, 3/4) has the rank 1 + q (n-1). Of fewer than four values there are none; nothing is
-trimmed then.
+(1/4, 1/2, 3/4) has the rank 1 + q (n-1), definition 7 of Hyndman and Fan, Sample quantiles in
+statistical packages, 1996. Of fewer than four values there are none; nothing is trimmed then.
 
 Source: "Continuous Performance Trending and Analysis", sections Analysis Metrics and Anomaly
 Detection.

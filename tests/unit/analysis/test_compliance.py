@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from perftrend.analysis import WEEK_RUNS_ONE_TESTBED, Compliance, Partition, compliance
-from perftrend.model import Better, Group
+from perftrend.analysis.compliance import compliance_of, known_at
+from perftrend.errors import SettingsError
+from perftrend.model import Better, Group, Run, Series, TraceKey
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 NAN = math.nan
@@ -111,3 +113,45 @@ def test_no_sample_has_no_metrics() -> None:
     found = compliance(Partition((), 0.0), np.array([NAN]), times=[START], better=Better.HIGHER)
 
     assert (0, True, True) == (found.runs, math.isnan(found.trend), math.isnan(found.long_term_change))
+
+
+def series_of(values: list[float]) -> Series:
+    """Return a trace with one run a day, each of one hour."""
+    runs = tuple(
+        Run(
+            "1n-test", "nightly", build, START + timedelta(days=build), START + timedelta(days=build, hours=1)
+        )
+        for build in range(len(values))
+    )
+    return Series(TraceKey.of(test="t"), "pps", Better.HIGHER, runs, np.array(values))
+
+
+def test_analysis_time_forgets_what_came_later() -> None:
+    """On day 22 nobody knew of the progression of day 25, nor that day 20 began a regression."""
+    series = series_of([100.0, 101.0, 99.0, 100.0] * 5 + [50.0] * 5 + [120.0, 121.0, 119.0] * 5)
+
+    then = compliance_of(series, as_of=START + timedelta(days=22, hours=2))
+    now = compliance_of(series)
+
+    assert (pytest.approx(50.0), 3) == (then.trend, then.runs)
+    assert (pytest.approx(120.0), 15) == (now.trend, now.runs)
+    assert then.long_term_change == pytest.approx(-0.5)
+
+
+def test_run_is_known_when_it_has_finished() -> None:
+    series = series_of([1.0, 2.0, 3.0])
+
+    assert 2 == len(known_at(series, START + timedelta(days=2, minutes=59)).runs)
+    assert [1.0, 2.0, 3.0] == known_at(series, START + timedelta(days=2, hours=1)).samples.tolist()
+    assert not known_at(series, START).runs
+
+
+def test_before_the_first_run_there_is_no_standing() -> None:
+    found = compliance_of(series_of([1.0]), as_of=START - timedelta(days=1))
+
+    assert math.isnan(found.trend)
+
+
+def test_analysis_time_without_a_time_zone_is_refused() -> None:
+    with pytest.raises(SettingsError, match="2024-01-09T00:00:00 has no time zone; write"):
+        known_at(series_of([1.0]), datetime(2024, 1, 9))  # noqa: DTZ001

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from jumpavg import BitCountingStats
 from perftrend.analysis.description import FORMULAS, formula_named
 from perftrend.errors import SettingsError
 
+DATA = Path(__file__).parents[2] / "data"
 NEWER = formula_named("jumpavg-0.4")
 OLDER = formula_named("jumpavg-0.1")
 
@@ -31,6 +34,19 @@ def test_newer_formula_counts_the_bits_of_jumpavg(group: list[float], before: fl
     assert later.bits == pytest.approx(
         alone + NEWER.later_bits(mean, previous, maximum / unit)[0], rel=1e-9, abs=1e-9
     )
+
+
+def test_older_formula_counts_the_bits_of_the_older_jumpavg() -> None:
+    """The file holds what version 0.1.2 answers; it cannot be installed beside 0.4."""
+    for case in json.loads((DATA / "jumpavg_0_1.json").read_text())["groups"]:
+        group, maximum = np.array(case["samples"]), case["maximum"]
+        bits = OLDER.alone_bits(np.array([group.size]), np.array([group.std()]), maximum)[0]
+        if case["previous"] is None:
+            bits += OLDER.first_bits(maximum)
+        else:
+            bits += OLDER.later_bits(np.array([group.mean()]), np.array([case["previous"]]), maximum)[0]
+
+        assert case["bits"] == pytest.approx(bits, rel=1e-9)
 
 
 def test_older_formula_counts_two_samples_as_worked_by_hand() -> None:

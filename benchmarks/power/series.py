@@ -1,0 +1,106 @@
+"""Synthetic traces with known changes, in packets per second around 10 million.
+
+Groups last 20 to 60 runs; each change is a step up or down. Every scenario has its own noise, and
+what must not be taken for a change: outliers, heavy tails, two modes, drift, restarts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from perftrend.model import Samples
+
+Generator: TypeAlias = np.random.Generator
+
+LEVEL_PPS = 1e7
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Noise of relative size, and the relative steps between the groups."""
+
+    noise: Callable[[Generator, int], Samples]
+    """Returns relative deviations, shape (n,)."""
+    least_step: float = 0.025
+    greatest_step: float = 0.08
+
+
+def normal(deviation: float) -> Callable[[Generator, int], Samples]:
+    """Return normal noise."""
+    return lambda rng, size: rng.normal(0.0, deviation, size)
+
+
+def with_outliers(share: float, deviation: float = 0.005) -> Callable[[Generator, int], Samples]:
+    """Return normal noise with single runs 5 to 30 % off, on either side."""
+
+    def noise(rng: Generator, size: int) -> Samples:
+        off = rng.random(size) < share
+        distances: Samples = rng.choice([-1.0, 1.0], size) * rng.uniform(0.05, 0.3, size)
+        return rng.normal(0.0, deviation, size) + off * distances
+
+    return noise
+
+
+def heavy_tails(rng: Generator, size: int) -> Samples:
+    """Return Student's t of three degrees of freedom, its core as wide as normal noise of 0.5 %."""
+    return 0.005 * rng.standard_t(3, size)
+
+
+def two_modes(rng: Generator, size: int) -> Samples:
+    """Return noise of 0.5 % of which every tenth run, on average, lies 3 % lower."""
+    lower: Samples = rng.choice([0.03, 0.0], size, p=[0.1, 0.9])
+    noise: Samples = rng.normal(0.0, 0.005, size)
+    return noise - lower
+
+
+def drifting(rng: Generator, size: int) -> Samples:
+    """Return noise of 0.5 % about a line that rises by 3 % over the series."""
+    return rng.normal(0.0, 0.005, size) + np.linspace(0.0, 0.03, size)
+
+
+def restarts(rng: Generator, size: int) -> Samples:
+    """Return runs that restarts move by 1 %, each the average of ten trials that scatter by 1 %."""
+    of_trials: Samples = rng.normal(0.0, 0.01, (size, 10)).mean(axis=1)
+    return rng.normal(0.0, 0.01, size) + of_trials
+
+
+def correlated(rng: Generator, size: int) -> Samples:
+    """Return noise of 0.5 % that follows the noise of the run before with a factor of 0.4."""
+    fresh = rng.normal(0.0, 0.005 * np.sqrt(1 - 0.4**2), size)
+    values = fresh.copy()
+    for index in range(1, size):
+        values[index] += 0.4 * values[index - 1]
+    return values
+
+
+SCENARIOS: dict[str, Scenario] = {
+    "clean 0.5 %": Scenario(normal(0.005)),
+    "2 % outliers": Scenario(with_outliers(0.02)),
+    "5 % outliers": Scenario(with_outliers(0.05)),
+    "heavy tails": Scenario(heavy_tails),
+    "two modes": Scenario(two_modes),
+    "noise 1 %": Scenario(normal(0.01), 0.02, 0.1),
+    "noise 2 %": Scenario(normal(0.02), 0.02, 0.1),
+    "noise 3 %": Scenario(normal(0.03), 0.02, 0.1),
+    "restarts": Scenario(restarts, 0.02, 0.1),
+    "correlated": Scenario(correlated),
+    "drift": Scenario(drifting),
+}
+
+
+def labelled(scenario: Scenario, rng: Generator, size: int) -> tuple[Samples, list[int]]:
+    """Return a trace and the positions of its changes."""
+    starts: list[int] = []
+    position = int(rng.integers(20, 61))
+    while position < size - 10:
+        starts.append(position)
+        position += int(rng.integers(20, 61))
+    level = np.ones(size)
+    for start in starts:
+        step = rng.uniform(scenario.least_step, scenario.greatest_step) * rng.choice([-1.0, 1.0])
+        level[start:] *= 1 + step
+    return LEVEL_PPS * level * (1 + scenario.noise(rng, size)), starts

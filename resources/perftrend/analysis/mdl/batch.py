@@ -1,0 +1,120 @@
+"""The partitions of many series: on all cores of a machine, or on a cluster.
+
+Series are handed out in lots, a few lots ahead of the answers: however many series there are, no
+more than those are in memory.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import cpu_count, get_context
+from typing import Protocol, TypedDict, Unpack, runtime_checkable
+
+from numpy.typing import ArrayLike
+
+from perftrend.analysis.mdl.exact import partition
+from perftrend.analysis.mdl.partitions import Partition
+from perftrend.analysis.mdl.search import is_compiled
+
+LOT = 64
+"""Series that are handed out at once."""
+LOTS_AHEAD = 4
+"""Lots that wait for each worker."""
+
+
+class Options(TypedDict, total=False):
+    """The options of :func:`~perftrend.analysis.partition`."""
+
+    formula: str
+    unit: float | None
+    outliers: bool
+    deviation: str
+    engine: str
+
+
+@runtime_checkable
+class Cluster(Protocol):
+    """What is asked of a cluster: ``dask.distributed.Client`` has it."""
+
+    def get_executor(self) -> Executor:
+        """Return something to submit calls to."""
+
+    def nthreads(self) -> dict[str, int]:
+        """Return the number of threads of each worker."""
+
+
+def partition_all(
+    series: Iterable[ArrayLike],
+    *,
+    client: Cluster | Executor | None = None,
+    workers: int | None = None,
+    progress: Callable[[int], object] | None = None,
+    **options: Unpack[Options],
+) -> Iterator[Partition]:
+    """Partition many series.
+
+    :param series: the series, each as :func:`~perftrend.analysis.partition` takes it; consumed
+        as the work goes on.
+    :param client: a ``dask.distributed.Client``, or any executor of ``concurrent.futures``; None
+        for the cores of this machine.
+    :param workers: how many calls the client works on at once; None for what a cluster says, or
+        for the number of cores.
+    :param progress: called after each lot with the number of series that are done.
+    :param options: those of :func:`~perftrend.analysis.partition`.
+    :returns: the partitions, in the order of the series.
+    :raises SettingsError: if an option has no meaning.
+    """
+    if isinstance(client, Cluster):
+        workers = workers or sum(client.nthreads().values())
+        yield from _spread(series, client.get_executor(), workers, progress, options)
+    elif client is not None:
+        yield from _spread(series, client, workers or cpu_count(), progress, options)
+    else:
+        workers = workers or cpu_count()
+        with _own_pool(workers, options) as pool:
+            yield from _spread(series, pool, workers, progress, options)
+
+
+def _own_pool(workers: int, options: Options) -> Executor:
+    # The compiled search lets other threads run; numpy holds them up.
+    compiled = is_compiled() and options.get("engine") != "numpy"
+    if compiled:
+        return ThreadPoolExecutor(workers)
+    # A fork of a process with threads may hang.
+    return ProcessPoolExecutor(workers, mp_context=get_context("forkserver"))
+
+
+def _spread(
+    series: Iterable[ArrayLike],
+    pool: Executor,
+    workers: int,
+    progress: Callable[[int], object] | None,
+    options: Options,
+) -> Iterator[Partition]:
+    source = iter(series)
+    waiting: deque[Future[list[Partition]]] = deque()
+    done = 0
+    try:
+        while True:
+            while len(waiting) < LOTS_AHEAD * max(workers, 1):
+                lot = list(itertools.islice(source, LOT))
+                if not lot:
+                    break
+                waiting.append(pool.submit(_partition_lot, lot, options))
+            if not waiting:
+                return
+            found = waiting.popleft().result()
+            done += len(found)
+            if progress is not None:
+                progress(done)
+            yield from found
+    finally:
+        for future in waiting:
+            future.cancel()
+
+
+def _partition_lot(lot: Sequence[ArrayLike], options: Options) -> list[Partition]:
+    return [partition(each, **options) for each in lot]

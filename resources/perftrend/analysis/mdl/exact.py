@@ -1,0 +1,77 @@
+"""The partition of a trace into groups that takes the fewest bits to tell.
+
+A trace is taken for a concatenation of groups, each drawn from one normal distribution. Of all
+partitions into groups the right one is the one with the shortest description (minimum
+description length). A group's bits depend on the average of the group before it, so that the
+best partition up to a position is not enough to go on from: the search goes over all pairs of a
+start and a stop, and drops those of which it is proven that they cannot matter.
+
+Source: "Trend Analysis", sections Partitioning into groups and Minimum Description Length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from numpy.typing import ArrayLike
+
+from perftrend import errors
+from perftrend.analysis.description import NEWER, formula_named
+from perftrend.analysis.mdl.outliers import robust_partition
+from perftrend.analysis.mdl.partitions import Partition, described
+from perftrend.analysis.mdl.runs import in_units, runs_of
+from perftrend.analysis.mdl.search import new_search
+from perftrend.analysis.mdl.shared import shared_partition
+from perftrend.analysis.mdl.terms import terms_of
+
+DEFAULT_FORMULA = NEWER
+DEVIATIONS = ("own", "shared")
+
+
+def partition(
+    samples: ArrayLike | Sequence[ArrayLike],
+    *,
+    formula: str = DEFAULT_FORMULA,
+    unit: float | None = None,
+    outliers: bool = False,
+    deviation: str = "own",
+    engine: str = "fastest",
+) -> Partition:
+    """Find the partition with the fewest bits over all partitions.
+
+    The formulas need a positive maximum. Where no sample is positive, the samples are described
+    with their signs turned; where all are zero, they are one group.
+
+    :param samples: one value for each run in the order of time, shape (n,), any unit; or all
+        samples of each run, shape (n, m) or n sequences of any lengths: groups begin and end with
+        whole runs then. What is not finite keeps its position and belongs to no group.
+    :param formula: ``jumpavg-0.4`` or ``jumpavg-0.1``.
+    :param unit: resolution of the samples, in their unit; None for the formula's default.
+    :param outliers: whether single runs may be told apart from the groups, at a price; then the
+        partition has few bits, but not provably the fewest. Needs one value for each run.
+    :param deviation: ``own`` for groups that have a deviation each, ``shared`` for groups that all
+        have the same, which sees smaller steps; then ``formula`` decides on the unit only.
+    :param engine: ``fastest``, ``compiled`` (needs numba) or ``numpy``; they agree.
+    :returns: the partition, without groups where no sample is finite.
+    :raises SettingsError: if an argument has no meaning.
+    """
+    chosen = formula_named(formula)
+    runs = runs_of(samples)
+    if not runs.samples.size:
+        return Partition((), 0.0)
+    if deviation not in DEVIATIONS:
+        hint = errors.nearest(deviation, DEVIATIONS)
+        raise errors.SettingsError(f"partition: no deviation is named {deviation!r}{hint}")
+    if deviation == "shared":
+        return shared_partition(runs, formula=chosen, unit=unit, outliers=outliers)
+    if outliers:
+        return robust_partition(runs, formula=chosen, unit=unit, engine=engine)
+    scaled = in_units(runs.samples, chosen, unit)
+    maximum = float(scaled.max())
+    bounds = [0, runs.positions.size]
+    if maximum:
+        terms = terms_of(chosen, maximum=maximum, low=float(scaled.min()), samples=scaled.size)
+        search = new_search(terms, capacity=runs.positions.size, engine=engine)
+        search.extend(runs.lots(scaled))
+        bounds = search.bounds()
+    return described(runs, scaled, bounds, maximum, chosen)

@@ -1,0 +1,212 @@
+"""The partition of a trace in which single bad runs neither break a group nor widen it.
+
+Each run is an outlier or belongs to a group; an outlier is told apart from the groups, at a price
+of its own. With a share r of outliers expected, N runs, m of them outliers, and A the largest
+sample of all, the description takes
+
+    bits of the partition of the N - m others + m (log2(A+1) - log2 r) - (N - m) log2(1-r).
+
+The search goes to and fro between two steps of which neither makes the description longer: the
+best partition of the runs that are no outliers, which is exact, and the best outliers of each
+group. It begins with the runs that are far from those before and from those after.
+
+Derivation and limits: docs/method/partition.rst. Source of the pattern that it is made for:
+"Trend Analysis", section Reverted regression.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from perftrend import errors
+from perftrend.analysis.description import MAXIMUM_IN_UNITS, Floats, Formula
+from perftrend.analysis.mdl.partitions import Partition, described
+from perftrend.analysis.mdl.runs import Indices, Runs, in_units, moments
+from perftrend.analysis.mdl.search import new_search, trimmer
+from perftrend.analysis.mdl.terms import Terms, terms_of
+
+EXPECTED = 0.02
+"""r: the share of outliers that a trace is expected to have. From 0.005 to 0.05 it hardly matters."""
+
+_NEIGHBOURS = 5
+"""Runs before and after that a run is compared with at first."""
+_FAR = 3.5
+"""Standard deviations from which on a run is far from its neighbours."""
+_IN_A_ROW = 2
+"""So many bad runs are outliers; more are a group."""
+_ROUNDS = 4
+"""Two are the rule."""
+_NORMAL_MEDIAN = 1.4826
+"""Standard deviation of a normal distribution over the median of its absolute deviations."""
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Description:
+    partition: Partition
+    dropped: Mask
+    bounds: list[int]
+    """Where the groups begin and end among the runs that are not dropped."""
+    terms: Terms
+
+
+def robust_partition(runs: Runs, *, formula: Formula, unit: float | None, engine: str) -> Partition:
+    """Find groups and outliers that together take few bits.
+
+    :param runs: at least one, of one sample each.
+    :returns: the partition; ``bits`` counts groups and outliers.
+    :raises SettingsError: if a run has several samples.
+    """
+    scaled, dropped = first_guess(runs, formula, unit)
+    price = outlier_bits(scaled)
+    best = _describe(runs, scaled, dropped, formula=formula, engine=engine, price=price)
+    for _ in range(_ROUNDS):
+        dropped = _outliers(scaled, best, engine, price)
+        if np.array_equal(dropped, best.dropped):
+            break
+        found = _describe(runs, scaled, dropped, formula=formula, engine=engine, price=price)
+        if found.partition.bits >= best.partition.bits:
+            break
+        best = found
+    told = runs.positions[best.dropped].tolist()
+    return replace(
+        best.partition, outliers=tuple(told), suspected=suspected(runs, scaled, best.dropped, best.bounds)
+    )
+
+
+def first_guess(runs: Runs, formula: Formula, unit: float | None) -> tuple[Floats, Mask]:
+    """Return the samples in units, and the first outliers among them; shape (n,) each.
+
+    :raises SettingsError: if a run has several samples.
+    """
+    if runs.samples.size != runs.positions.size:
+        raise errors.SettingsError(
+            "partition: outliers=True needs one value for each run; give the average of its samples"
+        )
+    scaled = in_units(runs.samples, formula, unit)
+    dropped = candidates(scaled)
+    if unit is None and scaled.any():
+        # The unit belongs to the groups: an outlier a hundred times as large must not hide the rest.
+        top, usual = float(scaled.max()), float(scaled[~dropped].max())
+        if usual > 0:
+            scaled = scaled * (formula.default_unit(top) / formula.default_unit(usual))
+    return scaled, dropped
+
+
+def outlier_bits(scaled: Floats) -> float:
+    """Count the bits of an outlier among samples in units."""
+    return math.log2(float(np.abs(scaled).max()) + 1) - math.log2(EXPECTED)
+
+
+def candidates(samples: Floats) -> Mask:
+    """Mark runs that are far from the median of the five before and from that of the five after.
+
+    The last run is none: it may be the first one of a new group. Neither are more than two in a
+    row that are like each other: they are a group.
+
+    :param samples: shape (n,), finite.
+    """
+    size = samples.size
+    far = np.zeros(size, dtype=bool)
+    if size <= _IN_A_ROW:
+        return far
+    noise = _NORMAL_MEDIAN * float(np.median(np.abs(np.diff(samples)))) / math.sqrt(2)
+    # Where most neighbours are equal: one unit, were the median the largest sample.
+    limit = _FAR * max(noise, abs(float(np.median(samples))) / MAXIMUM_IN_UNITS)
+    before, after = _medians_before(samples), _medians_before(samples[::-1])[::-1]
+    # Where there is no neighbour on a side, the other one decides.
+    far[:] = (np.abs(samples - before) > limit) & (np.abs(samples - after) > limit)
+    far[0] = abs(samples[0] - after[0]) > limit
+    far[-1] = False
+    edges = np.flatnonzero(np.diff(far, prepend=False, append=False))
+    for start, stop in edges.reshape(-1, 2).tolist():
+        stretch = samples[start:stop]
+        alike = np.abs(stretch - np.median(stretch)) <= limit
+        if np.count_nonzero(alike) > _IN_A_ROW:
+            far[start:stop] = ~alike
+    return far
+
+
+def _medians_before(samples: Floats) -> Floats:
+    """Return the median of the five samples before each, or of as many as there are; NaN for the first."""
+    medians = np.full(samples.size, np.nan)
+    for at in range(1, min(_NEIGHBOURS, samples.size)):
+        medians[at] = sorted(samples[:at].tolist())[at // 2]
+    if samples.size > _NEIGHBOURS:
+        windows = np.sort(sliding_window_view(samples[:-1], _NEIGHBOURS), axis=1)
+        medians[_NEIGHBOURS:] = windows[:, _NEIGHBOURS // 2]
+    return medians
+
+
+def _describe(
+    runs: Runs, scaled: Floats, dropped: Mask, *, formula: Formula, engine: str, price: float
+) -> _Description:
+    """Find the best partition of the runs that are not dropped; count the bits of all."""
+    kept = ~dropped
+    count = int(np.count_nonzero(kept))
+    rest = Runs(runs.positions[kept], np.arange(count + 1), runs.samples[kept])
+    samples = scaled[kept]
+    maximum = float(samples.max())
+    terms = terms_of(formula, maximum=maximum or 1.0, low=float(samples.min()), samples=count)
+    bounds = [0, count]
+    if maximum > 0:
+        search = new_search(terms, capacity=count, engine=engine)
+        search.extend(rest.lots(samples))
+        bounds = search.bounds()
+    found = described(rest, samples, bounds, maximum, formula)
+    bits = found.bits + (scaled.size - count) * price - count * math.log2(1 - EXPECTED)
+    return _Description(replace(found, bits=bits), dropped, bounds, terms)
+
+
+def _outliers(scaled: Floats, description: _Description, engine: str, price: float) -> Mask:
+    """Choose the outliers of each group anew, those that it has now among them."""
+    owners = owners_of(scaled, description.dropped, description.bounds)
+    order = np.lexsort((scaled, owners))
+    firsts = np.searchsorted(owners[order], np.arange(len(description.bounds)))
+    samples, sizes = scaled[order], description.terms.sizes
+    chosen: Mask = np.zeros(scaled.size, dtype=bool)
+    # A sample in a group costs -log2(1-r) too.
+    dearer = price + math.log2(1 - EXPECTED)
+    trim = trimmer(engine)
+    trim(samples, firsts, sizes, description.terms.constants.tail, dearer, chosen)
+    dropped = np.zeros_like(chosen)
+    dropped[order] = chosen
+    # It may be the first one of a new group, and is never dismissed.
+    dropped[-1] = False
+    return dropped
+
+
+def owners_of(scaled: Floats, dropped: Mask, bounds: list[int]) -> Indices:
+    """Return the group of each run; an outlier between two groups goes to the nearer one.
+
+    :param bounds: where the groups begin and end among the runs that are not dropped.
+    """
+    sizes = np.diff(bounds)
+    means = moments(scaled[~dropped], np.array(bounds))[0]
+    of_kept = np.repeat(np.arange(sizes.size), sizes)
+    rank = np.cumsum(~dropped)
+    before = of_kept[np.maximum(rank - 1, 0)]
+    after = of_kept[np.minimum(rank, of_kept.size - 1)]
+    nearer = np.where(np.abs(scaled - means[before]) <= np.abs(scaled - means[after]), before, after)
+    return np.where(dropped, nearer, before)
+
+
+def suspected(runs: Runs, scaled: Floats, dropped: Mask, bounds: list[int]) -> tuple[int, ...]:
+    """Return the runs at the end that are far off, but too few to be a change for certain.
+
+    :param bounds: where the groups begin and end among the runs that are not dropped.
+    """
+    count = bounds[-1]
+    if len(bounds) > 2 and count - bounds[-2] <= _IN_A_ROW:  # noqa: PLR2004 - more than one group
+        return tuple(runs.positions[~dropped][bounds[-2] :].tolist())
+    samples = scaled[~dropped]
+    means, squares = moments(samples, np.array(bounds))
+    noise = math.sqrt(squares.sum() / max(count - len(bounds) + 1, 1))
+    far = abs(samples[-1] - means[-1]) > _FAR * max(noise, 1.0)
+    return (int(runs.positions[-1]),) if far else ()

@@ -1,0 +1,80 @@
+"""What a partition is, and how many bits it takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftrend.analysis.description import Floats, Formula
+from perftrend.analysis.mdl.runs import Runs, moments
+from perftrend.model import Group, Samples
+
+_TINY, _HUGE = 1e-100, 1e100
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Groups in the order of time, and the length of their description.
+
+    A run without a finite sample belongs to no group. A group starts at its first run with a
+    finite sample and stops one past its last one: positions inside it may be empty, and so may
+    positions between two groups.
+    """
+
+    groups: tuple[Group, ...]
+    """Averages and deviations in the unit of the samples."""
+    bits: float
+    """The sum of the groups' bits, and of the outliers'; 0 where there is no group."""
+    outliers: tuple[int, ...] = ()
+    """Positions of the runs that are told apart from the groups; none unless that was asked for."""
+    suspected: tuple[int, ...] = ()
+    """Positions at the end that are far off, with too few runs yet to tell a change from outliers."""
+
+    def trends(self, size: int) -> Samples:
+        """Return the average of the group that each position lies in.
+
+        :param size: the number of positions.
+        :returns: shape (size,), NaN where a position lies between groups or outside them.
+        """
+        trends = np.full(size, np.nan)
+        for group in self.groups:
+            trends[group.start : group.stop] = group.mean
+        return trends
+
+
+def described(
+    runs: Runs, scaled: Floats, bounds: Sequence[int], maximum: float, formula: Formula
+) -> Partition:
+    """Count the bits of a given partition.
+
+    :param scaled: the samples of ``runs`` in units.
+    :param bounds: where the groups begin among the runs, and where the last one ends.
+    """
+    ends = np.array(bounds)
+    firsts = runs.firsts[ends]
+    sizes = np.diff(firsts)
+    largest = max(float(runs.samples.max()), -float(runs.samples.min()))
+    # Squares of huge and tiny numbers are none: a power of two, which costs no digit, is set apart.
+    exponent = 0 if _TINY < largest < _HUGE else math.frexp(largest)[1]
+    samples = np.ldexp(runs.samples, -exponent) if exponent else runs.samples
+    means, squares = moments(np.stack([scaled, samples]), firsts)
+    stdevs = np.sqrt(squares / sizes)
+    bits = formula.alone_bits(sizes, stdevs[0], maximum)
+    bits[0] += formula.first_bits(maximum)
+    if sizes.size > 1:
+        bits[1:] += formula.later_bits(means[0, 1:], means[0, :-1], maximum)
+    averages, deviations = means[1], stdevs[1]
+    if exponent:
+        averages, deviations = np.ldexp(averages, exponent), np.ldexp(deviations, exponent)
+    rows = zip(
+        runs.positions[ends[:-1]].tolist(),
+        (runs.positions[ends[1:] - 1] + 1).tolist(),
+        averages.tolist(),
+        deviations.tolist(),
+        bits.tolist(),
+        strict=True,
+    )
+    return Partition(tuple(Group(*row) for row in rows), math.fsum(bits))

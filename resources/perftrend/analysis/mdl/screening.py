@@ -1,0 +1,149 @@
+"""What the compiled search does not have to look at: bounds for a block of ends, and dead starts.
+
+The proofs stand in docs/method/partition.rst, section Pruning, with proofs.
+"""
+
+# ruff: noqa: PLR0917 - compiled functions take their arguments by position.
+
+from __future__ import annotations
+
+import math
+
+from perftrend.analysis.description import Floats
+from perftrend.analysis.mdl.lanes import (
+    BASE,
+    BITS,
+    MEAN,
+    NEAR,
+    SIZE,
+    SQUARE,
+    Table,
+    cheapest,
+    compiled,
+    log2,
+)
+from perftrend.analysis.mdl.terms import GROWTH, Constants
+
+_ALARM = 14.0
+"""Bits that a block's reference may fall behind its own bound before the block is ended."""
+_EARLY = 8
+"""Runs that a block has at least, if so many are left."""
+_QUIET, _NOISY = 0.4, 0.85
+"""Shares of the reference's variance: chains with at least so much have sharper bounds."""
+_NEVER = 1e300
+
+
+@compiled
+def gain(n: float, v: float, m: float, w: float, spared: float) -> float:
+    """Bits that m samples add at least to a group of n or more with variance v or more.
+
+    :param w: the sum of the m samples' squared deviations from their own average.
+    """
+    if v * m <= w:
+        return (m - spared) * log2(math.sqrt(w / m) + 1.0) if m > spared else 0.0
+    return (n + m) * log2(math.sqrt((n * v + w) / (n + m)) + 1.0) - n * log2(math.sqrt(v) + 1.0)
+
+
+@compiled
+def most_promising(chains: Table, live: int, excess: Floats) -> int:
+    """Choose a reference: a group of few samples may be the cheapest, but will not stay it."""
+    best = 0
+    least = _NEVER
+    for c in range(live):
+        bits = chains[BITS, c] - excess[int(chains[SIZE, c])]
+        if bits < least:
+            best = c
+            least = bits
+    return best
+
+
+@compiled
+def refer(
+    chains: Table,
+    best: int,
+    inside: Table,
+    block: int,
+    row: Table,
+    bound: Table,
+    constants: Constants,
+    screen: Floats,
+) -> int:
+    """Take the best chain as the reference of a block: bound what every other chain must beat.
+
+    :param bound: filled with the reference's bits and averages.
+    :param screen: filled with three margins, and with what decides which one a chain may use.
+    :returns: the block's length, shorter if the reference gets so bad that it screens nothing.
+    """
+    centre = chains[MEAN, best]
+    bits = chains[BITS, best]
+    spared = 2.0 * (1.0 - constants.tail)
+    many = min(inside[0, block], chains[SIZE, best])
+    variance = chains[SQUARE, best] / chains[SIZE, best]
+    plain = quiet = noisy = _NEVER
+    walk = 0.0
+    for i in range(1, block + 1):
+        m = inside[0, i]
+        w = inside[2, i]
+        ahead = GROWTH * m - row[BITS, i] - log2(abs(row[MEAN, i] - centre) + 1.0)
+        any_gain = gain(0.0, 0.0, m, w, spared)
+        noisy_gain = max(any_gain, gain(many, _NOISY * variance, m, w, spared))
+        if i > _EARLY and bits + ahead + noisy_gain < -_ALARM:
+            block = i - 1
+            break
+        bound[0, i] = row[BITS, i]
+        bound[1, i] = row[MEAN, i]
+        plain = min(plain, ahead + any_gain)
+        quiet = min(quiet, ahead + max(any_gain, gain(many, _QUIET * variance, m, w, spared)))
+        noisy = min(noisy, ahead + noisy_gain)
+        walk = max(walk, m * abs(inside[1, i] - centre))
+    screen[0] = plain - constants.span
+    screen[1] = quiet - constants.span
+    screen[2] = noisy - constants.span
+    screen[3] = many
+    screen[4] = _QUIET * variance
+    screen[5] = _NOISY * variance
+    screen[6] = walk
+    screen[7] = centre
+    return block
+
+
+@compiled
+def screened(chains: Table, live: int, total: float, screen: Floats, margin: Floats) -> None:
+    """Bound how far each chain stays behind the reference all through a block; shape (live,)."""
+    plain, quiet, noisy, many = screen[0], screen[1], screen[2], screen[3]
+    quiet_variance, noisy_variance, walk, centre = screen[4], screen[5], screen[6], screen[7]
+    for c in range(live):
+        n = chains[SIZE, c]
+        variance = chains[SQUARE, c] / n
+        away = abs(chains[MEAN, c] - centre)
+        moved = (walk + total * away) / (n + 1.0)
+        ahead = plain
+        ahead = quiet if n >= many and variance >= quiet_variance else ahead
+        ahead = noisy if n >= many and variance >= noisy_variance else ahead
+        slack = log2((1.0 + moved / chains[NEAR, c]) * (away + moved + 1.0))
+        margin[c] = chains[BASE, c] + ahead - slack
+
+
+@compiled
+def bury(chains: Table, live: int, constants: Constants, excess: Floats) -> int:
+    """Drop the starts that no later end can need; return how many chains are left."""
+    best = cheapest(chains[BITS], live)
+    centre = chains[MEAN, best]
+    far = max(constants.high - centre, centre - constants.low)
+    norm = log2((constants.square * centre + constants.linear) * centre + constants.constant)
+    fixed = chains[BITS, best] + norm + constants.span + constants.tail + constants.deviation
+    least = fixed + log2(max(1.0, (far / 2 + 1) ** 2 / (far + 1)))
+    kept = 0
+    for c in range(live):
+        bits = chains[BASE, c] - excess[int(chains[SIZE, c])]
+        dead = False
+        if bits > least and c != best:
+            away = abs(chains[MEAN, c] - centre)
+            detour = max((away / 2 + 1) ** 2, ((away + far) / 2 + 1) ** 2 / (far + 1))
+            dead = bits > fixed + log2(detour)
+        if not dead:
+            if kept != c:
+                for field in range(8):
+                    chains[field, kept] = chains[field, c]
+            kept += 1
+    return kept

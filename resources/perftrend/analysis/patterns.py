@@ -1,0 +1,177 @@
+"""A name for each change: the common patterns of trends over time.
+
+A change is looked at twice, in sample time and in analysis time: where it lies, and since which
+analysis it is known. The analyses of the last runs are repeated, each without the runs that came
+after it. A change is the same in two analyses if it has the same direction and its start moved by
+no more than two runs.
+
+Source: "Trend Analysis", section Common Patterns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from perftrend import errors
+from perftrend.analysis.mdl import DEFAULT_FORMULA, Partition, partition
+from perftrend.analysis.news import MOVED_RUNS, changes
+from perftrend.analysis.significance import sample_count
+from perftrend.model import Better, Change, Samples
+
+DEFAULT_ANALYSES = 30
+"""How many of the last analyses are repeated: a month of nights."""
+
+SMALL_SIGMAS = 3.0
+"""A step of fewer deviations of the trace cannot be seen in one run."""
+
+REVERT_RUNS = 5
+"""A change that is taken back after so few runs is reverted, not followed by another one."""
+
+
+class Pattern(StrEnum):
+    """What usually stands behind a change of this course."""
+
+    ORDINARY = "ordinary"
+    """From one stable value to another, large enough to be seen at once, and seen at once."""
+    SMALL = "small"
+    """From one stable value to another, but by so little that it takes many runs to be seen."""
+    REVERTED = "reverted"
+    """There and back within a few runs: a change that was taken back, or a disturbance. Both ways
+    have this name."""
+    LATE = "late-appearing"
+    """Large enough to be seen at once, but found only when later runs made it more probable."""
+    VANISHED = "vanished"
+    """An earlier analysis had it; with the runs that came since, it is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedChange:
+    """A change with its pattern and the analyses that saw it."""
+
+    change: Change
+    """As the newest analysis sees it; a vanished one as the last analysis that saw it did."""
+    pattern: Pattern
+    first_seen: int
+    """Position of the newest run of the first analysis that saw it; where that lies before the
+    analyses that were repeated, of the first one that was."""
+    last_seen: int
+    """Position of the newest run of the last analysis that saw it."""
+
+
+def name_patterns(
+    samples: ArrayLike, *, better: Better, formula: str = DEFAULT_FORMULA, analyses: int = DEFAULT_ANALYSES
+) -> tuple[NamedChange, ...]:
+    """Name the changes of a trace, those included that only earlier analyses saw.
+
+    :param samples: run averages in the order of time, shape (n,), any unit; what is not finite is
+        no value.
+    :param better: which direction of the trace is good.
+    :param formula: the description length formula of all analyses.
+    :param analyses: how many of the last analyses are repeated, today's included, at least 1.
+        Each takes a partition.
+    :returns: in the order of their positions. Vanished ones only of the repeated analyses.
+    :raises SettingsError: if ``analyses`` is below 1.
+    """
+    if analyses < 1:
+        raise errors.SettingsError(f"patterns: analyses is {analyses}; give at least 1")
+    values = np.asarray(samples, dtype=np.float64)
+    present = np.flatnonzero(np.isfinite(values))
+    if not present.size:
+        return ()
+    histories: list[_History] = []
+    found = Partition((), 0.0)
+    repeated = present[-analyses:].tolist()
+    for position in repeated:
+        found = partition(values[: position + 1], formula=formula)
+        for change in changes(found, better):
+            _enter(histories, change, position, present)
+    histories.sort(key=lambda history: history.change.position)
+    today = [history for history in histories if history.last_seen == repeated[-1]]
+    deviation = _deviation(found, values)
+    reverted = _reverted([history.change for history in today])
+    named = [
+        NamedChange(
+            history.change, _pattern(history, deviation, reverted, present, repeated[0]), *history.seen
+        )
+        for history in today
+    ]
+    named += [
+        NamedChange(history.change, Pattern.VANISHED, *history.seen)
+        for history in histories
+        if history.last_seen != repeated[-1]
+    ]
+    return tuple(sorted(named, key=lambda each: each.change.position))
+
+
+@dataclass(slots=True)
+class _History:
+    """One change through the analyses."""
+
+    change: Change
+    first_seen: int
+    last_seen: int
+
+    @property
+    def seen(self) -> tuple[int, int]:
+        return self.first_seen, self.last_seen
+
+
+def _enter(histories: list[_History], change: Change, analysis: int, present: NDArray[np.int64]) -> None:
+    """Add what an analysis saw to the change that it belongs to, or as a new one."""
+    distances = [
+        (_runs_between(history.change.position, change.position, present), index)
+        for index, history in enumerate(histories)
+        if history.change.direction is change.direction and history.last_seen < analysis
+    ]
+    distance, index = min(distances, default=(math.inf, -1))
+    if distance > MOVED_RUNS:
+        histories.append(_History(change, analysis, analysis))
+        return
+    histories[index].change = change
+    histories[index].last_seen = analysis
+
+
+def _runs_between(first: int, second: int, present: NDArray[np.int64]) -> int:
+    low, high = np.searchsorted(present, sorted((first, second)))
+    return int(high - low)
+
+
+def _deviation(found: Partition, samples: Samples) -> float:
+    """Return the standard deviation about the trends, pooled over all groups; 0 where unknown."""
+    sizes = [sample_count(group, samples) for group in found.groups]
+    freedom = sum(sizes) - len(sizes)
+    squares = math.fsum(size * group.stdev**2 for size, group in zip(sizes, found.groups, strict=True))
+    return math.sqrt(squares / freedom) if freedom else 0.0
+
+
+def _reverted(steps: Sequence[Change]) -> set[int]:
+    """Return the positions of the changes that are soon taken back, and of those that do it."""
+    positions = set()
+    for index, change in enumerate(steps):
+        for later in steps[index + 1 :]:
+            if later.position - change.position > REVERT_RUNS:
+                break
+            opposite = later.direction is not change.direction
+            if opposite and abs(later.after - change.before) <= abs(change.after - change.before) / 2:
+                positions |= {change.position, later.position}
+    return positions
+
+
+def _pattern(
+    history: _History, deviation: float, reverted: set[int], present: NDArray[np.int64], first_analysis: int
+) -> Pattern:
+    change = history.change
+    if change.position in reverted:
+        return Pattern.REVERTED
+    if abs(change.after - change.before) < SMALL_SIGMAS * deviation:
+        return Pattern.SMALL
+    # What the first repeated analysis knew may have been known long before.
+    appeared = history.first_seen > first_analysis
+    delay = _runs_between(change.position, history.first_seen, present)
+    return Pattern.LATE if appeared and delay > MOVED_RUNS else Pattern.ORDINARY

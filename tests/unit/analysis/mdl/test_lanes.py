@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftrend.analysis.mdl import lanes
+
+
+@lanes.compiled
+def logarithms(values: np.ndarray, found: np.ndarray) -> None:
+    for i in range(values.size):
+        found[i] = lanes.log2(values[i])
+
+
+@given(st.floats(min_value=1e-300, max_value=1e300))
+def test_logarithm_is_as_good_as_the_library_s(value: float) -> None:
+    found = np.empty(1)
+    logarithms(np.array([value]), found)
+
+    assert math.log2(value) == pytest.approx(found[0], rel=1e-15, abs=4e-16)
+
+
+def test_place_where_nothing_can_be_written_costs_the_cache_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def njit(*, cache: bool = False, **options: Any) -> Callable[[Any], Any]:
+        if cache:
+            raise RuntimeError("cannot cache function 'double': no locator available")
+        return lambda function: function
+
+    monkeypatch.setattr(lanes, "njit", njit)
+
+    assert 6 == lanes.compiled(lambda value: 2 * value)(3)
