@@ -1,5 +1,23 @@
 """Measuring: how fast a device forwards, found by sending at chosen rates."""
 
-from perftrend.measure.search import SearchResult, binary_search, mdr_search, measure_mrr
+from perftrend.measure.search import (
+    HoldResult,
+    SearchResult,
+    SoakResult,
+    binary_search,
+    hold,
+    mdr_search,
+    measure_mrr,
+    soak,
+)
 
-__all__ = ["SearchResult", "binary_search", "mdr_search", "measure_mrr"]
+__all__ = [
+    "HoldResult",
+    "SearchResult",
+    "SoakResult",
+    "binary_search",
+    "hold",
+    "mdr_search",
+    "measure_mrr",
+    "soak",
+]

@@ -172,9 +172,9 @@ class Crossing(Sought):
     def _between(self, lower: float, upper: float, aim: float) -> float:
         if upper - lower <= 2.0 * self._width:
             return lower + self._width
-        is_wide = upper - lower > _WIDE * self._width
-        if is_wide and aim <= lower and self._surprised and self._evidence.ends_early:
-            # Nothing is foretold, and high above failing is cheap.
+        is_misled = aim <= lower and self._surprised and upper - lower > _WIDE * self._width
+        if (is_misled or self._run >= IN_A_ROW) and self._evidence.ends_early:
+            # What is foretold is wrong, again and again; and high above failing is cheap.
             return (lower + upper) / 2.0
         least, most = lower + self._steps(down=False)[0], upper - self._steps(down=True)[0]
         return max(least, min(aim, most)) if least <= most else (lower + upper) / 2.0
