@@ -2,7 +2,7 @@
 
 ::
 
-    python -m benchmarks.search [--json] [--devices 200] [--kinds hard soft …]
+    python -m benchmarks.search [--json | --plot FILE] [--devices 200] [--kinds hard soft …]
         [--final-duration 10 30 60] [--early-end | --no-early-end] [--width 0.005]
         [--strategies mdr …] [--no-bisections]
 
@@ -13,6 +13,10 @@ sure of an interval that does not hold the truth is wrong; one that says that it
 
 Critical rates are spread log-uniformly over nearly two decades. Nothing is measured in real time,
 so the load of the machine does not matter, and the same command prints the same table.
+
+With ``--plot`` one search is drawn into an HTML file instead: that of the first device of the first
+kind, final duration and early end that are asked for, by the first of ``--strategies``, or by the
+default one.
 """
 
 from __future__ import annotations
@@ -24,18 +28,27 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from itertools import groupby, product
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from benchmarks.search.cells import Cell, Figures, Measured, measure
+from benchmarks.search.cells import Cell, Figures, Measured, first_device, measure
 from benchmarks.search.goals import GOALS, Verdict
-from benchmarks.search.methods import BISECTIONS, MLRSEARCH, MLRSEARCH_STRICT, perftrend_method
+from benchmarks.search.methods import (
+    BISECTIONS,
+    MLRSEARCH,
+    MLRSEARCH_STRICT,
+    perftrend_method,
+    perftrend_search,
+    simulated_parameters,
+)
 from perftrend import errors
-from perftrend.measure.search.mdr import STRATEGIES
+from perftrend.measure.search.mdr import DEFAULT_STRATEGY, STRATEGIES
 from perftrend.measure.simulator import KINDS
+from perftrend.report import search_graph
 
 _COLUMNS = (
     "mean s", "p95", "worst", "trials", "/unavoidable", "p95", "worst", "free", "/MLR", "p95", "dearer",
@@ -50,10 +63,14 @@ _TABLE_WIDTH = 180
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the cells that were asked for, and print them and the goals."""
+    """Run the cells that were asked for, and print them and the goals; or draw a search of the first."""
     options = _parser().parse_args(argv)
     with errors.reported() as outcome:
         cells = _cells(options)
+        if options.plot:
+            strategy, *_ = options.strategies or [DEFAULT_STRATEGY]
+            print(draw(cells[0], strategy, options.plot))
+            return outcome.exit_code
         console = Console(stderr=True)
         with Progress(console=console, disable=not console.is_terminal) as progress:
             task = progress.add_task("cells", total=len(cells))
@@ -67,7 +84,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.search", description=__doc__.split("\n")[0])
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    instead.add_argument("--plot", type=Path, metavar="FILE", help="draw one search as HTML instead")
     parser.add_argument("--devices", type=int, default=200, help="devices in a cell (default: %(default)s)")
     parser.add_argument("--kinds", nargs="+", default=[*KINDS], metavar="KIND", help="default: all")
     parser.add_argument("--final-duration", nargs="+", type=float, default=[10.0, 30.0, 60.0], metavar="S")
@@ -75,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
         "--early-end", action=argparse.BooleanOptionalAction, help="whether trials end early; default: both"
     )
     parser.add_argument("--width", type=float, default=0.005, help="relative width (default: %(default)s)")
-    parser.add_argument("--strategies", nargs="+", default=[*STRATEGIES], metavar="NAME", help="default: all")
+    parser.add_argument("--strategies", nargs="+", metavar="NAME", help="default: all")
     parser.add_argument("--no-bisections", dest="bisections", action="store_false", help="leave them out")
     return parser
 
@@ -84,7 +103,8 @@ def _cells(options: argparse.Namespace) -> list[Cell]:
     for kind in options.kinds:
         if kind not in KINDS:
             raise errors.UsageError(f"--kinds: {kind!r} is unknown{errors.nearest(kind, KINDS)}")
-    for strategy in options.strategies:
+    strategies = options.strategies or STRATEGIES
+    for strategy in strategies:
         if strategy not in STRATEGIES:
             raise errors.UsageError(
                 f"--strategies: {strategy!r} is unknown{errors.nearest(strategy, STRATEGIES)}"
@@ -92,7 +112,7 @@ def _cells(options: argparse.Namespace) -> list[Cell]:
     if options.devices < 1:
         raise errors.UsageError(f"--devices is {options.devices}; give at least 1")
     names = (
-        *map(perftrend_method, options.strategies),
+        *map(perftrend_method, strategies),
         *(MLRSEARCH, MLRSEARCH_STRICT),
         *(BISECTIONS if options.bisections else ()),
     )
@@ -101,6 +121,15 @@ def _cells(options: argparse.Namespace) -> list[Cell]:
         Cell(kind, final_s, early_end, options.width, options.devices, names)
         for early_end, final_s, kind in product(early, options.final_duration, options.kinds)
     ]
+
+
+def draw(cell: Cell, strategy: str, file: Path) -> str:
+    """Draw the search of the first device of a cell, and say what the graph shows."""
+    parameters = simulated_parameters(cell.final_s, cell.width)
+    found = perftrend_search(first_device(cell), parameters, strategy)
+    title = f"{strategy} search of a simulated device: {cell.kind}, final trials of {cell.final_s:g} s"
+    search_graph.write(found.phases, found.loss_ratios, file, title=title)
+    return search_graph.sentence(found.phases, found.loss_ratios)
 
 
 def _strategies(measured: Sequence[Measured]) -> list[str]:

@@ -16,7 +16,14 @@ from multiprocessing import get_context
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.search.methods import LOSS_RATIOS, MLRSEARCH, MLRSEARCH_STRICT, Recorder, methods
+from benchmarks.search.methods import (
+    LOSS_RATIOS,
+    MLRSEARCH,
+    MLRSEARCH_STRICT,
+    Recorder,
+    methods,
+    simulated_parameters,
+)
 from benchmarks.search.unavoidable import CALM, CalmDevice
 from perftrend.measure.simulator import KINDS, DeviceModel
 from perftrend.model import Interval
@@ -120,11 +127,13 @@ class _Place:
         truth = _truth(DeviceModel.of_kind(cell.kind, critical, seed=seed), cell.final_s)
         return cls(cell, critical, seed, truth, CalmDevice.of(cell.kind, critical, cell.final_s))
 
+    def device(self, *, early: bool) -> DeviceModel:
+        return DeviceModel.of_kind(self.cell.kind, self.critical_pps, seed=self.seed, ends_early=early)
+
     def search(self, method: str, *, early: bool) -> Found:
-        cell = self.cell
-        device = DeviceModel.of_kind(cell.kind, self.critical_pps, seed=self.seed, ends_early=early)
+        cell, device = self.cell, self.device(early=early)
         recorder = Recorder(device)
-        intervals = methods()[method](recorder, cell.final_s, cell.width)
+        intervals = methods()[method](recorder, simulated_parameters(cell.final_s, cell.width))
         after = _truth(device, cell.final_s) if cell.kind in MOVING else self.truth
         sound = [interval for interval in intervals if interval is not None and not interval.invalid]
         return Found(
@@ -134,6 +143,11 @@ class _Place:
             tuple(interval.relative_width for interval in sound),
             sum(interval is not None and bool(interval.invalid) for interval in intervals),
         )
+
+
+def first_device(cell: Cell) -> DeviceModel:
+    """Return the first device of a cell as each method finds it."""
+    return _Place.of(cell, 0).device(early=cell.early)
 
 
 def measure(cells: Sequence[Cell], done: Callable[[int], object]) -> list[Measured]:

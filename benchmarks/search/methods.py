@@ -12,7 +12,7 @@ fails is enough for it. Both are measured.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 
 from MLRsearch import AbstractMeasurer, Config, MeasurementResult, MultipleLossRatioSearch, SearchGoal
@@ -21,13 +21,11 @@ from perftrend.errors import SearchTimeoutError
 from perftrend.measure import SearchResult, mdr_search
 from perftrend.measure.search import Measure
 from perftrend.measure.search.mdr import STRATEGIES
+from perftrend.measure.search.parameters import Parameters
 from perftrend.measure.search.trials import passes
 from perftrend.model import Interval, Trial
 
-MINIMUM_PPS = 20e3
-MAXIMUM_PPS = 29.76e6
 LOSS_RATIOS = (0.0, 0.005)
-INITIAL_DURATION_S = 1.0
 
 MLRSEARCH = "MLRsearch"
 MLRSEARCH_STRICT = "MLRsearch, exceed 0"
@@ -50,8 +48,22 @@ class Recorder:
         return trial
 
 
-Method = Callable[[Measure, float, float], tuple[Interval | None, ...]]
-"""``method(measure, final_duration_s, relative_width)``: intervals by loss ratio; None: not looked for."""
+Method = Callable[[Measure, Parameters], tuple[Interval | None, ...]]
+"""``method(measure, parameters)``: an interval by loss ratio; None: not looked for."""
+
+
+def simulated_parameters(final_duration_s: float, relative_width: float) -> Parameters:
+    """Return what is looked for on a simulated device."""
+    return Parameters(
+        minimum_pps=20e3,
+        maximum_pps=29.76e6,
+        loss_ratios=LOSS_RATIOS,
+        initial_duration_s=1.0,
+        final_duration_s=final_duration_s,
+        relative_width=relative_width,
+        intermediate_phases=2,
+        timeout_s=None,
+    )
 
 
 def methods() -> Mapping[str, Method]:
@@ -69,23 +81,21 @@ def perftrend_method(strategy: str) -> str:
     return f"perftrend {strategy}"
 
 
+def perftrend_search(measure: Measure, parameters: Parameters, strategy: str) -> SearchResult:
+    """Search by a strategy of perftrend; a search that did not come to its end returns what it knew."""
+    try:
+        return mdr_search(measure, **asdict(parameters), strategy=strategy)
+    except SearchTimeoutError as error:
+        if isinstance(error.result, SearchResult):
+            return error.result
+        raise
+
+
 def _perftrend(strategy: str) -> Method:
-    def search(measure: Measure, final_s: float, width: float) -> tuple[Interval, ...]:
-        try:
-            return mdr_search(
-                measure,
-                minimum_pps=MINIMUM_PPS,
-                maximum_pps=MAXIMUM_PPS,
-                loss_ratios=LOSS_RATIOS,
-                initial_duration_s=INITIAL_DURATION_S,
-                final_duration_s=final_s,
-                relative_width=width,
-                strategy=strategy,
-            ).intervals
-        except SearchTimeoutError as error:
-            if isinstance(error.result, SearchResult) and error.result.intervals:
-                return error.result.intervals
-            return tuple(Interval(MINIMUM_PPS, MAXIMUM_PPS, str(error)) for _ in LOSS_RATIOS)
+    def search(measure: Measure, parameters: Parameters) -> tuple[Interval, ...]:
+        found = perftrend_search(measure, parameters, strategy).intervals
+        nothing = Interval(parameters.minimum_pps, parameters.maximum_pps, "no bound was found")
+        return found or tuple(nothing for _ in parameters.loss_ratios)
 
     return search
 
@@ -105,41 +115,41 @@ class _Measurer(AbstractMeasurer):  # type: ignore[misc] # the library ships no 
 
 
 def _mlrsearch(*, exceed_ratio: float) -> Method:
-    def search(measure: Measure, final_s: float, width: float) -> tuple[Interval, ...]:
+    def search(measure: Measure, parameters: Parameters) -> tuple[Interval, ...]:
         goals = [
             SearchGoal(
                 loss_ratio=loss_ratio,
                 exceed_ratio=exceed_ratio,
-                relative_width=width,
-                initial_trial_duration=INITIAL_DURATION_S,
-                final_trial_duration=final_s,
-                duration_sum=final_s,
+                relative_width=parameters.relative_width,
+                initial_trial_duration=parameters.initial_duration_s,
+                final_trial_duration=parameters.final_duration_s,
+                duration_sum=parameters.final_duration_s,
                 preceding_targets=2,
                 expansion_coefficient=2,
                 fail_fast=False,
             )
-            for loss_ratio in LOSS_RATIOS
+            for loss_ratio in parameters.loss_ratios
         ]
         config = Config(
             goals=goals,
-            min_load=MINIMUM_PPS,
-            max_load=MAXIMUM_PPS,
+            min_load=parameters.minimum_pps,
+            max_load=parameters.maximum_pps,
             search_duration_max=_ENDLESS_S,
             warmup_duration=None,
         )
         results = MultipleLossRatioSearch(config=config).search(_Measurer(measure))
         return tuple(
-            _interval(results[goal].relevant_lower_bound, results[goal].relevant_upper_bound)
+            _interval(results[goal].relevant_lower_bound, results[goal].relevant_upper_bound, parameters)
             for goal in goals
         )
 
     return search
 
 
-def _interval(lower: float | None, upper: float | None) -> Interval:
+def _interval(lower: float | None, upper: float | None, parameters: Parameters) -> Interval:
     return Interval(
-        MINIMUM_PPS if lower is None else float(lower),
-        MAXIMUM_PPS if upper is None else float(upper),
+        parameters.minimum_pps if lower is None else float(lower),
+        parameters.maximum_pps if upper is None else float(upper),
         "no lower bound" if lower is None else "",
     )
 
@@ -149,48 +159,50 @@ class _Bisection:
     """Halves intervals by trials of one duration; each trial speaks for all loss ratios."""
 
     measure: Measure
-    duration_s: float
-    relative_width: float
+    parameters: Parameters
     fail_above: float
     trials: list[Trial] = field(default_factory=list)
 
     def interval(self, loss_ratio: float) -> Interval:
         if not self.trials:
-            self._try(MAXIMUM_PPS)
+            self._try(self.parameters.maximum_pps)
         while True:
             lower, upper = self._bounds(loss_ratio)
-            if upper - lower <= self.relative_width * upper:
+            if upper - lower <= self.parameters.relative_width * upper:
                 break
             self._try((lower + upper) / 2.0)
-        if lower > MINIMUM_PPS:
+        if lower > self.parameters.minimum_pps:
             return Interval(lower, upper)
-        self._try(MINIMUM_PPS)
+        self._try(self.parameters.minimum_pps)
         passed = passes(self.trials[-1], loss_ratio)
         return Interval(lower, upper, "" if passed else "loss at the minimum rate")
 
     def _try(self, rate_pps: float) -> None:
-        self.trials.append(self.measure(rate_pps, self.duration_s, self.fail_above))
+        self.trials.append(self.measure(rate_pps, self.parameters.final_duration_s, self.fail_above))
 
     def _bounds(self, loss_ratio: float) -> tuple[float, float]:
         failed = [trial.rate_pps for trial in self.trials if not passes(trial, loss_ratio)]
-        upper = min(failed, default=MAXIMUM_PPS)
+        upper = min(failed, default=self.parameters.maximum_pps)
         passed = [trial.rate_pps for trial in self.trials if passes(trial, loss_ratio)]
         if not failed and passed:
-            return MAXIMUM_PPS, MAXIMUM_PPS
-        return max((rate for rate in passed if rate < upper), default=MINIMUM_PPS), upper
+            return self.parameters.maximum_pps, self.parameters.maximum_pps
+        return max((rate for rate in passed if rate < upper), default=self.parameters.minimum_pps), upper
 
 
-def _ndr_bisection(measure: Measure, final_s: float, width: float) -> tuple[Interval | None, ...]:
-    return (_Bisection(measure, final_s, width, LOSS_RATIOS[0]).interval(LOSS_RATIOS[0]), None)
+def _ndr_bisection(measure: Measure, parameters: Parameters) -> tuple[Interval | None, ...]:
+    return (
+        _Bisection(measure, parameters, parameters.loss_ratios[0]).interval(parameters.loss_ratios[0]),
+        None,
+    )
 
 
-def _two_bisections(measure: Measure, final_s: float, width: float) -> tuple[Interval | None, ...]:
-    return tuple(_Bisection(measure, final_s, width, ratio).interval(ratio) for ratio in LOSS_RATIOS)
+def _two_bisections(measure: Measure, parameters: Parameters) -> tuple[Interval | None, ...]:
+    return tuple(_Bisection(measure, parameters, ratio).interval(ratio) for ratio in parameters.loss_ratios)
 
 
-def _joint_bisection(measure: Measure, final_s: float, width: float) -> tuple[Interval | None, ...]:
-    bisection = _Bisection(measure, final_s, width, max(LOSS_RATIOS))
-    return tuple(bisection.interval(ratio) for ratio in LOSS_RATIOS)
+def _joint_bisection(measure: Measure, parameters: Parameters) -> tuple[Interval | None, ...]:
+    bisection = _Bisection(measure, parameters, max(parameters.loss_ratios))
+    return tuple(bisection.interval(ratio) for ratio in parameters.loss_ratios)
 
 
 BISECTIONS: Mapping[str, Method] = MappingProxyType(

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from pydantic import TypeAdapter, ValidationError
 
 from perftrend.errors import ArchiveError
-from perftrend.model import Interval, Measurement, Phase, Step
+from perftrend.model import CriticalLoad, HeldRate, Interval, Measurement, Phase, Step
 
 MARKER = "perftrend: "
 """What the line of JSON begins with."""
@@ -60,7 +60,15 @@ class _Way:
 
 _MEASUREMENT = TypeAdapter(Measurement)
 _WAY = TypeAdapter(_Way)
-_OPTIONAL = ("loss_ratios", "phases")
+_OPTIONAL = (
+    "loss_ratios",
+    "phases",
+    "strategy",
+    "conditional_throughput_pps",
+    "critical_load",
+    "held",
+)
+"""Fields that are left out where they have nothing to tell, as in the messages of older versions."""
 
 
 def render(measurement: Measurement) -> str:
@@ -190,10 +198,34 @@ def _sentences(measurement: Measurement) -> Iterator[str]:
         yield f"{name.upper()}_UPPER: {_rate(interval.upper, measurement.frame_bytes)}"
         if interval.invalid:
             yield f"{name.upper()} is not valid: {_one_line(interval.invalid)}."
+    for name, throughput_pps in measurement.conditional_throughput_pps.items():
+        yield f"{name.upper()} conditional throughput: {_rate(throughput_pps, measurement.frame_bytes)}"
+    if measurement.critical_load:
+        yield from _critical_load(measurement.critical_load, measurement.frame_bytes)
+    if measurement.held:
+        yield from _held(measurement.held, measurement.frame_bytes)
     if measurement.invalid:
         yield f"This result is not valid: {_one_line(measurement.invalid)}."
     if measurement.simulated:
         yield "This result is simulated: no packet was sent."
+
+
+def _critical_load(load: CriticalLoad, frame_bytes: float) -> Iterator[str]:
+    yield (
+        f"Critical load: {_rate(load.rate_pps, frame_bytes)}, within these bounds with a probability of "
+        f"{load.credibility:g}; {load.target_loss_ratio:g} of its frames are lost on average."
+    )
+    if load.hiccups:
+        yield f"Trials that lost frames which their rate does not explain: {load.hiccups}."
+
+
+def _held(held: HeldRate, frame_bytes: float) -> Iterator[str]:
+    yield (
+        f"Held rate: {_rate(held.rate_pps, frame_bytes)}, loss ratio {held.loss_ratio:.3g}, on average at "
+        f"most {held.loss_ratio_limit:.3g} with a confidence of {held.confidence:g}."
+    )
+    if held.bursty:
+        yield "Frames were lost in bursts, so the average loss ratio may be higher."
 
 
 def _rate(pps: float, frame_bytes: float) -> str:

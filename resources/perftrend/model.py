@@ -87,7 +87,7 @@ class Phase:
     """A part of a search with one trial duration and one width goal."""
 
     name: str
-    """``initial``, ``intermediate 1``, …, ``final``."""
+    """``initial``, ``intermediate 1``, …, ``final``; or ``locate 0.005`` and ``bound 0.005``."""
     duration_s: float
     relative_width: float
     """The width goal relative to the upper bound."""
@@ -132,11 +132,38 @@ class TraceKey:
 
 
 @dataclass(frozen=True, slots=True)
+class CriticalLoad:
+    """The rate whose average loss ratio over a long time is a target, as a soak estimates it."""
+
+    rate_pps: float
+    target_loss_ratio: float
+    credibility: float
+    """The probability that the critical load lies in the interval that is told with it."""
+    hiccups: int = 0
+    """Trials that lost frames which their rate does not explain; the estimate is without them."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRate:
+    """What one rate lost while it was held for long, in slices."""
+
+    rate_pps: float
+    loss_ratio: float
+    loss_ratio_limit: float
+    """What the average loss ratio does not exceed, with the confidence, where loss is by chance."""
+    confidence: float
+    lossy_slices: int
+    bursty: bool = False
+    """Whether loss came in bursts: the average may then exceed the limit."""
+
+
+@dataclass(frozen=True, slots=True)
 class Measurement:
     """What one test measured: what its message tells, to people and to programs."""
 
     kind: str
-    """``mrr``, ``ndrpdr`` (several loss ratios in one search) or ``binary`` (one loss ratio)."""
+    """``mrr``, ``ndrpdr`` (several loss ratios in one search), ``binary`` (one loss ratio), ``soak`` (the
+    critical load) or ``hold`` (one rate, held for long)."""
     testbed: str
     frame: str
     """``64B``, ``1518B`` or ``IMIX``."""
@@ -145,9 +172,9 @@ class Measurement:
     started: datetime
     finished: datetime
     samples: tuple[float, ...] = ()
-    """MRR: the receive rate of each trial, in pps."""
+    """MRR: the receive rate of each trial, in pps; a hold: that of each slice."""
     intervals: Mapping[str, Interval] = field(default_factory=dict, hash=False)
-    """Searches: ``{"ndr": …, "pdr": …}``."""
+    """Searches: ``{"ndr": …, "pdr": …}``; a soak: ``{"soak": …}``, which holds the critical load."""
     trials: tuple[Trial, ...] = ()
     """Every trial, in the order of time, those that were measured again included."""
     loss_ratios: Mapping[str, float] = field(default_factory=dict, hash=False)
@@ -155,6 +182,14 @@ class Measurement:
     phases: tuple[Phase, ...] = ()
     """An MDR search: the way that it took. Its steps have their trials out of ``trials``, and their
     intervals in the order of ``loss_ratios``."""
+    strategy: str = ""
+    """An MDR search: the strategy that it followed."""
+    conditional_throughput_pps: Mapping[str, float] = field(default_factory=dict, hash=False)
+    """A search whose bounds are decided by several trials: what comes back of each lower bound."""
+    critical_load: CriticalLoad | None = None
+    """A soak: its estimate."""
+    held: HeldRate | None = None
+    """A hold: what the rate lost."""
     counters: str = ""
     """File with the counters that were collected, relative to the archive."""
     versions: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -162,6 +197,17 @@ class Measurement:
     invalid: str = ""
     """Why the result cannot be trusted; empty when it can."""
     simulated: bool = False
+
+    @property
+    def rates(self) -> dict[str, tuple[float, ...]]:
+        """The samples of each trace that the test belongs to, in pps, by metric.
+
+        Of a search that is the lower bound; of a soak, the critical load.
+        """
+        sampled = {self.kind: self.samples} if self.samples else {}
+        found = {name: (interval.lower,) for name, interval in self.intervals.items()}
+        estimated = {self.kind: (self.critical_load.rate_pps,)} if self.critical_load else {}
+        return {**sampled, **found, **estimated}
 
 
 class Status(StrEnum):
@@ -183,7 +229,9 @@ class Result:
     samples: tuple[float, ...] = ()
     """All samples, in the order of measuring; empty when nothing was measured."""
     value: float = math.nan
-    """What the trace shows: the average of the samples, or the lower bound of a search."""
+    """What the trace shows: the average of the samples, or the lower bound of a search.
+
+    Of a soak, the critical load."""
     invalid: str = ""
     """Why the value cannot be trusted; empty when it can."""
     message: str = ""
@@ -269,6 +317,18 @@ class Change:
     before: float
     after: float
     direction: Direction
+    confidence: float = math.nan
+    """One less the probability that noise alone makes such a step; NaN where that is not known."""
+    effect_size: float = math.nan
+    """The step in standard deviations, negative where the values fell; NaN where that is not known."""
+    last_before: int | None = None
+    """Position of the last run that is before the change at 95 %; None where that is not known."""
+    first_after: int | None = None
+    """Position of the first run that is after the change at 95 %."""
+    pattern: str = ""
+    """What "Trend Analysis" calls such a course, such as ``ordinary`` or ``small``; empty where not known."""
+    drift: bool = False
+    """Whether it is a slow drift and no step."""
 
     @property
     def relative(self) -> float:
@@ -301,6 +361,14 @@ class Verdict:
     """Why, in one sentence for a person."""
     groups: tuple[Group, ...] = ()
     changes: tuple[Change, ...] = ()
+    vanished: tuple[Change, ...] = ()
+    """Changes that an earlier analysis told of, and that later runs have taken back."""
+    suspected: Change | None = None
+    """What the newest run hints at; the next ones decide whether it is a change."""
+    owners: tuple[str, ...] = ()
+    """Who looks after the test."""
+    mail: tuple[str, ...] = ()
+    """Addresses of those who are told when it changes."""
     trend: float = math.nan
     """Last Trend: the average of the last group."""
     runs: int = 0

@@ -66,6 +66,11 @@ Seconds = Annotated[Number, Field(gt=0)]
 Count = Annotated[int, BeforeValidator(_number), Field(ge=1)]
 
 
+_SOAK = "soak"
+NO_SOAK = f"NOT{_SOAK}"
+"""What a tag expression ends with that a person did not want a soak from."""
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
@@ -100,6 +105,25 @@ class SearchSettings(_Section):
     """Phases between the first and the last, each with half the width of the one before."""
     timeout_s: Seconds = 720.0
     """A search that takes longer ends without a result."""
+    strategy: Literal["predictive", "mdr"] = "predictive"
+    """The way to search: the one that takes the least time, or the documented one."""
+    trials_per_bound: Annotated[Count, Field(le=1000)] = 1
+    """Trials of the final duration that decide whether a rate passes; more than 1 needs ``predictive``."""
+    exceed_ratio: Annotated[Number, Field(ge=0, lt=1)] = 0.0
+    """Share of these trials that may fail at a rate that passes."""
+
+
+class SoakSettings(_Section):
+    """How the critical load is estimated."""
+
+    total_duration_s: Seconds = 1800.0
+    """All trials together; none begins that would not end within it."""
+    trial_duration_s: Seconds = 5.0
+    """The first trial; each further one is a little longer."""
+    target_loss_ratio: Annotated[Number, Field(ge=1e-12, lt=1)] = 1e-7
+    """The average loss ratio at the critical load."""
+    credibility: Annotated[Number, Field(gt=0, lt=1)] = 0.95
+    """Probability that the critical load lies within the interval."""
 
 
 class AnalysisSettings(_Section):
@@ -107,6 +131,10 @@ class AnalysisSettings(_Section):
 
     method: Literal["mdl", "three-sigma"] = "mdl"
     """What tells a change: the partition into groups, or the distance from the moving average."""
+    formula: Literal["jumpavg-0.4", "jumpavg-0.1"] = "jumpavg-0.4"
+    """The description length of the partition."""
+    outliers: bool = False
+    """Whether the partition tells single bad runs apart from the groups."""
     window: Annotated[int, BeforeValidator(_number), Field(ge=4)] = 30
     """Length N of the rolling window of the moving statistics, in runs."""
     history: Annotated[int, BeforeValidator(_number), Field(ge=2)] = 180
@@ -115,6 +143,8 @@ class AnalysisSettings(_Section):
     """Runs that count as one week; 10 where a topology has several testbeds."""
     minimum_change: Annotated[Number, Field(ge=0, le=1)] = 0.01
     """A smaller step between two trends, relative to the first, is not told as a change."""
+    specification: Folder | None = None
+    """YAML file with the tests that are watched, their thresholds and owners; none: all tests."""
 
 
 class Settings(_Section):
@@ -146,12 +176,17 @@ class Settings(_Section):
     """The suites of one run are ended after this time."""
     trial: TrialSettings = TrialSettings()
     search: SearchSettings = SearchSettings()
+    soak: SoakSettings = SoakSettings()
     analysis: AnalysisSettings = AnalysisSettings()
 
     @property
     def expressions(self) -> tuple[str, ...]:
-        """The tag expressions that choose the tests of a run."""
-        return self.tags or self.cadences[self.cadence]
+        """The tag expressions that choose the tests of a run.
+
+        A soak takes half an hour, so it is chosen only where an expression names it.
+        """
+        chosen = self.tags or self.cadences[self.cadence]
+        return tuple(each if _SOAK in each.lower() else f"{each}{NO_SOAK}" for each in chosen)
 
     def as_yaml(self) -> str:
         """Return a settings file that gives these very settings."""
@@ -185,6 +220,7 @@ class Settings(_Section):
         if not settings.tags and settings.cadence not in settings.cadences:
             known = nearest(settings.cadence, settings.cadences)
             raise SettingsError(f"{given.source('cadence')}: no cadence is named {settings.cadence!r}{known}")
+        _require_agreement(settings, given)
         return settings
 
 
@@ -196,6 +232,22 @@ def names() -> list[str]:
 def variable(name: str) -> str:
     """Return the environment variable of a setting."""
     return PREFIX + name.replace(".", "_").upper()
+
+
+def _require_agreement(settings: Settings, given: _Given) -> None:
+    """Refuse what is right by itself, but not beside another setting."""
+    search, soak = settings.search, settings.soak
+    if search.strategy == "mdr" and search.trials_per_bound > 1:
+        raise SettingsError(
+            f"{given.source('search', 'trials_per_bound')}: search.trials_per_bound is "
+            f"{search.trials_per_bound}; search.strategy mdr decides by 1 trial, predictive by several"
+        )
+    if soak.trial_duration_s > soak.total_duration_s:
+        path = ("soak", "total_duration_s")
+        raise SettingsError(
+            f"{given.source(*path)}: soak.total_duration_s is {soak.total_duration_s:g}; it should be at "
+            f"least soak.trial_duration_s, {soak.trial_duration_s:g}"
+        )
 
 
 class _Given:

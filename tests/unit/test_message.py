@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from perftrend import message
 from perftrend.errors import ArchiveError
-from perftrend.model import Interval, Measurement, Phase, Step, Trial
+from perftrend.model import CriticalLoad, HeldRate, Interval, Measurement, Phase, Step, Trial
 
 SCHEMA_FILE = Path(__file__).parents[2] / "docs" / "formats" / "message.schema.json"
 SCHEMA = jsonschema.Draft202012Validator(json.loads(SCHEMA_FILE.read_text(encoding="utf-8")))
@@ -48,6 +48,19 @@ SEARCH = replace(
         Phase("final", 30.0, 0.01, (Step(TRIALS[2], "lower bound of 0 was measured briefly", KNOWN),)),
     ),
 )
+SOAK = replace(
+    NDRPDR,
+    kind="soak",
+    intervals={"soak": Interval(9e6, 11e6)},
+    critical_load=CriticalLoad(10e6, target_loss_ratio=1e-7, credibility=0.95),
+)
+HOLD = replace(
+    MRR,
+    kind="hold",
+    held=HeldRate(
+        10e6, loss_ratio=1.25e-8, loss_ratio_limit=2e-8, confidence=0.95, lossy_slices=2, bursty=False
+    ),
+)
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 numbers = st.floats(allow_nan=False, allow_infinity=False)
@@ -78,7 +91,7 @@ def measurements_of_all_kinds(draw: st.DrawFn) -> Measurement:
 
 plain_measurements = st.builds(
     Measurement,
-    kind=st.sampled_from(["mrr", "ndrpdr", "binary"]),
+    kind=st.sampled_from(["mrr", "ndrpdr", "binary", "soak", "hold"]),
     testbed=texts,
     frame=texts,
     frame_bytes=numbers,
@@ -89,6 +102,10 @@ plain_measurements = st.builds(
     trials=st.lists(st.builds(Trial, numbers, numbers, numbers, counts, counts, texts), max_size=3).map(
         tuple
     ),
+    strategy=st.sampled_from(["", "mdr", "predictive"]),
+    conditional_throughput_pps=st.dictionaries(texts, numbers, max_size=3),
+    critical_load=st.none() | st.builds(CriticalLoad, numbers, numbers, numbers, counts),
+    held=st.none() | st.builds(HeldRate, numbers, numbers, numbers, numbers, counts, st.booleans()),
     counters=texts,
     versions=st.dictionaries(texts, texts, max_size=3),
     invalid=texts,
@@ -158,6 +175,51 @@ def test_people_read_what_cannot_be_trusted(measurement: Measurement, sentence: 
     assert sentence in message.render(measurement).split("\n")
 
 
+@pytest.mark.parametrize(
+    ("measurement", "sentences"),
+    [
+        (
+            replace(NDRPDR, intervals={}, conditional_throughput_pps={"pdr": 12345678.0}),
+            ["PDR conditional throughput: 12345678.0 pps, 8.296 Gbps"],
+        ),
+        (
+            SOAK,
+            [
+                "SOAK_LOWER: 9000000.0 pps, 6.048 Gbps",
+                "SOAK_UPPER: 11000000.0 pps, 7.392 Gbps",
+                "Critical load: 10000000.0 pps, 6.720 Gbps, within these bounds with a probability of 0.95; "
+                "1e-07 of its frames are lost on average.",
+            ],
+        ),
+        (
+            replace(SOAK, intervals={}, critical_load=CriticalLoad(10e6, 1e-7, 0.9, hiccups=3)),
+            [
+                "Critical load: 10000000.0 pps, 6.720 Gbps, within these bounds with a probability of 0.9; "
+                "1e-07 of its frames are lost on average.",
+                "Trials that lost frames which their rate does not explain: 3.",
+            ],
+        ),
+        (
+            HOLD,
+            [
+                "Held rate: 10000000.0 pps, 6.720 Gbps, loss ratio 1.25e-08, on average at most 2e-08 "
+                "with a confidence of 0.95.",
+            ],
+        ),
+        (
+            replace(HOLD, held=HeldRate(10e6, 0.1, 0.2, 0.9, lossy_slices=1, bursty=True)),
+            [
+                "Held rate: 10000000.0 pps, 6.720 Gbps, loss ratio 0.1, on average at most 0.2 "
+                "with a confidence of 0.9.",
+                "Frames were lost in bursts, so the average loss ratio may be higher.",
+            ],
+        ),
+    ],
+)
+def test_what_takes_long_is_said_in_sentences(measurement: Measurement, sentences: list[str]) -> None:
+    assert sentences == message.render(measurement).split("\n")[:-1]
+
+
 def test_sentence_that_looks_like_the_json_is_not_taken_for_it() -> None:
     measurement = replace(MRR, invalid='\nperftrend: {"schema":1}')
 
@@ -197,6 +259,8 @@ def _line(**changes: Any) -> str:
         (_line(samples=[1, "2"]), "samples.1: "),
         (_line(samples=[float("nan")]), "broken"),
         (_line(started="yesterday"), "started: "),
+        (_line(critical_load={"rate_pps": 1e6}), "critical_load.target_loss_ratio: "),
+        (_line(held=3), "held: "),
         (_line(started="2026-01-02T03:04:05"), "no time zone"),
     ],
 )
@@ -235,7 +299,14 @@ def test_step_names_its_trial_by_the_place_among_all() -> None:
 def test_message_without_phases_is_that_of_an_older_perftrend() -> None:
     fields = message.document(MRR)
 
-    assert not {"phases", "loss_ratios"} & set(fields)
+    assert not {
+        "phases",
+        "loss_ratios",
+        "strategy",
+        "conditional_throughput_pps",
+        "critical_load",
+        "held",
+    } & set(fields)
     assert MRR == message.measurement_of(fields)
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import string
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from pydantic import ValidationError
 
 from perftrend import settings
 from perftrend.errors import SettingsError
+from perftrend.measure.search.mdr import DEFAULT_STRATEGY, STRATEGIES
 from perftrend.settings import Settings
 
 
@@ -64,8 +66,8 @@ def test_a_table_merges_key_by_key(file: Path) -> None:
 def test_a_list_is_replaced(file: Path) -> None:
     file.write_text("tags: [mrrAND64b, ndr]\n")
 
-    assert ("mrrAND64b", "ndr") == Settings.load(file, {}).expressions
-    assert ("pdr", "mrr") == Settings.load(file, {"PERFTREND_TAGS": " pdr mrr "}).expressions
+    assert ("mrrAND64b", "ndr") == Settings.load(file, {}).tags
+    assert ("pdr", "mrr") == Settings.load(file, {"PERFTREND_TAGS": " pdr mrr "}).tags
 
 
 def test_the_environment_writes_tables_as_pairs() -> None:
@@ -95,8 +97,8 @@ def test_a_file_may_be_empty_and_a_section_too(file: Path) -> None:
 
 
 def test_the_cadence_chooses_the_tests_unless_tags_do() -> None:
-    assert ("ndrpdrAND64b",) == Settings(cadence="weekly").expressions
-    assert ("mrr",) == Settings(cadence="weekly", tags=("mrr",)).expressions
+    assert ("ndrpdrAND64bNOTsoak",) == Settings(cadence="weekly").expressions
+    assert ("mrrNOTsoak",) == Settings(cadence="weekly", tags=("mrr",)).expressions
 
 
 def test_settings_do_not_change() -> None:
@@ -121,6 +123,20 @@ def test_settings_do_not_change() -> None:
         ("trial: {starts: 0}", "trial.starts is 0; it should be greater than or equal to 1"),
         ("search: {loss_ratio: 1.5}", "search.loss_ratio is 1.5; it should be less than 1"),
         ("analysis: {method: sigma}", "analysis.method is 'sigma'; it should be 'mdl' or 'three-sigma'"),
+        ("search: {strategy: mrd}", "search.strategy is 'mrd'; it should be 'predictive' or 'mdr'"),
+        ("search: {trials_per_bound: 0}", "search.trials_per_bound is 0; it should be greater than or equal"),
+        ("search: {trials_per_bound: 1.5}", "search.trials_per_bound is 1.5; it should be a valid integer"),
+        ("search: {exceed_ratio: 1}", "search.exceed_ratio is 1; it should be less than 1"),
+        (
+            "search: {strategy: mdr, trials_per_bound: 3}",
+            "search.trials_per_bound is 3; search.strategy mdr decides by 1 trial",
+        ),
+        ("soak: {target_loss_ratio: 0}", "soak.target_loss_ratio is 0; it should be greater than or equal"),
+        ("soak: {credibility: 1}", "soak.credibility is 1; it should be less than 1"),
+        (
+            "soak: {total_duration_s: 4}",
+            "soak.total_duration_s is 4; it should be at least soak.trial_duration_s, 5",
+        ),
         ("tags: [mrr, [ndr]]", "tags is ['mrr', ['ndr']]; it should be a valid string"),
         ("cadences: {nightly: {a: b}}", "cadences.nightly is {'a': 'b'}; it should be a valid tuple"),
         ("device_options: [a]", "device_options is ['a']; give key=value"),
@@ -216,3 +232,28 @@ def test_whatever_a_place_says_is_taken_or_refused(name: str, value: object) -> 
         told = str(error)
 
     assert name == "testbed" or "1n-veth" == told or told.startswith("command line: ")
+
+
+def test_setting_knows_every_strategy_of_the_search() -> None:
+    known = get_args(settings.SearchSettings.model_fields["strategy"].annotation)
+
+    assert set(STRATEGIES) == set(known)
+    assert DEFAULT_STRATEGY == Settings().search.strategy
+
+
+def test_soak_may_be_as_short_as_its_first_trial(file: Path) -> None:
+    file.write_text("soak: {total_duration_s: 2, trial_duration_s: 2}")
+
+    assert 2 == Settings.load(file, {}).soak.total_duration_s
+
+
+@pytest.mark.parametrize(
+    ("tag", "expression"),
+    [
+        ("imix", "imixNOTsoak"),
+        ("mrrANDimixNOT64b", "mrrANDimixNOT64bNOTsoak"),
+        ("SoakANDimix", "SoakANDimix"),
+    ],
+)
+def test_soak_is_chosen_only_by_name(tag: str, expression: str) -> None:
+    assert (expression,) == Settings(tags=(tag,)).expressions

@@ -22,7 +22,14 @@ from perftrend.model import Better, Measurement, Result, Status, TraceKey
 UNIT = "pps"
 UNKNOWN = "unknown"
 
-METRICS_OF_TAGS = {"MRR": ("mrr",), "NDRPDR": ("ndr", "pdr"), "NDR": ("ndr",), "PDR": ("pdr",)}
+METRICS_OF_TAGS = {
+    "MRR": ("mrr",),
+    "NDRPDR": ("ndr", "pdr"),
+    "NDR": ("ndr",),
+    "PDR": ("pdr",),
+    "SOAK": ("soak",),
+    "HOLD": ("hold",),
+}
 """What a test with this tag measures, whether it came to it or not."""
 
 _STATUS = {"PASS": Status.PASS, "FAIL": Status.FAIL, "SKIP": Status.SKIP, "NOT RUN": Status.SKIP}
@@ -76,10 +83,9 @@ def _read(text: str) -> tuple[Measurement | None, dict[str, Reading], str]:
 
 
 def _of_measurement(measurement: Measurement) -> Iterator[tuple[str, Reading]]:
-    if measurement.samples:
-        yield measurement.kind, Reading(measurement.samples, measurement.invalid)
-    for name, interval in measurement.intervals.items():
-        yield name, Reading((interval.lower,), measurement.invalid or interval.invalid)
+    for name, samples in measurement.rates.items():
+        interval = measurement.intervals.get(name)
+        yield name, Reading(samples, measurement.invalid or (interval.invalid if interval else ""))
 
 
 def _details(measurement: Measurement | None) -> dict[str, Any]:

@@ -19,13 +19,14 @@ from perftrend import message
 from perftrend.errors import SearchTimeoutError
 from perftrend.keywords.progress import SearchProgress
 from perftrend.keywords.testbed import TestbedKeywords
-from perftrend.measure.procedure import MrrPlan, Procedure, SearchPlan
+from perftrend.measure.plan import HoldPlan, MrrPlan, SearchPlan, SoakPlan
+from perftrend.measure.procedure import Procedure
 from perftrend.model import Measurement
 
 
 @library(scope="GLOBAL", version=perftrend.__version__, listener="SELF")
 class MeasuringKeywords:
-    """Measures MRR, NDR and PDR on the open testbed, as the settings and the testbed's file say."""
+    """Measures rates and losses on the open testbed, as the settings and the testbed's file say."""
 
     def __init__(self) -> None:
         self._unfinished: Measurement | None = None
@@ -53,6 +54,29 @@ class MeasuringKeywords:
     def find_rate_by_binary_search(self, metric: Literal["ndr", "pdr"] = "ndr") -> None:
         """Search for one rate, ``ndr`` or ``pdr``, by plain bisection below the MRR."""
         self._tell(self._procedure().binary(metric, self._search_plan()))
+
+    @keyword
+    def soak(self) -> None:
+        """Estimate the critical load, the rate at which next to nothing is lost on average.
+
+        Takes half an hour, or what the setting ``soak.total_duration_s`` says. Shows how far it is, as
+        the search does.
+        """
+        with SearchProgress() as progress:
+            found = self._procedure().soak(self._soak_plan(), on_step=progress.tell)
+        self._tell(found)
+
+    @keyword
+    def hold_rate(self, rate_pps: float, duration_s: float, slices: int = 10) -> None:
+        """Offer one rate for long, in slices, and tell how much of it is lost on average.
+
+        ``rate_pps`` counts both directions together; ``duration_s`` is that of all slices together.
+        Shows how far it is, as the search does.
+        """
+        plan = HoldPlan(rate_pps=rate_pps, duration_s=duration_s, slices=slices)
+        with SearchProgress() as progress:
+            found = self._procedure().hold(plan, on_step=progress.tell)
+        self._tell(found)
 
     def _end_test(self, data: running.TestCase, result: result.TestCase) -> None:
         """Add what an unfinished search measured; called by Robot Framework."""
@@ -89,6 +113,19 @@ class MeasuringKeywords:
             minimum_pps=asked.minimum_pps or usual.minimum_pps,
             intermediate_phases=asked.intermediate_phases,
             timeout_s=asked.timeout_s,
+            strategy=asked.strategy,
+            trials_per_bound=asked.trials_per_bound,
+            exceed_ratio=asked.exceed_ratio,
+        )
+
+    def _soak_plan(self) -> SoakPlan:
+        asked = self._testbed().settings.soak
+        return SoakPlan(
+            total_duration_s=asked.total_duration_s,
+            trial_duration_s=asked.trial_duration_s,
+            target_loss_ratio=asked.target_loss_ratio,
+            credibility=asked.credibility,
+            minimum_pps=self._search_plan().minimum_pps,
         )
 
     def _tell(self, measurement: Measurement) -> None:

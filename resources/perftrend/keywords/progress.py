@@ -140,8 +140,6 @@ def _told(test: result.TestCase) -> str:
         return str(error)
     if measured is None:
         return "passed"
-    rates = {name: interval.lower for name, interval in measured.intervals.items()}
-    if measured.samples:
-        rates = {measured.kind: sum(measured.samples) / len(measured.samples)}
-    told = ", ".join(f"{name.upper()} {rate / _MEGA:.4f} Mpps" for name, rate in rates.items())
+    averages = {name: sum(samples) / len(samples) for name, samples in measured.rates.items()}
+    told = ", ".join(f"{name.upper()} {rate / _MEGA:.4f} Mpps" for name, rate in averages.items())
     return f"{told}, NOT VALID: {measured.invalid}" if measured.invalid else told

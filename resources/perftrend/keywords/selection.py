@@ -13,6 +13,7 @@ from perftrend.archive import of_test
 from perftrend.archive.output import RecordedTest
 from perftrend.errors import UsageError
 from perftrend.model import TraceKey
+from perftrend.settings import NO_SOAK
 
 
 def select(suites: Path, expressions: Sequence[str], *, testbed: str, driver_tag: str) -> frozenset[TraceKey]:
@@ -48,12 +49,13 @@ def _keys(suite: TestSuite, testbed: str, driver_tag: str) -> Iterator[TraceKey]
 
 
 def _nothing_selected(expressions: Sequence[str], known: set[str]) -> str:
+    expressions = [expression.removesuffix(NO_SOAK) for expression in expressions]
     asked = " ".join(expressions)
     lowered = {tag.lower(): tag for tag in known}
     words = [
         word
         for expression in expressions
-        for word in expression.replace("AND", " ").replace("OR", " ").split()
+        for word in expression.replace("AND", " ").replace("OR", " ").replace("NOT", " ").split()
     ]
     strangers = [word for word in words if word.lower() not in lowered]
     nearest = [

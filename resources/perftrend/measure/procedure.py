@@ -1,4 +1,4 @@
-"""What a performance test does on an open testbed: MRR, NDR and PDR, with the counters at each.
+"""What a performance test does on an open testbed: MRR, searches, soak, with the counters at each.
 
 The device is started and the traffic chosen before; what comes back is one
 :class:`~perftrend.model.Measurement`, which says itself when it cannot be trusted.
@@ -9,53 +9,31 @@ Source: "Continuous Performance Trending and Analysis", section Performance Tren
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from perftrend.errors import SearchTimeoutError
+from perftrend.errors import SearchTimeoutError, SettingsError
 from perftrend.measure.interfaces import Counters
-from perftrend.measure.search import OnStep, SearchResult, binary_search, mdr_search, measure_mrr
+from perftrend.measure.plan import HoldPlan, MrrPlan, SearchPlan, SoakPlan
+from perftrend.measure.search import (
+    Measure,
+    OnStep,
+    Progress,
+    SearchResult,
+    binary_search,
+    hold,
+    mdr_search,
+    measure_mrr,
+    soak,
+)
 from perftrend.measure.testbed import Testbed
-from perftrend.model import Interval, Measurement, Phase, Trial
-
-Say = Callable[[str], None]
+from perftrend.model import CriticalLoad, HeldRate, Interval, Measurement, Phase, Trial
 
 _LOWEST_SHARE = 0.05
 """Share of the MRR where a binary search begins, unless the testbed's lowest rate is higher."""
-
-
-@dataclass(frozen=True, slots=True)
-class MrrPlan:
-    """How MRR is measured."""
-
-    duration_s: float
-    multiplicity: int
-    starts: int
-
-
-@dataclass(frozen=True, slots=True)
-class SearchPlan:
-    """How NDR and PDR are searched."""
-
-    initial_duration_s: float
-    final_duration_s: float
-    relative_width: float
-    loss_ratio: float
-    """What PDR allows to be lost; NDR allows nothing."""
-    minimum_pps: float
-    intermediate_phases: int
-    timeout_s: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """What a search was for, by name, and the way that it took."""
-
-    loss_ratios: Mapping[str, float]
-    phases: tuple[Phase, ...] = ()
 
 
 class Procedure:
@@ -85,7 +63,9 @@ class Procedure:
         )
         self._collect("mrr", self._testbed.maximum_pps, before)
         limit = self._testbed.generator_limit(sum(result.samples) / len(result.samples))
-        return self._measurement("mrr", samples=result.samples, invalid=result.invalid or limit)
+        return replace(
+            self._measurement("mrr", invalid=result.invalid or limit), samples=tuple(result.samples)
+        )
 
     def ndr_and_pdr(self, plan: SearchPlan, *, on_step: OnStep | None = None) -> Measurement:
         """Search for NDR and PDR at once by MDR search.
@@ -112,12 +92,22 @@ class Procedure:
                 relative_width=plan.relative_width,
                 intermediate_phases=plan.intermediate_phases,
                 timeout_s=plan.timeout_s,
+                trials_per_bound=plan.trials_per_bound,
+                exceed_ratio=plan.exceed_ratio,
+                strategy=plan.strategy,
                 on_step=on_step,
             )
         except SearchTimeoutError as error:
-            raise self._unfinished(error, goals, accepted) from None
-        way = _Way(goals, _of_trials(result.phases, accepted))
-        return self._searched("ndrpdr", _intervals(result, goals), result.invalid, plan, way)
+            raise self._unfinished(error, goals, accepted, plan) from None
+        found = self._searched("ndrpdr", _intervals(result, goals), result.invalid, plan)
+        conditional = _conditional_throughput(result, goals) if plan.trials_per_bound > 1 else {}
+        return replace(
+            found,
+            loss_ratios=goals,
+            phases=_of_trials(result.phases, accepted),
+            strategy=plan.strategy,
+            conditional_throughput_pps=conditional,
+        )
 
     def binary(self, metric: str, plan: SearchPlan) -> Measurement:
         """Search for one rate, ``ndr`` or ``pdr``, by binary search below the MRR.
@@ -136,10 +126,89 @@ class Procedure:
             relative_width=plan.relative_width,
             maximum_pps=self._testbed.maximum_pps,
         )
-        return self._searched("binary", {metric: interval}, first.invalid, plan, _Way({metric: loss_ratio}))
+        found = self._searched("binary", {metric: interval}, first.invalid, plan)
+        return replace(found, loss_ratios={metric: loss_ratio})
+
+    def soak(self, plan: SoakPlan, *, on_step: OnStep | None = None) -> Measurement:
+        """Estimate the critical load by long trials near it; the counters are those of all of them.
+
+        :param on_step: is told after each trial how far the soak has come.
+        """
+        before = self._testbed.counters()
+        result = soak(
+            self._followed("soak", plan.total_duration_s, on_step),
+            minimum_pps=plan.minimum_pps,
+            maximum_pps=self._testbed.maximum_pps,
+            target_loss_ratio=plan.target_loss_ratio,
+            trial_duration_s=plan.trial_duration_s,
+            total_duration_s=plan.total_duration_s,
+            credibility=plan.credibility,
+        )
+        self._collect("soak", result.critical_pps, before)
+        invalid = result.invalid or self._testbed.generator_limit(result.critical_pps)
+        return replace(
+            self._measurement("soak", invalid=invalid),
+            intervals={"soak": Interval(result.lower, result.upper, result.invalid)},
+            critical_load=CriticalLoad(
+                rate_pps=result.critical_pps,
+                target_loss_ratio=result.target_loss_ratio,
+                credibility=result.credibility,
+                hiccups=result.hiccups,
+            ),
+        )
+
+    def hold(self, plan: HoldPlan, *, on_step: OnStep | None = None) -> Measurement:
+        """Offer one rate for long; each slice gives a sample, and all together the loss ratio.
+
+        :param on_step: is told after each slice how far the hold has come.
+        :raises SettingsError: if the rate is more than can be offered.
+        """
+        if plan.rate_pps > self._testbed.maximum_pps:
+            raise SettingsError(
+                f"rate_pps to hold is {plan.rate_pps:.6g}; testbed {self._testbed.spec.name} can offer at "
+                f"most {self._testbed.maximum_pps:.6g} with {self._testbed.profile.name} frames"
+            )
+        before = self._testbed.counters()
+        result = hold(
+            self._followed("hold", plan.duration_s, on_step),
+            rate_pps=plan.rate_pps,
+            duration_s=plan.duration_s,
+            slices=plan.slices,
+        )
+        self._collect("hold", plan.rate_pps, before)
+        return replace(
+            self._measurement("hold", invalid=result.invalid),
+            samples=tuple(trial.receive_rate_pps for trial in result.slices),
+            held=HeldRate(
+                rate_pps=plan.rate_pps,
+                loss_ratio=result.loss_ratio,
+                loss_ratio_limit=result.loss_ratio_limit,
+                confidence=result.confidence,
+                lossy_slices=result.lossy_slices,
+                bursty=result.bursty,
+            ),
+        )
+
+    def _followed(self, what: str, total_s: float, on_step: OnStep | None) -> Measure:
+        """Return a measure that tells after each trial what is left of the time that was planned."""
+        spent: list[Trial] = []
+
+        def measure(rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
+            spent.append(self._testbed.trials.measure(rate_pps, duration_s, fail_above))
+            if on_step is not None:
+                left_s = total_s - sum(trial.duration_s for trial in spent)
+                elapsed_s = sum(trial.elapsed_s for trial in spent)
+                on_step(Progress(what, (), (), elapsed_s, seconds_left=max(0.0, left_s)))
+            return spent[-1]
+
+        return measure
 
     def _unfinished(
-        self, error: SearchTimeoutError, goals: Mapping[str, float], accepted: Sequence[Trial]
+        self,
+        error: SearchTimeoutError,
+        goals: Mapping[str, float],
+        accepted: Sequence[Trial],
+        plan: SearchPlan,
     ) -> SearchTimeoutError:
         """Return the error of a search that took too long, with all that is known."""
         if not isinstance(error.result, SearchResult):
@@ -148,12 +217,17 @@ class Procedure:
         bounds = [
             f"{name.upper()} {each.lower:.0f} to {each.upper:.0f} pps" for name, each in intervals.items()
         ]
-        way = _Way(goals, _of_trials(error.result.phases, accepted))
-        measurement = self._measurement("ndrpdr", invalid=str(error), intervals=intervals, way=way)
+        measurement = replace(
+            self._measurement("ndrpdr", invalid=str(error)),
+            intervals=intervals,
+            loss_ratios=dict(goals),
+            phases=_of_trials(error.result.phases, accepted),
+            strategy=plan.strategy,
+        )
         return SearchTimeoutError(f"{error}; known by then, and not sure: {', '.join(bounds)}", measurement)
 
     def _searched(
-        self, kind: str, intervals: Mapping[str, Interval], doubt: str, plan: SearchPlan, way: _Way
+        self, kind: str, intervals: Mapping[str, Interval], doubt: str, plan: SearchPlan
     ) -> Measurement:
         for name, interval in intervals.items():
             if not interval.invalid:
@@ -163,7 +237,7 @@ class Procedure:
         reasons = [doubt, *(interval.invalid for interval in intervals.values())]
         reasons += [self._testbed.generator_limit(interval.lower) for interval in intervals.values()]
         invalid = next(filter(None, reasons), "")
-        return self._measurement(kind, intervals=intervals, invalid=invalid, way=way)
+        return replace(self._measurement(kind, invalid=invalid), intervals=dict(intervals))
 
     def _collect(self, where: str, rate_pps: float, before: Counters) -> None:
         self._collected[where] = {
@@ -172,18 +246,10 @@ class Procedure:
             "after": self._testbed.counters(),
         }
 
-    def _measurement(
-        self,
-        kind: str,
-        *,
-        invalid: str,
-        samples: Sequence[float] = (),
-        intervals: Mapping[str, Interval] | None = None,
-        way: _Way | None = None,
-    ) -> Measurement:
+    def _measurement(self, kind: str, *, invalid: str) -> Measurement:
+        """Return what every kind of measurement tells, and keep the counters."""
         self._file.parent.mkdir(parents=True, exist_ok=True)
         self._file.write_text(json.dumps(self._collected, indent=1))
-        trials: tuple[Trial, ...] = tuple(self._testbed.trials.trials)
         return Measurement(
             kind=kind,
             testbed=self._testbed.spec.name,
@@ -191,11 +257,7 @@ class Procedure:
             frame_bytes=self._testbed.profile.mean_bytes,
             started=self._started,
             finished=datetime.now(UTC),
-            samples=tuple(samples),
-            intervals=dict(intervals or {}),
-            trials=trials,
-            loss_ratios=dict(way.loss_ratios) if way else {},
-            phases=way.phases if way else (),
+            trials=tuple(self._testbed.trials.trials),
             counters=str(self._file.relative_to(self._root)),
             versions=self._testbed.versions(),
             invalid=invalid,
@@ -205,6 +267,15 @@ class Procedure:
 
 def _intervals(result: SearchResult, goals: Mapping[str, float]) -> dict[str, Interval]:
     return {name: result.interval(ratio) for name, ratio in goals.items()}
+
+
+def _conditional_throughput(result: SearchResult, goals: Mapping[str, float]) -> dict[str, float]:
+    """Return what comes back of each valid lower bound, in pps."""
+    return {
+        name: result.conditional_throughput_pps(ratio)
+        for name, ratio in goals.items()
+        if not result.interval(ratio).invalid
+    }
 
 
 def _of_trials(phases: Sequence[Phase], accepted: Sequence[Trial]) -> tuple[Phase, ...]:

@@ -11,7 +11,17 @@ import pytest
 from perftrend import message
 from perftrend.archive.output import RecordedTest
 from perftrend.archive.results import of_test
-from perftrend.model import Better, Interval, Measurement, Result, Status, TraceKey, Trial
+from perftrend.model import (
+    Better,
+    CriticalLoad,
+    HeldRate,
+    Interval,
+    Measurement,
+    Result,
+    Status,
+    TraceKey,
+    Trial,
+)
 
 TAGS = ["64B", "1C", "DRV_VFIO_PCI", "ethip4-ip4base"]
 
@@ -29,6 +39,13 @@ NDRPDR = replace(
     kind="ndrpdr",
     samples=(),
     intervals={"ndr": Interval(10.0, 11.0), "pdr": Interval(20.0, 22.0, invalid="the search timed out")},
+)
+
+SOAK = replace(
+    NDRPDR,
+    kind="soak",
+    intervals={"soak": Interval(9.0, 12.0)},
+    critical_load=CriticalLoad(10.0, target_loss_ratio=1e-7, credibility=0.95),
 )
 
 
@@ -61,6 +78,30 @@ def test_search_gives_the_lower_bound_of_each_rate() -> None:
     assert "the search timed out" == results["pdr"].invalid
 
 
+def test_soak_gives_the_critical_load() -> None:
+    [result] = of_test(recorded(message.render(SOAK), "SOAK"))
+
+    assert "soak" == result.key["metric"]
+    assert ((10.0,), 10.0) == (result.samples, result.value)
+    assert result.usable
+
+
+def test_soak_that_is_not_valid_gives_a_result_that_is_not() -> None:
+    doubtful = replace(SOAK, intervals={"soak": Interval(9.0, 12.0, invalid="it lies below")})
+
+    [result] = of_test(recorded(message.render(doubtful), "SOAK"))
+
+    assert "it lies below" == result.invalid
+
+
+def test_hold_gives_the_receive_rate_of_each_slice() -> None:
+    held = HeldRate(25.0, loss_ratio=0.1, loss_ratio_limit=0.2, confidence=0.95, lossy_slices=3)
+
+    [result] = of_test(recorded(message.render(replace(MRR, kind="hold", held=held)), "HOLD"))
+
+    assert ("hold", (10.0, 20.0, 60.0)) == (result.key["metric"], result.samples)
+
+
 def test_binary_search_gives_the_rate_that_it_searched() -> None:
     measurement = replace(NDRPDR, kind="binary", intervals={"plr1": Interval(5.0, 6.0)})
 
@@ -85,7 +126,11 @@ def test_parameters_come_from_metadata_names_and_tags() -> None:
     )
 
 
-@pytest.mark.parametrize(("measurement", "tag"), [(MRR, "MRR"), (NDRPDR, "NDRPDR")], ids=["MRR", "NDRPDR"])
+@pytest.mark.parametrize(
+    ("measurement", "tag"),
+    [(MRR, "MRR"), (NDRPDR, "NDRPDR"), (SOAK, "SOAK"), (replace(MRR, kind="hold"), "HOLD")],
+    ids=["MRR", "NDRPDR", "SOAK", "HOLD"],
+)
 @pytest.mark.parametrize("status", ["FAIL", "SKIP"])
 def test_test_without_a_result_belongs_to_the_same_traces(
     measurement: Measurement, tag: str, status: str

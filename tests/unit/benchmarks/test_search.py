@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from benchmarks.search import __main__ as command
 from benchmarks.search.cells import DETERMINISTIC, MOVING, Cell, Figures, measure_alike
 from benchmarks.search.goals import GOALS, Goal, Together
-from benchmarks.search.methods import MLRSEARCH, MLRSEARCH_STRICT, Recorder, methods
+from benchmarks.search.methods import MLRSEARCH, MLRSEARCH_STRICT, Recorder, methods, simulated_parameters
 from benchmarks.search.unavoidable import CalmDevice
-from perftrend.measure.search.mdr import STRATEGIES
+from perftrend.measure.search.mdr import DEFAULT_STRATEGY, STRATEGIES
 from perftrend.measure.simulator import KINDS, DeviceModel
 
 C = 12.3e6
@@ -37,7 +38,7 @@ CELL = Cell("hard", 30.0, early=True, width=0.005, devices=3, methods=("perftren
 )
 def test_known_figures_come_out(method: str, kind: str, elapsed_s: float) -> None:
     recorder = Recorder(DeviceModel.of_kind(kind, C, ends_early=False))
-    intervals = methods()[method](recorder, 30.0, 0.005)
+    intervals = methods()[method](recorder, simulated_parameters(30.0, 0.005))
 
     assert pytest.approx(elapsed_s, abs=0.1) == recorder.elapsed_s
     assert all(interval is None or interval.relative_width <= 0.005 for interval in intervals)
@@ -49,14 +50,14 @@ def test_every_strategy_takes_part() -> None:
 
 @pytest.mark.parametrize("method", methods())
 def test_device_below_the_minimum_is_flagged(method: str) -> None:
-    intervals = methods()[method](DeviceModel(1e3), 2.0, 0.005)
+    intervals = methods()[method](DeviceModel(1e3), simulated_parameters(2.0, 0.005))
 
     assert all(interval.invalid for interval in intervals if interval)
 
 
 @pytest.mark.parametrize("method", methods())
 def test_device_above_the_maximum_passes_there(method: str) -> None:
-    intervals = methods()[method](DeviceModel(1e9), 2.0, 0.005)
+    intervals = methods()[method](DeviceModel(1e9), simulated_parameters(2.0, 0.005))
 
     assert {(29.76e6, "")} == {(of.upper, of.invalid) for of in intervals if of}
     assert all(of.relative_width <= 0.005 for of in intervals if of)
@@ -189,6 +190,37 @@ def test_json_holds_every_cell(capsys: pytest.CaptureFixture[str]) -> None:
         (cell["kind"], cell["final_s"], cell["early"]) for cell in report["cells"]
     ]
     assert len(GOALS) == len(report["goals"]["perftrend mdr"])
+
+
+def test_plot_draws_the_search_of_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One device is a cell of its own, so that its time is the mean."""
+    cell = ["--devices", "1", "--kinds", "soft", "--final-duration", "10", "--early-end"]
+    assert 0 == command.main([*cell, "--strategies", "mdr", "--no-bisections", "--json"])
+    (of,) = json.loads(capsys.readouterr().out)["cells"]
+    figures = of["methods"]["perftrend mdr"]
+    file = tmp_path / "search.html"
+
+    assert 0 == command.main([*cell, "--strategies", "mdr", "--plot", str(file)])
+    told = capsys.readouterr().out
+    assert f"{figures['trials']:.0f} trials" in told
+    assert f"took {figures['mean_s']:.1f} s" in told
+    drawn = file.read_text()
+    assert "<svg" in drawn
+    assert "mdr search of a simulated device: soft, final trials of 10 s" in drawn
+
+
+def test_plot_draws_the_default_strategy(tmp_path: Path) -> None:
+    file = tmp_path / "search.html"
+
+    assert 0 == command.main(["--plot", str(file), "--kinds", "jitter"])
+    assert f"{DEFAULT_STRATEGY} search of a simulated device: jitter" in file.read_text()
+
+
+def test_plot_without_a_folder_is_told_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert 3 == command.main(["--plot", str(tmp_path / "none" / "search.html"), "--kinds", "hard"])
+    assert 1 == capsys.readouterr().err.count("\n")
 
 
 @pytest.mark.parametrize(

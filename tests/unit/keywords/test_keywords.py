@@ -43,6 +43,24 @@ binary search for what is no rate
     Find Rate By Binary Search    mrr
     [Teardown]    Close Testbed
 
+soak
+    [Setup]    Run Keywords    Open Testbed    AND    Start Device    jitter=0    seed=1
+    Start Traffic    64B
+    Soak
+    [Teardown]    Run Keywords    Stop Device    AND    Close Testbed
+
+hold
+    [Setup]    Run Keywords    Open Testbed    AND    Start Device    jitter=0    seed=1
+    Start Traffic    64B
+    Hold Rate    10e6    30    slices=3
+    [Teardown]    Run Keywords    Stop Device    AND    Close Testbed
+
+hold more than can be offered
+    [Setup]    Run Keywords    Open Testbed    AND    Start Device
+    Start Traffic    64B
+    Hold Rate    1e9    30
+    [Teardown]    Run Keywords    Stop Device    AND    Close Testbed
+
 unknown frame
     [Setup]    Open Testbed
     Start Device
@@ -125,7 +143,13 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]]:
 
     folder = tmp_path_factory.mktemp("own")
     (folder / "own.robot").write_text(OWN_SUITE)
-    output = robot(folder, str(folder / "own.robot"), PERFTREND_TESTBED="simulated")
+    output = robot(
+        folder,
+        str(folder / "own.robot"),
+        PERFTREND_TESTBED="simulated",
+        PERFTREND_SOAK_TOTAL_DURATION_S="300",
+        PERFTREND_SOAK_TARGET_LOSS_RATIO="1e-6",
+    )
     return {test.name: (test.status, test.message) for test in ExecutionResult(output).suite.all_tests}
 
 
@@ -154,6 +178,7 @@ def test_search_finds_both_rates_as_wide_as_asked(shipped: Path) -> None:
 
     assert ["ndr", "pdr"] == list(search.intervals)
     assert all(interval.relative_width <= 0.005 for interval in search.intervals.values())
+    assert "predictive" == search.strategy
     assert "IMIX" == search.frame
 
 
@@ -190,10 +215,31 @@ def test_binary_search_finds_the_rate_by_name(own: dict[str, tuple[str, str]]) -
     assert measurement.intervals["pdr"].upper >= 12e6 / 0.995 * (1 - 1e-6)
 
 
+def test_soak_finds_the_critical_load_as_the_settings_say(own: dict[str, tuple[str, str]]) -> None:
+    """The simulated device forwards 12 Mpps."""
+    measurement = message.parse(own["soak"][1])
+
+    assert measurement is not None
+    assert measurement.critical_load is not None
+    assert 12e6 == pytest.approx(measurement.critical_load.rate_pps, rel=1e-3)
+    assert 1e-6 == measurement.critical_load.target_loss_ratio
+    assert 290 < sum(trial.duration_s for trial in measurement.trials) <= 300
+
+
+def test_rate_is_held_in_slices(own: dict[str, tuple[str, str]]) -> None:
+    measurement = message.parse(own["hold"][1])
+
+    assert measurement is not None
+    assert measurement.held is not None
+    assert (10e6, 0.0) == (measurement.held.rate_pps, measurement.held.loss_ratio)
+    assert [(10e6, 10.0)] * 3 == [(trial.rate_pps, trial.duration_s) for trial in measurement.trials]
+
+
 @pytest.mark.parametrize(
     ("test", "told"),
     [
         ("binary search for what is no rate", "ndr"),
+        ("hold more than can be offered", "testbed simulated can offer at most"),
         ("unknown frame", "frame '65B' is unknown; did you mean '64B'?"),
         ("unknown device option", "the device has no option 'acl_rulez'; did you mean 'acl_rules'?"),
     ],

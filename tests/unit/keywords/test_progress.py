@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import pty
 import re
+import select
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,7 +18,7 @@ from perftrend import message
 from perftrend.keywords import progress
 from perftrend.keywords.progress import TERMINAL, Progress, SearchProgress
 from perftrend.measure import search
-from perftrend.model import Interval, Measurement
+from perftrend.model import CriticalLoad, Interval, Measurement
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MRR = Measurement("mrr", "simulated", "64B", 64, NOON, NOON, samples=(1e6, 2e6))
@@ -29,6 +30,14 @@ SEARCH = Measurement(
     NOON,
     NOON,
     intervals={"ndr": Interval(9e5, 1e6), "pdr": Interval(1e6, 2e6)},
+)
+
+SOAK = replace(
+    MRR,
+    kind="soak",
+    samples=(),
+    intervals={"soak": Interval(9e5, 2e6)},
+    critical_load=CriticalLoad(1e6, target_loss_ratio=1e-7, credibility=0.95),
 )
 
 
@@ -49,6 +58,7 @@ def told(terminal: StringIO, status: str, text: str) -> str:
     [
         ("PASS", message.render(MRR), "64b-mrr MRR 1.5000 Mpps (3 s)"),
         ("PASS", message.render(SEARCH), "64b-mrr NDR 0.9000 Mpps, PDR 1.0000 Mpps (3 s)"),
+        ("PASS", message.render(SOAK), "64b-mrr SOAK 1.0000 Mpps (3 s)"),
         (
             "PASS",
             message.render(replace(MRR, invalid="a cat on the cable")),
@@ -113,9 +123,17 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     os.close(writer)
 
 
+def received(screen: int) -> bytes:
+    """Return all that was written to the terminal; the kernel hands it over a moment later."""
+    written = b""
+    while select.select([screen], [], [], 0.3)[0]:
+        written += os.read(screen, 100_000)
+    return written
+
+
 def shown(screen: int) -> list[str]:
     """Return what stood on the terminal's line, one after the other."""
-    text = os.read(screen, 100_000).decode()
+    text = received(screen).decode()
     lines = re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text))
     return [line.strip() for line in lines if line.strip()]
 
@@ -141,7 +159,7 @@ def test_terminal_is_clean_after_the_search(screen: int, terminal: StringIO) -> 
     with SearchProgress() as told:
         told.tell(NEARLY)
 
-    assert os.read(screen, 100_000).endswith(b"\x1b[2K")
+    assert received(screen).endswith(b"\x1b[2K")
 
 
 def test_terminal_that_is_gone_is_done_without(

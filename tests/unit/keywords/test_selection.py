@@ -7,6 +7,7 @@ import pytest
 from perftrend.errors import UsageError
 from perftrend.keywords.selection import select
 from perftrend.model import TraceKey
+from perftrend.settings import Settings
 
 SUITES = Path(__file__).resolve().parents[2] / "suites"
 DEVICES = ["eth-l2bdbasemaclrn", "ethip4-ip4base", "ethip4-ip4base-acl20", "ethip4-ip4base-acl60"]
@@ -26,6 +27,19 @@ def test_expression_chooses_one_test_of_each_device() -> None:
 
 def test_search_has_a_trace_for_each_rate_that_it_finds() -> None:
     assert ["ndr", "pdr"] == sorted(key["metric"] for key in selected("ndrpdrAND64bANDethip4-ip4base"))
+
+
+@pytest.mark.parametrize("cadence", sorted(Settings().cadences))
+def test_no_cadence_takes_the_hours_of_a_soak(cadence: str) -> None:
+    metrics = {key["metric"] for key in selected(*Settings(cadence=cadence).expressions)}
+
+    assert metrics <= {"mrr", "ndr", "pdr"}
+
+
+def test_soak_is_chosen_by_its_tag() -> None:
+    (key,) = selected("soakAND64bANDethip4-ip4base")
+
+    assert ("soak", "64b-1c-ethip4-ip4base-soak") == (key["metric"], key["test"])
 
 
 def test_test_that_matches_any_expression_is_chosen_once() -> None:

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from perftrend.errors import SearchTimeoutError
+from perftrend.errors import SearchTimeoutError, SettingsError
 from perftrend.measure import specification, trust
-from perftrend.measure.procedure import MrrPlan, Procedure, SearchPlan
+from perftrend.measure.plan import HoldPlan, MrrPlan, SearchPlan, SoakPlan
+from perftrend.measure.procedure import Procedure
 from perftrend.measure.search import Progress
 from perftrend.measure.testbed import Testbed
 from perftrend.model import Measurement, Trial
@@ -26,6 +27,14 @@ SEARCH = SearchPlan(
     minimum_pps=20_000,
     intermediate_phases=2,
     timeout_s=None,
+    strategy="predictive",
+)
+SOAK = SoakPlan(
+    total_duration_s=120,
+    trial_duration_s=5,
+    target_loss_ratio=1e-7,
+    credibility=0.95,
+    minimum_pps=20_000,
 )
 NDR, PDR = 10e6, 10e6 / 0.995
 """Where a hard knee at 10 Mpps begins to lose anything, and to lose half a percent."""
@@ -264,3 +273,165 @@ def test_search_that_takes_too_long_keeps_its_trials(procedure: Procedure) -> No
     assert sum(trial.elapsed_s for trial in known.trials) >= 40
     assert known.invalid.startswith("search not done after")
     assert {known.invalid} == {interval.invalid for interval in known.intervals.values()}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "halving"),
+    [("mdr", True), ("predictive", False)],
+)
+def test_search_follows_the_strategy_asked_for_and_tells_it(
+    strategy: str, halving: bool, procedure: Procedure
+) -> None:
+    """The documented search alone has phases between, each of half the width."""
+    measurement = procedure.ndr_and_pdr(replace(SEARCH, strategy=strategy))
+
+    assert strategy == measurement.strategy
+    assert halving == ("intermediate 2" in {phase.name for phase in measurement.phases})
+
+
+def test_unknown_strategy_is_refused_before_anything_is_measured(
+    procedure: Procedure, testbed: Testbed
+) -> None:
+    with pytest.raises(SettingsError, match="'mrd' is unknown; did you mean 'mdr'"):
+        procedure.ndr_and_pdr(replace(SEARCH, strategy="mrd"))
+
+    assert [] == testbed.trials.trials
+
+
+def test_search_by_several_trials_tells_what_comes_back_of_its_lower_bounds(
+    procedure: Procedure, testbed: Testbed
+) -> None:
+    """Of three trials one may fail: two that pass decide."""
+    testbed.start_device({**HARD, "jitter": "0.003"})
+
+    measurement = procedure.ndr_and_pdr(replace(SEARCH, trials_per_bound=3, exceed_ratio=0.4))
+
+    ndr, pdr = (measurement.intervals[name].lower for name in ("ndr", "pdr"))
+    conditional = measurement.conditional_throughput_pps
+    assert ["ndr", "pdr"] == list(conditional)
+    assert ndr == conditional["ndr"]
+    assert 0.995 * pdr <= conditional["pdr"] <= pdr
+    at_ndr = [trial for trial in measurement.trials if (trial.rate_pps, trial.duration_s) == (ndr, 30)]
+    assert 2 == sum(trial.loss_ratio == 0 for trial in at_ndr)
+
+
+def test_search_by_single_trials_tells_no_conditional_throughput(procedure: Procedure) -> None:
+    assert {} == procedure.ndr_and_pdr(SEARCH).conditional_throughput_pps
+
+
+def test_interval_that_is_not_valid_has_no_conditional_throughput(
+    testbed: Testbed, procedure: Procedure
+) -> None:
+    testbed.start_device({**HARD, "critical_pps": "1000"})
+
+    measurement = procedure.ndr_and_pdr(replace(SEARCH, trials_per_bound=3))
+
+    assert {} == measurement.conditional_throughput_pps
+
+
+def test_soak_holds_the_truth(procedure: Procedure) -> None:
+    measurement = procedure.soak(replace(SOAK, total_duration_s=300))
+
+    load, interval = measurement.critical_load, measurement.intervals["soak"]
+    assert load is not None
+    assert load.rate_pps == pytest.approx(10e6, rel=1e-3)
+    assert interval.lower <= load.rate_pps <= interval.upper
+    assert ("soak", "", "", True) == (
+        measurement.kind,
+        measurement.invalid,
+        interval.invalid,
+        measurement.simulated,
+    )
+
+
+def test_soak_takes_the_time_that_it_is_given(procedure: Procedure) -> None:
+    """22 trials of 5.0 s, 5.1 s, … take 133.1 s; the last two would end after 120 s."""
+    durations = [trial.duration_s for trial in procedure.soak(SOAK).trials]
+
+    assert [5 + 0.1 * number for number in range(20)] == pytest.approx(durations)
+
+
+def test_soak_below_the_lowest_rate_is_not_valid(procedure: Procedure) -> None:
+    measurement = procedure.soak(replace(SOAK, minimum_pps=11e6))
+
+    assert "the critical load lies below it" in measurement.invalid
+    assert measurement.invalid == measurement.intervals["soak"].invalid
+
+
+def test_soak_of_a_device_faster_than_the_generator_is_not_valid(
+    procedure: Procedure, testbed: Testbed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(testbed.generator, "highest_pps", lambda: 5e6)
+    testbed.use("64B")
+
+    assert "limited by the generator" in procedure.soak(SOAK).invalid
+
+
+def test_soak_and_hold_are_followed_trial_by_trial(procedure: Procedure) -> None:
+    soaked: list[Progress] = []
+    held: list[Progress] = []
+
+    procedure.soak(replace(SOAK, total_duration_s=16), on_step=soaked.append)
+    procedure.hold(HoldPlan(rate_pps=9e6, duration_s=60, slices=3), on_step=held.append)
+
+    assert [("soak", 11.0), ("soak", 5.9), ("soak", 0.7)] == [
+        (step.phase, pytest.approx(step.seconds_left)) for step in soaked
+    ]
+    assert [("hold", 40.0), ("hold", 20.0), ("hold", 0.0)] == [
+        (step.phase, step.seconds_left) for step in held
+    ]
+    assert 60.0 == held[-1].elapsed_s
+
+
+def test_hold_tells_what_a_rate_loses(procedure: Procedure) -> None:
+    """A device that forwards 10 Mpps loses one frame in eleven of 11 Mpps, evenly."""
+    measurement = procedure.hold(HoldPlan(rate_pps=11e6, duration_s=30, slices=3))
+
+    assert [10e6] * 3 == pytest.approx(list(measurement.samples), rel=1e-6)
+    assert measurement.held is not None
+    assert 1 / 11 == pytest.approx(measurement.held.loss_ratio, rel=1e-6)
+    assert (11e6, 3, False) == (
+        measurement.held.rate_pps,
+        measurement.held.lossy_slices,
+        measurement.held.bursty,
+    )
+    assert ("hold", "") == (measurement.kind, measurement.invalid)
+
+
+def test_hold_with_a_slice_that_stays_invalid_is_invalid(
+    procedure: Procedure, testbed: Testbed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoilt(testbed, monkeypatch, lambda number: 2 <= number <= 6)
+
+    measurement = procedure.hold(HoldPlan(rate_pps=1e6, duration_s=30, slices=3))
+
+    assert (3, "a cat on the cable") == (len(measurement.samples), measurement.invalid)
+
+
+@pytest.mark.parametrize(
+    ("plan", "reason"),
+    [
+        (HoldPlan(rate_pps=1e9, duration_s=30, slices=3), "simulated can offer at most"),
+        (HoldPlan(rate_pps=0, duration_s=30, slices=3), "rate_pps"),
+        (HoldPlan(rate_pps=1e6, duration_s=30, slices=0), "slices"),
+        (HoldPlan(rate_pps=1e6, duration_s=-1, slices=3), "duration_s"),
+    ],
+)
+def test_hold_that_cannot_be_is_refused_before_anything_is_measured(
+    plan: HoldPlan, reason: str, procedure: Procedure, testbed: Testbed
+) -> None:
+    with pytest.raises(SettingsError, match=reason):
+        procedure.hold(plan)
+
+    assert [] == testbed.trials.trials
+
+
+def test_counters_are_collected_over_a_soak_and_over_a_hold(procedure: Procedure, tmp_path: Path) -> None:
+    procedure.soak(SOAK)
+    measurement = procedure.hold(HoldPlan(rate_pps=9e6, duration_s=60, slices=3))
+
+    sections = collected(measurement, tmp_path)
+    assert ["soak", "hold"] == list(sections)
+    sent = {name: section["after"]["generator"]["sent"] for name, section in sections.items()}
+    assert 9e6 * 60 == pytest.approx(sent["hold"] - sections["hold"]["before"]["generator"]["sent"], abs=3)
+    assert sent["soak"] == sections["hold"]["before"]["generator"]["sent"]

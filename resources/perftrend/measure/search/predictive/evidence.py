@@ -24,7 +24,10 @@ _EARLY = 0.95
 
 _ROUNDING = 1e-9
 
-_FEWEST_POOLED = 3
+_POOLED = 3
+_UNCERTAINTY = 2.0 * math.sqrt(2.0 / _POOLED)
+"""Of ln of the ratio of two losses, each from so many trials: twice its deviation, if each counts as one."""
+
 _APART = 0.03
 _OVERLOADED = 0.1
 _FLATTEST = 4.0
@@ -135,9 +138,10 @@ class Evidence:
     def loss_floor(self, loss_ratio: float) -> float | None:
         """Return the share that is lost at every rate, if lower rates do not lose less.
 
-        The lowest rates that lost some frames are compared with the lowest ones some way above. It
-        is a floor where the loss falls by less than the fourth power of the rate, the uncertainty of
-        the counts included. Near its knee the loss of a device falls by the tenth power and more.
+        The lowest rates that lost some frames are compared with the lowest ones some way above, three
+        trials with three: frames are often lost in bursts, so it is the trials that count. It is a floor
+        where the loss falls by less than the fourth power of the rate, the uncertainty included. Near
+        its knee the loss of a device falls by the tenth power and more.
         """
         trials = sorted(self.believed(loss_ratio), key=lambda trial: trial.rate_pps)
         low = _Pool.of(trials)
@@ -149,8 +153,7 @@ class Evidence:
         silent = (trial for trial in trials if trial.rate_pps < low.rate_pps and lost(trial) <= 0)
         if any(low.loss_ratio * trial.sent >= FEWEST_LOST for trial in silent):
             return None
-        uncertainty = 2.0 * math.sqrt(1.0 / low.lost + 1.0 / high.lost)
-        fall = math.log(high.loss_ratio / low.loss_ratio) + uncertainty
+        fall = math.log(high.loss_ratio / low.loss_ratio) + _UNCERTAINTY
         return low.loss_ratio if fall < _FLATTEST * math.log(high.rate_pps / low.rate_pps) else None
 
     def _believed(self, loss_ratio: float, short: bool) -> list[Trial]:
@@ -165,28 +168,24 @@ class Evidence:
 
 
 class _Pool(NamedTuple):
-    """Neighbouring trials that lost some frames together."""
+    """Trials that lost frames at neighbouring rates."""
 
     rate_pps: float
     """Their geometric mean."""
     highest_pps: float
     loss_ratio: float
-    lost: int
 
     @classmethod
     def of(cls, trials: Iterable[Trial]) -> _Pool | None:
-        """Pool the first of these trials, as many as it takes; None if all lost too few."""
-        pooled: list[Trial] = []
-        for trial in trials:
-            if lost(trial) > 0:
-                pooled.append(trial)
-            missing = sum(map(lost, pooled))
-            if missing >= _FEWEST_POOLED:
-                log_rates = [math.log(trial.rate_pps) for trial in pooled]
-                rate_pps = math.exp(math.fsum(log_rates) / len(log_rates))
-                sent = sum(trial.sent for trial in pooled)
-                return cls(rate_pps, trial.rate_pps, missing / sent, missing)
-        return None
+        """Pool the first of these trials that lost frames; None if too few did."""
+        pooled = [trial for trial in trials if lost(trial) > 0][:_POOLED]
+        if len(pooled) < _POOLED:
+            return None
+        return cls(
+            math.exp(math.fsum(math.log(trial.rate_pps) for trial in pooled) / _POOLED),
+            pooled[-1].rate_pps,
+            sum(map(lost, pooled)) / sum(trial.sent for trial in pooled),
+        )
 
 
 def lost(trial: Trial) -> int:

@@ -118,25 +118,25 @@ def test_it_is_learnt_whether_trials_end_early() -> None:
 
 
 def floor_of(*shares: float, ratio: float = 0.0) -> float | None:
-    """Return the floor that trials at 10000, 11000, 12100, … pps show, one for each share."""
-    trials = [trial(10_000 * 1.1**number, share) for number, share in enumerate(shares)]
+    """Return the floor that trials at 10000, 12000, 14400, … pps show, one for each share."""
+    trials = [trial(10_000 * 1.2**number, share) for number, share in enumerate(shares)]
     return evidence(*trials, fail_above=1.0).loss_floor(ratio)
 
 
 def test_loss_at_every_rate_is_a_floor() -> None:
-    assert pytest.approx(0.001, rel=0.1) == floor_of(0.001, 0.001, 0.001, 0.0011)
-    assert pytest.approx(0.02, rel=0.1) == floor_of(0.02, 0.02, 0.02, ratio=0.005)
+    assert pytest.approx(0.001, rel=0.1) == floor_of(0.001, 0.001, 0.001, 0.001, 0.0011, 0.0012)
+    assert pytest.approx(0.02, rel=0.1) == floor_of(0.02, 0.02, 0.02, 0.02, 0.02, 0.02, ratio=0.005)
 
 
 @pytest.mark.parametrize(
     ("shares", "ratio", "why"),
     [
-        ((0.001, 0.004, 0.02), 0.0, "it falls by the tenth power of the rate and more"),
-        ((0.0, 0.001, 0.001, 0.001), 0.0, "a lower rate lost nothing of many frames"),
-        ((0.001, 0.001, 0.001), 0.005, "it is below what is sought"),
-        ((0.5, 0.5, 0.5), 0.0, "every device is overloaded somewhere"),
-        ((0.0, 0.0), 0.0, "nothing was lost"),
-        ((0.001,), 0.0, "one rate tells no slope"),
+        ((1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3), 0.0, "it falls by the sixth power of the rate"),
+        ((0.0, 0.001, 0.001, 0.001, 0.001, 0.001, 0.001), 0.0, "a lower rate lost nothing of many frames"),
+        ((0.001,) * 6, 0.005, "it is below what is sought"),
+        ((0.5,) * 6, 0.0, "every device is overloaded somewhere"),
+        ((0.0,) * 6, 0.0, "nothing was lost"),
+        ((0.001,) * 5, 0.0, "a few trials tell no slope"),
     ],
 )
 def test_other_loss_is_none(shares: tuple[float, ...], ratio: float, why: str) -> None:

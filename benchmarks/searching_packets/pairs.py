@@ -1,0 +1,112 @@
+"""Pairs of searches on an open testbed: perftrend's default and MLRsearch, on one start of the device.
+
+Both look for the same rates within the same limits, those of the nightly tests, and get their
+trials from the same generator, which measures a trial again that cannot be trusted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from benchmarks.search.methods import MLRSEARCH, Recorder, methods, perftrend_method
+from perftrend.measure.search.mdr import DEFAULT_STRATEGY
+from perftrend.measure.search.parameters import Parameters
+from perftrend.measure.search.trials import passes
+from perftrend.measure.testbed import Testbed
+from perftrend.model import Interval
+from perftrend.settings import SearchSettings
+
+OURS = perftrend_method(DEFAULT_STRATEGY)
+METHODS = (OURS, MLRSEARCH)
+GOALS = ("ndr", "pdr")
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """One search of a pair."""
+
+    pair: int
+    method: str
+    trials_s: float
+    """What the trials took that the search used."""
+    wall_s: float
+    """The same with the trials that were measured again, and with all that lies between trials."""
+    trials: int
+    repeated: int
+    """Trials that could not be trusted and were measured again."""
+    untrusted: int
+    """Trials that the search used although they could not be trusted."""
+    intervals: tuple[Interval, ...]
+    """In the order of ``GOALS``."""
+    passed_again: tuple[bool | None, ...]
+    """Whether each lower bound passed in one more final trial; None where nobody knows."""
+    flooded_pps: float | None
+    """What came back per second at the highest rate, just before the search; None if not trusted."""
+
+
+def nightly_parameters(testbed: Testbed) -> Parameters:
+    """Return what the nightly tests look for on a testbed, but with no limit of time."""
+    usual, settings = testbed.spec.search, SearchSettings()
+    return Parameters(
+        minimum_pps=usual.minimum_pps,
+        maximum_pps=testbed.maximum_pps,
+        loss_ratios=(0.0, settings.loss_ratio),
+        initial_duration_s=usual.initial_duration_s,
+        final_duration_s=usual.final_duration_s,
+        relative_width=settings.relative_width,
+        intermediate_phases=settings.intermediate_phases,
+        timeout_s=None,
+    )
+
+
+def searches(
+    testbed: Testbed, *, pairs: int, frame: str, device_options: Mapping[str, str]
+) -> Iterator[Searched]:
+    """Yield two searches a pair; which method goes first alternates.
+
+    Each pair has a start of the device of its own, as each nightly test has.
+    """
+    for pair in range(1, pairs + 1):
+        testbed.start_device(device_options)
+        testbed.use(frame)
+        parameters = nightly_parameters(testbed)
+        for method in METHODS if pair % 2 else reversed(METHODS):
+            yield _searched(testbed, parameters, pair, method)
+        testbed.device.stop()
+
+
+def _searched(testbed: Testbed, parameters: Parameters, pair: int, method: str) -> Searched:
+    measure, final_s = testbed.trials.measure, parameters.final_duration_s
+    flooded = measure(parameters.maximum_pps, final_s)
+    testbed.trials.forget()
+    recorder = Recorder(measure)
+    begin = time.perf_counter()
+    found = methods()[method](recorder, parameters)
+    wall_s = time.perf_counter() - begin
+    made = testbed.trials.trials
+    repeated = len(made) - recorder.trials
+    intervals = tuple(interval for interval in found if interval is not None)
+    return Searched(
+        pair=pair,
+        method=method,
+        trials_s=recorder.elapsed_s,
+        wall_s=wall_s,
+        trials=recorder.trials,
+        repeated=repeated,
+        untrusted=sum(bool(trial.invalid) for trial in made) - repeated,
+        intervals=intervals,
+        passed_again=tuple(
+            _passes_again(testbed, interval, loss_ratio, final_s)
+            for interval, loss_ratio in zip(intervals, parameters.loss_ratios, strict=True)
+        ),
+        flooded_pps=None if flooded.invalid else flooded.receive_rate_pps,
+    )
+
+
+def _passes_again(testbed: Testbed, interval: Interval, loss_ratio: float, duration_s: float) -> bool | None:
+    if interval.invalid:
+        return None
+    trial = testbed.trials.measure(interval.lower, duration_s)
+    return None if trial.invalid else passes(trial, loss_ratio)
