@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, time
+from pathlib import Path
 from typing import NoReturn
 
 from typing_extensions import override
@@ -11,6 +13,9 @@ from typing_extensions import override
 from perftrend.analysis import Method
 from perftrend.errors import EXIT_USAGE, UsageError
 from perftrend.settings import Settings
+
+SUITES = Path(__file__).resolve().parent.parent / "tests" / "suites"
+"""The suites of the checkout."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -55,6 +60,23 @@ def count(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not from 1 on")
     return number
+
+
+def moment(text: str) -> datetime:
+    """Read a day, which stands for its end in UTC, or a time, in UTC where it has no zone."""
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        pass
+    else:
+        return datetime.combine(day, time.max, UTC)
+    try:
+        told = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no date: write 2026-03-02, or 2026-03-02T18:00+01:00"
+        ) from None
+    return told if told.tzinfo else told.replace(tzinfo=UTC)
 
 
 def pairs(option: str, words: Sequence[str] | None) -> dict[str, str] | None:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
 
 from jobs import _options as options
-from perftrend import errors, report
-from perftrend.analysis import Criteria, Method, Significance, evaluate_all
-from perftrend.model import Outcome, Run, TraceKey, Verdict
+from perftrend import errors, report, watchlist
+from perftrend.analysis import Criteria, Method, Significance, evaluate_all, known_at
+from perftrend.keywords import selection
+from perftrend.measure import specification
+from perftrend.model import Outcome, Run, Series, TraceKey, Verdict
 from perftrend.settings import Settings
 from perftrend.store import Store
+from perftrend.watchlist import Entry
 
-METHODS = {
-    Method.MDL: "groups of minimum description length",
-    Method.THREE_SIGMA: "three-sigma rule",
-}
-"""What the report calls them."""
+STANDARD_OUTPUT = Path("-")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -25,6 +28,12 @@ def parser() -> argparse.ArgumentParser:
     described = options.Parser(prog="./run analysis", description=__doc__)
     options.add_common(described)
     options.add_analysis(described)
+    add = described.add_argument
+    add("--formula", choices=["jumpavg-0.4", "jumpavg-0.1"], help="description length that mdl goes by")
+    add("--outliers", action="store_true", default=None, help="tell single bad runs apart from the groups")
+    add("--specification", metavar="FILE", help="YAML file with the tests, their thresholds and owners")
+    add("--as-of", metavar="DATE", type=options.moment, help="judge as on this day, with what was known then")
+    add("--json", metavar="FILE", type=Path, help="write the report as JSON, too; - for standard output")
     return described
 
 
@@ -32,21 +41,36 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the job and return its exit code."""
     given = parser().parse_args(argv)
     with errors.reported() as outcome:
-        settings = options.settings(given, {})
+        overrides = {
+            "analysis.formula": given.formula,
+            "analysis.outliers": given.outliers,
+            "analysis.specification": given.specification,
+        }
+        settings = options.settings(given, overrides)
         with Store.open(settings.store) as store:
-            outcome.exit_code = judge(settings, store, newest_run(store, settings.testbed))
+            run = newest_run(store, settings.testbed, as_of=given.as_of)
+            outcome.exit_code = judge(settings, store, run, as_of=given.as_of, json_file=given.json)
     return outcome.exit_code
 
 
-def newest_run(store: Store, testbed: str) -> Run:
-    """Return the newest run of a testbed. :raises UsageError: if the store has none."""
-    runs = store.runs(testbed, last=1)
+def newest_run(store: Store, testbed: str, *, as_of: datetime | None = None) -> Run:
+    """Return the newest run of a testbed that had finished at a moment.
+
+    :raises UsageError: if the store has none.
+    """
+    runs = store.runs(testbed, last=None if as_of else 1)
     if not runs:
         raise errors.UsageError(
             f"the store has no run of testbed {testbed}; "
             f"measure one first: ./run trending --testbed {testbed}"
         )
-    return runs[-1]
+    finished = [run for run in runs if as_of is None or run.finished <= as_of]
+    if not finished:
+        first = min(run.finished for run in runs)
+        raise errors.UsageError(
+            f"--as-of: no run of testbed {testbed} had finished by then; the first did at {_told(first)}"
+        )
+    return finished[-1]
 
 
 def judge(
@@ -57,32 +81,47 @@ def judge(
     expected: Collection[TraceKey] | None = None,
     new_runs: int = 1,
     notices: Sequence[str] = (),
+    as_of: datetime | None = None,
+    json_file: Path | None = None,
 ) -> int:
     """Evaluate a run against the history, write the report, and return the exit code.
 
     :param expected: the traces that the run should have; by default those of the job's run before.
     :param new_runs: how many of the newest runs nobody has judged before.
+    :param notices: what a reader of the report must be told.
+    :param as_of: the analysis time: what had not finished by then is not known; None for now.
+    :param json_file: receives the report as JSON, too; ``-`` for standard output.
     """
-    series = store.series(run.testbed, last=settings.analysis.history, until=run)
-    criteria = Criteria(
-        method=Method(settings.analysis.method),
-        window=settings.analysis.window,
-        week_runs=settings.analysis.week_runs,
-        new_runs=new_runs,
-        significance=Significance(minimum_change=settings.analysis.minimum_change),
+    if json_file and json_file != STANDARD_OUTPUT and (json_file.is_dir() or not json_file.parent.is_dir()):
+        raise errors.UsageError(f"--json {json_file}: name a file in a folder that exists")
+    series = _series(settings, store, run, as_of)
+    keys = {one.key for one in series} | set(expected or ())
+    watched, strangers = _watched(settings, run, keys)
+    criteria = _criteria(settings, new_runs)
+    verdicts = evaluate_all(
+        (one for one in series if one.key in watched),
+        run=run,
+        expected=None if expected is None else set(expected) & watched.keys(),
+        criteria=criteria,
+        minimum_changes={
+            key: entry.minimum_change for key, entry in watched.items() if entry.minimum_change is not None
+        },
     )
-    verdicts = evaluate_all(series, run=run, expected=expected, criteria=criteria)
+    verdicts = tuple(_owned(verdict, watched[verdict.series.key]) for verdict in verdicts)
     page = report.write(
         settings.report,
         verdicts,
         run=run,
-        method=METHODS[criteria.method],
+        method=_method(settings),
         window=settings.analysis.window,
-        notices=notices,
+        notices=[*notices, *strangers, *_time_notice(as_of)],
         results=store.results(run),
     )
-    report.terminal_table(verdicts, stream=sys.stdout)
-    print(f"report: {page}")
+    if json_file:
+        _copy(page.with_name("report.json"), json_file)
+    if json_file != STANDARD_OUTPUT:
+        report.terminal_table(verdicts, stream=sys.stdout)
+        print(f"report: {page}")
     return exit_code(verdicts)
 
 
@@ -97,6 +136,82 @@ def exit_code(verdicts: Collection[Verdict]) -> int:
     if outcomes & {Outcome.FAILED, Outcome.MISSING, Outcome.NOT_VALID}:
         return errors.EXIT_TESTBED
     return errors.EXIT_PASS
+
+
+def _series(settings: Settings, store: Store, run: Run, as_of: datetime | None) -> list[Series]:
+    series = store.series(run.testbed, last=settings.analysis.history, until=run)
+    if as_of is None:
+        return series
+    known = [known_at(one, as_of) for one in series]
+    return [one for one in known if one.runs]
+
+
+def _criteria(settings: Settings, new_runs: int) -> Criteria:
+    chosen = settings.analysis
+    return Criteria(
+        method=Method(chosen.method),
+        window=chosen.window,
+        formula=chosen.formula,
+        outliers=chosen.outliers,
+        week_runs=chosen.week_runs,
+        new_runs=new_runs,
+        significance=Significance(minimum_change=chosen.minimum_change),
+    )
+
+
+def _watched(
+    settings: Settings, run: Run, keys: Iterable[TraceKey]
+) -> tuple[dict[TraceKey, Entry], list[str]]:
+    """Return the traces that are watched, and what a reader must be told of the specification.
+
+    :raises UsageError: if none is watched, or tags fit no test of the suites.
+    """
+    file = settings.analysis.specification
+    if file is None:
+        return dict.fromkeys(keys, Entry()), []
+
+    @cache
+    def tagged(expressions: tuple[str, ...]) -> frozenset[TraceKey]:
+        tag = specification.load(run.testbed, settings.testbeds).driver_tag
+        suites = settings.suites or options.SUITES
+        return selection.select(suites, expressions, testbed=run.testbed, driver_tag=f"DRV_{tag}")
+
+    chosen = watchlist.load(file).choose(keys, tagged)
+    if not chosen.watched:
+        raise errors.UsageError(f"specification {file}: no entry fits a test of testbed {run.testbed}")
+    return dict(chosen.watched), [
+        f"specification {file}: entry {number} fits no test of testbed {run.testbed}"
+        for number in chosen.unused
+    ]
+
+
+def _owned(verdict: Verdict, entry: Entry) -> Verdict:
+    return replace(verdict, owners=entry.owners, mail=entry.mail)
+
+
+def _method(settings: Settings) -> str:
+    """Say what the report calls the method."""
+    chosen = settings.analysis
+    if Method(chosen.method) is Method.THREE_SIGMA:
+        return "three-sigma rule"
+    apart = ", outliers told apart" if chosen.outliers else ""
+    return f"groups of minimum description length ({chosen.formula}{apart})"
+
+
+def _time_notice(as_of: datetime | None) -> list[str]:
+    return [f"as of {_told(as_of)}: what was known then"] if as_of else []
+
+
+def _told(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _copy(document: Path, file: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    if file == STANDARD_OUTPUT:
+        sys.stdout.write(text)
+    else:
+        file.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -22,8 +22,6 @@ from perftrend.model import Run
 from perftrend.settings import Settings
 from perftrend.store import Store
 
-SUITES = Path(__file__).resolve().parent.parent / "tests" / "suites"
-
 
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
@@ -72,7 +70,10 @@ def trend(given: argparse.Namespace) -> int:
     settings = options.settings(given, _overrides(given))
     settings, spec, notices = usable_testbed(settings)
     expected = selection.select(
-        settings.suites or SUITES, settings.expressions, testbed=spec.name, driver_tag=_driver_tag(spec)
+        settings.suites or options.SUITES,
+        settings.expressions,
+        testbed=spec.name,
+        driver_tag=_driver_tag(spec),
     )
     with Store.open(settings.store) as store:
         for _ in range(given.repeat):
@@ -155,7 +156,7 @@ def measure(settings: Settings, spec: Specification, store: Store, *, expected: 
         in_time = execution.execute(
             settings,
             run,
-            suites=settings.suites or SUITES,
+            suites=settings.suites or options.SUITES,
             folder=folder,
             tags=[_driver_tag(spec)],
             held=execution.Held(spec.lock, place),

@@ -74,11 +74,13 @@ def default(name: str) -> str:
         value = getattr(value, part)
     match value:
         case None:
-            return "none" if name in ("testbeds", "suites") else "the testbed's"
+            return "none" if name in ("testbeds", "suites", "analysis.specification") else "the testbed's"
         case () | {} if not value:
             return "none"
         case dict():
             return "``, ``".join(f"{key}: {' '.join(words)}" for key, words in value.items())
+        case bool():
+            return str(value).lower()
         case float():
             return f"{value:g}"
         case _:

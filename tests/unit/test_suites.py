@@ -41,7 +41,7 @@ def test_every_device_is_measured_in_every_way_at_every_size(shipped: running.Te
         f"{frame.lower()}-1c-{device}-{metric}"
         for frame in ("64B", "1518B", "IMIX")
         for device in ("ethip4-ip4base", "ethip4-ip4base-acl20", "ethip4-ip4base-acl60", "eth-l2bdbasemaclrn")
-        for metric in ("mrr", "ndrpdr")
+        for metric in ("mrr", "ndrpdr", "soak")
     }
 
     assert planned == {test.name for test in shipped.all_tests}
@@ -57,7 +57,7 @@ def test_every_test_is_tagged_with_the_parts_of_its_name(shipped: running.TestSu
 def test_tags_are_written_as_people_write_them(shipped: running.TestSuite) -> None:
     tags = {str(tag) for test in shipped.all_tests for tag in test.tags}
 
-    assert {"64B", "1518B", "IMIX", "1C", "MRR", "NDRPDR", *DEVICES} == tags
+    assert {"64B", "1518B", "IMIX", "1C", "MRR", "NDRPDR", "SOAK", *DEVICES} == tags
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,8 @@ def test_tags_are_written_as_people_write_them(shipped: running.TestSuite) -> No
         ("mrrAND64b", 4),
         ("ndrpdrAND64b", 4),
         ("mrrAND64bANDethip4-ip4base", 1),
-        ("imixANDeth-l2bdbasemaclrn", 2),
+        ("imixANDeth-l2bdbasemaclrn", 3),
+        ("soakAND64bANDethip4-ip4base", 1),
     ],
 )
 def test_expression_of_the_usual_style_selects(expression: str, chosen: int) -> None:

@@ -1,5 +1,10 @@
 """Changes, and which of them have been told before.
 
+Two detectors look at a trace. The partition says what happened when, over the whole history. Beside
+it the sequential detector watches the runs since the last confirmed change, and sees a small step
+long before it shortens the description. A step of the partition is told when noise alone does not
+explain it; a sighting is told when its evidence passes the limit. Both must be large enough.
+
 A change may appear late: the samples that come after it make it certain. It may also vanish and
 come back, or its start may move by a run. A person wants to hear of it once. Nothing is remembered
 for that: the earlier analyses are repeated, without the newer samples, and a change that one of
@@ -10,16 +15,62 @@ Source: "Trend Analysis", sections Anomalies in graphs, and Sample time and anal
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from perftrend.analysis.mdl import DEFAULT_FORMULA, Partition, partition
-from perftrend.analysis.significance import DEFAULT_SIGNIFICANCE, Significance
-from perftrend.model import Better, Change, Direction, Samples
+from perftrend.analysis.sequential import (
+    CONFIRMING_RUNS,
+    QUIET,
+    Sighting,
+    State,
+    Vigilance,
+    monitor,
+)
+from perftrend.analysis.significance import DEFAULT_SIGNIFICANCE, Significance, sample_count
+from perftrend.model import Better, Change, Direction, Group, Samples
 
 MOVED_RUNS = 2
 """How far the start of a change may move, in samples, and still be the same change."""
+
+WATCHED_RUNS = 10
+"""So many runs since the last confirmed change are needed to sight another one."""
+
+WATCHFUL = Vigilance(false_alarms_per_1000=0.5)
+"""Half of the detector's usual rate, because the partition has false alarms of its own."""
+
+PERHAPS_OUTLIER = "which may be an outlier: the next runs decide"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What all analyses of a trace go by, today's and the earlier ones."""
+
+    better: Better
+    formula: str = DEFAULT_FORMULA
+    outliers: bool = False
+    """Whether the partition tells single runs apart from the groups."""
+    significance: Significance = DEFAULT_SIGNIFICANCE
+    vigilance: Vigilance = WATCHFUL
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Findings:
+    """What the partition tells one analysis."""
+
+    partition: Partition
+    values: Samples
+    """The samples without those that the partition tells apart, shape (n,)."""
+    steps: tuple[Change, ...]
+    doubts: tuple[str, ...]
+    """Why each step is not told; empty where it is."""
+
+    def index(self, step: Change) -> int:
+        """Return the group that a step leads to."""
+        return [group.start for group in self.partition.groups].index(step.position)
 
 
 def direction(before: float, after: float, better: Better) -> Direction:
@@ -37,47 +88,112 @@ def changes(found: Partition, better: Better) -> tuple[Change, ...]:
     )
 
 
-def told(
-    samples: Samples,
-    change: Change,
-    *,
-    better: Better,
-    formula: str = DEFAULT_FORMULA,
-    significance: Significance = DEFAULT_SIGNIFICANCE,
-    new_runs: int = 1,
-) -> bool:
-    """Whether an earlier analysis has told of a change.
-
-    The earlier one may have seen its start up to two samples apart, if its new trend was nearer
-    to today's than half of the step: else the trend has moved on, and that is news.
+def findings(samples: Samples, rule: Rule) -> Findings:
+    """Partition a trace and say which of its steps are told.
 
     :param samples: run averages, shape (n,), NaN where a run has none.
-    :param change: a step of the partition of ``samples``.
-    :param better: which direction of the trace is good.
-    :param formula: the description length formula of all analyses.
-    :param significance: what the earlier analyses told of.
+    """
+    found = partition(samples, formula=rule.formula, outliers=rule.outliers)
+    values = samples.copy()
+    values[list(found.outliers)] = np.nan
+    starts = [group.start for group in found.groups]
+    steps = changes(found, rule.better)
+    doubts = tuple(
+        PERHAPS_OUTLIER
+        if step.position in found.suspected
+        else rule.significance.doubt(found.groups, starts.index(step.position), values)
+        for step in steps
+    )
+    return Findings(found, values, steps, doubts)
+
+
+def sight(samples: Samples, found: Findings, rule: Rule) -> Sighting:
+    """Watch the runs since the last confirmed change; see :func:`~perftrend.analysis.monitor`.
+
+    :returns: QUIET while these are few: there the detector is wrong more often than stated.
+    """
+    since = confirmed_start(found, rule.significance)
+    if np.count_nonzero(np.isfinite(samples[since:])) <= WATCHED_RUNS:
+        return QUIET
+    return monitor(samples, better=rule.better, since=since, vigilance=rule.vigilance)
+
+
+def confirmed_start(found: Findings, significance: Significance) -> int:
+    """Return the first run after the last confirmed change; 0 where there is none.
+
+    Levels of fewer runs than confirm one are passed over: after a single bad run the trace goes on
+    as before.
+    """
+    levels = _levels(found)
+    confirmed = [
+        levels[index].start
+        for index in range(1, len(levels))
+        if not significance.doubt(levels, index, found.values)
+    ]
+    return confirmed[-1] if confirmed else 0
+
+
+def _levels(found: Findings) -> list[Group]:
+    return [group for group in found.partition.groups if sample_count(group, found.values) >= CONFIRMING_RUNS]
+
+
+def sighted_change(sighting: Sighting) -> Change | None:
+    """Return what the sequential detector saw as a change; None where all is quiet."""
+    if sighting.direction is None or sighting.before == sighting.after:
+        return None
+    return Change(sighting.position, sighting.before, sighting.after, sighting.direction)
+
+
+def counts(sighting: Sighting, significance: Significance) -> bool:
+    """Whether a sighting is told: its evidence suffices, and it is large enough."""
+    step = abs(sighting.after - sighting.before)
+    return sighting.state is State.CHANGED and step >= significance.minimum_change * abs(sighting.before)
+
+
+def told(samples: Samples, change: Change, *, rule: Rule, sighted: bool = False, new_runs: int = 1) -> bool:
+    """Whether an earlier analysis has told of a change.
+
+    The partition of the earlier one may have seen its start up to two samples apart, if its new
+    trend was nearer to today's than half of the step: else the trend has moved on, and that is news.
+    The place of a sighting is less certain: there only the new trend must not have moved on.
+
+    :param samples: run averages, shape (n,), NaN where a run has none.
+    :param change: a step of the partition of ``samples``, or what was sighted in them.
+    :param rule: what all analyses go by.
+    :param sighted: whether the change was sighted by the sequential detector.
     :param new_runs: how many of the newest runs no earlier analysis has seen.
     """
     present = np.flatnonzero(np.isfinite(samples))
     rank = {position: index for index, position in enumerate(present.tolist())}
-
-    def same(old: Change) -> bool:
-        moved = abs(rank[old.position] - rank[change.position])
-        near = abs(change.after - old.after) <= abs(change.after - change.before) / 2
-        return old.direction is change.direction and (not moved or (moved <= MOVED_RUNS and near))
-
     if change.position == present[-1]:
         return False
+
+    def same(old: Change, *, fuzzy: bool) -> bool:
+        moved = abs(rank[old.position] - rank[change.position])
+        if old.direction is not change.direction or not moved:
+            return old.direction is change.direction
+        return not _moved_on(old, change) if fuzzy else moved <= MOVED_RUNS and _near(old, change)
+
     first = max(rank[change.position] - MOVED_RUNS, 0)
     stops = [position + 1 for position in present[first:].tolist()]
     # From the newest on: as a rule it was yesterday's analysis that told.
-    for stop in reversed(stops):
-        if stop > samples.size - new_runs:
-            continue
-        earlier = samples[:stop]
-        found = partition(earlier, formula=formula)
-        starts = [group.start for group in found.groups]
-        for old in changes(found, better):
-            if same(old) and not significance.doubt(found.groups, starts.index(old.position), earlier):
-                return True
+    for stop in reversed([stop for stop in stops if stop <= samples.size - new_runs]):
+        earlier = findings(samples[:stop], rule)
+        certain = [step for step, doubt in zip(earlier.steps, earlier.doubts, strict=True) if not doubt]
+        if any(same(old, fuzzy=sighted) for old in certain):
+            return True
+        sighting = sight(samples[:stop], earlier, rule)
+        old = sighted_change(sighting) if counts(sighting, rule.significance) else None
+        if old and same(old, fuzzy=True):
+            return True
     return False
+
+
+def _near(old: Change, new: Change) -> bool:
+    return abs(new.after - old.after) <= abs(new.after - new.before) / 2
+
+
+def _moved_on(old: Change, new: Change) -> bool:
+    """Whether the trend went on, in the direction of the change, by more than half of the step."""
+    step = new.after - new.before
+    return math.copysign(1, step) * (new.after - old.after) > abs(step) / 2

@@ -11,15 +11,16 @@ Source: "Trend Analysis", section Common Patterns.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perftrend import errors
-from perftrend.analysis.mdl import DEFAULT_FORMULA, Partition, partition
+from perftrend.analysis.mdl import DEFAULT_FORMULA, GrowingPartition, Partition, partition
 from perftrend.analysis.news import MOVED_RUNS, changes
 from perftrend.analysis.significance import sample_count
 from perftrend.model import Better, Change, Samples
@@ -65,7 +66,12 @@ class NamedChange:
 
 
 def name_patterns(
-    samples: ArrayLike, *, better: Better, formula: str = DEFAULT_FORMULA, analyses: int = DEFAULT_ANALYSES
+    samples: ArrayLike,
+    *,
+    better: Better,
+    formula: str = DEFAULT_FORMULA,
+    outliers: bool = False,
+    analyses: int = DEFAULT_ANALYSES,
 ) -> tuple[NamedChange, ...]:
     """Name the changes of a trace, those included that only earlier analyses saw.
 
@@ -73,6 +79,7 @@ def name_patterns(
         no value.
     :param better: which direction of the trace is good.
     :param formula: the description length formula of all analyses.
+    :param outliers: whether all analyses may tell single runs apart from the groups.
     :param analyses: how many of the last analyses are repeated, today's included, at least 1.
         Each takes a partition.
     :returns: in the order of their positions. Vanished ones only of the repeated analyses.
@@ -85,10 +92,9 @@ def name_patterns(
     if not present.size:
         return ()
     histories: list[_History] = []
-    found = Partition((), 0.0)
     repeated = present[-analyses:].tolist()
-    for position in repeated:
-        found = partition(values[: position + 1], formula=formula)
+    analyses_of = _apart(values, repeated, formula) if outliers else _growing(values, repeated, formula)
+    for position, found in zip(repeated, analyses_of, strict=True):
         for change in changes(found, better):
             _enter(histories, change, position, present)
     histories.sort(key=lambda history: history.change.position)
@@ -107,6 +113,22 @@ def name_patterns(
         if history.last_seen != repeated[-1]
     ]
     return tuple(sorted(named, key=lambda each: each.change.position))
+
+
+def _growing(values: Samples, repeated: Sequence[int], formula: str) -> Iterator[Partition]:
+    """Yield the partition of each analysis: one more run costs a fraction of a new search."""
+    growing = GrowingPartition(values[: repeated[0] + 1], formula=formula)
+    yield growing.partition()
+    for earlier, position in pairwise(repeated):
+        for value in values[earlier + 1 : position + 1]:
+            growing.append(value)
+        yield growing.partition()
+
+
+def _apart(values: Samples, repeated: Sequence[int], formula: str) -> Iterator[Partition]:
+    """Yield the partition of each analysis, single runs told apart from the groups."""
+    for position in repeated:
+        yield partition(values[: position + 1], formula=formula, outliers=True)
 
 
 @dataclass(slots=True)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from perftrend.analysis.mdl import Partition
+from perftrend.analysis.news import Findings, Rule, confirmed_start
+from perftrend.analysis.sequential import Sighting
+from perftrend.analysis.shape import Shape
 from perftrend.analysis.significance import sample_count
 from perftrend.analysis.trimmed import MINIMUM_VALUES, SIGMAS, MovingStatistics
 from perftrend.model import Series
+
+SUSPECTED = "; suspected: the next runs decide"
+"""Follows what is said of a newest run that lies off."""
 
 FIRST_RUN = "the first run: nothing to compare with yet"
 
@@ -27,28 +32,41 @@ def comparison(value: float, reference: float) -> str:
     return f"{abs((value - reference) / reference):.1%} {side}".replace("%", " %") if reference else side
 
 
-def within(series: Series, found: Partition) -> str:
+def within(series: Series, found: Findings) -> str:
     """Say how a newest run that is no news lies in its group."""
     if np.count_nonzero(np.isfinite(series.samples)) == 1:
         return FIRST_RUN
-    group = found.groups[-1]
+    group = found.partition.groups[-1]
     return (
         f"{comparison(float(series.samples[-1]), group.mean)} the trend of "
-        f"{_runs(sample_count(group, series.samples))} ({amount(group.mean, series.unit)})"
+        f"{_runs(sample_count(group, found.values))} ({amount(group.mean, series.unit)})"
     )
 
 
-def step(series: Series, found: Partition, *, doubt: str = "") -> str:
+def step(series: Series, found: Findings, *, doubt: str = "") -> str:
     """Say how the last group lies to the one before, and since when if not since the newest run."""
-    before, after = found.groups[-2:]
+    before, after = found.partition.groups[-2:]
     since = ""
     if after.start < series.samples.size - 1:
         name = series.runs[after.start].name
         since = f", since {name}" if doubt else f", found late: since {name}"
     return (
         f"{comparison(after.mean, before.mean)} the trend of the "
-        f"{_runs(sample_count(before, series.samples))} before ({amount(before.mean, series.unit)})"
+        f"{_runs(sample_count(before, found.values))} before ({amount(before.mean, series.unit)})"
         f"{since}{doubt}"
+    )
+
+
+def sighting(series: Series, found: Findings, seen: Sighting, rule: Rule) -> str:
+    """Say how the runs since a sighted change lie to those before it."""
+    since = confirmed_start(found, rule.significance)
+    count = int(np.count_nonzero(np.isfinite(series.samples[since : seen.position])))
+    name = series.runs[seen.position].name
+    newest = seen.position == series.samples.size - 1
+    return (
+        f"{'a slow drift, ' if seen.shape is Shape.DRIFT else ''}{comparison(seen.after, seen.before)} "
+        f"the average of the {_runs(count)} before ({amount(seen.before, series.unit)})"
+        f"{'' if newest else f', since {name}'}"
     )
 
 

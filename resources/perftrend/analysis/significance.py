@@ -48,6 +48,11 @@ class Significance:
             if not 0 <= value <= 1:
                 raise errors.SettingsError(f"{name} is {value}; give a number from 0 to 1")
 
+    @property
+    def too_small(self) -> str:
+        """The end of a sentence on a step that does not count."""
+        return f"less than the {100 * self.minimum_change:.3g} % that counts"
+
     def doubt(self, groups: Sequence[Group], index: int, samples: Samples) -> str:
         """Say why the step to a group is not told; empty when it is.
 
@@ -59,7 +64,7 @@ class Significance:
         before, after = groups[index - 1], groups[index]
         step, scale = abs(after.mean - before.mean), abs(before.mean)
         if step < self.minimum_change * scale:
-            return f"less than the {100 * self.minimum_change:.3g} % that counts"
+            return self.too_small
         sizes = [sample_count(group, samples) for group in groups]
         freedom = sum(sizes) - len(sizes)
         if freedom < KNOWN_NOISE and step >= self.obvious_change * scale:

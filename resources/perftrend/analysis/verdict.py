@@ -2,7 +2,8 @@
 
 By description length (the default) the newest run is a Regression or a Progression when the last
 group of the partition is news: it starts at the newest run, or it starts earlier but no earlier
-analysis has told of it (the change "appears late"). What an earlier analysis has told is found by
+analysis has told of it (the change "appears late"). Where it is none, the sequential detector may
+have seen a smaller change of the newest runs. What an earlier analysis has told is found by
 repeating it without the newer samples, so that nothing has to be remembered and each change is
 told once. By the three-sigma rule the newest run is compared with the normal range of its window.
 
@@ -12,9 +13,10 @@ Performance Trending and Analysis", section Anomaly Detection.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from types import MappingProxyType
 
 import numpy as np
 
@@ -22,8 +24,20 @@ from perftrend import errors
 from perftrend.analysis import reasons
 from perftrend.analysis.compliance import WEEK_RUNS, compliance
 from perftrend.analysis.description import formula_named
-from perftrend.analysis.mdl import DEFAULT_FORMULA, Partition, partition
-from perftrend.analysis.news import changes, direction, told
+from perftrend.analysis.details import besides, detailed, sighted
+from perftrend.analysis.mdl import DEFAULT_FORMULA
+from perftrend.analysis.news import (
+    WATCHFUL,
+    Findings,
+    Rule,
+    counts,
+    direction,
+    findings,
+    sight,
+    sighted_change,
+    told,
+)
+from perftrend.analysis.sequential import QUIET, Sighting, State, Vigilance
 from perftrend.analysis.significance import DEFAULT_SIGNIFICANCE, Significance
 from perftrend.analysis.trimmed import DEFAULT_WINDOW, MINIMUM_VALUES, MovingStatistics, moving_statistics
 from perftrend.model import (
@@ -57,11 +71,14 @@ class Criteria:
     window: int = DEFAULT_WINDOW
     """N of the moving statistics, in runs."""
     formula: str = DEFAULT_FORMULA
+    outliers: bool = False
+    """Whether the partition tells single runs apart from the groups."""
     week_runs: int = WEEK_RUNS
     """Runs in a week, 5 where the topology has one testbed."""
     new_runs: int = 1
     """How many of the newest runs no earlier analysis has seen."""
     significance: Significance = DEFAULT_SIGNIFICANCE
+    vigilance: Vigilance = WATCHFUL
 
     def __post_init__(self) -> None:
         known = [method.value for method in Method]
@@ -73,6 +90,16 @@ class Criteria:
         for name, minimum in least.items():
             if getattr(self, name) < minimum:
                 raise errors.SettingsError(f"{name} is {getattr(self, name)}; give at least {minimum}")
+
+    def rule(self, better: Better) -> Rule:
+        """Return what all analyses of a trace go by."""
+        return Rule(better, self.formula, self.outliers, self.significance, self.vigilance)
+
+    def counting_from(self, minimum_change: float | None) -> Criteria:
+        """Return the criteria of a test of which smaller changes do not count; None for the same."""
+        if minimum_change is None:
+            return self
+        return replace(self, significance=replace(self.significance, minimum_change=minimum_change))
 
 
 DEFAULT_CRITERIA = Criteria()
@@ -86,30 +113,38 @@ def evaluate(series: Series, *, run: Run, criteria: Criteria = DEFAULT_CRITERIA)
     :param criteria: how to judge.
     :returns: groups, statistics and compliance metrics of all samples, whatever the outcome.
     """
-    found = partition(series.samples, formula=criteria.formula)
     moving = moving_statistics(series.samples, window=criteria.window)
+    rule = criteria.rule(series.better)
+    found = findings(series.samples, rule)
+    if criteria.method == Method.MDL:
+        sighting = sight(series.samples, found, rule)
+        shown = _by_groups(series, found, sighting, rule)
+    else:
+        sighting = QUIET
+        shown = _Shown(_departures(series, moving))
     if not series.runs or _identity(series.runs[-1]) != _identity(run):
         outcome, reason = Outcome.MISSING, f"no result in {run.name}, though the test was expected"
     elif absent := _without_value(series):
         outcome, reason = absent
     elif criteria.method == Method.MDL:
-        outcome, reason = _by_groups(series, found, criteria)
+        outcome, reason = newest_outcome(series, found, sighting, rule, new_runs=criteria.new_runs)
     else:
         outcome, reason = _by_range(series, moving)
     standing = compliance(
-        found,
-        series.samples,
+        found.partition,
+        found.values,
         times=[each.started for each in series.runs],
         better=series.better,
         week_runs=criteria.week_runs,
     )
-    by_groups = criteria.method == Method.MDL
     return Verdict(
         series=series,
         outcome=outcome,
         reason=reason,
-        groups=found.groups,
-        changes=changes(found, series.better) if by_groups else _departures(series, moving),
+        groups=found.partition.groups,
+        changes=shown.changes,
+        vanished=shown.vanished,
+        suspected=shown.suspected,
         trend=standing.trend,
         runs=standing.runs,
         long_term_change=standing.long_term_change,
@@ -126,6 +161,7 @@ def evaluate_all(
     run: Run,
     expected: Collection[TraceKey] | None = None,
     criteria: Criteria = DEFAULT_CRITERIA,
+    minimum_changes: Mapping[TraceKey, float] = MappingProxyType({}),
 ) -> tuple[Verdict, ...]:
     """Analyse every series that belongs to a run; name those that have no result in it.
 
@@ -134,6 +170,8 @@ def evaluate_all(
     :param expected: the traces that the run should have; one that it has not is missing. None
         for the traces of the job's previous run.
     :param criteria: how to judge.
+    :param minimum_changes: from which relative size on a change counts, where that is not as in the
+        criteria.
     :returns: one verdict for each trace that the run has or should have, in the order of the
         series, expected traces that no run ever had at the end.
     """
@@ -144,7 +182,10 @@ def evaluate_all(
     ]
     strangers = sorted(wanted - {one.key for one in known}, key=str)
     present += [Series(key, "", Better.HIGHER, (), np.empty(0)) for key in strangers]
-    return tuple(evaluate(one, run=run, criteria=criteria) for one in present)
+    return tuple(
+        evaluate(one, run=run, criteria=criteria.counting_from(minimum_changes.get(one.key)))
+        for one in present
+    )
 
 
 def _identity(run: Run) -> tuple[str, str, int]:
@@ -180,25 +221,55 @@ def _without_value(series: Series) -> tuple[Outcome, str] | None:
     return None
 
 
-def _by_groups(series: Series, found: Partition, criteria: Criteria) -> tuple[Outcome, str]:
-    steps = changes(found, series.better)
-    if not steps or steps[-1].position != found.groups[-1].start:
-        return Outcome.NORMAL, reasons.within(series, found)
-    newest = steps[-1]
-    doubt = criteria.significance.doubt(found.groups, len(found.groups) - 1, series.samples)
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What a reader is shown of a trace, news or not."""
+
+    changes: tuple[Change, ...]
+    vanished: tuple[Change, ...] = ()
+    suspected: Change | None = None
+
+
+def _by_groups(series: Series, found: Findings, sighting: Sighting, rule: Rule) -> _Shown:
+    steps, vanished = detailed(series.samples, found, rule)
+    seen = sighted(found, sighting, rule)
+    if seen is None or not besides(seen, steps):
+        return _Shown(steps, vanished)
+    if sighting.state is State.SUSPECTED:
+        return _Shown(steps, vanished, seen)
+    return _Shown(tuple(sorted((*steps, seen), key=lambda step: step.position)), vanished)
+
+
+def newest_outcome(
+    series: Series, found: Findings, sighting: Sighting, rule: Rule, *, new_runs: int = 1
+) -> tuple[Outcome, str]:
+    """Say what the newest run is, and why: by the last step of the partition, else by what was sighted.
+
+    :param series: a trace whose newest run has a value.
+    :param found: what its partition tells.
+    :param sighting: what the sequential detector says of it.
+    :param new_runs: how many of the newest runs no earlier analysis has seen.
+    """
+    doubt = ""
+    if found.steps and found.steps[-1].position == found.partition.groups[-1].start:
+        newest, doubt = found.steps[-1], found.doubts[-1]
+        if not doubt and not told(series.samples, newest, rule=rule, new_runs=new_runs):
+            return Outcome(newest.direction.value), reasons.step(series, found)
+    seen = sighted_change(sighting)
+    told_of = reasons.sighting(series, found, sighting, rule) if seen else ""
+    if (
+        seen
+        and counts(sighting, rule.significance)
+        and not told(series.samples, seen, rule=rule, sighted=True, new_runs=new_runs)
+    ):
+        return Outcome(seen.direction.value), told_of
+    suspected = seen is not None and sighting.state is State.SUSPECTED and besides(seen, found.steps)
+    ending = reasons.SUSPECTED if suspected else ""
     if doubt:
-        return Outcome.NORMAL, reasons.step(series, found, doubt=f", {doubt}")
-    known = told(
-        series.samples,
-        newest,
-        better=series.better,
-        formula=criteria.formula,
-        significance=criteria.significance,
-        new_runs=criteria.new_runs,
-    )
-    if known:
-        return Outcome.NORMAL, reasons.within(series, found)
-    return Outcome(newest.direction.value), reasons.step(series, found)
+        return Outcome.NORMAL, reasons.step(series, found, doubt=f", {doubt}") + ending
+    if sighting.state is State.CHANGED and not counts(sighting, rule.significance):
+        return Outcome.NORMAL, f"{told_of}, {rule.significance.too_small}"
+    return Outcome.NORMAL, reasons.within(series, found) + ending
 
 
 def _by_range(series: Series, moving: MovingStatistics) -> tuple[Outcome, str]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from perftrend.model import Result, Run, Series, Verdict
+from perftrend.model import Change, Result, Run, Series, Verdict
 from perftrend.report.table import WORST_FIRST, Row, passes, plain, rows, sentence
 
 FORMAT = "perftrend-report-1"
@@ -155,16 +155,24 @@ def history(verdict: Verdict, table: RunTable, *, number: Callable[[float], floa
             }
             for group in verdict.groups
         ],
-        "changes": [
-            {
-                "position": int(change.position),
-                "before": number(change.before),
-                "after": number(change.after),
-                "relative": number(change.relative),
-                "direction": str(change.direction),
-            }
-            for change in verdict.changes
-        ],
+        "changes": [change_entry(change, number=number) for change in verdict.changes],
+    }
+
+
+def change_entry(change: Change, *, number: Callable[[float], float | None]) -> dict[str, Any]:
+    """Return a change with what is known of it, ready for JSON."""
+    return {
+        "position": int(change.position),
+        "before": number(change.before),
+        "after": number(change.after),
+        "relative": number(change.relative),
+        "direction": str(change.direction),
+        "pattern": change.pattern or None,
+        "drift": change.drift,
+        "confidence": number(change.confidence),
+        "effect_size": number(change.effect_size),
+        "last_before": change.last_before,
+        "first_after": change.first_after,
     }
 
 
@@ -204,6 +212,10 @@ def _test(row: Row, table: RunTable) -> dict[str, Any]:
         "trend_runs": int(verdict.runs),
         "long_term_change": exact(verdict.long_term_change),
         **history(verdict, table, number=exact),
+        "vanished": [change_entry(change, number=exact) for change in verdict.vanished],
+        "suspected": change_entry(verdict.suspected, number=exact) if verdict.suspected else None,
+        "owners": [plain(owner) for owner in verdict.owners],
+        "mail": [plain(address) for address in verdict.mail],
     }
 
 

@@ -23,6 +23,7 @@ import jinja2
 from plotly.offline import get_plotlyjs
 
 from perftrend.model import Outcome, Result, Run, Verdict
+from perftrend.report.courses import courses
 from perftrend.report.document import Report, RunTable, document, dumps, history, run_entry
 from perftrend.report.replace import replaced
 from perftrend.report.searches import Search, searches
@@ -153,7 +154,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"percent": percent, "plain": plain, "signed": _signed, "slug": _slug}
-    environment.filters |= {"moment": _moment, "unit": _unit, "value": _value}
+    environment.filters |= {"courses": courses, "moment": _moment, "unit": _unit, "value": _value}
     return environment
 
 

@@ -6,18 +6,38 @@ import numpy as np
 import pytest
 
 from perftrend.analysis import Partition, changes, partition
-from perftrend.analysis.news import told
+from perftrend.analysis.news import (
+    PERHAPS_OUTLIER,
+    Rule,
+    confirmed_start,
+    counts,
+    findings,
+    sight,
+    sighted_change,
+    told,
+)
+from perftrend.analysis.sequential import State, Vigilance
+from perftrend.analysis.significance import DEFAULT_SIGNIFICANCE, Significance
 from perftrend.model import Better, Change, Direction, Group
 
 STEADY = [100.0, 100.4, 99.6, 100.2, 99.8, 100.1, 99.9, 100.0, 100.3, 99.7]
+
+RULE = Rule(Better.HIGHER)
+BLIND = Rule(Better.HIGHER, significance=Significance(minimum_change=1.0))
+BY_PARTITION = Rule(Better.HIGHER, vigilance=Vigilance(false_alarms_per_1000=1e-9))
 
 
 def last_change(samples: list[float]) -> Change:
     return changes(partition(samples), Better.HIGHER)[-1]
 
 
-def known(samples: list[float], **options: int) -> bool:
-    return told(np.array(samples), last_change(samples), better=Better.HIGHER, **options)
+def known(samples: list[float], *, rule: Rule = RULE, new_runs: int = 1) -> bool:
+    return told(np.array(samples), last_change(samples), rule=rule, new_runs=new_runs)
+
+
+def noise(count: int, *, seed: int = 3) -> list[float]:
+    """Return runs around 100 with a deviation of 1."""
+    return np.random.default_rng(seed).normal(100.0, 1.0, count).tolist()
 
 
 @pytest.mark.parametrize(
@@ -58,7 +78,7 @@ def test_change_that_no_earlier_analysis_could_see_is_news() -> None:
 
     assert first > 13
     assert 12 == last_change(samples[:first]).position
-    assert not known(samples[:first])
+    assert not known(samples[:first], rule=BY_PARTITION)
 
 
 def test_change_that_vanished_and_came_back_is_known() -> None:
@@ -102,10 +122,85 @@ def test_start_that_moves_by_a_run_is_the_same_change_if_the_trend_is_the_same(
     today = Change(11, 98.5, trend, Direction.REGRESSION)
 
     assert [(10, 82.0)] == [(change.position, change.after) for change in yesterday]
-    assert same == told(samples, today, better=Better.HIGHER)
+    assert same == told(samples, today, rule=RULE)
 
 
 def test_empty_positions_do_not_make_a_change_news() -> None:
     samples = [*STEADY, math.nan, 80.0, math.nan, math.nan, 80.2]
 
     assert known(samples)
+
+
+def test_small_drop_is_sighted_before_the_partition_has_it_and_told_once() -> None:
+    """By 1.5 deviations: the partition needs dozens of runs for it."""
+    samples = np.array(noise(40) + [value - 1.5 for value in noise(15, seed=4)])
+    news = []
+    for stop in range(41, samples.size + 1):
+        found = findings(samples[:stop], RULE)
+        sighting = sight(samples[:stop], found, RULE)
+        seen = sighted_change(sighting)
+        assert () == found.steps
+        if seen and counts(sighting, RULE.significance):
+            news.append(not told(samples[:stop], seen, rule=RULE, sighted=True))
+
+    assert len(news) > 1
+    assert [True, *[False] * (len(news) - 1)] == news
+
+
+def test_change_that_was_sighted_is_known_when_the_partition_finds_it() -> None:
+    samples = noise(40) + [value - 2.5 for value in noise(40, seed=4)]
+    sizes = range(41, len(samples) + 1)
+    sighted = next(
+        size
+        for size in sizes
+        if sight(np.array(samples[:size]), findings(np.array(samples[:size]), RULE), RULE).state
+        is State.CHANGED
+    )
+    found = next(size for size in sizes if len(partition(samples[:size]).groups) > 1)
+
+    assert sighted < found
+    assert known(samples[:found])
+
+
+def test_sighting_that_goes_on_is_news_again() -> None:
+    """Known is a drop to 97; at 94 the trend has moved on by more than half of the step."""
+    samples = np.array(noise(30) + [value - 3 for value in noise(4, seed=5)] + [94.0] * 3)
+    lower = Change(34, 100.0, 94.0, Direction.REGRESSION)
+    same = Change(33, 100.0, 97.2, Direction.REGRESSION)
+
+    assert told(samples[:35], same, rule=RULE, sighted=True)
+    assert not told(samples[:35], lower, rule=RULE, sighted=True)
+
+
+def test_watching_begins_after_the_last_confirmed_change() -> None:
+    dropped = np.array([*noise(20), *(value - 20 for value in noise(3, seed=4))])
+
+    assert [0, 0, 20] == [
+        confirmed_start(findings(dropped[:stop], RULE), DEFAULT_SIGNIFICANCE) for stop in (21, 22, 23)
+    ]
+
+
+def test_a_single_bad_run_does_not_begin_the_watch_anew() -> None:
+    samples = np.array([*noise(20), 60.0, *noise(8, seed=4)])
+    found = findings(samples, RULE)
+
+    assert [20, 21] == [step.position for step in found.steps]
+    assert 0 == confirmed_start(found, DEFAULT_SIGNIFICANCE)
+
+
+def test_too_small_a_sighting_does_not_count() -> None:
+    samples = np.array(noise(40) + [value - 4 for value in noise(6, seed=4)])
+    sighting = sight(samples, findings(samples, BLIND), BLIND)
+
+    assert State.CHANGED is sighting.state
+    assert counts(sighting, Significance(minimum_change=0.02))
+    assert not counts(sighting, Significance(minimum_change=0.1))
+
+
+def test_last_run_far_off_is_doubted_where_outliers_are_told_apart() -> None:
+    rule = Rule(Better.HIGHER, outliers=True)
+    bad = findings(np.array([*noise(30), 60.0]), rule)
+    back = findings(np.array([*noise(30), 60.0, *noise(3, seed=4)]), rule)
+
+    assert (PERHAPS_OUTLIER,) == bad.doubts
+    assert ((), True) == (back.steps, math.isnan(back.values[30]))

@@ -11,9 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perftrend.analysis import Criteria, Method, Significance, evaluate, evaluate_all
+from perftrend.analysis import Criteria, Method, Significance, Vigilance, evaluate, evaluate_all
 from perftrend.errors import SettingsError
-from perftrend.model import Better, Direction, Outcome, Result, Run, Series, Status, TraceKey, Verdict
+from perftrend.model import (
+    Better,
+    Direction,
+    Outcome,
+    Result,
+    Run,
+    Samples,
+    Series,
+    Status,
+    TraceKey,
+    Verdict,
+)
 
 DATA = Path(__file__).parents[2] / "data"
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -99,10 +110,13 @@ def test_regression_is_told_once() -> None:
     assert [Outcome.REGRESSION, *[Outcome.NORMAL] * 4] == outcomes
 
 
-def test_change_that_becomes_certain_late_is_told_then_and_once() -> None:
-    noisy = [0.300, 0.306, 0.294, 0.303, 0.297, 0.305, 0.295, 0.301, 0.299, 0.304, 0.296, 0.300]
-    slow = [0.285, 0.288, 0.282, 0.286, 0.284, 0.287, 0.283, 0.285, 0.286, 0.284]
-    found = [verdict([*noisy, *slow[:count]]) for count in range(1, len(slow) + 1)]
+NOISY = [0.300, 0.306, 0.294, 0.303, 0.297, 0.305, 0.295, 0.301, 0.299, 0.304, 0.296, 0.300]
+SLOW = [0.285, 0.288, 0.282, 0.286, 0.284, 0.287, 0.283, 0.285, 0.286, 0.284]
+
+
+def test_change_that_the_partition_finds_late_is_told_then_and_once() -> None:
+    blind = Vigilance(false_alarms_per_1000=1e-9)
+    found = [verdict([*NOISY, *SLOW[:count]], vigilance=blind) for count in range(1, len(SLOW) + 1)]
     (told,) = [count for count, each in enumerate(found) if each.outcome is not Outcome.NORMAL]
 
     assert told > 0
@@ -111,6 +125,84 @@ def test_change_that_becomes_certain_late_is_told_then_and_once() -> None:
         "4.9 % below the trend of the 12 runs before (0.3 Mpps), found late: since trending/13"
         == found[told].reason
     )
+
+
+def test_small_change_is_told_once_as_soon_as_the_evidence_suffices() -> None:
+    """The partition needs all of the runs to see a drop of one deviation, if they suffice."""
+    generator = np.random.default_rng(11)
+    rates = (0.3 * generator.normal(1, 0.01, 80)).tolist()
+    rates[60:] = [rate - 0.0045 for rate in rates[60:]]
+    found = [verdict(rates[:count]) for count in range(61, 81)]
+    news = [count for count, each in enumerate(found) if each.outcome is not Outcome.NORMAL]
+
+    assert 1 == len(news)
+    first = found[news[0]]
+    assert Outcome.REGRESSION is first.outcome
+    assert 1 == len(first.groups)
+    assert "below the average of the" in first.reason
+    (change,) = first.changes
+    assert ("small", Direction.REGRESSION) == (change.pattern, change.direction)
+    assert change.last_before is not None
+    assert change.first_after is not None
+    assert change.last_before < change.position <= change.first_after
+
+
+def test_every_change_of_the_partition_carries_what_is_known_of_it() -> None:
+    (change,) = verdict([*STEADY, 0.234, 0.2345]).changes
+
+    assert ("ordinary", 7, 8, False) == (
+        change.pattern,
+        change.last_before,
+        change.first_after,
+        change.drift,
+    )
+    assert change.confidence > 0.999
+    assert change.effect_size < -50
+
+
+def test_newest_run_that_lies_off_is_suspected_and_normal() -> None:
+    """Three deviations below: too little to be told, too much to say nothing."""
+    rates = (0.3 * np.random.default_rng(5).normal(1, 0.01, 60)).tolist()
+    found = verdict([*rates, 0.2905])
+
+    assert Outcome.NORMAL is found.outcome
+    assert found.suspected is not None
+    assert (60, Direction.REGRESSION) == (found.suspected.position, found.suspected.direction)
+    assert found.reason.endswith("; suspected: the next runs decide")
+
+
+def test_where_bad_runs_are_told_apart_the_next_runs_decide_about_a_bad_one() -> None:
+    rates = (0.3 * np.random.default_rng(6).normal(1, 0.005, 60)).tolist()
+    rates[20] = rates[41] = 0.25
+    outcomes = [verdict([*rates, *[0.25] * count], outliers=True).outcome for count in (1, 2, 3, 4)]
+
+    assert Outcome.NORMAL is outcomes[0]
+    assert 1 == outcomes.count(Outcome.REGRESSION)
+    assert 1 == len(verdict([*rates, 0.25, 0.3, 0.3], outliers=True).groups)
+
+
+def test_slow_drift_is_called_so() -> None:
+    """A fifth of a deviation a run, since run 45; a step of the same size is none."""
+    noise = np.random.default_rng(7).normal(0, 0.003, 70)
+    drift = np.concatenate([np.zeros(45), 0.0006 * np.arange(1, 26)])
+    step = np.concatenate([np.zeros(45), np.full(25, 0.0078)])
+
+    def called_drift(course: Samples) -> bool:
+        rates = (0.3 - course + noise).tolist()
+        return any(change.drift for size in range(46, 71) for change in verdict(rates[:size]).changes)
+
+    assert called_drift(drift)
+    assert not called_drift(step)
+
+
+def test_change_that_was_told_and_is_gone_is_shown_as_vanished() -> None:
+    """A run of 97.5 stands out; with the next one, at 99.5, it makes no group of its own."""
+    steady = [100.0, 100.4, 99.6, 100.2, 99.8, 100.1, 99.9, 100.0, 100.3, 99.7]
+    told, later = verdict([*steady, 97.5]), verdict([*steady, 97.5, 99.5])
+
+    assert (Outcome.REGRESSION, ()) == (told.outcome, told.vanished)
+    assert (Outcome.NORMAL, ()) == (later.outcome, later.changes)
+    assert [(10, "vanished")] == [(change.position, change.pattern) for change in later.vanished]
 
 
 def test_first_run_has_nothing_to_be_compared_with() -> None:
@@ -145,7 +237,7 @@ def test_small_change_is_shown_but_normal() -> None:
 
 
 @pytest.mark.parametrize("noise", [0.01, 0.02, 0.03])
-@pytest.mark.parametrize("size", [2, 3, 5, 9])
+@pytest.mark.parametrize("size", [2, 3, 5, 9, 30])
 def test_pure_noise_is_almost_never_told(noise: float, size: int) -> None:
     """Seeded: by description length alone up to 300 of 1,000 would be told."""
     generator = np.random.default_rng(17)
@@ -225,13 +317,16 @@ def test_drop_to_zero_and_back_is_told() -> None:
     st.lists(
         st.one_of(st.floats(allow_nan=False, allow_infinity=False, width=32), st.just(NAN)),
         min_size=1,
-        max_size=12,
+        max_size=24,
     ),
     st.sampled_from(list(Method)),
     st.sampled_from(list(Better)),
+    st.booleans(),
 )
-def test_every_series_has_a_verdict(rates: list[float], method: Method, better: Better) -> None:
-    found = verdict(rates, better=better, method=method)
+def test_every_series_has_a_verdict(
+    rates: list[float], method: Method, better: Better, outliers: bool
+) -> None:
+    found = verdict(rates, better=better, method=method, outliers=outliers)
 
     assert found.reason
     assert (Outcome.NOT_VALID is found.outcome) == math.isnan(rates[-1])
@@ -260,6 +355,15 @@ def test_listed_traces_are_expected_instead_of_those_of_the_previous_run() -> No
         (each.series.key, each.outcome) for each in verdicts
     ]
     assert () == verdicts[1].groups
+
+
+def test_threshold_of_a_trace_decides_for_it_alone() -> None:
+    usual, tolerant = trace([*STEADY, 0.29]), trace([*STEADY, 0.29], name="l2")
+    verdicts = evaluate_all([usual, tolerant], run=job_run(9), minimum_changes={tolerant.key: 0.1})
+
+    assert [Outcome.REGRESSION, Outcome.NORMAL] == [each.outcome for each in verdicts]
+    assert verdicts[1].reason.endswith("less than the 10 % that counts")
+    assert [8] == [change.position for change in verdicts[1].changes]
 
 
 def test_another_job_on_the_testbed_expects_nothing_of_this_one() -> None:

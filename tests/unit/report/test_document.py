@@ -92,3 +92,27 @@ def test_positions_from_numpy_are_numbers(make_verdict: MakeVerdict, run: Run) -
 
 def test_simulated_run_says_so(run: Run) -> None:
     assert document(replace(run, simulated=True))["run"]["simulated"] is True
+
+
+def test_change_carries_what_is_known_of_it(make_verdict: MakeVerdict, run: Run) -> None:
+    change = Change(
+        3, 10e6, 8e6, Direction.REGRESSION, confidence=0.99, effect_size=-4.5, last_before=1, first_after=3
+    )
+    hint = Change(5, 8e6, 7e6, Direction.REGRESSION, pattern="small", drift=True)
+
+    (test,) = document(run, make_verdict(changes=(change,), suspected=hint))["tests"]
+
+    assert {"confidence": 0.99, "effect_size": -4.5, "last_before": 1, "first_after": 3, "pattern": None} == {
+        name: test["changes"][0][name]
+        for name in ("confidence", "effect_size", "last_before", "first_after", "pattern")
+    }
+    assert (5, "small", True, None) == tuple(
+        test["suspected"][name] for name in ("position", "pattern", "drift", "confidence")
+    )
+    assert [] == test["vanished"]
+
+
+def test_owners_stand_beside_their_test(make_verdict: MakeVerdict, run: Run) -> None:
+    (test,) = document(run, make_verdict(owners=("ip",), mail=("ip@example.org",)))["tests"]
+
+    assert (["ip"], ["ip@example.org"]) == (test["owners"], test["mail"])

@@ -15,6 +15,8 @@ from perftrend import message, report
 from perftrend.errors import UsageError
 from perftrend.model import (
     Better,
+    Change,
+    Direction,
     Interval,
     Measurement,
     Outcome,
@@ -27,6 +29,7 @@ from perftrend.model import (
     Verdict,
 )
 from perftrend.report import page
+from perftrend.report.table import NOTHING
 
 MakeVerdict = Callable[..., Verdict]
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'`{{7*7}}../../etc/passwd\x00"
@@ -274,3 +277,35 @@ def test_json_has_the_way_of_each_search(tmp_path: Path, run: Run, make_verdict:
     search, none = (test["search"] for test in told["tests"])
     assert {name: result.details[name] for name in ("loss_ratios", "trials", "phases")} == search
     assert none is None
+
+
+def test_drill_down_tells_the_changes_and_the_owners(
+    tmp_path: Path, run: Run, make_verdict: MakeVerdict
+) -> None:
+    change = Change(
+        3, 10e6, 8e6, Direction.REGRESSION, confidence=0.99, last_before=2, first_after=3, pattern="ordinary"
+    )
+    document = write(tmp_path, run, make_verdict(changes=(change,), owners=("ip",), mail=("ip@example.org",)))
+
+    (row,) = document.xpath("//table[contains(@class, 'changes-table')]/tbody/tr")
+    assert [
+        "2026-03-05",
+        "4",
+        "3 and 4",
+        "\N{MINUS SIGN}20.0 %",
+        NOTHING,
+        "99.00 %",
+        "ordinary",
+        "regression",
+    ] == [text(cell) for cell in row]
+    parameters = text(document.xpath("//tr[@class='more']//dl")[0])
+    assert "owners ip" in parameters
+    assert "mail ip@example.org" in parameters
+
+
+def test_test_without_changes_has_no_table_of_them(
+    tmp_path: Path, run: Run, make_verdict: MakeVerdict
+) -> None:
+    document = write(tmp_path, run, make_verdict(changes=()))
+
+    assert [] == document.xpath("//table[contains(@class, 'changes-table')]")

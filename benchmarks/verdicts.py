@@ -1,0 +1,170 @@
+"""How often the verdict on the newest run is wrong, and what it costs to be rarely wrong.
+
+::
+
+    python -m benchmarks.verdicts [--json] [--only noise long price delay] [--series 4000] [--traces 150]
+        [--false-alarms 0.5]
+
+Four tables, on seeded normal noise. *noise*: so many in 1,000 series of pure noise have news in
+their newest run. *long*: so many in 1,000 runs of pure noise are told as news, after 60 runs of
+history. *price*: how often, in %, a drop is told by the first slow run, by one of the first three,
+and how often the return is told at once when only one run was slow. *delay*: so many new runs pass,
+in the median, until a drop is told, after 60 runs of history. The numbers do not depend on
+the speed of the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from perftrend.analysis import Criteria, Vigilance
+from perftrend.analysis.news import WATCHFUL, findings, sight
+from perftrend.analysis.verdict import newest_outcome
+from perftrend.model import Better, Outcome, Run, Samples, Series, TraceKey
+
+NOISES = (0.005, 0.01, 0.02, 0.03)
+SIZES = (2, 3, 4, 5, 6, 9, 12, 20, 30)
+LONG_SIZES = (61, 180)
+PARTS = ("noise", "long", "price", "delay")
+HISTORY, NEW_RUNS = 60, 60
+_START = datetime(2024, 1, 1, tzinfo=UTC)
+_KEY = TraceKey.of(test="noise")
+_LEVEL = 10e6
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure the tables that were asked for and print them."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.verdicts", description=__doc__.split("\n")[0])
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=[*PARTS], help="default: all")
+    parser.add_argument("--series", type=int, default=4000, help="series of a cell of noise")
+    parser.add_argument("--traces", type=int, default=150, help="traces of a cell of the other tables")
+    parser.add_argument(
+        "--false-alarms",
+        type=float,
+        default=WATCHFUL.false_alarms_per_1000,
+        help="stated rate of the sequential detector, in 1,000 runs",
+    )
+    options = parser.parse_args(argv)
+    criteria = Criteria(vigilance=Vigilance(false_alarms_per_1000=options.false_alarms))
+    makers = {"noise": _noise, "long": _long, "price": _price, "delay": _delay}
+    counts = {part: options.series if part == "noise" else options.traces for part in PARTS}
+    report = {part: list(makers[part](counts[part], criteria)) for part in options.only}
+    if options.json:
+        print(json.dumps(report, indent=1))
+    else:
+        for part, rows in report.items():
+            _print(part, rows)
+    return 0
+
+
+def outcome(samples: Samples, criteria: Criteria) -> Outcome:
+    """Return what the newest of these runs is."""
+    runs = tuple(_run(build) for build in range(samples.size))
+    series = Series(_KEY, "pps", Better.HIGHER, runs, samples)
+    rule = criteria.rule(series.better)
+    found = findings(samples, rule)
+    return newest_outcome(series, found, sight(samples, found, rule), rule)[0]
+
+
+def _run(build: int) -> Run:
+    started = _START + timedelta(days=build)
+    return Run("2n-clx", "trending", build, started, started)
+
+
+def _noise(count: int, criteria: Criteria) -> Iterator[dict[str, Any]]:
+    for noise in NOISES:
+        row: dict[str, Any] = {"noise": f"{noise:.1%}"}
+        for size in SIZES:
+            generator = np.random.default_rng([17, size])
+            series = _LEVEL * generator.normal(1, noise, (count, size))
+            row[f"{size} runs"] = 1000 * _share(
+                outcome(one, criteria) is not Outcome.NORMAL for one in series
+            )
+        yield row
+
+
+def _long(count: int, criteria: Criteria) -> Iterator[dict[str, Any]]:
+    first, last = LONG_SIZES
+    for noise in NOISES:
+        series = _LEVEL * np.random.default_rng(18).normal(1, noise, (count, last))
+        told = [outcome(one[:size], criteria) for one in series for size in range(first, last + 1)]
+        yield {
+            "noise": f"{noise:.1%}",
+            **{
+                str(each): 1000 * _share(one is each for one in told)
+                for each in (Outcome.REGRESSION, Outcome.PROGRESSION)
+            },
+        }
+
+
+def _price(count: int, criteria: Criteria) -> Iterator[dict[str, Any]]:
+    for before in (8, 30):
+        for noise in NOISES[1:]:
+            row: dict[str, Any] = {"runs before": before, "noise": f"{noise:.1%}"}
+            for drop in (0.02, 0.05, 0.1, 0.2, 0.3):
+                generator = np.random.default_rng([19, before])
+                series = _LEVEL * generator.normal(1, noise, (count, before + 3))
+                slow, lone = series.copy(), series[:, : before + 2].copy()
+                slow[:, before:] *= 1 - drop
+                lone[:, before] *= 1 - drop
+                told = [[outcome(one[: before + new], criteria) for new in (1, 2, 3)] for one in slow]
+                cells = (
+                    _share(each[0] is Outcome.REGRESSION for each in told),
+                    _share(Outcome.REGRESSION in each for each in told),
+                    _share(outcome(one, criteria) is Outcome.PROGRESSION for one in lone),
+                )
+                row[f"drop of {drop:.0%}"] = [round(100 * cell) for cell in cells]
+            yield row
+
+
+def _delay(count: int, criteria: Criteria) -> Iterator[dict[str, Any]]:
+    for drop in (0.01, 0.02, 0.03, 0.05, 0.1):
+        row: dict[str, Any] = {"drop": f"{drop:.0%}"}
+        for noise in NOISES:
+            generator = np.random.default_rng([20, round(1000 * drop), round(1000 * noise)])
+            series = _LEVEL * generator.normal(1, noise, (count, HISTORY + NEW_RUNS))
+            series[:, HISTORY:] *= 1 - drop
+            median = float(np.median([_told_after(one, criteria) for one in series]))
+            row[f"noise of {noise:.1%}"] = str(int(median)) if median <= NEW_RUNS else "never"
+        yield row
+
+
+def _told_after(samples: Samples, criteria: Criteria) -> int:
+    """Return the number of new runs until a regression is told, one more than there are if never."""
+    for new in range(1, NEW_RUNS + 1):
+        if outcome(samples[: HISTORY + new], criteria) is Outcome.REGRESSION:
+            return new
+    return NEW_RUNS + 1
+
+
+def _share(marks: Iterator[bool]) -> float:
+    return float(np.mean(list(marks)))
+
+
+def _print(part: str, rows: Sequence[dict[str, Any]]) -> None:
+    table = Table(title=part)
+    for name in rows[0]:
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row.values()))
+    Console(width=150).print(table)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, list):
+        return " ".join(f"{each:4d}" for each in value)
+    return f"{value:.1f}" if isinstance(value, float) else str(value)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

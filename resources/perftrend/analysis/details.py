@@ -1,0 +1,96 @@
+"""What is told of each change beside its step: how certain it is, where it lies, its pattern.
+
+Source: "Trend Analysis", section Common Patterns; :mod:`.certainty` and :mod:`.patterns`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from perftrend.analysis.certainty import certainty
+from perftrend.analysis.news import (
+    MOVED_RUNS,
+    Findings,
+    Rule,
+    confirmed_start,
+    findings,
+    sighted_change,
+)
+from perftrend.analysis.patterns import SMALL_SIGMAS, NamedChange, Pattern, name_patterns
+from perftrend.analysis.sequential import Sighting
+from perftrend.analysis.shape import Shape, shape_of
+from perftrend.model import Change, Group, Samples
+
+
+def detailed(samples: Samples, found: Findings, rule: Rule) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
+    """Return the steps of the partition with what is known of each, and those that have vanished.
+
+    :param samples: run averages, shape (n,), NaN where a run has none.
+    :param found: what the partition of ``samples`` tells.
+    :returns: all steps of today; and the steps that an earlier analysis told and today's has not.
+    """
+    named = name_patterns(samples, better=rule.better, formula=rule.formula, outliers=rule.outliers)
+    patterns = {each.change.position: each.pattern for each in named if each.pattern is not Pattern.VANISHED}
+    groups = found.partition.groups
+    known = [_certain(step, found.values, groups, found.index(step)) for step in found.steps]
+    steps = tuple(replace(step, pattern=str(patterns.get(step.position, ""))) for step in known)
+    vanished = tuple(
+        replace(each.change, pattern=str(each.pattern))
+        for each in named
+        if each.pattern is Pattern.VANISHED and _was_told(samples, each, rule)
+    )
+    return steps, vanished
+
+
+def sighted(found: Findings, sighting: Sighting, rule: Rule) -> Change | None:
+    """Return what the sequential detector saw, with what is known of it; None where all is quiet."""
+    change = sighted_change(sighting)
+    if change is None:
+        return None
+    since = confirmed_start(found, rule.significance)
+    groups = [group for group in found.partition.groups if group.stop <= since]
+    groups += [
+        _group(found.values, start, stop)
+        for start, stop in ((since, change.position), (change.position, found.values.size))
+    ]
+    known = _certain(change, found.values, groups, len(groups) - 1)
+    small = abs(known.effect_size) < SMALL_SIGMAS
+    return replace(known, pattern=str(Pattern.SMALL if small else Pattern.ORDINARY))
+
+
+def besides(change: Change, steps: tuple[Change, ...]) -> bool:
+    """Whether a sighting is none of the steps of the partition."""
+    return not any(
+        step.direction is change.direction and abs(step.position - change.position) <= MOVED_RUNS
+        for step in steps
+    )
+
+
+def _certain(step: Change, values: Samples, groups: Sequence[Group], index: int) -> Change:
+    known = certainty(values, groups, index)
+    around = values[groups[index - 1].start : groups[index].stop]
+    return replace(
+        step,
+        confidence=known.confidence,
+        effect_size=known.effect_size,
+        last_before=known.last_before,
+        first_after=known.first_after,
+        drift=shape_of(around[np.isfinite(around)]) is Shape.DRIFT,
+    )
+
+
+def _group(values: Samples, start: int, stop: int) -> Group:
+    present = values[start:stop][np.isfinite(values[start:stop])]
+    return Group(start, stop, float(present.mean()), float(present.std()), 0.0)
+
+
+def _was_told(samples: Samples, vanished: NamedChange, rule: Rule) -> bool:
+    """Whether noise did not explain the change when it was last seen."""
+    earlier = findings(samples[: vanished.last_seen + 1], rule)
+    return any(
+        not doubt and step.position == vanished.change.position
+        for step, doubt in zip(earlier.steps, earlier.doubts, strict=True)
+    )
