@@ -19,7 +19,7 @@ from perftrend.measure.search.parameters import (
     require_positive,
     require_width,
 )
-from perftrend.measure.search.trials import Measure, first_doubt, passes, perform
+from perftrend.measure.search.trials import Measure, first_doubt, lies_below, passes, perform
 from perftrend.model import Interval, Trial
 
 
@@ -72,10 +72,8 @@ class _Bisection:
     def run(self, lowest: float, highest: float, maximum: float) -> Interval:
         lower, upper = self._narrowed(lowest, highest)
         if lower == lowest and not self._passes(lower):
-            lost = f"{self._trials[-1].loss_ratio:.3g} was lost at the lowest rate, {lower:.6g} pps"
-            return Interval(
-                lower, upper, f"{lost}: the rate of loss ratio {self._loss_ratio:g} lies below it"
-            )
+            lost_share = self._trials[-1].loss_ratio
+            return Interval(lower, upper, lies_below(self._loss_ratio, lost_share, lower, limit="lowest"))
         if upper == highest:
             lower, upper = self._narrowed(*self._raised(lower, upper, maximum))
         return Interval(lower, upper, first_doubt(self._trials))

@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass, replace
 
 from perftrend.measure.search.parameters import Parameters, PhasePlan
-from perftrend.measure.search.trials import passes
+from perftrend.measure.search.trials import lies_below, passes
 from perftrend.model import Interval, Trial
 
 
@@ -60,8 +60,7 @@ class Bounds:
     def _invalid(self) -> str:
         limit = f"loss ratio {self.loss_ratio:g}"
         if self.below_minimum:
-            lost = f"{self.lower.loss_ratio:.3g} was lost at the minimum rate, {self.lower.rate_pps:.6g} pps"
-            return f"{lost}: the rate of {limit} lies below it"
+            return lies_below(self.loss_ratio, self.lower.loss_ratio, self.lower.rate_pps)
         if not self.lower_valid:
             return f"the lower bound exceeds {limit}"
         if not self.upper_valid:

@@ -15,14 +15,13 @@ Source: "MDR Search", sections Search Implementation and Implementation Deviatio
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import NamedTuple
 
 from perftrend.errors import SearchTimeoutError
 from perftrend.measure.search.bounds import Bounds
 from perftrend.measure.search.parameters import Parameters, PhasePlan
-from perftrend.measure.search.record import Record
+from perftrend.measure.search.record import OnStep, Record
 from perftrend.measure.search.result import SearchResult, Step
 from perftrend.measure.search.trials import Measure, passes
 from perftrend.model import Interval, Trial
@@ -35,12 +34,13 @@ class Choice(NamedTuple):
     reason: str
 
 
-def search(measure: Measure, parameters: Parameters) -> SearchResult:
+def search(measure: Measure, parameters: Parameters, on_step: OnStep | None = None) -> SearchResult:
     """Search by the documented algorithm, with its six deviations.
 
+    :param on_step: is told after each trial how far the search has come.
     :raises SearchTimeoutError: with what is known by then as its ``result``.
     """
-    return _Search(measure, parameters).run()
+    return _Search(Record(measure, parameters, on_step), parameters).run()
 
 
 def next_choice(intervals: tuple[Bounds, ...], phase: PhasePlan) -> Choice | None:
@@ -92,9 +92,9 @@ def _measure_again(intervals: tuple[Bounds, ...], phase: PhasePlan) -> Choice | 
 
 
 class _Search:
-    def __init__(self, measure: Measure, parameters: Parameters) -> None:
+    def __init__(self, record: Record, parameters: Parameters) -> None:
         self._parameters = parameters
-        self._record = Record(measure, parameters)
+        self._record = record
         self._intervals: tuple[Bounds, ...] = ()
 
     def run(self) -> SearchResult:
@@ -132,16 +132,11 @@ class _Search:
             self._trial(choice, fail_above=self._parameters.largest_loss_ratio)
 
     def _trial(self, choice: Choice, *, fail_above: float | None) -> Trial:
-        trial = self._record.measure(self._known(choice.rate_pps), fail_above)
+        trial = self._record.measure(self._record.known_rate(choice.rate_pps), fail_above)
         self._intervals = tuple(bounds.updated(trial) for bounds in self._intervals)
         known = tuple(bounds.interval for bounds in self._intervals)
         self._record.keep(Step(trial, choice.reason, known))
         return trial
-
-    def _known(self, rate_pps: float) -> float:
-        # Two ways to the same rate end a rounding error apart, and must not make two bounds of it.
-        measured = (trial.rate_pps for phase in self._record.phases for trial in phase.trials)
-        return next((known for known in measured if math.isclose(known, rate_pps)), rate_pps)
 
     def _unfinished(self, reason: str) -> SearchResult:
         limits = self._parameters

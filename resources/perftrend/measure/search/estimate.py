@@ -20,11 +20,10 @@ import math
 from collections.abc import Iterable, Sequence
 
 from perftrend.measure.search.parameters import Parameters, log_width
-from perftrend.measure.search.trials import passes
+from perftrend.measure.search.trials import ended_early, passes
 from perftrend.model import Interval, Phase, Trial
 
 _ROUNDING = 1e-6
-_EARLY = 0.95
 
 
 def seconds_left(parameters: Parameters, phases: Sequence[Phase], *, halves: bool = True) -> float:
@@ -90,7 +89,7 @@ class _Remaining:
         lower, upper = self._confirming(interval.lower), self._confirming(interval.upper)
         if interval.relative_width > 2.0 * self._parameters.relative_width:
             lower = upper = self._parameters.final_duration_s
-        ends_early = any(trial.elapsed_s < _EARLY * trial.duration_s for trial in self._trials)
+        ends_early = any(map(ended_early, self._trials))
         return lower + upper * (1.0 if not ends_early else 0.5 if loss_ratio else 0.0)
 
     def _halvings(self, interval: Interval) -> int:

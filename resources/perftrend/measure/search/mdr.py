@@ -8,11 +8,11 @@ from types import MappingProxyType
 from perftrend.errors import SettingsError, nearest
 from perftrend.measure.search import documented, predictive
 from perftrend.measure.search.parameters import Parameters, require
-from perftrend.measure.search.record import Observed, OnStep
+from perftrend.measure.search.record import OnStep
 from perftrend.measure.search.result import SearchResult
 from perftrend.measure.search.trials import Measure
 
-STRATEGIES: Mapping[str, Callable[[Measure, Parameters], SearchResult]] = MappingProxyType(
+STRATEGIES: Mapping[str, Callable[[Measure, Parameters, OnStep | None], SearchResult]] = MappingProxyType(
     {"mdr": documented.search, "predictive": predictive.search}
 )
 """The ways to search, by name. Each keeps the same promise in its own number of trials."""
@@ -86,5 +86,4 @@ def mdr_search(
         trials_per_bound=trials_per_bound,
         exceed_ratio=exceed_ratio,
     )
-    observed = Observed(measure, on_step) if on_step else measure
-    return STRATEGIES[strategy](observed, parameters)
+    return STRATEGIES[strategy](measure, parameters, on_step)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from perftrend.errors import SearchTimeoutError
@@ -17,31 +18,19 @@ OnStep: TypeAlias = Callable[[Progress], None]
 """Is told after each trial how far the search has come."""
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """A measure with somebody who is told of each step of the search that uses it.
-
-    A strategy passes its measure on to a :class:`Record` and need not know who listens.
-    """
-
-    measure: Measure
-    on_step: OnStep
-
-    def __call__(self, rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
-        """Measure."""
-        return self.measure(rate_pps, duration_s, fail_above)
-
-
 class Record:
     """Measures, keeps what was measured, and ends a search that takes too long.
 
+    :param on_step: is told after each trial how far the search has come.
     :param halves: whether the search halves its intervals, for the estimate of the time left.
     """
 
-    def __init__(self, measure: Measure, parameters: Parameters, *, halves: bool = True) -> None:
+    def __init__(
+        self, measure: Measure, parameters: Parameters, on_step: OnStep | None = None, *, halves: bool = True
+    ) -> None:
         self._halves = halves
         self._measure = measure
-        self._on_step = measure.on_step if isinstance(measure, Observed) else None
+        self._on_step = on_step
         self._parameters = parameters
         self._phases: list[Phase] = []
         self._elapsed_s = 0.0
@@ -51,6 +40,14 @@ class Record:
     def phases(self) -> tuple[Phase, ...]:
         """The phases so far; the last one may still be growing."""
         return tuple(self._phases)
+
+    def known_rate(self, rate_pps: float) -> float:
+        """Return the rate, or the one within a rounding error of it that was measured before.
+
+        Two ways to the same rate end a rounding error apart, and must not make two rates of it.
+        """
+        measured = (trial.rate_pps for phase in self._phases for trial in phase.trials)
+        return next((known for known in measured if math.isclose(known, rate_pps)), rate_pps)
 
     def begin(self, plan: PhasePlan) -> None:
         """Begin a phase: the trials that follow have its duration."""

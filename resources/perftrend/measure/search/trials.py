@@ -19,6 +19,9 @@ and of a larger one it says nothing.
 
 _ROUNDING = 1e-15
 
+_EARLY = 0.95
+"""A trial that took less of its duration was ended before it."""
+
 
 def perform(measure: Measure, rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
     """Measure, and return the trial under the rate and duration that were asked for.
@@ -36,7 +39,25 @@ def passes(trial: Trial, loss_ratio: float) -> bool:
     Counted in frames: 1 - 995/1000 is more than 0.005 in floating point, and 5 frames of 1000
     are not more than 0.5 %.
     """
-    return trial.sent - trial.received <= loss_ratio * trial.sent * (1.0 + _ROUNDING)
+    return lost(trial) <= loss_ratio * trial.sent * (1.0 + _ROUNDING)
+
+
+def lost(trial: Trial) -> int:
+    """Return the number of frames that did not come back; below 0 when more did than were sent."""
+    return trial.sent - trial.received
+
+
+def ended_early(trial: Trial) -> bool:
+    """Tell whether a trial was ended before its duration was over."""
+    return trial.elapsed_s < _EARLY * trial.duration_s
+
+
+def lies_below(loss_ratio: float, lost_share: float, rate_pps: float, *, limit: str = "minimum") -> str:
+    """Say why there is no lower bound: even the lowest rate lost too much."""
+    return (
+        f"{lost_share:.3g} was lost at the {limit} rate, {rate_pps:.6g} pps: "
+        f"the rate of loss ratio {loss_ratio:g} lies below it"
+    )
 
 
 def doubt(trial: Trial) -> str:

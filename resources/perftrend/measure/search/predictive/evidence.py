@@ -13,14 +13,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from perftrend.measure.search.parameters import Parameters
-from perftrend.measure.search.trials import passes
+from perftrend.measure.search.trials import ended_early, lost, passes
 from perftrend.model import Interval, Trial
 
 FEWEST_LOST = 5
 """Fewer lost frames say little about the loss ratio."""
-
-_EARLY = 0.95
-"""A trial that took less of its duration was ended before it."""
 
 _ROUNDING = 1e-9
 
@@ -51,8 +48,7 @@ class _Made:
     @property
     def is_cut(self) -> bool:
         """Whether the trial was ended because it was certain to lose more than ``fail_above``."""
-        trial = self.trial
-        return trial.elapsed_s < _EARLY * trial.duration_s and not passes(trial, self.fail_above)
+        return ended_early(self.trial) and not passes(self.trial, self.fail_above)
 
     def passed(self, loss_ratio: float) -> bool | None:
         """Tell whether it passed; None if it was ended before that was known."""
@@ -186,11 +182,6 @@ class _Pool(NamedTuple):
             pooled[-1].rate_pps,
             sum(map(lost, pooled)) / sum(trial.sent for trial in pooled),
         )
-
-
-def lost(trial: Trial) -> int:
-    """Return the number of frames that did not come back."""
-    return trial.sent - trial.received
 
 
 def _bounds(verdicts: Iterable[tuple[float, bool | None]]) -> Bounds:

@@ -12,9 +12,10 @@ from __future__ import annotations
 from typing_extensions import override
 
 from perftrend.measure.search.parameters import Parameters
-from perftrend.measure.search.predictive.evidence import FEWEST_LOST, Evidence, lost
+from perftrend.measure.search.predictive.evidence import FEWEST_LOST, Evidence
 from perftrend.measure.search.predictive.prediction import foretell
 from perftrend.measure.search.predictive.sought import IN_A_ROW, Sought
+from perftrend.measure.search.trials import lost
 from perftrend.model import Trial
 
 _MOST_LOOKS = 16

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
-from perftrend.measure.search.predictive.evidence import FEWEST_LOST, lost
+from perftrend.measure.search.predictive.evidence import FEWEST_LOST
+from perftrend.measure.search.trials import lost
 from perftrend.model import Trial
 
 _ALL = 1.0 - 1e-9

@@ -18,12 +18,12 @@ from dataclasses import replace
 from perftrend.errors import SearchTimeoutError
 from perftrend.measure.search.parameters import Parameters, PhasePlan
 from perftrend.measure.search.predictive.crossing import Crossing
-from perftrend.measure.search.predictive.evidence import FEWEST_LOST, Evidence
+from perftrend.measure.search.predictive.evidence import FEWEST_LOST, Bounds, Evidence
 from perftrend.measure.search.predictive.onset import Onset
 from perftrend.measure.search.predictive.sought import Sought
-from perftrend.measure.search.record import Record
+from perftrend.measure.search.record import OnStep, Record
 from perftrend.measure.search.result import SearchResult, Step
-from perftrend.measure.search.trials import Measure
+from perftrend.measure.search.trials import Measure, lies_below
 from perftrend.model import Interval, Trial
 
 _OVERLOADED = 0.1
@@ -34,18 +34,19 @@ _TELLING_SHARE = 0.25
 """A look may end when it lost so many frames, and this share of what it was made to see."""
 
 
-def search(measure: Measure, parameters: Parameters) -> SearchResult:
+def search(measure: Measure, parameters: Parameters, on_step: OnStep | None = None) -> SearchResult:
     """Search by prediction.
 
+    :param on_step: is told after each trial how far the search has come.
     :raises SearchTimeoutError: with what is known by then as its ``result``.
     """
-    return _Search(measure, parameters).run()
+    return _Search(Record(measure, parameters, on_step, halves=False), parameters).run()
 
 
 class _Search:
-    def __init__(self, measure: Measure, parameters: Parameters) -> None:
+    def __init__(self, record: Record, parameters: Parameters) -> None:
         self._parameters = parameters
-        self._record = Record(measure, parameters, halves=False)
+        self._record = record
         self._evidence = Evidence(parameters)
         self._hopeless: dict[float, str] = {}
 
@@ -100,10 +101,7 @@ class _Search:
         sought.proved(trial, passed=passed)
 
     def _rate_pps(self, log_rate: float) -> float:
-        # Two ways to the same rate end a rounding error apart, and must not make two rates of it.
-        rate_pps = self._parameters.limited(math.exp(log_rate))
-        measured = (trial.rate_pps for phase in self._record.phases for trial in phase.trials)
-        return next((known for known in measured if math.isclose(known, rate_pps)), rate_pps)
+        return self._record.known_rate(self._parameters.limited(math.exp(log_rate)))
 
     def _measure(self, plan: PhasePlan, rate_pps: float, fail_above: float, reason: str) -> Trial:
         phases = self._record.phases
@@ -116,10 +114,13 @@ class _Search:
 
     def _known(self, loss_ratio: float) -> Interval:
         """Return the interval as it seems now, from short trials too as long as they are needed."""
-        evidence, limits = self._evidence, self._parameters
-        is_open = self._is_open(loss_ratio)
-        lower, upper = evidence.suggested(loss_ratio) if is_open else evidence.proven(loss_ratio)
-        return Interval(lower or limits.minimum_pps, upper or limits.maximum_pps)
+        evidence, is_open = self._evidence, self._is_open(loss_ratio)
+        return self._within(evidence.suggested(loss_ratio) if is_open else evidence.proven(loss_ratio))
+
+    def _within(self, bounds: Bounds) -> Interval:
+        """Return an interval that reaches to a limit of the rates where there is no bound."""
+        limits = self._parameters
+        return Interval(bounds.lower or limits.minimum_pps, bounds.upper or limits.maximum_pps)
 
     def _result(self, unfinished: str = "") -> SearchResult:
         limits = self._parameters
@@ -129,16 +130,12 @@ class _Search:
         )
 
     def _interval(self, loss_ratio: float, unfinished: str) -> Interval:
-        lower, upper = self._evidence.proven(loss_ratio)
-        limits = self._parameters
-        interval = Interval(lower or limits.minimum_pps, upper or limits.maximum_pps)
-        if upper is not None and upper <= limits.minimum_pps:
-            share = max(self._evidence.losses_at(upper))
-            return replace(
-                interval,
-                invalid=f"{share:.3g} was lost at the minimum rate, {upper:.6g} pps: "
-                f"the rate of loss ratio {loss_ratio:g} lies below it",
-            )
+        bounds = self._evidence.proven(loss_ratio)
+        return replace(self._within(bounds), invalid=self._why_none(loss_ratio, bounds.upper) or unfinished)
+
+    def _why_none(self, loss_ratio: float, upper_pps: float | None) -> str:
+        """Say why there is no rate of a loss ratio within the limits; nothing if there is one."""
+        if upper_pps is not None and upper_pps <= self._parameters.minimum_pps:
+            return lies_below(loss_ratio, max(self._evidence.losses_at(upper_pps)), upper_pps)
         floor = self._hopeless.get(loss_ratio)
-        reason = f"{floor}: there is no rate of loss ratio {loss_ratio:g}" if floor else unfinished
-        return replace(interval, invalid=reason)
+        return f"{floor}: there is no rate of loss ratio {loss_ratio:g}" if floor else ""

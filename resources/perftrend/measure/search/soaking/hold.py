@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perftrend.measure.search.parameters import require, require_positive
+from perftrend.measure.search.soaking.lossmodel import lost_frames
 from perftrend.measure.search.trials import Measure, first_doubt, perform
 from perftrend.model import Trial
 
@@ -44,7 +45,7 @@ class HoldResult:
     @property
     def lost(self) -> int:
         """Frames that did not come back, in all slices."""
-        return sum(_lost(trial) for trial in self.slices)
+        return sum(lost_frames(trial) for trial in self.slices)
 
     @property
     def loss_ratio(self) -> float:
@@ -64,7 +65,7 @@ class HoldResult:
     @property
     def lossy_slices(self) -> int:
         """The number of slices that lost a frame."""
-        return sum(_lost(trial) > 0 for trial in self.slices)
+        return sum(lost_frames(trial) > 0 for trial in self.slices)
 
     @property
     def dispersion(self) -> float:
@@ -76,7 +77,9 @@ class HoldResult:
         if len(counted) < 2 or not self.lost:  # noqa: PLR2004 - a variance needs two values
             return math.nan
         expected = [self.loss_ratio * trial.sent for trial in counted]
-        squares = ((_lost(trial) - mean) ** 2 / mean for trial, mean in zip(counted, expected, strict=True))
+        squares = (
+            (lost_frames(trial) - mean) ** 2 / mean for trial, mean in zip(counted, expected, strict=True)
+        )
         return sum(squares) / (len(counted) - 1)
 
     @property
@@ -150,7 +153,3 @@ def _poisson_at_most(count: int, mean: float) -> float:
     falling = np.cumsum(np.log((count - np.arange(terms)) / mean))
     logs = np.append(0.0, falling) + count * math.log(mean) - mean - math.lgamma(count + 1.0)
     return min(1.0, float(np.exp(np.minimum(0.0, logs)).sum()))
-
-
-def _lost(trial: Trial) -> int:
-    return min(trial.sent, max(0, trial.sent - trial.received))
