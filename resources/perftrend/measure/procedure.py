@@ -76,14 +76,9 @@ class Procedure:
         """
         goals = {"ndr": 0.0, "pdr": plan.loss_ratio}
         accepted: list[Trial] = []
-
-        def measure(rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
-            accepted.append(self._testbed.trials.measure(rate_pps, duration_s, fail_above))
-            return accepted[-1]
-
         try:
             result = mdr_search(
-                measure,
+                self._keeping(accepted),
                 minimum_pps=plan.minimum_pps,
                 maximum_pps=self._testbed.maximum_pps,
                 loss_ratios=tuple(goals.values()),
@@ -192,14 +187,24 @@ class Procedure:
     def _followed(self, what: str, total_s: float, on_step: OnStep | None) -> Measure:
         """Return a measure that tells after each trial what is left of the time that was planned."""
         spent: list[Trial] = []
+        keeping = self._keeping(spent)
 
         def measure(rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
-            spent.append(self._testbed.trials.measure(rate_pps, duration_s, fail_above))
+            trial = keeping(rate_pps, duration_s, fail_above)
             if on_step is not None:
                 left_s = total_s - sum(trial.duration_s for trial in spent)
                 elapsed_s = sum(trial.elapsed_s for trial in spent)
                 on_step(Progress(what, (), (), elapsed_s, seconds_left=max(0.0, left_s)))
-            return spent[-1]
+            return trial
+
+        return measure
+
+    def _keeping(self, accepted: list[Trial]) -> Measure:
+        """Return a measure that adds to a list each trial that it returns."""
+
+        def measure(rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
+            accepted.append(self._testbed.trials.measure(rate_pps, duration_s, fail_above))
+            return accepted[-1]
 
         return measure
 

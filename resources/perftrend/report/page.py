@@ -25,6 +25,7 @@ from plotly.offline import get_plotlyjs
 from perftrend.model import Outcome, Result, Run, Verdict
 from perftrend.report.courses import courses
 from perftrend.report.document import Report, RunTable, document, dumps, history, run_entry
+from perftrend.report.markup import environment
 from perftrend.report.replace import replaced
 from perftrend.report.searches import Search, searches
 from perftrend.report.sparkline import HEIGHT, WIDTH, sparkline
@@ -146,16 +147,10 @@ def _put(path: Path, text: str) -> None:
 
 
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader(__package__),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"percent": percent, "plain": plain, "signed": _signed, "slug": _slug}
-    environment.filters |= {"courses": courses, "moment": _moment, "unit": _unit, "value": _value}
-    return environment
+    made = environment()
+    made.filters |= {"percent": percent, "plain": plain, "signed": _signed, "slug": _slug}
+    made.filters |= {"courses": courses, "moment": _moment, "unit": _unit, "value": _value}
+    return made
 
 
 def _moment(moment: datetime) -> str:

@@ -19,10 +19,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import jinja2
-
 from perftrend.measure.search.trials import doubt, passes
 from perftrend.model import Interval, Phase, Step, Trial
+from perftrend.report.markup import environment
 from perftrend.report.scale import Scale, ticks
 from perftrend.report.table import plain
 
@@ -278,10 +277,4 @@ def _reason(step: Step) -> str:
     return plain(step.reason + (f"; not to be trusted: {untrusted}" if untrusted else ""))
 
 
-_TEMPLATES = jinja2.Environment(
-    loader=jinja2.PackageLoader(__package__),
-    autoescape=True,
-    undefined=jinja2.StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
+_TEMPLATES = environment()

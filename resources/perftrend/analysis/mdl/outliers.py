@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from perftrend import errors
 from perftrend.analysis.description import MAXIMUM_IN_UNITS, Floats, Formula
 from perftrend.analysis.mdl.partitions import Partition, described
-from perftrend.analysis.mdl.runs import Indices, Runs, in_units, moments
+from perftrend.analysis.mdl.runs import Indices, Runs, in_units, moments, noise_of_steps
 from perftrend.analysis.mdl.search import new_search, trimmer
 from perftrend.analysis.mdl.terms import Terms, terms_of
 
@@ -41,9 +41,6 @@ _IN_A_ROW = 2
 """So many bad runs are outliers; more are a group."""
 _ROUNDS = 4
 """Two are the rule."""
-_NORMAL_MEDIAN = 1.4826
-"""Standard deviation of a normal distribution over the median of its absolute deviations."""
-
 Mask = NDArray[np.bool_]
 
 
@@ -116,7 +113,7 @@ def candidates(samples: Floats) -> Mask:
     far = np.zeros(size, dtype=bool)
     if size <= _IN_A_ROW:
         return far
-    noise = _NORMAL_MEDIAN * float(np.median(np.abs(np.diff(samples)))) / math.sqrt(2)
+    noise = noise_of_steps(samples)
     # Where most neighbours are equal: one unit, were the median the largest sample.
     limit = _FAR * max(noise, abs(float(np.median(samples))) / MAXIMUM_IN_UNITS)
     before, after = _medians_before(samples), _medians_before(samples[::-1])[::-1]
@@ -152,7 +149,8 @@ def _describe(
     count = int(np.count_nonzero(kept))
     rest = Runs(runs.positions[kept], np.arange(count + 1), runs.samples[kept])
     samples = scaled[kept]
-    maximum = float(samples.max())
+    # Where only negative samples are kept the formulas have no meaning: those are one group.
+    maximum = max(float(samples.max()), 0.0)
     terms = terms_of(formula, maximum=maximum or 1.0, low=float(samples.min()), samples=count)
     bounds = [0, count]
     if maximum > 0:

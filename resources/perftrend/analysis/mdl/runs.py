@@ -15,6 +15,9 @@ from perftrend.model import Samples
 
 Indices = np.ndarray[tuple[int], np.dtype[np.int64]]
 
+_NORMAL_MEDIAN = 1.4826
+"""Standard deviation of a normal distribution over the median of its absolute deviations."""
+
 _LARGEST = 1e100  # In units: squares of it, and sums of them, are still numbers.
 
 
@@ -129,3 +132,14 @@ def in_units(samples: Samples, formula: Formula, unit: float | None) -> Floats:
             f"{step:g}; give a larger unit"
         )
     return scaled
+
+
+def noise_of_steps(samples: Floats) -> float:
+    """Return the standard deviation within groups, from the steps between neighbours; 0 without any.
+
+    Few of these steps are changes, and the median does not heed them.
+
+    :param samples: one for each run, shape (n,).
+    """
+    steps = np.abs(np.diff(samples))
+    return _NORMAL_MEDIAN * float(np.median(steps)) / math.sqrt(2) if steps.size else 0.0

@@ -34,12 +34,10 @@ from perftrend.analysis.mdl.outliers import (
     suspected,
 )
 from perftrend.analysis.mdl.partitions import Partition, described
-from perftrend.analysis.mdl.runs import Runs, moments
+from perftrend.analysis.mdl.runs import Runs, moments, noise_of_steps
 from perftrend.model import Group
 
 _ROUNDS = 8
-_NORMAL_MEDIAN = 1.4826
-"""Standard deviation of a normal distribution over the median of its absolute deviations."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,8 +62,7 @@ def shared_partition(runs: Runs, *, formula: Formula, unit: float | None, outlie
     scaled, dropped = first_guess(runs, formula, unit)
     if not outliers:
         dropped = np.zeros_like(dropped)
-    differences = np.abs(np.diff(scaled[~dropped]))
-    first = _NORMAL_MEDIAN * float(np.median(differences)) / math.sqrt(2) if differences.size else 0.0
+    first = noise_of_steps(scaled[~dropped])
     price = outlier_bits(scaled)
     best = _describe(scaled, dropped, max(first, 1.0), price)
     for _ in range(_ROUNDS):

@@ -178,3 +178,14 @@ def test_trimming_finds_the_cheapest_choice_of_far_outliers(near: list[int], far
     trim(samples, np.array([0, size]), terms.sizes, 1.0, price, dropped)
 
     assert bits(samples[~dropped]) == pytest.approx(least)
+
+
+@pytest.mark.parametrize("formula", ["jumpavg-0.4", "jumpavg-0.1"])
+@pytest.mark.parametrize("engine", ["compiled", "numpy"])
+def test_only_positive_sample_may_be_an_outlier(formula: str, engine: str) -> None:
+    samples = [2.2444335152758784e16, -1.971502946503885e16, -1.826258534216499e16, -7438125831815168.0]
+
+    found = partition(samples, outliers=True, formula=formula, engine=engine)
+
+    assert ([(1, 4)], (0,)) == ([(group.start, group.stop) for group in found.groups], found.outliers)
+    assert math.isfinite(found.bits)
