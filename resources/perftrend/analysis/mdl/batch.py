@@ -31,7 +31,7 @@ class Options(TypedDict, total=False):
     formula: str
     unit: float | None
     outliers: bool
-    deviation: str
+    deviation: str | None
     engine: str
 
 

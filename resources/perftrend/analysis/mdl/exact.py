@@ -13,19 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from perftrend import errors
-from perftrend.analysis.description import NEWER, formula_named
-from perftrend.analysis.mdl.outliers import robust_partition
+from perftrend.analysis.description import NEWER, Floats, Formula, formula_named
+from perftrend.analysis.mdl.outliers import Mask, first_guess, robust_partition
 from perftrend.analysis.mdl.partitions import Partition, described
-from perftrend.analysis.mdl.runs import in_units, runs_of
+from perftrend.analysis.mdl.runs import Runs, in_units, require_one_sample_each, runs_of
 from perftrend.analysis.mdl.search import new_search
 from perftrend.analysis.mdl.shared import shared_partition
 from perftrend.analysis.mdl.terms import terms_of
 
 DEFAULT_FORMULA = NEWER
-DEVIATIONS = ("own", "shared")
+DEVIATIONS = ("own", "shared", "shorter")
 
 
 def partition(
@@ -34,7 +35,7 @@ def partition(
     formula: str = DEFAULT_FORMULA,
     unit: float | None = None,
     outliers: bool = False,
-    deviation: str = "own",
+    deviation: str | None = None,
     engine: str = "fastest",
 ) -> Partition:
     """Find the partition with the fewest bits over all partitions.
@@ -49,8 +50,10 @@ def partition(
     :param unit: resolution of the samples, in their unit; None for the formula's default.
     :param outliers: whether single runs may be told apart from the groups, at a price; then the
         partition has few bits, but not provably the fewest. Needs one value for each run.
-    :param deviation: ``own`` for groups that have a deviation each, ``shared`` for groups that all
-        have the same, which sees smaller steps; then ``formula`` decides on the unit only.
+    :param deviation: ``own`` for groups that have a deviation each; ``shared`` for groups that all
+        have the same, which sees smaller steps in even noise, and where ``formula`` decides on the
+        unit only; ``shorter`` for the one of these two whose description has fewer bits. None: ``shorter``
+        with outliers, else ``own``. Others than ``own`` need one value for each run.
     :param engine: ``fastest``, ``compiled`` (needs numba) or ``numpy``; they agree.
     :returns: the partition, without groups where no sample is finite.
     :raises SettingsError: if an argument has no meaning.
@@ -59,19 +62,31 @@ def partition(
     runs = runs_of(samples)
     if not runs.samples.size:
         return Partition((), 0.0)
+    deviation = deviation or ("shorter" if outliers else "own")
     if deviation not in DEVIATIONS:
         hint = errors.nearest(deviation, DEVIATIONS)
         raise errors.SettingsError(f"partition: no deviation is named {deviation!r}{hint}")
-    if deviation == "shared":
-        return shared_partition(runs, formula=chosen, unit=unit, outliers=outliers)
-    if outliers:
-        return robust_partition(runs, formula=chosen, unit=unit, engine=engine)
+    if deviation != "own" or outliers:
+        require_one_sample_each(runs)
     scaled = in_units(runs.samples, chosen, unit)
+    far = np.zeros(scaled.size, dtype=bool)
+    if outliers:
+        scaled, far = first_guess(scaled, chosen if unit is None else None)
+    found = []
+    if deviation != "shared":
+        own = robust_partition if outliers else _exact_partition
+        found.append(own(runs, scaled, far, formula=chosen, engine=engine))
+    if deviation != "own":
+        found.append(shared_partition(runs, scaled, far, formula=chosen, outliers=outliers, engine=engine))
+    return min(found, key=lambda one: one.bits)
+
+
+def _exact_partition(runs: Runs, scaled: Floats, _far: Mask, *, formula: Formula, engine: str) -> Partition:
     maximum = float(scaled.max())
     bounds = [0, runs.positions.size]
     if maximum:
-        terms = terms_of(chosen, maximum=maximum, low=float(scaled.min()), samples=scaled.size)
+        terms = terms_of(formula, maximum=maximum, low=float(scaled.min()), samples=scaled.size)
         search = new_search(terms, capacity=runs.positions.size, engine=engine)
         search.extend(runs.lots(scaled))
         bounds = search.bounds()
-    return described(runs, scaled, bounds, maximum, chosen)
+    return described(runs, scaled, bounds, maximum, formula)

@@ -19,6 +19,7 @@ import math
 import numpy as np
 
 from perftrend.analysis.description import Floats
+from perftrend.analysis.mdl import levels
 from perftrend.analysis.mdl import trim as plain_trim
 from perftrend.analysis.mdl.lanes import (
     BASE,
@@ -51,6 +52,7 @@ from perftrend.analysis.mdl.terms import Constants
 _NEVER = 1e300
 
 trim = compiled(plain_trim.trim)
+cheapest_course = compiled(levels.cheapest_course)
 
 
 @inlined

@@ -23,10 +23,9 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from perftrend import errors
 from perftrend.analysis.description import MAXIMUM_IN_UNITS, Floats, Formula
 from perftrend.analysis.mdl.partitions import Partition, described
-from perftrend.analysis.mdl.runs import Indices, Runs, in_units, moments, noise_of_steps
+from perftrend.analysis.mdl.runs import Indices, Runs, middle, moments, noise_of_steps
 from perftrend.analysis.mdl.search import new_search, trimmer
 from perftrend.analysis.mdl.terms import Terms, terms_of
 
@@ -53,15 +52,17 @@ class _Description:
     terms: Terms
 
 
-def robust_partition(runs: Runs, *, formula: Formula, unit: float | None, engine: str) -> Partition:
+def robust_partition(
+    runs: Runs, scaled: Floats, dropped: Mask, *, formula: Formula, engine: str
+) -> Partition:
     """Find groups and outliers that together take few bits.
 
     :param runs: at least one, of one sample each.
+    :param scaled: the samples in units.
+    :param dropped: the runs that are taken for outliers at first.
     :returns: the partition; ``bits`` counts groups and outliers.
-    :raises SettingsError: if a run has several samples.
     """
-    scaled, dropped = first_guess(runs, formula, unit)
-    price = outlier_bits(scaled)
+    price = _outlier_bits(scaled)
     best = _describe(runs, scaled, dropped, formula=formula, engine=engine, price=price)
     for _ in range(_ROUNDS):
         dropped = _outliers(scaled, best, engine, price)
@@ -77,31 +78,27 @@ def robust_partition(runs: Runs, *, formula: Formula, unit: float | None, engine
     )
 
 
-def first_guess(runs: Runs, formula: Formula, unit: float | None) -> tuple[Floats, Mask]:
+def first_guess(scaled: Floats, formula: Formula | None) -> tuple[Floats, Mask]:
     """Return the samples in units, and the first outliers among them; shape (n,) each.
 
-    :raises SettingsError: if a run has several samples.
+    :param scaled: the samples in units, shape (n,).
+    :param formula: whose default the unit is; None where the unit was given, and stays.
     """
-    if runs.samples.size != runs.positions.size:
-        raise errors.SettingsError(
-            "partition: outliers=True needs one value for each run; give the average of its samples"
-        )
-    scaled = in_units(runs.samples, formula, unit)
-    dropped = candidates(scaled)
-    if unit is None and scaled.any():
+    far = _candidates(scaled)
+    if formula is not None and scaled.any():
         # The unit belongs to the groups: an outlier a hundred times as large must not hide the rest.
-        top, usual = float(scaled.max()), float(scaled[~dropped].max())
+        top, usual = float(scaled.max()), float(scaled[~far].max())
         if usual > 0:
             scaled = scaled * (formula.default_unit(top) / formula.default_unit(usual))
-    return scaled, dropped
+    return scaled, far
 
 
-def outlier_bits(scaled: Floats) -> float:
+def _outlier_bits(scaled: Floats) -> float:
     """Count the bits of an outlier among samples in units."""
     return math.log2(float(np.abs(scaled).max()) + 1) - math.log2(EXPECTED)
 
 
-def candidates(samples: Floats) -> Mask:
+def _candidates(samples: Floats) -> Mask:
     """Mark runs that are far from the median of the five before and from that of the five after.
 
     The last run is none: it may be the first one of a new group. Neither are more than two in a
@@ -115,12 +112,14 @@ def candidates(samples: Floats) -> Mask:
         return far
     noise = noise_of_steps(samples)
     # Where most neighbours are equal: one unit, were the median the largest sample.
-    limit = _FAR * max(noise, abs(float(np.median(samples))) / MAXIMUM_IN_UNITS)
+    limit = _FAR * max(noise, abs(middle(samples)) / MAXIMUM_IN_UNITS)
     before, after = _medians_before(samples), _medians_before(samples[::-1])[::-1]
     # Where there is no neighbour on a side, the other one decides.
     far[:] = (np.abs(samples - before) > limit) & (np.abs(samples - after) > limit)
     far[0] = abs(samples[0] - after[0]) > limit
     far[-1] = False
+    if not far.any():
+        return far
     edges = np.flatnonzero(np.diff(far, prepend=False, append=False))
     for start, stop in edges.reshape(-1, 2).tolist():
         stretch = samples[start:stop]
@@ -164,7 +163,7 @@ def _describe(
 
 def _outliers(scaled: Floats, description: _Description, engine: str, price: float) -> Mask:
     """Choose the outliers of each group anew, those that it has now among them."""
-    owners = owners_of(scaled, description.dropped, description.bounds)
+    owners = _owners_of(scaled, description.dropped, description.bounds)
     order = np.lexsort((scaled, owners))
     firsts = np.searchsorted(owners[order], np.arange(len(description.bounds)))
     samples, sizes = scaled[order], description.terms.sizes
@@ -180,7 +179,7 @@ def _outliers(scaled: Floats, description: _Description, engine: str, price: flo
     return dropped
 
 
-def owners_of(scaled: Floats, dropped: Mask, bounds: list[int]) -> Indices:
+def _owners_of(scaled: Floats, dropped: Mask, bounds: list[int]) -> Indices:
     """Return the group of each run; an outlier between two groups goes to the nearer one.
 
     :param bounds: where the groups begin and end among the runs that are not dropped.

@@ -14,7 +14,9 @@ from typing import Protocol
 
 from perftrend import errors
 from perftrend.analysis.description import Floats
+from perftrend.analysis.mdl.levels import cheapest_course
 from perftrend.analysis.mdl.plain import PlainSearch
+from perftrend.analysis.mdl.runs import Indices
 from perftrend.analysis.mdl.terms import Terms
 from perftrend.analysis.mdl.trim import trim
 
@@ -44,6 +46,16 @@ def trimmer(engine: str) -> Callable[..., None]:
     from perftrend.analysis.mdl import kernel  # noqa: PLC0415 - as below
 
     compiled: Callable[..., None] = kernel.trim
+    return compiled
+
+
+def course_finder(engine: str) -> Callable[..., Indices]:
+    """Return :func:`perftrend.analysis.mdl.levels.cheapest_course`, compiled if the engine is."""
+    if engine == "numpy" or not is_compiled():
+        return cheapest_course
+    from perftrend.analysis.mdl import kernel  # noqa: PLC0415 - as below
+
+    compiled: Callable[..., Indices] = kernel.cheapest_course
     return compiled
 
 

@@ -2,8 +2,9 @@
 
 Where the noise comes from the testbed and not from what is measured, all groups of a trace have
 the same deviation s. To know that helps to see small steps, as a group of few runs need not tell
-its own. With everything in units, N runs, K groups, n samples and squared deviations S in each, and the
-largest sample M, the description takes
+its own; and it tells what is no noise, so that outliers can be told from changes even where they are
+frequent: a machine with a second mode. With everything in units, N runs, K groups, n samples and squared
+deviations S in each, and the largest sample M, the description takes
 
 * for the deviation, once: log2((s+1) (s+2));
 * for each group but the first, where it starts: log2 N;
@@ -11,8 +12,14 @@ largest sample M, the description takes
   log2 M + log2(n)/2 + (n - 1) log2(s sqrt(2 pi)) + S / (2 s^2 ln 2),
 
 the last being the length of the code that averages over all averages from 0 to M. It is least at
-s^2 = sum S / (N - K). The search goes to and fro between groups, deviation and outliers; none of
-these steps makes the description longer, and that to the groups is exact.
+s^2 = sum S / (N - K). Of m outliers, none farther than W from the average of its group, it takes
+
+* how many there are, log2(N+1), and how far they reach, log2((W+1) (W+2));
+* which ones they are: -log2 r for each, and -log2(1-r) for each other run, r = (m + 1/2) / (N + 1);
+* for each, where it lies: log2(2W + 1).
+
+The search goes to and fro between the groups with their outliers, which are found together, and s, r
+and W, until the description gets no shorter.
 
 Derivation: docs/method/partition.rst, section One deviation for all groups.
 """
@@ -20,131 +27,166 @@ Derivation: docs/method/partition.rst, section One deviation for all groups.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from perftrend.analysis.description import Floats, Formula
-from perftrend.analysis.mdl.outliers import (
-    EXPECTED,
-    Mask,
-    first_guess,
-    outlier_bits,
-    owners_of,
-    suspected,
-)
+from perftrend.analysis.mdl.levels import BITS_PER_SQUARE, levels_near
+from perftrend.analysis.mdl.outliers import EXPECTED, Mask, suspected
 from perftrend.analysis.mdl.partitions import Partition, described
-from perftrend.analysis.mdl.runs import Runs, moments, noise_of_steps
+from perftrend.analysis.mdl.runs import Indices, Runs, moments, noise_of_steps
+from perftrend.analysis.mdl.search import course_finder
 from perftrend.model import Group
 
-_ROUNDS = 8
+_ROUNDS = 4
+_REACH_AT_FIRST = 30.0
+"""In deviations, where nothing is known of outliers."""
+_LEAST_CLIP = 4.0
+"""In bits: an outlier lies at least 2.4 deviations off."""
+_ROOT = math.sqrt(2 * math.pi)
+
+
+@dataclass(frozen=True, slots=True)
+class _Code:
+    """What a description tells once for all groups; lengths in units."""
+
+    deviation: float
+    share: float
+    """Of outliers; 0 where there may be none."""
+    reach: float
+    """No outlier lies farther from its group."""
+    maximum: float
+    usual_size: float
+    """Of a group, in runs; the search charges each group for that many."""
+
+    @property
+    def on_level(self) -> float:
+        """The bits of a sample that lies on its level."""
+        return math.log2(self.deviation * _ROOT) - math.log2(1 - self.share)
+
+    @property
+    def outlier(self) -> float:
+        """The bits of an outlier."""
+        return math.log2(2 * self.reach + 1) - math.log2(self.share)
+
+    @property
+    def clip(self) -> float:
+        """How many more bits an outlier takes than a sample on its level."""
+        return max(self.outlier - self.on_level, _LEAST_CLIP) if self.share else math.inf
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Choice:
+    """Groups and outliers."""
+
+    bounds: Indices
+    """Where the groups begin and end among the runs that are not dropped."""
+    dropped: Mask
+    distances: Floats
+    """Of the outliers from their levels, in units."""
+
+    def same_as(self, other: _Choice) -> bool:
+        """Whether both have the same groups and outliers."""
+        return np.array_equal(self.bounds, other.bounds) and np.array_equal(self.dropped, other.dropped)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Description:
+    choice: _Choice
+    code: _Code
     bits: Floats
     """Of each group, with where it starts."""
     total: float
-    bounds: list[int]
-    """Where the groups begin and end among the runs that are not dropped."""
-    means: Floats
-    deviation: float
-    dropped: Mask
 
 
-def shared_partition(runs: Runs, *, formula: Formula, unit: float | None, outliers: bool) -> Partition:
+def shared_partition(
+    runs: Runs, scaled: Floats, guessed: Mask, *, formula: Formula, outliers: bool, engine: str
+) -> Partition:
     """Find groups of one deviation, and outliers if they are allowed, that take few bits.
 
     :param runs: at least one, of one sample each.
-    :param formula: for the unit where none is given.
-    :raises SettingsError: if a run has several samples.
+    :param scaled: the samples in units.
+    :param guessed: the runs that are far from their neighbours.
     """
-    scaled, dropped = first_guess(runs, formula, unit)
-    if not outliers:
-        dropped = np.zeros_like(dropped)
-    first = noise_of_steps(scaled[~dropped])
-    price = outlier_bits(scaled)
-    best = _describe(scaled, dropped, max(first, 1.0), price)
+    usual = scaled[~guessed]
+    deviation = max(noise_of_steps(usual), 1.0)
+    code = _Code(
+        deviation=deviation,
+        share=EXPECTED if outliers else 0.0,
+        reach=_REACH_AT_FIRST * deviation,
+        maximum=max(float(np.abs(usual).max()), 1.0),
+        usual_size=scaled.size,
+    )
+    best = _describe(scaled, _choose(scaled, code, engine), code)
     for _ in range(_ROUNDS):
-        if outliers:
-            dropped = _outliers(scaled, best, price)
-        found = _describe(scaled, dropped, best.deviation, price)
+        choice = _choose(scaled, best.code, engine)
+        if choice.same_as(best.choice):
+            break
+        found = _describe(scaled, choice, best.code)
         if found.total >= best.total:
             break
         best = found
-    kept = ~best.dropped
-    rest = Runs(runs.positions[kept], np.arange(int(kept.sum()) + 1), runs.samples[kept])
-    known = described(rest, scaled[kept], best.bounds, float(np.abs(scaled[kept]).max()), formula)
-    groups = tuple(
-        Group(group.start, group.stop, group.mean, group.stdev, bits)
-        for group, bits in zip(known.groups, best.bits.tolist(), strict=True)
-    )
-    told = tuple(runs.positions[best.dropped].tolist())
-    doubts = suspected(runs, scaled, best.dropped, best.bounds) if outliers else ()
-    return replace(known, groups=groups, bits=best.total, outliers=told, suspected=doubts)
+    return _told(runs, scaled, best, formula, outliers=outliers)
 
 
-def _describe(scaled: Floats, dropped: Mask, deviation: float, price: float) -> _Description:
-    """Find the best groups for a deviation, then the best deviation for these groups; count the bits."""
-    samples = scaled[~dropped]
-    count, maximum = samples.size, max(float(np.abs(scaled[~dropped]).max()), 1.0)
-    fixed = math.log2(maximum) + math.log2(count)
-    bounds = _cheapest(samples, deviation, fixed - math.log2(deviation * math.sqrt(2 * math.pi)))
-    means, squares = moments(samples, np.array(bounds))
-    sizes = np.diff(bounds)
-    freedom = max(count - sizes.size, 1)
-    # Below one unit samples are not told more exactly.
-    deviation = max(math.sqrt(float(squares.sum()) / freedom), 1.0)
-    bits = fixed + np.log2(sizes) / 2 + (sizes - 1) * math.log2(deviation * math.sqrt(2 * math.pi))
-    bits += squares / (2 * deviation**2 * math.log(2))
-    bits[0] -= math.log2(count)
-    total = math.fsum(bits) + math.log2((deviation + 1) * (deviation + 2))
-    total += (scaled.size - count) * price - count * math.log2(1 - EXPECTED)
-    return _Description(bits, total, bounds, means, deviation, dropped)
-
-
-def _cheapest(samples: Floats, deviation: float, penalty: float) -> list[int]:
-    """Return the bounds of the groups with the fewest bits; what no partition changes is left out.
-
-    A start j is dropped at an end k if the best partition up to j and the deviations of [j, k) cost
-    as much as the best partition up to k: then to start anew at k is never worse.
-    """
-    count = samples.size
-    scale = 1 / (2 * deviation**2 * math.log(2))
-    halves = np.log2(np.arange(1, count + 1)) / 2
-    fewest = np.zeros(count + 1)
-    before = np.zeros(count + 1, dtype=np.intp)
-    starts, means, squares = np.empty(0, dtype=np.intp), np.empty(0), np.empty(0)
-    for stop, sample in enumerate(samples.tolist(), 1):
-        starts = np.append(starts, stop - 1)
-        sizes = stop - starts
-        distances = sample - np.append(means, sample)
-        means = np.append(means, sample) + distances / sizes
-        squares = np.append(squares, 0.0) + distances**2 * ((sizes - 1) / sizes)
-        behind = fewest[starts] + scale * squares
-        bits = behind + halves[sizes - 1]
-        best = int(np.argmin(bits))
-        fewest[stop] = bits[best] + penalty
-        before[stop] = starts[best]
-        alive = behind < fewest[stop]
-        starts, means, squares = starts[alive], means[alive], squares[alive]
-    bounds = [count]
-    while bounds[0]:
-        bounds.insert(0, int(before[bounds[0]]))
-    return bounds
-
-
-def _outliers(scaled: Floats, description: _Description, price: float) -> Mask:
-    """Choose the runs that are cheaper told apart from their group."""
-    owners = owners_of(scaled, description.dropped, description.bounds)
-    distances = np.abs(scaled - description.means[owners]) / description.deviation
-    alone = price + math.log2(1 - EXPECTED) - math.log2(description.deviation * math.sqrt(2 * math.pi))
-    dropped: Mask = distances**2 > 2 * math.log(2) * max(alone, 0.0)
+def _choose(scaled: Floats, code: _Code, engine: str) -> _Choice:
+    """Find the groups and outliers with the fewest bits in a code."""
+    penalty = math.log2(code.maximum) + math.log2(scaled.size) + math.log2(code.usual_size) / 2
+    penalty -= math.log2(code.deviation * _ROOT)
+    levels = levels_near(scaled, code.deviation)
+    course = course_finder(engine)(scaled, levels, code.deviation, code.clip, max(penalty, 1.0))
+    distances = np.abs(scaled - levels[course])
+    dropped: Mask = BITS_PER_SQUARE * (distances / code.deviation) ** 2 > code.clip
     # It may be the first one of a new group, and is never dismissed.
     dropped[-1] = False
-    # A group keeps a run at least: else its average would hang in the air.
-    for group in range(description.means.size):
-        members = owners == group
-        if dropped[members].all():
-            dropped[members] = description.dropped[members]
-    return dropped
+    steps = course[~dropped]
+    moves = np.flatnonzero(steps[1:] != steps[:-1]) + 1
+    return _Choice(np.concatenate([[0], moves, [steps.size]]), dropped, distances[dropped])
+
+
+def _describe(scaled: Floats, choice: _Choice, code: _Code) -> _Description:
+    """Find the best code for groups and outliers, and count the bits.
+
+    :param code: says whether there may be outliers.
+    """
+    kept = scaled[~choice.dropped]
+    bounds = choice.bounds
+    sizes, squares = bounds[1:] - bounds[:-1], moments(kept, bounds)[1]
+    count, outliers = scaled.size, choice.distances.size
+    code = _Code(
+        # Below one unit samples are not told more exactly.
+        deviation=max(math.sqrt(float(squares.sum()) / max(kept.size - sizes.size, 1)), 1.0),
+        share=(outliers + 0.5) / (count + 1) if code.share else 0.0,
+        reach=float(choice.distances.max()) if outliers else code.reach,
+        maximum=max(float(np.abs(kept).max()), 1.0),
+        usual_size=kept.size / sizes.size,
+    )
+    bits = math.log2(code.maximum) + math.log2(count) + np.log2(sizes) / 2
+    bits += (sizes - 1) * math.log2(code.deviation * _ROOT) + BITS_PER_SQUARE * squares / code.deviation**2
+    bits[0] -= math.log2(count)
+    total = math.fsum(bits) + math.log2((code.deviation + 1) * (code.deviation + 2))
+    if code.share:
+        total += math.log2(count + 1) - kept.size * math.log2(1 - code.share)
+    if outliers:
+        total += math.log2((code.reach + 1) * (code.reach + 2)) + outliers * code.outlier
+    return _Description(choice, code, bits, total)
+
+
+def _told(
+    runs: Runs, scaled: Floats, description: _Description, formula: Formula, *, outliers: bool
+) -> Partition:
+    dropped, bounds = description.choice.dropped, description.choice.bounds.tolist()
+    kept = ~dropped
+    rest = Runs(runs.positions[kept], np.arange(int(kept.sum()) + 1), runs.samples[kept])
+    known = described(rest, scaled[kept], bounds, description.code.maximum, formula)
+    groups = tuple(
+        Group(group.start, group.stop, group.mean, group.stdev, bits)
+        for group, bits in zip(known.groups, description.bits.tolist(), strict=True)
+    )
+    return Partition(
+        groups,
+        description.total,
+        outliers=tuple(runs.positions[dropped].tolist()),
+        suspected=suspected(runs, scaled, dropped, bounds) if outliers else (),
+    )

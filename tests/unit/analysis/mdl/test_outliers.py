@@ -88,7 +88,7 @@ def test_reverted_run_is_no_suspicion_any_more() -> None:
 
 def test_clean_series_has_neither_outliers_nor_suspicions() -> None:
     samples = [*STEADY, *[sample - 20 for sample in STEADY]]
-    plain, robust = partition(samples), partition(samples, outliers=True)
+    plain, robust = partition(samples), partition(samples, outliers=True, deviation="own")
 
     assert plain.groups == robust.groups
     assert ((), ()) == (robust.outliers, robust.suspected)
@@ -101,15 +101,18 @@ def test_bits_are_those_of_groups_and_outliers() -> None:
     price = math.log2(8191 + 1) - math.log2(EXPECTED)
 
     assert rest.bits + price - 19 * math.log2(1 - EXPECTED) == pytest.approx(
-        partition(samples, outliers=True).bits
+        partition(samples, outliers=True, deviation="own").bits
     )
 
 
+@pytest.mark.parametrize("deviation", ["own", "shared"])
 @pytest.mark.parametrize("seed", range(6))
-def test_both_engines_agree(seed: int) -> None:
+def test_both_engines_agree(seed: int, deviation: str) -> None:
     samples = with_outliers(np.random.default_rng(seed))
 
-    plain, compiled = (partition(samples, outliers=True, engine=engine) for engine in ENGINES)
+    plain, compiled = (
+        partition(samples, outliers=True, deviation=deviation, engine=engine) for engine in ENGINES
+    )
     assert (starts(plain), plain.outliers) == (starts(compiled), compiled.outliers)
     assert plain.bits == pytest.approx(compiled.bits)
 
@@ -147,7 +150,7 @@ def test_unusual_series_have_groups_too(samples: list[float]) -> None:
 
 
 def test_runs_of_several_samples_are_refused() -> None:
-    with pytest.raises(SettingsError, match="outliers=True needs one value for each run; give the average"):
+    with pytest.raises(SettingsError, match="need one value for each run; give the average"):
         partition([[1.0, 2.0], [3.0]], outliers=True)
 
 
@@ -185,7 +188,7 @@ def test_trimming_finds_the_cheapest_choice_of_far_outliers(near: list[int], far
 def test_only_positive_sample_may_be_an_outlier(formula: str, engine: str) -> None:
     samples = [2.2444335152758784e16, -1.971502946503885e16, -1.826258534216499e16, -7438125831815168.0]
 
-    found = partition(samples, outliers=True, formula=formula, engine=engine)
+    found = partition(samples, outliers=True, deviation="own", formula=formula, engine=engine)
 
     assert ([(1, 4)], (0,)) == ([(group.start, group.stop) for group in found.groups], found.outliers)
     assert math.isfinite(found.bits)
