@@ -15,8 +15,11 @@ author = "The perftrend authors"
 copyright = "The perftrend authors"
 version = release = perftrend.__version__
 
-extensions = ["sphinx.ext.autodoc"]
+extensions = ["matplotlib.sphinxext.plot_directive", "sphinx.ext.autodoc"]
 exclude_patterns = ["_build"]
+# Figures are made by the code, whenever the documentation is built.
+plot_formats = ["svg"]
+plot_html_show_formats = plot_html_show_source_link = False
 html_theme = "furo"
 html_title = f"perftrend {release}"
 

@@ -2,7 +2,7 @@
 
 ::
 
-    python -m benchmarks.power [--json] [--only accuracy delay outliers suspicion shape intervals]
+    python -m benchmarks.power [--json] [--only accuracy delay outliers noises suspicion shape intervals]
         [--series 40] [--size 180] [--traces 100] [--quiet-runs 150] [--new-runs 150]
         [--detectors "ruptures linear" …]
 
@@ -26,12 +26,12 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from benchmarks.power import accuracy, curve, shapes
+from benchmarks.power import accuracy, curve, noises, shapes
 from benchmarks.power.delay import NOISES, Alarms, Cell
 from benchmarks.power.detectors import SEQUENTIAL, Detector, detectors, versions
 from benchmarks.power.series import SCENARIOS
 
-PARTS = ("accuracy", "delay", "outliers", "suspicion", "shape", "intervals")
+PARTS = ("accuracy", "delay", "outliers", "noises", "suspicion", "shape", "intervals")
 _WIDTH = 170
 _COLUMNS = 8
 
@@ -93,6 +93,8 @@ def _measured(
     if "outliers" in options.only:
         for lone_runs, name in ((None, "outliers"), (False, "outliers, lone runs only suspected")):
             report[name] = curve.outlier_sweep(_peers(known), sizes, lone_runs=lone_runs, advance=advance)
+    if "noises" in options.only:
+        report["noises"] = noises.false_regressions(3 * options.traces, options.quiet_runs)
     if "suspicion" in options.only:
         report["suspicion"] = curve.suspicions(20 * options.traces)
     if "shape" in options.only:
@@ -123,6 +125,11 @@ def _plain(report: dict[str, Any]) -> dict[str, Any]:
                 "alarms": [asdict(each) | {"per_1000": each.per_1000} for each in alarms],
                 "cells": [cell(each) for each in cells],
             }
+        elif name == "noises":
+            plain[name] = {
+                noise: {"alarms": each.alarms, "exposure": each.exposure, "per_1000": each.per_1000}
+                for noise, each in part.items()
+            }
         elif name == "accuracy":
             plain[name] = [
                 asdict(each) | {"precision": each.precision, "recall": each.recall, "f1": each.f1}
@@ -143,6 +150,13 @@ def _print(report: dict[str, Any]) -> None:
             _print_alarms(name, alarms)
             _print_cells(name, cells)
             _print_comparisons(name, alarms, cells, report["new_runs"])
+    if "noises" in report:
+        counts = (
+            (noise, f"{each.per_1000:.1f}", str(each.alarms), str(each.exposure))
+            for noise, each in report["noises"].items()
+        )
+        told = ("noise", "per 1,000", "alarms", "quiet runs")
+        _table("first false regressions of the sequential detector", told, counts)
     if "suspicion" in report:
         rows = (
             (each.noise, f"{each.drop:.0%}", f"{each.suspected:.2%}", f"{each.changed:.2%}")

@@ -34,6 +34,8 @@ def detectors() -> dict[str, Detector]:
     known: dict[str, Detector] = {
         "perftrend partition": _partition,
         ROBUST: lambda samples: _partition(samples, outliers=True),
+        f"{ROBUST}, own deviations": lambda samples: _partition(samples, outliers=True, deviation="own"),
+        f"{ROBUST}, one deviation": lambda samples: _partition(samples, outliers=True, deviation="shared"),
         SEQUENTIAL: _sequential,
         "jumpavg": _jumpavg,
         "ruptures linear": lambda samples: _ruptures(samples, "linear", 3 * math.log(samples.size)),
@@ -76,8 +78,8 @@ def _steps(samples: Samples, starts: Sequence[int]) -> Steps:
     ]
 
 
-def _partition(samples: Samples, *, outliers: bool = False) -> Steps:
-    groups = partition(samples, outliers=outliers).groups
+def _partition(samples: Samples, *, outliers: bool = False, deviation: str | None = None) -> Steps:
+    groups = partition(samples, outliers=outliers, deviation=deviation).groups
     return [
         (after.start, 1 if after.mean > before.mean else -1)
         for before, after in pairwise(groups)

@@ -1,13 +1,16 @@
 """Synthetic traces with known changes, in packets per second around 10 million.
 
 Groups last 20 to 60 runs; each change is a step up or down. Every scenario has its own noise, and
-what must not be taken for a change: outliers, heavy tails, two modes, drift, restarts.
+what must not be taken for a change: outliers, heavy tails, two modes, drift, restarts, groups that are
+noisier than others.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -27,6 +30,8 @@ class Scenario:
     """Returns relative deviations, shape (n,)."""
     least_step: float = 0.025
     greatest_step: float = 0.08
+    spreads: tuple[float, ...] = (1.0,)
+    """Each group's noise is larger by one of these factors."""
 
 
 def normal(deviation: float) -> Callable[[Generator, int], Samples]:
@@ -62,6 +67,17 @@ def drifting(rng: Generator, size: int) -> Samples:
     return rng.normal(0.0, 0.005, size) + np.linspace(0.0, 0.03, size)
 
 
+def uniform(rng: Generator, size: int) -> Samples:
+    """Return even noise as wide as normal noise of 0.5 %."""
+    return rng.uniform(-0.005 * math.sqrt(3), 0.005 * math.sqrt(3), size)
+
+
+def log_normal(rng: Generator, size: int) -> Samples:
+    """Return what times are like: never much shorter, at times longer; its core is 10 % wide."""
+    longer: Samples = rng.lognormal(0.0, 0.1, size)
+    return longer - 1
+
+
 def restarts(rng: Generator, size: int) -> Samples:
     """Return runs that restarts move by 1 %, each the average of ten trials that scatter by 1 %."""
     of_trials: Samples = rng.normal(0.0, 0.01, (size, 10)).mean(axis=1)
@@ -89,6 +105,7 @@ SCENARIOS: dict[str, Scenario] = {
     "restarts": Scenario(restarts, 0.02, 0.1),
     "correlated": Scenario(correlated),
     "drift": Scenario(drifting),
+    "uneven": Scenario(normal(0.003), 0.04, 0.1, spreads=(1.0, 5.0)),
 }
 
 
@@ -103,4 +120,8 @@ def labelled(scenario: Scenario, rng: Generator, size: int) -> tuple[Samples, li
     for start in starts:
         step = rng.uniform(scenario.least_step, scenario.greatest_step) * rng.choice([-1.0, 1.0])
         level[start:] *= 1 + step
-    return LEVEL_PPS * level * (1 + scenario.noise(rng, size)), starts
+    noise = scenario.noise(rng, size)
+    if len(scenario.spreads) > 1:
+        for start, stop in pairwise([0, *starts, size]):
+            noise[start:stop] *= rng.choice(scenario.spreads)
+    return LEVEL_PPS * level * (1 + noise), starts

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -90,9 +91,21 @@ def test_peer_is_compared_with_the_setting_that_alarms_no_more() -> None:
 
 
 def test_report_is_json(capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--json", "--only", "accuracy", "suspicion", "--series", "1", "--size", "80", "--traces", "2"]
+    options = ["--json", "--only", "accuracy", "noises", "suspicion", "--series", "1", "--size", "80"]
+    sizes = ["--traces", "2", "--quiet-runs", "3"]
 
-    assert 0 == power.main([*options, "--detectors", "perftrend sequential"])
+    assert 0 == power.main([*options, *sizes, "--detectors", "perftrend sequential"])
     report = json.loads(capsys.readouterr().out)
     assert set(SCENARIOS) == {each["scenario"] for each in report["accuracy"]}
+    # Six traces of three quiet runs each.
+    assert {9, 18} == {len(report["noises"]), report["noises"]["normal"]["exposure"]}
     assert {0.0, 0.1} == {each["drop"] for each in report["suspicion"]}
+
+
+def test_groups_of_an_uneven_trace_differ_in_noise() -> None:
+    samples, starts = labelled(SCENARIOS["uneven"], np.random.default_rng(1), 180)
+    spreads = [
+        float(np.diff(samples[start:stop]).std()) for start, stop in pairwise([0, *starts, samples.size])
+    ]
+
+    assert max(spreads) > 3 * min(spreads)

@@ -20,7 +20,7 @@ from perftrend.analysis.description import Floats
 from perftrend.analysis.mdl.runs import Indices
 
 _PER_DEVIATION = 8
-"""Levels that are tried within one deviation: a group of 40 runs costs at most 0.2 bits more so."""
+"""Levels that are tried within one deviation: a group of 40 runs takes at most 0.1 bits more so."""
 
 BITS_PER_SQUARE = 1 / (2 * math.log(2))
 
