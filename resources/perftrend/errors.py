@@ -8,6 +8,7 @@ exit code  meaning
 2          bad use or bad input
 3          an outside service failed
 4          a testbed failed, or a test has no result that can be trusted
+5          a regression was found, and the settings say that it makes the job unstable
 130        interrupted (Ctrl-C or SIGTERM): the run under way is dropped whole
 =========  =============================================================
 
@@ -38,6 +39,7 @@ EXIT_REGRESSION = 1
 EXIT_USAGE = 2
 EXIT_SERVICE = 3
 EXIT_TESTBED = 4
+EXIT_UNSTABLE = 5
 EXIT_INTERRUPTED = 130
 
 _OS_HINTS = {

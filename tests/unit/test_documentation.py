@@ -74,7 +74,7 @@ def default(name: str) -> str:
         value = getattr(value, part)
     match value:
         case None:
-            return "none" if name in ("testbeds", "suites", "analysis.specification") else "the testbed's"
+            return "the testbed's" if name.startswith(("trial.", "search.")) else "none"
         case () | {} if not value:
             return "none"
         case dict():

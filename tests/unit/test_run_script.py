@@ -247,6 +247,18 @@ def test_what_is_missing_is_installed_by_apt_without_a_question(checkout: Checko
     assert "perftrend: installing nftables (once)..." in err
 
 
+def test_checks_need_programs_that_no_other_job_does(checkout: Checkout) -> None:
+    (checkout.top / "jobs" / "tests.py").write_text('"""Run every check."""\n')
+    for program in ("chromium", "shellcheck", "openssl"):
+        checkout.program(program, "#!/bin/sh\n")
+
+    _, _, err = checkout.run("tests")
+    assert "perftrend: going on without default-jre-headless maven" in err
+
+    _, _, err = checkout.run("trending")
+    assert "going on without" not in err
+
+
 def test_folder_that_cannot_be_written_is_told(checkout: Checkout) -> None:
     (checkout.top / ".venv.lock").mkdir()
 

@@ -257,3 +257,121 @@ def test_soak_may_be_as_short_as_its_first_trial(file: Path) -> None:
 )
 def test_soak_is_chosen_only_by_name(tag: str, expression: str) -> None:
     assert (expression,) == Settings(tags=(tag,)).expressions
+
+
+SECRET = "s3cret-of-somebody"  # noqa: S105 - it opens nothing
+SECRETS = ("jenkins.token", "mail.password")
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_secret_is_read_and_shown_nowhere(name: str) -> None:
+    section, key = name.split(".")
+
+    loaded = Settings.load(environment={settings.variable(name): f"{SECRET}\n"})
+
+    assert SECRET == getattr(getattr(loaded, section), key).get_secret_value()
+    for shown in (loaded.as_yaml(), repr(loaded), str(loaded), loaded.model_dump_json()):
+        assert SECRET not in shown
+        assert "***" not in shown
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_secret_is_refused_on_the_command_line(name: str) -> None:
+    message = refusal(overrides={name: SECRET})
+
+    assert (
+        f"{name} would be seen by every user of this machine; give it by {settings.variable(name)}" in message
+    )
+    assert SECRET not in message
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        f"jenkins: {{token: [{SECRET}]}}",
+        f"jenkins: {{token: {{{SECRET}: 1}}}}",
+        f"jenkins: {SECRET}",
+        f"jenkins: [{SECRET}]",
+        f"jenkins: {{token: *{SECRET}}}",
+        f"jenkins: {{token: !{SECRET} x}}",
+        f"jenkins: {{token: !{SECRET}!x y}}",
+        f"jenkins: {{token: &{SECRET} 1, user: &{SECRET} 2}}",
+        f"jenkins: {{token: '{SECRET}",
+        f"jenkins: {{token: @{SECRET}}}",
+        f"jenkins:\n  token: {SECRET}: x",
+        f"jenkins: {{url: 'https://me:{SECRET}@example.org'}}",
+        f"jenkins: {{url: 'https://me:a/{SECRET}@example.org'}}",
+        f"store: ['postgresql://me:{SECRET}@example.org']",
+    ],
+)
+def test_secret_is_in_no_refusal(file: Path, content: str) -> None:
+    file.write_text(content)
+
+    assert SECRET not in refusal(file=file)
+
+
+@pytest.mark.parametrize("number", ["0123", "12345678", "1.0e+5", "true", "''", "' '"])
+def test_secret_that_yaml_would_change_is_refused(file: Path, number: str) -> None:
+    file.write_text(f"mail: {{password: {number}}}")
+
+    assert "mail.password cannot be used (not shown: it may be secret); it should be text" in refusal(
+        file=file
+    )
+
+
+@pytest.mark.parametrize(
+    "url", ["https://ci.example.org/", "http://[::1]:8080", "https://ci.example.org/jenkins"]
+)
+def test_address_of_a_server_loses_its_last_slash(url: str) -> None:
+    loaded = Settings.load(environment={"PERFTREND_JENKINS_URL": url})
+
+    assert url.rstrip("/") == loaded.jenkins.url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ci.example.org",
+        "ftp://ci",
+        "https://",
+        "http://h:99999",
+        "http://[::",
+        "http://h/?x",
+        "http://h/ x",
+        "http://ü",
+    ],
+)
+def test_what_is_no_address_of_a_server_is_refused(url: str) -> None:
+    assert "it should be a URL such as" in refusal(environment={"PERFTREND_JENKINS_URL": url})
+
+
+def test_mail_has_a_server_and_addresses() -> None:
+    environment = {"PERFTREND_MAIL_SERVER": "[::1]:25", "PERFTREND_MAIL_RECIPIENTS": "a@x.org, b@y.org"}
+
+    mail = Settings.load(environment=environment).mail
+
+    assert ("[::1]:25", ("a@x.org", "b@y.org")) == (mail.server, mail.recipients)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("server: localhost", "mail.server is 'localhost'; it should be host:port"),
+        ("server: 'a b:25'", "it should be host:port"),
+        ("sender: nobody", "mail.sender is 'nobody'; it should be user@host"),
+        (r'sender: "a@b\nBcc: c@d"', "it should be user@host"),
+        ("recipients: ['a@b', '<c@d>']", "it should be user@host"),
+        ("security: ssl", "it should be 'starttls', 'tls' or 'none'"),
+    ],
+)
+def test_what_no_mail_could_be_sent_with_is_refused(file: Path, content: str, expected: str) -> None:
+    file.write_text(f"mail:\n  {content}")
+
+    assert expected in refusal(file=file)
+
+
+@pytest.mark.parametrize("content", ["store: 2024-13-01", "[" * 5000, "a: &a [*a"])
+def test_what_yaml_cannot_hold_is_told(file: Path, content: str) -> None:
+    file.write_text(content)
+
+    assert "is no YAML" in refusal(file=file)

@@ -1,0 +1,24 @@
+"""Jenkins: its jobs, its builds and what they archived; starting a build and waiting for it.
+
+The only importer of python-jenkins. How it is asked is told in the documentation, under Clients.
+"""
+
+from __future__ import annotations
+
+from perftrend.clients.jenkins.bodies import Download
+from perftrend.clients.jenkins.builds import Artifact, Build
+from perftrend.clients.jenkins.client import Jenkins, connect
+from perftrend.clients.jenkins.refusals import RefusedError, TooLargeError, UnavailableError
+from perftrend.clients.jenkins.running import Started
+
+__all__ = [
+    "Artifact",
+    "Build",
+    "Download",
+    "Jenkins",
+    "RefusedError",
+    "Started",
+    "TooLargeError",
+    "UnavailableError",
+    "connect",
+]

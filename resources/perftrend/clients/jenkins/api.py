@@ -1,0 +1,109 @@
+"""The JSON that a Jenkins tells: asked for by tree, checked in its outer shape, missing names explained."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Any
+
+from perftrend.clients.jenkins.builds import TREE, Build, number_of, read_build
+from perftrend.clients.jenkins.paths import is_name, job_path
+from perftrend.clients.jenkins.refusals import RefusedError
+from perftrend.clients.jenkins.transport import Transport
+from perftrend.errors import ServiceError, nearest
+
+_DEEPEST_FOLDER = 20
+"""Folders lie in each other no deeper than that, or the server makes them up."""
+
+
+class Api:
+    """What can be asked of one Jenkins, each answer bounded by what is asked."""
+
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+
+    def url(self, job: str) -> str:
+        """Return the page of a job, without a slash at its end."""
+        return f"{self.transport.url}/{job_path(job)}"
+
+    def knows_ranges(self) -> bool:
+        """Tell whether parts of a list can be asked for: Jenkins can, what is merely like it cannot."""
+        if self.transport.version is None:
+            self.transport.json("", "mode")
+        return bool(self.transport.version)
+
+    def job(self, job: str, tree: str) -> dict[str, Any]:
+        """Return what is told of a job."""
+        with self.found(job):
+            return self.transport.json(job_path(job), tree)
+
+    def build(self, job: str, number: int) -> Build:
+        """Return one build."""
+        with self.found(job):
+            told = self.transport.json(f"{job_path(job)}/{number}", TREE)
+        return read_build(job, self.url(job), told)
+
+    def builds(self, job: str, begin: int, end: int) -> Sequence[Build]:
+        """Return the builds from a place in the server's list up to, and without, another one."""
+        told = self._list(job, f"allBuilds[{TREE}]{{{begin},{end}}}")
+        return [read_build(job, self.url(job), each) for each in told]
+
+    def build_numbers(self, job: str, begin: int, end: int) -> Sequence[int]:
+        """Return no more of them than their numbers."""
+        return [
+            number_of(self.url(job), each) for each in self._list(job, f"allBuilds[number]{{{begin},{end}}}")
+        ]
+
+    def every_build(self, job: str) -> Sequence[Build]:
+        """Return all builds, newest first, where parts of the list cannot be asked for."""
+        told = self._list(job, f"allBuilds[{TREE}],builds[{TREE}]")
+        return sorted(
+            (read_build(job, self.url(job), each) for each in told), key=lambda build: -build.number
+        )
+
+    def names(
+        self, path: str, folder: str, *, recursive: bool, depth: int = _DEEPEST_FOLDER
+    ) -> Iterator[str]:
+        """Yield the full names of the jobs at a path, which is a folder or one of its views."""
+        told = self.transport.json(path, "jobs[name,jobs[name]]").get("jobs") or ()
+        for each in told if isinstance(told, list) else ():
+            name = each.get("name") if isinstance(each, dict) else None
+            if not is_name(name) or depth == 0:
+                raise ServiceError(
+                    f"{self.transport.url}/{path}: names a job {name!r:.100}, as none can be called there; "
+                    "is jenkins.url right?"
+                )
+            full = f"{folder}/{name}" if folder else str(name)
+            # Of what is listed, only a folder has a list of jobs.
+            if "jobs" not in each:
+                yield full
+            elif recursive and each["jobs"]:
+                yield from self.names(job_path(full), full, recursive=True, depth=depth - 1)
+
+    @contextmanager
+    def found(self, job: str) -> Iterator[None]:
+        """Say which job was probably meant, when it is not found."""
+        try:
+            yield
+        except RefusedError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            raise RefusedError(f"{error}{self._nearest(job)}", error.status) from None
+
+    def _nearest(self, job: str) -> str:
+        folder = job.rpartition("/")[0]
+        try:
+            names = list(self.names(job_path(folder), folder, recursive=False))
+        except ServiceError:
+            return ""
+        # A server has thousands of jobs; a line holds a few.
+        return "" if job in names else nearest(job, difflib.get_close_matches(job, names, n=5, cutoff=0.4))
+
+    def _list(self, job: str, tree: str) -> list[dict[str, Any]]:
+        answer = self.job(job, tree)
+        told = answer.get("allBuilds", answer.get("builds")) or []
+        if not isinstance(told, list):
+            raise ServiceError(f"{self.url(job)}: answers with no list of builds; is jenkins.url right?")
+        return told

@@ -1,0 +1,137 @@
+"""Builds, as a Jenkins tells them in JSON, and what makes one of that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from perftrend.clients.jenkins.paths import artifact_path
+from perftrend.errors import ServiceError
+
+TREE = (
+    "number,result,building,timestamp,duration,description,"
+    "actions[parameters[name,value]],artifacts[relativePath]"
+)
+"""What is asked of a build: no more than this is sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A file that a build archived."""
+
+    path: str
+    """Relative to the archive, as the server tells it: it may try to lead out of any folder."""
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """One build of a job."""
+
+    job: str
+    """Full name, folders before it."""
+    number: int
+    result: str | None
+    """``SUCCESS``, ``UNSTABLE``, ``FAILURE``, ``NOT_BUILT`` or ``ABORTED``; None while it runs."""
+    building: bool
+    started: datetime
+    """UTC."""
+    duration_s: float
+    """0 while it runs."""
+    parameters: Mapping[str, str] = field(default_factory=dict, hash=False)
+    artifacts: tuple[Artifact, ...] = ()
+    url: str = ""
+    """Its page, with a slash at the end."""
+    description: str = ""
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether its result will not change any more."""
+        return not self.building and self.result is not None
+
+
+def read_build(job: str, job_url: str, told: Mapping[str, Any]) -> Build:
+    """Return the build that a server tells of.
+
+    :param job: full name of the job.
+    :param job_url: its page, which is where we found it, whatever address the server believes to have.
+    :param told: decoded JSON of the tree :data:`TREE`.
+    :raises ServiceError: if that is not what Jenkins would tell.
+    """
+    try:
+        number = _number(told)
+        url = f"{job_url}/{number}/"
+        paths = [_text(artifact["relativePath"]) for artifact in told.get("artifacts") or ()]
+        return Build(
+            job=job,
+            number=number,
+            result=_word(told.get("result")),
+            building=told.get("building") is True,
+            started=datetime.fromtimestamp(_whole(told["timestamp"]) / 1000, UTC),
+            duration_s=max(0, _whole(told.get("duration") or 0)) / 1000,
+            parameters=dict(_parameters(told.get("actions") or ())),
+            artifacts=tuple(Artifact(path, url + artifact_path(path)) for path in paths),
+            url=url,
+            description=_text(told.get("description") or ""),
+        )
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError, OSError):
+        raise _no_build(job_url) from None
+
+
+def number_of(job_url: str, told: Mapping[str, Any]) -> int:
+    """Return the number of a build of which no more was asked."""
+    try:
+        return _number(told)
+    except (TypeError, ValueError, KeyError):
+        raise _no_build(job_url) from None
+
+
+def has_parameters(build: Build, wanted: Mapping[str, str]) -> bool:
+    """Tell whether a build was started with these parameters, as far as the server shows them."""
+    # A server trims some kinds of text, and does not show passwords.
+    return all(build.parameters.get(name, value).strip() == value.strip() for name, value in wanted.items())
+
+
+def _no_build(job_url: str) -> ServiceError:
+    return ServiceError(
+        f"{job_url}: answers with a build that Jenkins would not tell of; is jenkins.url right?"
+    )
+
+
+def _parameters(actions: Iterable[Any]) -> Iterator[tuple[str, str]]:
+    for action in actions:
+        for parameter in (action or {}).get("parameters") or ():
+            value = parameter.get("value")
+            if isinstance(value, bool):
+                yield _text(parameter["name"]), str(value).lower()
+            elif isinstance(value, str | int | float):
+                yield _text(parameter["name"]), str(value)
+
+
+def _number(told: Mapping[str, Any]) -> int:
+    number = _whole(told["number"])
+    if number < 1:
+        raise ValueError(number)
+    return number
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(value)
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    # Half of a character pair cannot be written to a file or a terminal.
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
+def _word(value: object) -> str | None:
+    if value is not None and not re.fullmatch(r"[A-Z_]{1,40}", _text(value)):
+        raise ValueError(value)
+    return value if value is None else _text(value)

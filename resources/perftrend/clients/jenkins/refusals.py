@@ -1,0 +1,138 @@
+"""What went wrong between us and a Jenkins, in one line that says what to do.
+
+A line shows the address that was asked without its query, and nothing of what the server wrote: an
+answer may hold anything, and may repeat what we sent.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+
+import requests
+import urllib3
+
+from perftrend.errors import ServiceError
+
+
+class RefusedError(ServiceError):
+    """The server understood and said no: it will say no again."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class UnavailableError(ServiceError):
+    """The server failed or fell silent: the same request may succeed later."""
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+        """What the server asked for, in seconds."""
+
+
+class UnreachedError(UnavailableError):
+    """No connection was made, so nothing was received there."""
+
+
+class TooLargeError(ServiceError):
+    """An answer beyond its bounds: ask for less."""
+
+
+def refused(asked: str, response: requests.Response, user: str | None) -> ServiceError:
+    """Return the error for an answer with a status from 300 on.
+
+    :param asked: what :func:`shown` says of the request.
+    :param user: who asked; None: everybody.
+    """
+    status = response.status_code
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        hint = "look into its log, or try again later"
+        return UnavailableError(f"{asked}: {_phrase(status)}; {hint}", _retry_after_s(response))
+    hints = {
+        HTTPStatus.UNAUTHORIZED: "check jenkins.user and jenkins.token",
+        HTTPStatus.FORBIDDEN: f"give the user {user!r} the permission for that"
+        if user
+        else "give a jenkins.user and jenkins.token that may do that",
+        HTTPStatus.NOT_FOUND: "check jenkins.url and the name, and that the user may see it",
+        HTTPStatus.TOO_MANY_REQUESTS: "ask less often, see fetch.requests_per_second",
+    }
+    if status < HTTPStatus.BAD_REQUEST:
+        hint = "is a page for logging in between? check jenkins.url, https:// included"
+    else:
+        hint = hints.get(HTTPStatus(status), "") if status in set(HTTPStatus) else ""
+    return RefusedError(f"{asked}: {_phrase(status)}; {hint or 'check jenkins.url'}", status)
+
+
+def failed(asked: str, error: BaseException, timeout_s: float) -> ServiceError:
+    """Return the error for a request or an answer that broke off.
+
+    :param error: what requests, urllib3 or the operating system raised.
+    """
+    if _is_unreached(error):
+        reason = re.search(r"\[Errno -?\d+\] ([\w ,]+)", str(error))
+        why = f" ({reason[1]})" if reason else ""
+        return UnreachedError(f"{asked}: cannot be reached{why}; check jenkins.url, and that the server runs")
+    if isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError):
+        return UnavailableError(f"{asked}: said nothing for {timeout_s:g} s; try again later")
+    lasting = _lasting(error)
+    if lasting:
+        return ServiceError(f"{asked}: {lasting}")
+    return UnavailableError(f"{asked}: broke the connection off; try again later")
+
+
+def shown(method: str, url: str) -> str:
+    """Show a request without its query."""
+    return f"{method} {url.partition('?')[0]}"
+
+
+def _is_unreached(error: BaseException) -> bool:
+    unreached = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError)
+    reason = getattr(error.args[0], "reason", None) if error.args else None
+    return isinstance(error, requests.ConnectTimeout) or isinstance(reason, unreached)
+
+
+def _lasting(error: BaseException) -> str:
+    """Say what is wrong if it will be so next time, too; empty otherwise."""
+    text = str(error)
+    if isinstance(error, requests.exceptions.SSLError | urllib3.exceptions.SSLError):
+        return "" if "EOF" in text or "reset" in text else _about_tls(text)
+    if isinstance(error, requests.TooManyRedirects):
+        return "is redirected without end; check jenkins.url"
+    if isinstance(error, requests.exceptions.ContentDecodingError | urllib3.exceptions.DecodeError):
+        return "answers with broken compression; check what lies between"
+    if "CA certificate bundle" in text:
+        return "REQUESTS_CA_BUNDLE names no file with certificates; correct it"
+    passing = requests.ConnectionError | urllib3.exceptions.HTTPError | ConnectionError
+    if isinstance(error, passing | requests.exceptions.ChunkedEncodingError):
+        return ""
+    return f"cannot be asked ({type(error).__name__}); check jenkins.url"
+
+
+def _about_tls(text: str) -> str:
+    if "certificate" not in text.lower():
+        return "does not speak TLS as it should; check jenkins.url, is it http:// perhaps?"
+    found = re.search(r"certificate verify failed: ([\w ,'.*-]+)", text)
+    why = f" ({found[1].strip()})" if found else ""
+    return (
+        f"its certificate is not to be trusted{why}; if it should be, let REQUESTS_CA_BUNDLE name a file "
+        "with the certificate of who signed it"
+    )
+
+
+def _phrase(status: int) -> str:
+    return f"{status} {HTTPStatus(status).phrase}" if status in set(HTTPStatus) else str(status)
+
+
+def _retry_after_s(response: requests.Response) -> float | None:
+    told = response.headers.get("Retry-After", "")
+    if re.fullmatch(r"[0-9]{1,9}", told):
+        return float(told)
+    try:
+        moment = parsedate_to_datetime(told)
+        return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+    except (TypeError, ValueError, IndexError, OverflowError):
+        return None

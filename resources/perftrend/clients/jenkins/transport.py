@@ -1,0 +1,260 @@
+"""How a request reaches a Jenkins and what becomes of the answer.
+
+python-jenkins logs in and fetches the crumbs that a server wants with what changes it. Here is what
+it leaves open: a request that failed for a passing reason is made again, and an answer has bounds in
+size and time.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from http import HTTPStatus
+from typing import IO, Any
+from urllib.parse import urlsplit
+
+import jenkins  # type: ignore[import-untyped]
+import requests
+import tenacity
+import urllib3
+from typing_extensions import override
+
+from perftrend.clients.jenkins.bodies import Download, download, pieces, whole
+from perftrend.clients.jenkins.heads import InTimeAdapter
+from perftrend.clients.jenkins.refusals import (
+    RefusedError,
+    TooLargeError,
+    UnavailableError,
+    UnreachedError,
+    failed,
+    refused,
+    shown,
+)
+from perftrend.errors import ServiceError, UsageError
+
+MAXIMUM_JSON = 32 * 1024**2
+"""Bytes that an answer in JSON may have."""
+MAXIMUM_LOG = 1024**3
+"""Bytes that a console's text may have."""
+_IN_MEMORY = 1024**2
+_MAXIMUM_CRUMB = 64 * 1024
+_MAXIMUM_REDIRECTS = 5
+_LONGEST_PAUSE_S = 300.0
+
+Wait = Callable[[tenacity.RetryCallState], float]
+"""How long to pause before the next attempt, in seconds."""
+_backing_off = tenacity.wait_exponential_jitter(initial=1, max=30, jitter=1)
+
+
+def patiently(state: tenacity.RetryCallState) -> float:
+    """Return what the server asks for, within reason, or ever longer pauses with some chance in them."""
+    error = state.outcome.exception() if state.outcome else None
+    asked_s = error.retry_after_s if isinstance(error, UnavailableError) else None
+    return _backing_off(state) if asked_s is None else min(asked_s, _LONGEST_PAUSE_S)
+
+
+class Transport:
+    """Requests to one Jenkins, by path below its address. Threads may share it.
+
+    :param url: the address, without user and password.
+    :param wait: how long to pause between attempts.
+    :raises UsageError: if that is no address, or there is a user without a token.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        user: str | None,
+        token: str | None,
+        timeout_s: float,
+        attempts: int,
+        wait: Wait,
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.netloc or "@" in parts.netloc:
+            raise UsageError("jenkins.url should be http:// or https://, without user and password")
+        if bool(user) != bool(token):
+            raise UsageError("jenkins.user and jenkins.token belong together; give both or none")
+        self.url = url.rstrip("/")
+        self.version: str | None = None
+        """Of the server, by its last answer in JSON; empty where it is no Jenkins, but alike."""
+        self._user = user
+        self._timeout_s = timeout_s
+        self._connection = _Connection(f"{self.url}/", user, token, timeout_s)
+        self._retrying = tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(attempts),
+            wait=wait,
+            retry=tenacity.retry_if_exception_type(UnavailableError),
+            reraise=True,
+        )
+
+    def json(self, path: str, tree: str) -> dict[str, Any]:
+        """Return what a path tells in JSON, as far as the tree names it.
+
+        :raises TooLargeError: if that is more than :data:`MAXIMUM_JSON`.
+        """
+        return self._retrying(self._json, f"{path}/api/json".lstrip("/"), tree)
+
+    def text(self, path: str, **query: str) -> tuple[IO[bytes], Mapping[str, str]]:
+        """Return a text in a temporary file, at its beginning, and the headers that it came with."""
+        return self._retrying(self._text, path, query)
+
+    def post(self, path: str, data: Mapping[str, str]) -> tuple[int, str]:
+        """Send a form; return the status and where the answer points to.
+
+        :raises UnreachedError: if nothing was received there.
+        :raises UnavailableError: if it may have been received: it is not sent a second time.
+        """
+        for is_last in (False, True):
+            request = requests.Request("POST", f"{self.url}/{path}", data=dict(data))
+            self._retrying(self._add_crumb, request)
+            try:
+                with self._retrying.copy(retry=tenacity.retry_if_exception_type(UnreachedError))(
+                    self._send, request
+                ) as response:
+                    return response.status_code, response.headers.get("Location", "")
+            except RefusedError as error:
+                # A crumb is as old as the session that it was made in; this one was refused unread.
+                if error.status != HTTPStatus.FORBIDDEN or not self._connection.crumb or is_last:
+                    raise
+                self._connection.crumb = None
+        raise AssertionError("the last attempt returns or raises")
+
+    @contextmanager
+    def open(self, url: str, start: int, validator: str) -> Iterator[Download]:
+        """Open a file, at an offset where the server can do that and the file is still the same."""
+        download, response = self._retrying(self._open, url, start, validator)
+        with response:
+            yield download
+
+    def _json(self, path: str, tree: str) -> dict[str, Any]:
+        request = requests.Request("GET", f"{self.url}/{path}", params={"tree": tree})
+        with self._send(request) as response:
+            body = whole(response, MAXIMUM_JSON, self._timeout_s)
+            self.version = response.headers.get("X-Jenkins", "")
+        try:
+            told = json.loads(body)
+        except (ValueError, RecursionError):
+            told = None
+        if not isinstance(told, dict):
+            raise ServiceError(
+                f"{shown('GET', request.url)}: answers with no table in JSON; is a proxy or a page for "
+                "logging in between? check jenkins.url"
+            )
+        return told
+
+    def _text(self, path: str, query: Mapping[str, str]) -> tuple[IO[bytes], Mapping[str, str]]:
+        request = requests.Request("GET", f"{self.url}/{path}", params=dict(query))
+        with ExitStack() as unless_whole:
+            file = unless_whole.enter_context(tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY))
+            response = unless_whole.enter_context(self._send(request))
+            for piece in pieces(response, self._timeout_s, decode=True):
+                file.write(piece)
+                if file.tell() > MAXIMUM_LOG:
+                    raise TooLargeError(f"{shown('GET', request.url)}: has more than {MAXIMUM_LOG} bytes")
+            unless_whole.pop_all()
+        response.close()
+        file.seek(0)
+        return file, response.headers
+
+    def _open(self, url: str, start: int, validator: str) -> tuple[Download, requests.Response]:
+        # Packed for the way, a file has no length that is known, and no offsets.
+        headers = {"Accept-Encoding": "identity"}
+        if start:
+            headers |= {"Range": f"bytes={start}-"} | ({"If-Range": validator} if validator else {})
+        response = self._send(requests.Request("GET", url, headers=headers))
+        found = download(response, start, validator, self._timeout_s)
+        if found:
+            return found, response
+        response.close()
+        if not start:
+            asked = shown("GET", url)
+            raise ServiceError(f"{asked}: answers with status {response.status_code}, but no file")
+        return self._open(url, 0, "")
+
+    def _send(self, request: requests.Request) -> requests.Response:
+        """Send one request, once; return the answer with its body unread."""
+        with self._explained(shown(request.method, request.url)):
+            response: requests.Response = self._connection.jenkins_request(
+                request, add_crumb=False, stream=True
+            )
+        return response
+
+    def _add_crumb(self, request: requests.Request) -> None:
+        asked = shown("GET", f"{self.url}/{jenkins.CRUMB_URL}")
+        with self._explained(asked):
+            try:
+                self._connection.maybe_add_crumb(request)
+            except (json.JSONDecodeError, UnicodeError, TypeError, KeyError):
+                self._connection.crumb = None
+                raise ServiceError(
+                    f"{asked}: answers with no crumb; is a page for logging in between? check jenkins.url"
+                ) from None
+
+    @contextmanager
+    def _explained(self, asked: str) -> Iterator[None]:
+        """Turn what python-jenkins and the libraries under it raise into our errors."""
+        try:
+            yield
+        except _StatusError as error:
+            raise refused(asked, error.response, self._user) from None
+        except jenkins.TimeoutException as error:
+            raise failed(asked, error.__context__ or error, self._timeout_s) from None
+        except jenkins.JenkinsException:
+            raise ServiceError(f"{asked}: no way to log in; check jenkins.user and jenkins.token") from None
+        except (OSError, ValueError, urllib3.exceptions.HTTPError) as error:
+            raise failed(asked, error, self._timeout_s) from None
+
+
+class _StatusError(Exception):
+    def __init__(self, response: requests.Response) -> None:
+        super().__init__(response.status_code)
+        self.response = response
+
+
+class _NotFoundError(_StatusError, jenkins.NotFoundException):  # type: ignore[misc]
+    """What python-jenkins takes for a server that wants no crumbs."""
+
+
+class _Connection(jenkins.Jenkins):  # type: ignore[misc]
+    """The session, login and crumbs of python-jenkins; a status is ours to judge, and a crumb has bounds."""
+
+    def __init__(self, url: str, user: str | None, token: str | None, timeout_s: float) -> None:
+        super().__init__(url, user, token, timeout_s)
+        self._session.max_redirects = _MAXIMUM_REDIRECTS
+        for scheme in ("http://", "https://"):
+            self._session.mount(scheme, InTimeAdapter())
+        # Neither does PYTHONHTTPSVERIFY turn the check of certificates off in silence, nor does an
+        # installed Kerberos change who asks.
+        self._session.verify = True
+        del self._auths[1:]
+
+    @override
+    def jenkins_open(self, req: requests.Request, add_crumb: bool = True, resolve_auth: bool = True) -> str:
+        with self.jenkins_request(req, add_crumb, resolve_auth, stream=True) as response:
+            return whole(response, _MAXIMUM_CRUMB, self.timeout).decode()
+
+    @override
+    def _response_handler(self, response: requests.Response) -> requests.Response:
+        # Whether a part of a file is missing there is for who asked for it to say.
+        allowed = response.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
+        if response.status_code >= HTTPStatus.BAD_REQUEST and not allowed:
+            response.close()
+            missing = response.status_code == HTTPStatus.NOT_FOUND
+            raise (_NotFoundError if missing else _StatusError)(response)
+        return response
+
+    @override
+    def _request(self, req: requests.Request, stream: bool | None = None) -> requests.Response:
+        prepared = self._session.prepare_request(req)
+        settings = self._session.merge_environment_settings(
+            prepared.url, {}, stream, self._session.verify, None
+        )
+        # After a POST a redirect says where the build waits: to follow it would be a request for nothing.
+        response: requests.Response = self._session.send(
+            prepared, timeout=self.timeout, allow_redirects=req.method != "POST", **settings
+        )
+        return response

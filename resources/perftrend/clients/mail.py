@@ -1,0 +1,267 @@
+"""Mails are handed to an SMTP server.
+
+A failure that may pass (the server is away, or answers 4xx) is tried again; what the server refuses
+for good (5xx) is not. A password goes over an encrypted connection only, and into no message.
+
+Source: RFC 5321 (SMTP), section 4.2.1 (which answers may pass).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import smtplib
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Literal
+
+import tenacity
+from pydantic import SecretStr
+from typing_extensions import override
+
+from perftrend.clients.mail_message import Mail, address, header
+from perftrend.errors import ServiceError, SettingsError
+from perftrend.settings import MailSettings
+
+__all__ = ["Mail", "MailRefusedError", "MailServer"]
+
+_LONGEST_ANSWER = 160
+_LONGEST_WAIT_S = 60.0
+_PATIENCE = 10
+"""A whole conversation may take so many time-outs: a server that drips is cut off then."""
+
+_NO_ANSWER = -1
+"""smtplib's code for a server that went away instead of answering."""
+_TEMPORARY = range(400, 500)
+_PORTS = range(1, 65536)
+
+
+class MailRefusedError(ServiceError):
+    """The server refused one mail; it may take others."""
+
+
+@dataclass(frozen=True, slots=True)
+class MailServer:
+    """An SMTP server, and as whom it is spoken to.
+
+    :raises SettingsError: if the sender is no address, or a password would travel in the clear.
+    """
+
+    host: str
+    port: int
+    sender: str
+    security: Literal["starttls", "tls", "none"] = "starttls"
+    """``starttls`` begins in the clear and goes on encrypted or not at all, ``tls`` is encrypted."""
+    user: str | None = None
+    password: SecretStr | None = None
+    timeout_s: float = 30.0
+    """A server that says nothing for so long has failed to answer."""
+    attempts: int = 4
+    """How often a failure that may pass is met before the mail is given up."""
+    wait_s: float = 2.0
+    """How long to wait before the second attempt; each further wait is twice as long."""
+    context: ssl.SSLContext | None = field(default=None, repr=False)
+    """Which certificates are trusted; none: those that the system trusts."""
+
+    def __post_init__(self) -> None:
+        address(self.sender)
+        if self.port not in _PORTS:
+            raise SettingsError(f"mail.server is {self.name}; its port should be from 1 to 65535")
+        if self.user is not None and self.security == "none" and not _is_here(self.host):
+            raise SettingsError(
+                f"mail.security is 'none', and the password would reach {self.host} in the clear; "
+                "use starttls or tls, or no user"
+            )
+        if (self.user is None) != (self.password is None):
+            raise SettingsError("mail.user and mail.password belong together; give both or none")
+
+    @classmethod
+    def of(cls, settings: MailSettings) -> MailServer | None:
+        """Return the server of the settings; None where they name none.
+
+        :raises SettingsError: if they name no sender, or a password would travel in the clear.
+        """
+        if settings.server is None:
+            return None
+        if settings.sender is None:
+            raise SettingsError(
+                f"mail.server is {settings.server}, and mail.sender is missing; give an address"
+            )
+        host, _, port = settings.server.rpartition(":")
+        return cls(
+            host=host.strip("[]"),
+            port=int(port),
+            sender=settings.sender,
+            security=settings.security,
+            user=settings.user,
+            password=settings.password,
+            timeout_s=settings.timeout_s,
+        )
+
+    @property
+    def name(self) -> str:
+        """``host:port``."""
+        return f"{self.host}:{self.port}"
+
+    def send(self, mail: Mail) -> None:
+        """Hand a mail over, trying again what may pass.
+
+        :raises SettingsError: if the recipient is no address.
+        :raises MailRefusedError: if the server refuses this mail.
+        :raises ServiceError: if it cannot be reached, is not trusted, or refuses the user.
+        """
+        message = mail.message(self.sender).as_bytes()
+        attempt = tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(self.attempts),
+            wait=tenacity.wait_exponential(multiplier=self.wait_s, max=_LONGEST_WAIT_S),
+            retry=tenacity.retry_if_exception(_may_pass),
+            reraise=True,
+        )
+        try:
+            attempt(self._send_once, message, mail.recipient)
+        except (OSError, smtplib.SMTPException, UnicodeError) as error:
+            kind = MailRefusedError if isinstance(error, _OF_ONE_MAIL) else ServiceError
+            # Not chained: what smtplib raises may hold what was sent, the password too.
+            raise kind(f"mail to {mail.recipient} by {self.name}: {_explained(error, self)}") from None
+
+    def _send_once(self, message: bytes, recipient: str) -> None:
+        conversation = _TlsConversation(self) if self.security == "tls" else _Conversation(self)
+        try:
+            if self.security == "starttls":
+                conversation.starttls(context=self.trusted())
+            if self.user is not None and self.password is not None:
+                conversation.login(self.user, self.password.get_secret_value())
+            conversation.sendmail(self.sender, [recipient], message)
+            # The mail is handed over: whatever becomes of the farewell, it must not be sent again.
+            with suppress(OSError, smtplib.SMTPException):
+                conversation.quit()
+        finally:
+            conversation.close()
+
+    def trusted(self) -> ssl.SSLContext:
+        """Return which certificates are trusted."""
+        return self.context or ssl.create_default_context()
+
+
+class _Conversation(smtplib.SMTP):
+    """A connection that is cut when the server drags it out, one byte after the other."""
+
+    def __init__(self, server: MailServer) -> None:
+        self._limit = threading.Timer(_PATIENCE * server.timeout_s, self._cut)
+        self._limit.daemon = True
+        self._limit.start()
+        try:
+            self._open(server)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, server: MailServer) -> None:
+        smtplib.SMTP.__init__(self, server.host, server.port, timeout=server.timeout_s)
+
+    @override
+    def close(self) -> None:
+        self._limit.cancel()
+        super().close()
+
+    def _cut(self) -> None:
+        if self.sock is not None:
+            with suppress(OSError):
+                # Below TLS, which would wait for the server's own farewell.
+                socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
+
+
+class _TlsConversation(_Conversation, smtplib.SMTP_SSL):
+    """The same, encrypted from the start."""
+
+    @override
+    def _open(self, server: MailServer) -> None:
+        smtplib.SMTP_SSL.__init__(
+            self, server.host, server.port, timeout=server.timeout_s, context=server.trusted()
+        )
+
+
+_OF_ONE_MAIL = (smtplib.SMTPRecipientsRefused, smtplib.SMTPSenderRefused, smtplib.SMTPDataError)
+
+
+def _is_here(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Whether the same may succeed a little later."""
+    if isinstance(error, smtplib.SMTPRecipientsRefused):
+        return all(_is_temporary(code) for code, _ in error.recipients.values())
+    if isinstance(error, smtplib.SMTPResponseException):
+        return _is_temporary(error.smtp_code)
+    if isinstance(error, smtplib.SMTPServerDisconnected):
+        return True
+    if isinstance(error, socket.gaierror):
+        return error.errno == socket.EAI_AGAIN
+    # smtplib's own errors are OSErrors, too: those that are left are about what was agreed.
+    return isinstance(error, OSError) and not isinstance(error, (ssl.SSLError, smtplib.SMTPException))
+
+
+def _is_temporary(code: int) -> bool:
+    return code == _NO_ANSWER or code in _TEMPORARY
+
+
+def _explained(error: Exception, server: MailServer) -> str:
+    """Say in one line what went wrong and what to do."""
+    return next(explain(error, server) for kind, explain in _EXPLANATIONS if isinstance(error, kind))
+
+
+def _refused_user(error: smtplib.SMTPAuthenticationError, server: MailServer) -> str:
+    # What the server answers may repeat what it was sent.
+    user = header(server.user or "")
+    return f"user {user!r} was refused ({error.smtp_code}); check mail.user and mail.password"
+
+
+def _refused_recipient(error: smtplib.SMTPRecipientsRefused, _: MailServer) -> str:
+    code, answer = next(iter(error.recipients.values()))
+    return f"the recipient was refused: {_answer(code, answer)}"
+
+
+def _refused(error: smtplib.SMTPResponseException, _: MailServer) -> str:
+    return f"refused: {_answer(error.smtp_code, error.smtp_error)}"
+
+
+def _not_offered(_: Exception, server: MailServer) -> str:
+    wanted = "STARTTLS" if server.security == "starttls" else "what the mail or the user needs"
+    return f"the server does not offer {wanted}; check mail.security and mail.user"
+
+
+def _not_trusted(error: ssl.SSLCertVerificationError, _: MailServer) -> str:
+    return f"its certificate is not trusted ({header(error.verify_message)}); trust who issued it"
+
+
+def _not_connected(error: OSError, _: MailServer) -> str:
+    return f"{header(error.strerror or 'no connection')}; check mail.server"
+
+
+# The first that fits tells it: smtplib's errors are OSErrors, and so are those of TLS.
+_EXPLANATIONS: tuple[tuple[type[Exception], Callable[..., str]], ...] = (
+    (smtplib.SMTPAuthenticationError, _refused_user),
+    (smtplib.SMTPRecipientsRefused, _refused_recipient),
+    (smtplib.SMTPResponseException, _refused),
+    (smtplib.SMTPServerDisconnected, lambda _, __: "the server closed the connection; try again later"),
+    (smtplib.SMTPException, _not_offered),
+    (ssl.SSLCertVerificationError, _not_trusted),
+    (ssl.SSLError, lambda _, __: "no encrypted connection came about; check mail.security and the port"),
+    (TimeoutError, lambda _, server: f"no answer within {server.timeout_s:g} s; is it the right port?"),
+    (UnicodeError, lambda _, __: "host, user or password cannot be written in ASCII, as SMTP wants it"),
+    (OSError, _not_connected),
+)
+
+
+def _answer(code: int, answer: bytes | str) -> str:
+    text = answer.decode("utf-8", "replace") if isinstance(answer, bytes) else answer
+    return f"{code} {header(text)[:_LONGEST_ANSWER]}".rstrip()

@@ -1,0 +1,212 @@
+"""What a mail says: its subject, and its body as text and as HTML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from urllib.parse import quote
+
+import jinja2
+
+from perftrend.model import Outcome, Run, Verdict
+from perftrend.report.mails.aligned import WIDTH, aligned, wrapped
+from perftrend.report.mails.causes import WITHOUT_RESULT, Cause, causes
+from perftrend.report.mails.changes import MOST_ROWS, TEXT_COLUMNS, Table, tables
+from perftrend.report.mails.wording import counted, line, plain, shortened
+from perftrend.report.markup import environment
+
+FAILED, FAILED_JOB, REGRESSIONS, PROGRESSIONS = "failed", "failed-job", "regressions", "progressions"
+
+CHANGES = {REGRESSIONS: Outcome.REGRESSION, PROGRESSIONS: Outcome.PROGRESSION}
+
+MOST_CAUSES = 50
+"""Groups that a mail shows; the report has all the tests."""
+
+_MESSAGE_LINES = 4
+_LONGEST_MESSAGE = 1000
+_LONGEST_NAME = 120
+_INDENT = "    "
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Where a reader goes on; what is empty is left out."""
+
+    report: str = ""
+    """Address of the report's page; a test is found in it by the hash of its trace."""
+    build: str = ""
+    """Address of the build that measured or judged the run."""
+
+    def of_report(self) -> str:
+        """Return the address of the report."""
+        return _address(self.report)
+
+    def of_build(self) -> str:
+        """Return the address of the build."""
+        return _address(self.build)
+
+    def of_test(self, verdict: Verdict) -> str:
+        """Return the address of a test's graph."""
+        report = self.of_report()
+        return f"{report.partition('#')[0]}#{verdict.series.key.hash}" if report else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a mail says."""
+
+    subject: str
+    """One line."""
+    text: str
+    """Aligned for a fixed-width font, lines of at most 100 columns where no word is longer."""
+    html: str
+    """With inline styles only, without images."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a mail: what it is about, and its tables or groups."""
+
+    name: str
+    count: str
+    """``2 regressions``."""
+    tables: Sequence[Table] = ()
+    causes: Sequence[Cause] = ()
+    left_out: int = 0
+    """Changes or groups that are not shown."""
+
+
+def parts(verdicts: Sequence[Verdict], *, run: Run, links: Links, new_runs: int = 1) -> list[Part]:
+    """Return what there is to say of a run, the most urgent first.
+
+    :param verdicts: one of each trace, in any order.
+    :param new_runs: how many of the newest runs no mail has told of.
+    """
+    said = [_changes(REGRESSIONS, verdicts, links), _failed(verdicts, run, new_runs)]
+    said.append(_changes(PROGRESSIONS, verdicts, links))
+    return [part for part in said if part is not None]
+
+
+def compose(said: Sequence[Part], *, run: Run, links: Links, notices: Sequence[str] = ()) -> Content:
+    """Write a mail about a run.
+
+    :param said: at least one part.
+    :param notices: what a reader must be told, such as that another testbed was used.
+    """
+    told = {
+        "parts": said,
+        "run": run,
+        "versions": [f"{name} {version}" for name, version in run.versions.items()],
+        "links": links,
+        "notices": notices,
+    }
+    subject = f"{', '.join(part.count for part in said)} on {run.testbed}: {run.name}"
+    return _content("mail", subject, told, simulated=run.simulated)
+
+
+def compose_no_results(verdicts: Sequence[Verdict], *, run: Run, links: Links) -> Content | None:
+    """Write the mail about a run in which every expected result is missing; None for any other run."""
+    if not verdicts or any(verdict.outcome is not Outcome.MISSING for verdict in verdicts):
+        return None
+    return compose_failed_job(
+        job=run.job,
+        build=run.build,
+        testbed=run.testbed,
+        reason=f"none of {counted(len(verdicts), 'expected result')} is in the run",
+        links=links,
+        simulated=run.simulated,
+    )
+
+
+def compose_failed_job(
+    *, job: str, build: int, testbed: str, reason: str, links: Links, simulated: bool = False
+) -> Content:
+    """Write the mail about a job that gave no results at all.
+
+    :param reason: what the job said last, one or more lines.
+    """
+    name = f"{job}/{build}"
+    told = {"name": name, "testbed": testbed, "reason": reason, "links": links}
+    return _content("mail-failed-job", f"No results on {testbed}: {name}", told, simulated=simulated)
+
+
+def _changes(name: str, verdicts: Sequence[Verdict], links: Links) -> Part | None:
+    told = [verdict for verdict in verdicts if verdict.outcome is CHANGES[name]]
+    if not told:
+        return None
+    count = counted(len(told), CHANGES[name].value)
+    return Part(name, count, tables=tables(told, link=links.of_test), left_out=max(len(told) - MOST_ROWS, 0))
+
+
+def _failed(verdicts: Sequence[Verdict], run: Run, new_runs: int) -> Part | None:
+    found = causes(verdicts, run=run, new_runs=new_runs)
+    if not found:
+        return None
+    # One result counts, not one test: a test with two metrics may fail in two ways.
+    tests = len({_test(verdict) for verdict in verdicts if verdict.outcome in WITHOUT_RESULT})
+    count = f"{counted(tests, 'test')} without a valid result"
+    return Part(FAILED, count, causes=found[:MOST_CAUSES], left_out=max(len(found) - MOST_CAUSES, 0))
+
+
+def _test(verdict: Verdict) -> tuple[str, str]:
+    parameters = verdict.series.key.as_dict()
+    return parameters.get("suite", ""), parameters.get("test", str(verdict.series.key))
+
+
+def _content(template: str, subject: str, told: dict[str, object], *, simulated: bool) -> Content:
+    subject = shortened(line(f"SIMULATED: {subject}" if simulated else subject), WIDTH)
+    told = {**told, "subject": subject, "simulated": simulated}
+    text = _environment(html=False).get_template(f"{template}.txt").render(told)
+    html = _environment(html=True).get_template(f"{template}.html").render(told)
+    # Parts that are left out leave empty lines behind.
+    return Content(subject, re.sub(r"\n{3,}", "\n\n", text).strip() + "\n", html)
+
+
+@cache
+def _environment(*, html: bool) -> jinja2.Environment:
+    made = environment().overlay(autoescape=html)
+    made.filters |= {"line": line, "message": _message, "moment": _moment, "name": _name}
+    made.filters |= {"aligned": _aligned, "wrapped": _wrapped, "cause": _cause}
+    return made
+
+
+def _aligned(table: Table) -> list[list[str]]:
+    return aligned(table.header, [row.cells for row in table.rows], left=TEXT_COLUMNS)
+
+
+def _wrapped(text: str, indent: int = len(_INDENT), lines: int = _MESSAGE_LINES) -> str:
+    return "\n".join(wrapped(plain(text), indent=" " * indent, lines=lines))
+
+
+def _message(text: str) -> str:
+    """Cut a test's message to what a reader needs to recognise it."""
+    lines = [each.rstrip() for each in plain(text[:_LONGEST_MESSAGE]).strip().split("\n") if each.strip()]
+    whole = len(lines) <= _MESSAGE_LINES and len(text) <= _LONGEST_MESSAGE
+    return "\n".join(lines[:_MESSAGE_LINES]) + ("" if whole else " …")
+
+
+def _cause(cause: Cause) -> str:
+    """Say how many tests have this cause: ``9 tests failed, 2 of them new``."""
+    verb = "failed" if cause.outcome is Outcome.FAILED else str(cause.outcome)
+    if cause.new == cause.count:
+        new = "new" if cause.count == 1 else "all new"
+    else:
+        new = f"{cause.new or 'none'} of them new" if cause.count > 1 else "not new"
+    return f"{counted(cause.count, 'test')} {verb}, {new}"
+
+
+def _name(text: str) -> str:
+    return shortened(text, _LONGEST_NAME)
+
+
+def _moment(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _address(url: str) -> str:
+    """Return an address that a mail program may make a link of; empty for anything but http."""
+    escaped = quote(url.strip(), safe="%/:?#[]@!&()*+,;=~._-")
+    return escaped if re.match(r"https?://[^/]", escaped) else ""

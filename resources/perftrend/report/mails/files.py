@@ -1,0 +1,137 @@
+"""The mails of a run as files, which Jenkins takes for the bodies and subjects of what it sends.
+
+``NAME.subject``, ``NAME.txt`` and ``NAME.html`` exist where there is something to say, and only
+there: the mails of an earlier run are removed first. Each file comes into its place whole, and
+``NAME.html`` as the last one: where it is, the mail can be sent.
+
+Jenkins looks for its own tokens, such as ``${ENV,var="…"}``, in what it reads from a file. A test's
+message may hold what looks like one, so no file has a dollar sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from perftrend.model import Run, Verdict
+from perftrend.report.mails.content import (
+    FAILED,
+    FAILED_JOB,
+    PROGRESSIONS,
+    REGRESSIONS,
+    Content,
+    Links,
+    compose,
+    compose_failed_job,
+    compose_no_results,
+    parts,
+)
+
+NAMES = (FAILED, FAILED_JOB, REGRESSIONS, PROGRESSIONS)
+"""The mails that there may be."""
+
+FOLDER = "mails"
+"""What the folder of the files is called."""
+
+NO_LINKS = Links()
+
+_KINDS = ("subject", "txt", "html")
+_LIKE_DOLLAR = "\N{FULLWIDTH DOLLAR SIGN}"
+
+
+def write(
+    folder: Path,
+    verdicts: Sequence[Verdict],
+    *,
+    run: Run,
+    links: Links = NO_LINKS,
+    notices: Sequence[str] = (),
+    new_runs: int = 1,
+) -> tuple[Path, ...]:
+    """Write the mails of a run into ``folder/mails``, in the place of those of an earlier one.
+
+    The same verdicts give the same files: what is new since the last mail was decided when they were
+    made, see :class:`~perftrend.report.mails.Record`.
+
+    :param folder: made when it is missing, with its parents; in ``mails`` only mails are touched.
+    :param verdicts: one of each trace, in any order; none where all was told already.
+    :param run: the run that was analysed.
+    :param links: where a reader goes on.
+    :param notices: what a reader must be told, such as that another testbed was used.
+    :param new_runs: how many of the newest runs no mail has told of.
+    :returns: the files.
+    :raises OSError: if a file cannot be written.
+    """
+    return _replace(folder, mails_of(verdicts, run=run, links=links, notices=notices, new_runs=new_runs))
+
+
+def write_failed_job(
+    folder: Path,
+    *,
+    job: str,
+    build: int,
+    testbed: str,
+    reason: str,
+    links: Links = NO_LINKS,
+    simulated: bool = False,
+) -> tuple[Path, ...]:
+    """Write the mail of a job that ends without results, in the place of all mails of an earlier one.
+
+    It needs neither a store nor a run. A job that writes it first, and the others at its end, is told
+    of even when it is killed.
+
+    :param reason: what went wrong, one or more lines.
+    :returns: the files.
+    :raises OSError: if a file cannot be written.
+    """
+    content = compose_failed_job(
+        job=job, build=build, testbed=testbed, reason=reason, links=links, simulated=simulated
+    )
+    return _replace(folder, {FAILED_JOB: content})
+
+
+def mails_of(
+    verdicts: Sequence[Verdict],
+    *,
+    run: Run,
+    links: Links = NO_LINKS,
+    notices: Sequence[str] = (),
+    new_runs: int = 1,
+) -> dict[str, Content]:
+    """Return the mails of a run by name; none that has nothing to say.
+
+    A run in which every expected test is missing gave no results: its job failed.
+    """
+    if nothing := compose_no_results(verdicts, run=run, links=links):
+        return {FAILED_JOB: nothing}
+    said = parts(verdicts, run=run, links=links, new_runs=new_runs)
+    return {part.name: compose([part], run=run, links=links, notices=notices) for part in said}
+
+
+def _replace(folder: Path, mails: Mapping[str, Content]) -> tuple[Path, ...]:
+    target = folder / FOLDER
+    target.mkdir(parents=True, exist_ok=True)
+    for name in NAMES:
+        for kind in reversed(_KINDS):
+            (target / f"{name}.{kind}").unlink(missing_ok=True)
+    return tuple(
+        _put(target / f"{name}.{kind}", text)
+        for name, content in mails.items()
+        for kind, text in zip(_KINDS, _harmless(content), strict=True)
+    )
+
+
+def _harmless(content: Content) -> tuple[str, str, str]:
+    """Return subject, text and HTML without a dollar sign."""
+    return (
+        content.subject.replace("$", _LIKE_DOLLAR),
+        content.text.replace("$", _LIKE_DOLLAR),
+        content.html.replace("$", "&#36;"),
+    )
+
+
+def _put(path: Path, text: str) -> Path:
+    """Write a file that is there whole or not at all. A subject has no newline: Jenkins takes all of it."""
+    fresh = path.with_name(f".{path.name}.tmp")
+    fresh.write_text(text, encoding="utf-8", newline="\n")
+    return fresh.replace(path)

@@ -1,0 +1,179 @@
+"""The places that settings are read from, and what to say of a value that is wrong there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, get_origin
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from perftrend.errors import SettingsError, nearest
+
+PREFIX = "PERFTREND_"
+FILE_VARIABLE = f"{PREFIX}SETTINGS"
+"""Names the YAML file where no ``--settings`` does."""
+
+SettingPath = tuple[str, ...]
+"""Where a setting stands in the tree: ``("trial", "duration_s")``."""
+
+
+class Given:
+    """Values by the full path of their setting, each with the place that it came from.
+
+    :param root: the model of the whole tree.
+    """
+
+    def __init__(self, root: type[BaseModel]) -> None:
+        self._fields = fields(root)
+        self._names = [".".join(path) for path in self._fields]
+        self._tables = {
+            path[0]: field
+            for path, field in self._fields.items()
+            if len(path) == 1 and get_origin(field.annotation) is dict
+        }
+        self._values: dict[SettingPath, Any] = {}
+        self._sources: dict[SettingPath, str] = {}
+
+    def read_file(self, file: Path) -> None:
+        """Take what a YAML file says."""
+        try:
+            content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise SettingsError(
+                f"settings file {file}: {error.strerror}; give one that can be read"
+            ) from None
+        except yaml.MarkedYAMLError as error:
+            raise SettingsError(f"settings file {file} is no YAML: {_without_content(error)}") from None
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            # Bytes that are no UTF-8, a date such as 2024-13-01, or brackets without end.
+            raise SettingsError(f"settings file {file} is no YAML: {' '.join(str(error).split())}") from None
+        self._take((), content, f"settings file {file}")
+
+    def read_environment(self, environment: Mapping[str, str]) -> None:
+        """Take what the variables of our prefix say."""
+        variables = {variable(name): tuple(name.split(".")) for name in self._names}
+        for name, value in environment.items():
+            if not name.startswith(PREFIX) or name == FILE_VARIABLE:
+                continue
+            if name not in variables:
+                choices = nearest(name, [*variables, FILE_VARIABLE])
+                raise SettingsError(f"environment: no setting has the variable {name}{choices}")
+            if value.strip():
+                self._take(variables[name], value, f"environment variable {name}")
+
+    def read_command_line(self, overrides: Mapping[str, Any]) -> None:
+        """Take what options say; a secret is refused, because everybody on a machine sees command lines."""
+        for name, value in overrides.items():
+            path = tuple(name.split("."))
+            if value is not None and self._is_secret(path):
+                raise SettingsError(
+                    f"command line: {name} would be seen by every user of this machine; "
+                    f"give it by {variable(name)} or in the settings file"
+                )
+            if value is not None:
+                self._take(path, value, "command line")
+
+    def tree(self) -> dict[str, Any]:
+        """Return the values nested as the root is; a table keeps the defaults of its other keys."""
+        nested: dict[str, Any] = {}
+        for path, value in self._values.items():
+            place = nested
+            for name in path[:-1]:
+                place = place.setdefault(name, {})
+            place[path[-1]] = value
+        for name, field in self._tables.items():
+            if name in nested:
+                nested[name] = {**field.default, **nested[name]}
+        return nested
+
+    def source(self, *path: str) -> str:
+        """Say where a setting came from."""
+        return self._sources.get(path, "defaults")
+
+    def explain(self, error: ValidationError) -> str:
+        """Say of the first wrong value where it came from, what it is and what is expected."""
+        first = error.errors(include_url=False, include_context=False)[0]
+        place = tuple(str(part) for part in first["loc"])
+        # A location goes on into the value: item 2 of a list, the branch of an alternative.
+        path = next(place[:length] for length in range(len(place), -1, -1) if place[:length] in self._values)
+        expected = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        shown = self._shown(path, self._values[path])
+        return f"{self.source(*path)}: {'.'.join(path)}{shown}; it {expected}"
+
+    def _take(self, path: SettingPath, value: object, source: str) -> None:
+        """Keep a value under its path, taking sections and tables apart so that places merge key by key."""
+        if path in self._fields and path[0] not in self._tables:
+            self._values[path] = value
+            self._sources[path] = source
+        elif path in self._fields:
+            for key, item in _table(path[0], value, source).items():
+                self._values[*path, str(key)] = item
+                self._sources[*path, str(key)] = source
+        elif any(known[: len(path)] == path for known in self._fields):
+            # A section whose every line is a comment is empty.
+            if not isinstance(value, Mapping | None):
+                where = ".".join(path) or "the top"
+                raise SettingsError(f"{source}: {where}{self._shown(path, value)}; give a table of settings")
+            for key, item in (value or {}).items():
+                self._take((*path, str(key)), item, source)
+        else:
+            name = ".".join(path)
+            raise SettingsError(f"{source}: no setting is named {name!r}{nearest(name, self._names)}")
+
+    def _shown(self, path: SettingPath, value: object) -> str:
+        """Show a wrong value, unless it is a secret or stands where one may be meant."""
+        if path and any(known[: len(path)] == path and self._is_secret(known) for known in self._fields):
+            return " cannot be used (not shown: it may be secret)"
+        without_login = re.sub(r"//[^@\s]*@", "//…@", repr(value))
+        return f" is {without_login}"
+
+    def _is_secret(self, path: SettingPath) -> bool:
+        """Tell a secret: what the tree leaves out when it is written."""
+        return path in self._fields and bool(self._fields[path].exclude)
+
+
+def variable(name: str) -> str:
+    """Return the environment variable of a setting."""
+    return PREFIX + name.replace(".", "_").upper()
+
+
+@cache
+def fields(root: type[BaseModel]) -> dict[SettingPath, FieldInfo]:
+    """Return every setting by its path, in the order of the tree."""
+    return dict(_walk(root))
+
+
+def _walk(section: type[BaseModel], path: SettingPath = ()) -> Iterator[tuple[SettingPath, FieldInfo]]:
+    for name, field in section.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from _walk(kind, (*path, name))
+        else:
+            yield (*path, name), field
+
+
+def _table(name: str, value: object, source: str) -> Mapping[Any, Any]:
+    if isinstance(value, Mapping):
+        return value
+    words = value.split() if isinstance(value, str) else [""]
+    pairs = [word.partition("=") for word in words]
+    if not all(key and equals for key, equals, _ in pairs):
+        raise SettingsError(
+            f"{source}: {name} is {value!r}; give key=value, with a space between two of them"
+        )
+    return {key: item for key, _, item in pairs}
+
+
+def _without_content(error: yaml.MarkedYAMLError) -> str:
+    """Say where and why it is no YAML, without the line itself: a secret may stand there."""
+    # A secret that begins with ! or * is taken for a tag or an alias, and quoted.
+    problem = re.sub(
+        r"(tag|alias|anchor|handle) ['\"].*", r"\1 (put the value between quotes)", error.problem or ""
+    )
+    mark = error.problem_mark
+    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}" if mark else problem

@@ -1,0 +1,158 @@
+"""The sections of the settings, each a frozen table of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from perftrend.settings.values import (
+    Address,
+    Addresses,
+    Count,
+    Folder,
+    HttpUrl,
+    Moment,
+    Number,
+    Seconds,
+    Secret,
+    Server,
+    Text,
+    as_number,
+)
+
+STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+
+
+class Section(BaseModel):
+    """A table that does not change and refuses what it does not know."""
+
+    model_config = STRICT
+
+
+class TrialSettings(Section):
+    """How trials are made."""
+
+    duration_s: Seconds | None = None
+    """Duration of an MRR trial; none: what the testbed's file says."""
+    multiplicity: Count | None = None
+    """Trials of an MRR test; none: what the testbed's file says."""
+    starts: Count | None = None
+    """Starts of the device that these trials are spread over; none: what the testbed's file says."""
+    attempts: Count = 5
+    """How often a trial is measured before it is given up as one that cannot be trusted."""
+
+
+class SearchSettings(Section):
+    """How NDR and PDR are searched."""
+
+    initial_duration_s: Seconds | None = None
+    """Trial duration of the first phase; none: what the testbed's file says."""
+    final_duration_s: Seconds | None = None
+    """Trial duration of the last phase; none: what the testbed's file says."""
+    relative_width: Annotated[Number, Field(gt=0, lt=1)] = 0.005
+    """Required width of the interval, relative to its upper bound."""
+    loss_ratio: Annotated[Number, Field(ge=0, lt=1)] = 0.005
+    """The loss ratio that PDR allows (PLR)."""
+    minimum_pps: Annotated[Number, Field(gt=0)] | None = None
+    """The lowest rate that is tried; none: what the testbed's file says."""
+    intermediate_phases: Annotated[int, BeforeValidator(as_number), Field(ge=0)] = 2
+    """Phases between the first and the last, each with half the width of the one before."""
+    timeout_s: Seconds = 720.0
+    """A search that takes longer ends without a result."""
+    strategy: Literal["predictive", "mdr"] = "predictive"
+    """The way to search: the one that takes the least time, or the documented one."""
+    trials_per_bound: Annotated[Count, Field(le=1000)] = 1
+    """Trials of the final duration that decide whether a rate passes; more than 1 needs ``predictive``."""
+    exceed_ratio: Annotated[Number, Field(ge=0, lt=1)] = 0.0
+    """Share of these trials that may fail at a rate that passes."""
+
+
+class SoakSettings(Section):
+    """How the critical load is estimated."""
+
+    total_duration_s: Seconds = 1800.0
+    """All trials together; none begins that would not end within it."""
+    trial_duration_s: Seconds = 5.0
+    """The first trial; each further one is a little longer."""
+    target_loss_ratio: Annotated[Number, Field(ge=1e-12, lt=1)] = 1e-7
+    """The average loss ratio at the critical load."""
+    credibility: Annotated[Number, Field(gt=0, lt=1)] = 0.95
+    """Probability that the critical load lies within the interval."""
+
+
+class AnalysisSettings(Section):
+    """How the newest run is judged."""
+
+    method: Literal["mdl", "three-sigma"] = "mdl"
+    """What tells a change: the partition into groups, or the distance from the moving average."""
+    formula: Literal["jumpavg-0.4", "jumpavg-0.1"] = "jumpavg-0.4"
+    """The description length of the partition."""
+    outliers: bool = False
+    """Whether the partition tells single bad runs apart from the groups."""
+    window: Annotated[int, BeforeValidator(as_number), Field(ge=4)] = 30
+    """Length N of the rolling window of the moving statistics, in runs."""
+    history: Annotated[int, BeforeValidator(as_number), Field(ge=2)] = 180
+    """How many of the newest runs are looked at."""
+    week_runs: Count = 5
+    """Runs that count as one week; 10 where a topology has several testbeds."""
+    minimum_change: Annotated[Number, Field(ge=0, le=1)] = 0.01
+    """A smaller step between two trends, relative to the first, is not told as a change."""
+    specification: Folder | None = None
+    """YAML file with the tests that are watched, their thresholds and owners; none: all tests."""
+    regression: Literal["fail", "unstable"] = "fail"
+    """What a regression makes of the job: the exit code 1, or 5, which Jenkins takes for unstable."""
+    job: Text | None = None
+    """Whose run is judged; none: the newest of the testbed, whatever job it is of."""
+    build: Count | None = None
+    """Which run of that job is judged; none: its newest."""
+    as_of: Moment | None = None
+    """Judge as on this day; none: now."""
+
+
+class JenkinsSettings(Section):
+    """The Jenkins that runs the jobs and keeps their archives."""
+
+    url: HttpUrl | None = None
+    """Its address, such as ``https://jenkins.example.org``."""
+    user: Text | None = None
+    """Who asks; none: everybody, who may often read but not start a build."""
+    token: Secret = None
+    """The user's API token."""
+    timeout_s: Seconds = 30.0
+    """A server that says nothing for so long has failed to answer."""
+    attempts: Count = 5
+    """How often something is asked before the server is given up."""
+
+
+class FetchSettings(Section):
+    """How archived outputs are fetched."""
+
+    cache: Folder = Path("cache")
+    """Folder that keeps what was fetched, by content."""
+    workers: Annotated[Count, Field(le=64)] = 4
+    """Files that are fetched at the same time."""
+    requests_per_second: Annotated[Number, Field(gt=0)] = 20.0
+    """A server is asked no more often, all workers together."""
+    maximum_bytes: Count = 2 * 1024**3
+    """A file that is larger, packed or unpacked, is refused."""
+
+
+class MailSettings(Section):
+    """How mails are sent."""
+
+    server: Server | None = None
+    """Takes the mails, ``host:port``; none: the job leaves them to Jenkins, as files."""
+    security: Literal["starttls", "tls", "none"] = "starttls"
+    """How the connection is encrypted."""
+    user: Text | None = None
+    """Who logs in; none: nobody does."""
+    password: Secret = None
+    """The user's password."""
+    sender: Address | None = None
+    """Whom the mails come from."""
+    recipients: Addresses = ()
+    """Who gets all of them, beside those that the specification names for a test."""
+    timeout_s: Seconds = 30.0
+    """A server that says nothing for so long has failed to answer."""

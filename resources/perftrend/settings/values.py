@@ -1,0 +1,112 @@
+"""Kinds of values: what may be written for a setting, and what becomes of it.
+
+A YAML file has types of its own, the environment has only text. A kind takes both, and refuses what
+was probably meant otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import UTC, date, datetime, time
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+
+
+def _words(value: object) -> object:
+    return tuple(re.split(r"[\s,]+", value.strip())) if isinstance(value, str) else value
+
+
+def _text(value: object) -> object:
+    """Take what YAML reads as a number or a truth value for the word that was written."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+def as_number(value: object) -> object:
+    """Refuse a truth value, which Python would take for 0 or 1."""
+    if isinstance(value, bool):
+        raise ValueError("Input should be a number")
+    return value
+
+
+def _path(value: object) -> object:
+    return os.path.expanduser(value) if isinstance(value, str) else value  # noqa: PTH111 - text in, text out
+
+
+def _moment(value: object) -> object:
+    """Take a day for its end in UTC, and a time without a zone for one in UTC."""
+    if not isinstance(value, str | date):
+        raise ValueError("Input should be a date")
+    text = str(value).strip()
+    try:
+        return datetime.combine(date.fromisoformat(text), time.max, UTC)
+    except ValueError:
+        pass
+    try:
+        told = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("Input should be a date: write 2026-03-02, or 2026-03-02T18:00+01:00") from None
+    return told if told.tzinfo else told.replace(tzinfo=UTC)
+
+
+def _secret(value: object) -> object:
+    if value is None or isinstance(value, SecretStr):
+        return value
+    # YAML reads 0123 as 83, which would be refused as a wrong password by somebody else, much later.
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("Input should be text; write it between quotes")
+    return value.strip()
+
+
+def _matching(pattern: str, form: str) -> AfterValidator:
+    """Return a check that tells the right form instead of the pattern."""
+
+    def check(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise ValueError(f"Input should be {form}")
+        return value
+
+    return AfterValidator(check)
+
+
+def _http_url(value: object) -> object:
+    if not isinstance(value, str) or not _is_plain_http(value):
+        raise ValueError(
+            "Input should be a URL such as https://jenkins.example.org, without user and password"
+        )
+    return value.rstrip("/")
+
+
+def _is_plain_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        has_host = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    is_plain = not re.search(r"[\s\\@?#]|[^\x21-\x7e]", url)
+    return parts.scheme in ("http", "https") and has_host and is_plain
+
+
+Text = Annotated[str, BeforeValidator(_text), Field(min_length=1)]
+Words = Annotated[tuple[Text, ...], BeforeValidator(_words)]
+Folder = Annotated[Path, BeforeValidator(_path)]
+Number = Annotated[float, BeforeValidator(as_number)]
+Moment = Annotated[datetime, BeforeValidator(_moment)]
+"""A date, which stands for its end in UTC, or a time, in UTC where it has no zone."""
+Seconds = Annotated[Number, Field(gt=0)]
+Count = Annotated[int, BeforeValidator(as_number), Field(ge=1)]
+HttpUrl = Annotated[str, BeforeValidator(_http_url)]
+"""An address without user and password, which have settings of their own."""
+Server = Annotated[
+    Text, _matching(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}", "host:port, such as localhost:25")
+]
+Address = Annotated[Text, _matching(r"[^\s@,;<>\"]+@[^\s@,;<>\"]+", "user@host, without a name around it")]
+"""A mail address, without a name around it."""
+Addresses = Annotated[tuple[Address, ...], BeforeValidator(_words)]
+Secret = Annotated[SecretStr | None, BeforeValidator(_secret), Field(exclude=True, repr=False)]
+"""A token or a password: in no message, no log and no file that perftrend writes."""

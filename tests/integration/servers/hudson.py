@@ -1,0 +1,186 @@
+"""A real server for the tests: Hudson 3.3.2, the code base that Jenkins was forked from.
+
+Jenkins itself is in no package registry; Hudson is in Maven Central. It has the same XML for jobs and the
+same JSON for builds, parameters, artifacts and consoles. It has no queue items, no ranges of lists, no
+folders and no API tokens: for these there is the double in ``tests/doubles/jenkins.py``.
+
+The files come once into a cache folder. Each server gets a home and a port of its own, and ends with the
+tests, even if these are killed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import requests
+from lxml import etree
+
+POM = Path(__file__).with_name("pom.xml")
+PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+READY_S = 120
+
+# What the server reaches into, and Java has closed since.
+OPENED = [
+    *(f"java.base/java.{name}" for name in ("lang", "util", "io", "net", "text")),
+    *(f"java.base/{name}" for name in ("java.util.concurrent", "java.lang.reflect")),
+    *(f"java.base/sun.{name}" for name in ("net.www.protocol.jar", "security.x509")),
+    *(f"java.desktop/java.{name}" for name in ("awt", "awt.font", "beans")),
+]
+
+# What it cannot load, and in which element. Those of plugins that it lacks it drops by itself.
+UNKNOWN = [("hudson.tasks.ArtifactArchiver", "allowEmptyArchive")]
+
+
+class LackingError(Exception):
+    """What this machine has not got, for a person to read."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that answers."""
+
+    url: str
+    home: Path
+
+    def create_job(self, name: str, xml: str | bytes) -> str:
+        """Create a job or replace it; return its page."""
+        job = f"{self.url}/job/{quote(name, safe='')}"
+        exists = requests.get(f"{job}/api/json", timeout=30).ok
+        answer = requests.post(
+            f"{job}/config.xml" if exists else f"{self.url}/createItem",
+            params={} if exists else {"name": name},
+            data=loadable(xml),
+            headers={"Content-Type": "text/xml; charset=utf-8"},
+            timeout=30,
+        )
+        answer.raise_for_status()
+        return f"{job}/"
+
+
+def loadable(xml: str | bytes) -> bytes:
+    """Return a job's XML without what this server cannot load."""
+    root = etree.fromstring(xml.encode() if isinstance(xml, str) else xml)
+    for parent, name in UNKNOWN:
+        for element in list(root.iter(parent)):
+            etree.strip_elements(element, name, with_tail=False)
+    return etree.tostring(root, xml_declaration=True, encoding="utf-8")
+
+
+@contextmanager
+def running(home: Path) -> Iterator[Server]:
+    """Run a server in an empty home.
+
+    :raises LackingError: if a program is missing, or its files cannot be had.
+    """
+    files = fetched()
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "server.log").open("wb") as log:
+        port = free_port()
+        process = subprocess.Popen(command(files, port), env=environment(home), stdout=log, stderr=log,
+                                   stdin=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
+        try:
+            server = Server(f"http://127.0.0.1:{port}", home)
+            wait_until_ready(server, process)
+            yield server
+        finally:
+            # Its builds are in its process group, too.
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def command(files: Path, port: int) -> list[str]:
+    opened = [word for each in OPENED for word in ("--add-opens", f"{each}=ALL-UNNAMED")]
+    # Tests that are killed have no time to end it.
+    dying = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
+    return [
+        *dying, program("java"), *opened, "-Xmx512m", "-Djava.awt.headless=true", "-DskipInitSetup=true",
+        "-jar", str(files / "jetty-runner.jar"), "--host", "127.0.0.1", "--port", str(port),
+        str(files / "war"),
+    ]  # fmt: skip
+
+
+def environment(home: Path) -> dict[str, str]:
+    """Return this environment, but for what would tell builds that they run in another one's."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("BUILD_", "JOB_NAME"))}
+    return kept | {"HUDSON_HOME": str(home)}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_until_ready(server: Server, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + READY_S
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            if requests.get(f"{server.url}/api/json", timeout=5).ok:
+                return
+        except requests.RequestException:
+            pass
+        time.sleep(0.2)
+    tail = (server.home / "server.log").read_text(errors="replace").splitlines()[-20:]
+    ended = f"ended with {process.returncode}" if process.returncode is not None else "does not answer"
+    raise RuntimeError("\n".join([f"the server {ended}; its log ends:", *tail]))
+
+
+def fetched() -> Path:
+    """Return the folder with the server's files, fetched from Maven Central the first time."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "perftrend-tests"
+    folder = cache / f"hudson-{hashlib.sha256(POM.read_bytes()).hexdigest()[:12]}"
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            with tempfile.TemporaryDirectory(dir=cache) as scratch:
+                fetch(Path(scratch) / "files")
+                # Last and at once: a folder of that name is a whole one.
+                (Path(scratch) / "files").rename(folder)
+    return folder
+
+
+def fetch(folder: Path) -> None:
+    folder.mkdir()
+    # Beside a copy of the file, because Maven writes next to it.
+    shutil.copy(POM, folder)
+    got = subprocess.run(
+        [program("mvn"), "-q", "--batch-mode", PLUGIN, "-DoutputDirectory=.", "-DexcludeTransitive=true"],
+        cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, errors="replace", timeout=900, check=False,
+    )  # fmt: skip
+    wars, runners = list(folder.glob("hudson-war-*.war")), list(folder.glob("jetty-runner-*.jar"))
+    if got.returncode or not wars or not runners:
+        raise LackingError(f"needs a network with Maven Central: {' '.join(got.stdout.split())[-500:]}")
+    runners[0].rename(folder / "jetty-runner.jar")
+    with zipfile.ZipFile(wars[0]) as war:
+        war.extractall(folder / "war")
+    wars[0].unlink()
+    # Its pages for logging in are for another container.
+    descriptor = folder / "war" / "WEB-INF" / "web.xml"
+    text = descriptor.read_text(encoding="utf-8")
+    for element in ("security-constraint", "login-config", "security-role"):
+        text = re.sub(rf"<{element}>.*?</{element}>", "", text, flags=re.DOTALL)
+    descriptor.write_text(text, encoding="utf-8")
+
+
+def program(name: str) -> str:
+    found = shutil.which(name)
+    if not found:
+        raise LackingError(f"needs {name}")
+    return found
