@@ -1,31 +1,37 @@
-"""Time and memory of reading a large output.xml, against Robot Framework's own reader.
+"""Time and memory of reading archived outputs, against Robot Framework's own reader.
 
 ::
 
-    python -m benchmarks.reading [--size-mb 200] [--repeat 3] [--json]
+    python -m benchmarks.reading [--size-mb 200] [--builds 20] [--tests 300] [--repeat 3] [--json]
 
-Each reader runs in a process of its own on the same file, which looks like a night's log at
-TRACE level: per test some hundred nested keywords with short and long messages. The times are
-those of reading, imports left out, the best of the repetitions; that of the CPU says more where
-the machine is shared. The memory is the greatest resident size of the whole process. Ratios are
-relative to ``read_output``.
+Three things are read: one large output.xml, which looks like a night's log at TRACE level (per test some
+hundred nested keywords with short and long messages); the output.json of the same kind that Robot
+Framework makes of a smaller one; and many builds, by one process and by one for each core.
+
+Each reader runs in a process of its own on the same files, one after the other, again and again; the
+best of the repetitions counts. The times are those of reading, imports left out; that of the CPU says
+more where the machine is shared. The memory is the greatest resident size of a whole process. Ratios are
+relative to the first reader of each table. The goals: ten times as fast as Robot Framework per core, one
+and a half times where that leaves the keywords out, and under 100 MB a process.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
+OURS = "perftrend.archive.read_output"
 READERS = {
-    "perftrend.archive.read_output": """
+    OURS: """
 from perftrend.archive import read_output
 def read(path):
     return sum(1 for _ in read_output(path))
@@ -43,13 +49,26 @@ def read(path):
 }
 
 MEASURE = """
-import json, resource, sys, time
-started, worked = time.perf_counter(), time.process_time()
-tests = read(sys.argv[1])
-elapsed, worked = time.perf_counter() - started, time.process_time() - worked
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+import concurrent.futures, json, resource, sys, time
+def used():
+    own, others = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
+processes, paths = int(sys.argv[1]), sys.argv[2:]
+started, worked = time.perf_counter(), used()
+if processes > 1:
+    with concurrent.futures.ProcessPoolExecutor(processes) as pool:
+        tests = sum(pool.map(read, paths))
+else:
+    tests = sum(map(read, paths))
+elapsed, worked = time.perf_counter() - started, used() - worked
+peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 print(json.dumps({"tests": tests, "elapsed_s": elapsed, "cpu_s": worked, "peak_mb": peak / 1024}))
 """
+AS_JSON = "import sys; from robot.api import ExecutionResult; ExecutionResult(sys.argv[1]).save(sys.argv[2])"
+JSON_SHARE = 0.2
+"""The output.json is smaller: Robot Framework has to hold all of it to write it."""
+DIFFERENT_BUILDS = 4
+"""So many builds are written; the others are these again, each read in full."""
 
 LINES = [
     escape(line)
@@ -64,77 +83,109 @@ LINES = [
 ]
 MOMENT = "2024-01-01T22:30:00.123456"
 STATUS = f'<status status="PASS" start="{MOMENT}" elapsed="0.012345"/>'
+VERSION = "VPP version: 24.02-rc0~123-gabcdef012~b45"
 MESSAGE = "Maximum Receive Rate trial results in packets per second: [17823451.0, 17799021.0, 17801234.0]"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure the readers and print the table."""
+    """Measure the readers and print the tables."""
     parser = argparse.ArgumentParser(prog="benchmarks.reading", description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--size-mb", type=int, default=200)
+    parser.add_argument("--size-mb", type=float, default=200, help="of the large output.xml")
+    parser.add_argument("--builds", type=int, default=20)
+    parser.add_argument("--tests", type=int, default=300, help="of a build")
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of the tables")
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "output.xml"
-        tests = write_output(path, options.size_mb * 1_000_000)
-        report = {
-            "size_mb": round(path.stat().st_size / 1_000_000),
-            "tests": tests,
-            "readers": {name: measured(code, path, options.repeat) for name, code in READERS.items()},
-        }
-    print(json.dumps(report, indent=2) if options.json else table(report))
+        reports = [
+            large(Path(folder), options.size_mb * 1e6, options.repeat),
+            as_json(Path(folder), options.size_mb * 1e6 * JSON_SHARE, options.repeat),
+            builds(Path(folder), options.builds, options.tests, options.repeat),
+        ]
+    print(json.dumps(reports, indent=2) if options.json else "\n\n".join(map(table, reports)))
     return 0
 
 
-def measured(code: str, path: Path, repeat: int) -> dict[str, float]:
-    """Run a reader in processes of its own; the least time and the least memory count."""
-    runs = [
-        json.loads(
-            subprocess.run(
-                [sys.executable, "-c", code + MEASURE, str(path)], stdout=subprocess.PIPE, check=True
-            ).stdout
-        )
-        for _ in range(repeat)
-    ]
-    return {name: min(run[name] for run in runs) for name in runs[0]}
+def large(folder: Path, size: float, repeat: int) -> dict[str, Any]:
+    """Measure the reading of one large output.xml."""
+    path = folder / "output.xml"
+    write_output(path, size=size)
+    return report("output.xml", [path], {name: (code, 1) for name, code in READERS.items()}, repeat)
+
+
+def as_json(folder: Path, size: float, repeat: int) -> dict[str, Any]:
+    """Measure the reading of the output.json that Robot Framework makes of an output.xml."""
+    source, path = folder / "smaller.xml", folder / "output.json"
+    write_output(source, size=size)
+    subprocess.run([sys.executable, "-c", AS_JSON, str(source), str(path)], check=True)
+    return report("output.json", [path], {name: (code, 1) for name, code in READERS.items()}, repeat)
+
+
+def builds(folder: Path, number: int, tests: int, repeat: int) -> dict[str, Any]:
+    """Measure the reading of many builds, by one process and by one for each core."""
+    paths = [folder / f"build-{place}.xml" for place in range(min(number, DIFFERENT_BUILDS))]
+    for place, path in enumerate(paths):
+        write_output(path, tests=tests, seed=place)
+    cores = os.cpu_count() or 1
+    readers = {OURS: (READERS[OURS], 1), f"the same, {cores} processes": (READERS[OURS], cores)}
+    readers |= {name: (code, 1) for name, code in READERS.items() if name != OURS}
+    return report(f"{number} builds", [paths[place % len(paths)] for place in range(number)], readers, repeat)
+
+
+def report(
+    title: str, paths: Sequence[Path], readers: Mapping[str, tuple[str, int]], repeat: int
+) -> dict[str, Any]:
+    """Run each reader in turn in a process of its own; its least time and its least memory count."""
+    runs: dict[str, list[dict[str, float]]] = {name: [] for name in readers}
+    for _ in range(repeat):
+        for name, (code, processes) in readers.items():
+            command = [sys.executable, "-c", code + MEASURE, str(processes), *map(str, paths)]
+            done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+            runs[name].append(json.loads(done.stdout))
+    return {
+        "title": title,
+        "size_mb": sum(path.stat().st_size for path in paths) / 1e6,
+        "readers": {name: {key: min(run[key] for run in of) for key in of[0]} for name, of in runs.items()},
+    }
 
 
 def table(report: dict[str, Any]) -> str:
-    """Lay the report out for a person."""
-    ours = report["readers"][next(iter(READERS))]
+    """Lay a report out for a person."""
+    ours = next(iter(report["readers"].values()))
     columns = {"elapsed_s": "time, s", "cpu_s": "CPU, s", "peak_mb": "memory, MB"}
     lines = [
-        f"output.xml of {report['size_mb']} MB with {report['tests']} tests",
+        f"{report['title']}, {report['size_mb']:.0f} MB",
         f"{'reader':36}"
         + "".join(f"{title:>12}{'ratio':>7}" for title in columns.values())
-        + f"{'tests':>8}",
+        + f"{'MB/s':>8}{'tests':>8}",
     ]
     for name, reader in report["readers"].items():
         cells = "".join(f"{reader[key]:12.2f}{reader[key] / ours[key]:7.1f}" for key in columns)
-        lines.append(f"{name:36}{cells}{reader['tests']:8}")
+        lines.append(f"{name:36}{cells}{report['size_mb'] / reader['elapsed_s']:8.0f}{reader['tests']:8}")
     return "\n".join(lines)
 
 
-def write_output(path: Path, size: int) -> int:
-    """Write an output.xml of about so many bytes; return the number of its tests."""
-    chance = random.Random(1)  # noqa: S311 - the same file every time
-    tests = 0
+def write_output(path: Path, *, size: float = 0, tests: int = 1, seed: int = 1) -> None:
+    """Write an output.xml of about so many bytes, and of so many tests at least."""
+    chance = random.Random(seed)  # noqa: S311 - the same file every time
+    written = 0
     with path.open("w", encoding="utf-8") as file:
         file.write(
             '<?xml version="1.0" encoding="UTF-8"?>\n'
             f'<robot generator="Robot 7.1 (Python 3.11.7 on linux)" generated="{MOMENT}" rpa="false" '
             'schemaversion="5">\n<suite id="s1" name="Tests">\n<suite id="s1-s1" name="Ip4">\n'
         )
-        while file.tell() < size:
-            tests += 1
-            file.write(f'<test id="s1-s1-t{tests}" name="64b-1c-ethip4-ip4base-{tests}-mrr" line="3">\n')
+        file.write(f'<kw name="Set Up" type="SETUP">\n<msg time="{MOMENT}" level="INFO">{VERSION}</msg>\n')
+        file.write(f"{STATUS}\n</kw>\n")
+        while written < tests or file.tell() < size:
+            written += 1
+            file.write(f'<test id="s1-s1-t{written}" name="64b-1c-ethip4-ip4base-{written}-mrr" line="3">\n')
             for _ in range(4):
                 file.writelines(_keyword(chance, depth=3))
             file.write("<tag>64B</tag>\n<tag>1C</tag>\n<tag>DRV_VFIO_PCI</tag>\n<tag>MRR</tag>\n")
             file.write(f'<status status="PASS" start="{MOMENT}" elapsed="10.5">{MESSAGE}</status>\n</test>\n')
         file.write(f'<meta name="Testbed">2n-clx</meta>\n{STATUS}\n</suite>\n{STATUS}\n</suite>\n')
         file.write("<statistics>\n</statistics>\n<errors>\n</errors>\n</robot>\n")
-    return tests
 
 
 def _keyword(chance: random.Random, depth: int) -> Iterator[str]:

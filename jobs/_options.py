@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import NoReturn
 
@@ -40,6 +39,9 @@ def add_analysis(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--report", metavar="DIR", help="folder that receives the report")
     parser.add_argument("--method", choices=[method.value for method in Method], help="how changes are found")
     parser.add_argument("--window", metavar="N", type=count, help="runs that the moving statistics look back")
+    parser.add_argument(
+        "--regression", choices=["fail", "unstable"], help="what a regression makes of the job"
+    )
 
 
 def settings(given: argparse.Namespace, overrides: Mapping[str, object]) -> Settings:
@@ -50,6 +52,7 @@ def settings(given: argparse.Namespace, overrides: Mapping[str, object]) -> Sett
         "report": given.report,
         "analysis.method": given.method,
         "analysis.window": given.window,
+        "analysis.regression": given.regression,
     }
     return Settings.load(given.settings, overrides={**shared, **overrides})
 
@@ -60,23 +63,6 @@ def count(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not from 1 on")
     return number
-
-
-def moment(text: str) -> datetime:
-    """Read a day, which stands for its end in UTC, or a time, in UTC where it has no zone."""
-    try:
-        day = date.fromisoformat(text)
-    except ValueError:
-        pass
-    else:
-        return datetime.combine(day, time.max, UTC)
-    try:
-        told = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no date: write 2026-03-02, or 2026-03-02T18:00+01:00"
-        ) from None
-    return told if told.tzinfo else told.replace(tzinfo=UTC)
 
 
 def pairs(option: str, words: Sequence[str] | None) -> dict[str, str] | None:
@@ -90,3 +76,8 @@ def pairs(option: str, words: Sequence[str] | None) -> dict[str, str] | None:
             raise UsageError(f"{option} {word!r}: write KEY=VALUE, such as acl_rules=60")
         found[key] = value
     return found
+
+
+def say_verdict(verdict: str) -> None:
+    """Print the line that Jenkins takes for the description of the build."""
+    print(f"perftrend verdict: {verdict}", flush=True)

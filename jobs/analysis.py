@@ -1,20 +1,20 @@
-"""Judge the newest run in the store, and write the report."""
+"""Judge the newest run in the store, or the one that is named, and write the report."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
+from jobs import _mails as mails
 from jobs import _options as options
-from perftrend import errors, report, watchlist
+from jobs import _watched
+from perftrend import errors, report
 from perftrend.analysis import Criteria, Method, Significance, evaluate_all, known_at
-from perftrend.keywords import selection
-from perftrend.measure import specification
 from perftrend.model import Outcome, Run, Series, TraceKey, Verdict
 from perftrend.settings import Settings
 from perftrend.store import Store
@@ -32,7 +32,9 @@ def parser() -> argparse.ArgumentParser:
     add("--formula", choices=["jumpavg-0.4", "jumpavg-0.1"], help="description length that mdl goes by")
     add("--outliers", action="store_true", default=None, help="tell single bad runs apart from the groups")
     add("--specification", metavar="FILE", help="YAML file with the tests, their thresholds and owners")
-    add("--as-of", metavar="DATE", type=options.moment, help="judge as on this day, with what was known then")
+    add("--job", metavar="NAME", help="whose run to judge; by default the testbed's newest run is judged")
+    add("--build", metavar="N", type=options.count, help="which run of that job; by default its newest")
+    add("--as-of", metavar="DATE", help="judge as on this day, with what was known then")
     add("--json", metavar="FILE", type=Path, help="write the report as JSON, too; - for standard output")
     return described
 
@@ -45,24 +47,51 @@ def main(argv: Sequence[str] | None = None) -> int:
             "analysis.formula": given.formula,
             "analysis.outliers": given.outliers,
             "analysis.specification": given.specification,
+            "analysis.job": given.job,
+            "analysis.build": given.build,
+            "analysis.as_of": given.as_of,
         }
         settings = options.settings(given, overrides)
-        with Store.open(settings.store) as store:
-            run = newest_run(store, settings.testbed, as_of=given.as_of)
-            outcome.exit_code = judge(settings, store, run, as_of=given.as_of, json_file=given.json)
+        as_of = settings.analysis.as_of
+        with mails.failure_told(settings), Store.open(settings.store) as store:
+            run = chosen_run(
+                store,
+                settings.testbed,
+                job=settings.analysis.job,
+                build=settings.analysis.build,
+                as_of=as_of,
+            )
+            outcome.exit_code = judge(settings, store, run, as_of=as_of, json_file=given.json)
     return outcome.exit_code
 
 
-def newest_run(store: Store, testbed: str, *, as_of: datetime | None = None) -> Run:
-    """Return the newest run of a testbed that had finished at a moment.
+def chosen_run(
+    store: Store,
+    testbed: str,
+    *,
+    job: str | None = None,
+    build: int | None = None,
+    as_of: datetime | None = None,
+) -> Run:
+    """Return the newest run of a testbed that fits, and that had finished at a moment.
 
-    :raises UsageError: if the store has none.
+    :param job: whose run; None for any job's.
+    :param build: which run of that job; None for its newest.
+    :raises UsageError: if the store has none, or a build is given without its job.
     """
-    runs = store.runs(testbed, last=None if as_of else 1)
+    if build and not job:
+        raise errors.UsageError(f"--build {build}: builds are counted by job; add --job NAME")
+    runs = store.runs(testbed, last=None if as_of or job else 1)
     if not runs:
         raise errors.UsageError(
             f"the store has no run of testbed {testbed}; "
             f"measure one first: ./run trending --testbed {testbed}"
+        )
+    runs = [run for run in runs if job in (None, run.job) and build in (None, run.build)]
+    if not runs:
+        raise errors.UsageError(
+            f"the store has no run {f'{job}/{build}' if build else f'of job {job}'} on testbed {testbed}; "
+            "did it end before it was stored, or measure on another testbed?"
         )
     finished = [run for run in runs if as_of is None or run.finished <= as_of]
     if not finished:
@@ -94,45 +123,64 @@ def judge(
     """
     if json_file and json_file != STANDARD_OUTPUT and (json_file.is_dir() or not json_file.parent.is_dir()):
         raise errors.UsageError(f"--json {json_file}: name a file in a folder that exists")
-    series = _series(settings, store, run, as_of)
-    keys = {one.key for one in series} | set(expected or ())
-    watched, strangers = _watched(settings, run, keys)
-    criteria = _criteria(settings, new_runs)
-    verdicts = evaluate_all(
-        (one for one in series if one.key in watched),
-        run=run,
-        expected=None if expected is None else set(expected) & watched.keys(),
-        criteria=criteria,
-        minimum_changes={
-            key: entry.minimum_change for key, entry in watched.items() if entry.minimum_change is not None
-        },
+    watched = _watched.watched(
+        settings,
+        run,
+        series=_series(settings, store, run, as_of),
+        results=store.results(run),
+        expected=expected,
     )
-    verdicts = tuple(_owned(verdict, watched[verdict.series.key]) for verdict in verdicts)
+
+    @cache
+    def judged(new_runs: int) -> tuple[Verdict, ...]:
+        verdicts = evaluate_all(
+            watched.series,
+            run=run,
+            expected=watched.expected,
+            criteria=_criteria(settings, new_runs),
+            minimum_changes={
+                key: entry.minimum_change
+                for key, entry in watched.entries.items()
+                if entry.minimum_change is not None
+            },
+        )
+        return tuple(_owned(verdict, watched.entries[verdict.series.key]) for verdict in verdicts)
+
+    verdicts = judged(new_runs)
+    notices = [*notices, *watched.notices, *_time_notice(as_of)]
     page = report.write(
         settings.report,
         verdicts,
         run=run,
         method=_method(settings),
         window=settings.analysis.window,
-        notices=[*notices, *strangers, *_time_notice(as_of)],
-        results=store.results(run),
+        notices=notices,
+        results=watched.results,
     )
     if json_file:
         _copy(page.with_name("report.json"), json_file)
     if json_file != STANDARD_OUTPUT:
         report.terminal_table(verdicts, stream=sys.stdout)
         print(f"report: {page}")
-    return exit_code(verdicts)
+        options.say_verdict(f"{run.name}: {report.sentence(verdicts)}")
+    code = exit_code(verdicts, unstable=settings.analysis.regression == "unstable")
+    if as_of is not None:
+        return code
+    runs = store.runs(run.testbed)
+    mailed = mails.tell(settings, judged, run=run, runs=runs, notices=notices, new_runs=new_runs)
+    return code or mailed
 
 
-def exit_code(verdicts: Collection[Verdict]) -> int:
+def exit_code(verdicts: Collection[Verdict], *, unstable: bool = False) -> int:
     """Return what a job ends with: a regression outweighs a test without a result.
+
+    :param unstable: whether a regression makes the job unstable instead of failing it.
 
     Source: "Continuous Performance Trending and Analysis", section Anomaly Detection.
     """
     outcomes = {verdict.outcome for verdict in verdicts}
     if Outcome.REGRESSION in outcomes:
-        return errors.EXIT_REGRESSION
+        return errors.EXIT_UNSTABLE if unstable else errors.EXIT_REGRESSION
     if outcomes & {Outcome.FAILED, Outcome.MISSING, Outcome.NOT_VALID}:
         return errors.EXIT_TESTBED
     return errors.EXIT_PASS
@@ -157,32 +205,6 @@ def _criteria(settings: Settings, new_runs: int) -> Criteria:
         new_runs=new_runs,
         significance=Significance(minimum_change=chosen.minimum_change),
     )
-
-
-def _watched(
-    settings: Settings, run: Run, keys: Iterable[TraceKey]
-) -> tuple[dict[TraceKey, Entry], list[str]]:
-    """Return the traces that are watched, and what a reader must be told of the specification.
-
-    :raises UsageError: if none is watched, or tags fit no test of the suites.
-    """
-    file = settings.analysis.specification
-    if file is None:
-        return dict.fromkeys(keys, Entry()), []
-
-    @cache
-    def tagged(expressions: tuple[str, ...]) -> frozenset[TraceKey]:
-        tag = specification.load(run.testbed, settings.testbeds).driver_tag
-        suites = settings.suites or options.SUITES
-        return selection.select(suites, expressions, testbed=run.testbed, driver_tag=f"DRV_{tag}")
-
-    chosen = watchlist.load(file).choose(keys, tagged)
-    if not chosen.watched:
-        raise errors.UsageError(f"specification {file}: no entry fits a test of testbed {run.testbed}")
-    return dict(chosen.watched), [
-        f"specification {file}: entry {number} fits no test of testbed {run.testbed}"
-        for number in chosen.unused
-    ]
 
 
 def _owned(verdict: Verdict, entry: Entry) -> Verdict:

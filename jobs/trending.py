@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from jobs import _comment as comment
+from jobs import _mails as mails
 from jobs import _options as options
 from jobs import analysis
 from perftrend import archive, errors
@@ -68,6 +70,13 @@ def trend(given: argparse.Namespace) -> int:
             "--repeat: BUILD_NUMBER gives one number for one run; start more builds instead"
         )
     settings = options.settings(given, _overrides(given))
+    if not given.tags and (asked := comment.tags(os.environ, settings.testbed)):
+        settings = settings.model_copy(update={"tags": asked})
+    with mails.failure_told(settings):
+        return _trend(given, settings)
+
+
+def _trend(given: argparse.Namespace, settings: Settings) -> int:
     settings, spec, notices = usable_testbed(settings)
     expected = selection.select(
         settings.suites or options.SUITES,
@@ -80,6 +89,9 @@ def trend(given: argparse.Namespace) -> int:
             ingested = measure(settings, spec, store, expected=len(expected))
         if given.no_analysis:
             found = {result.key for result in ingested.results if result.usable}
+            options.say_verdict(
+                f"{ingested.run.name}: {len(expected & found)} of {len(expected)} results measured"
+            )
             return errors.EXIT_PASS if expected <= found else errors.EXIT_TESTBED
         return analysis.judge(
             settings, store, ingested.run, expected=expected, new_runs=given.repeat, notices=notices

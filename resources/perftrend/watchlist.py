@@ -2,7 +2,9 @@
 
 A YAML file lists entries. Each says by ``tags``, ``names``, ``keys`` and ``metrics`` which traces it
 is about; all that are given must fit, and a trace belongs to the first entry that fits it. A trace
-that fits none is not analysed.
+that fits none is not analysed. ``aliases`` give renamed tests their new names, so that their history goes
+on: the store keeps what was measured under the name that it had, and series are put together when they
+are read.
 
 Source: "Continuous Performance Trending and Analysis", section Analysis (the list of tests in the
 specification).
@@ -11,17 +13,27 @@ specification).
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
+import numpy as np
 import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 
 from perftrend import errors
-from perftrend.model import TraceKey
+from perftrend.model import Result, Run, Series, TraceKey
 
 Tagged = Callable[[tuple[str, ...]], Collection[TraceKey]]
 """Tells which traces the tests have that match any of some tag expressions."""
@@ -77,10 +89,89 @@ class Entry(_Strict):
         )
 
 
+class Alias(_Strict):
+    """What a parameter of a trace was called before, and what it is called now."""
+
+    parameter: Word = "test"
+    """``test``, ``suite`` or any other but the testbed: runs are of a testbed, not traces alone."""
+    was: Word | None = None
+    """The whole old value, exactly as it was."""
+    pattern: Word | None = None
+    """In its place: a regular expression that the whole old value must match."""
+    now: str
+    """The new value; after ``pattern`` it may name groups, as in ``\\1`` and ``\\g<rest>``."""
+
+    @model_validator(mode="after")
+    def _can_be_used(self) -> Self:
+        if (self.was is None) == (self.pattern is None):
+            raise ValueError("should have one of was and pattern")
+        if self.parameter == "testbed":
+            raise ValueError("should be about another parameter: a testbed cannot be renamed here")
+        if self.pattern is not None:
+            _check_pattern(self.pattern, self.now)
+        return self
+
+    def renamed(self, value: str) -> str:
+        """Return the new value of an old one, and any other as it is."""
+        if self.pattern is None:
+            return self.now if value == self.was else value
+        found = re.fullmatch(self.pattern, value)
+        return found.expand(self.now) if found else value
+
+
+def _check_pattern(pattern: str, template: str) -> None:
+    """Make sure that a pattern and what takes its place can be used.
+
+    :raises ValueError: if not, or if the template names a group that the pattern does not have.
+    """
+    try:
+        compiled = re.compile(pattern)
+        names = {number: name for name, number in compiled.groupindex.items()}
+        groups = (
+            f"(?P<{names[number]}>)" if number in names else "()" for number in range(1, compiled.groups + 1)
+        )
+        empty = re.fullmatch("".join(groups), "")
+        assert empty is not None  # noqa: S101 - as many groups, each of nothing
+        empty.expand(template)
+    except (re.error, IndexError, RecursionError, OverflowError) as error:
+        raise ValueError(f"should have a pattern and groups that can be used: {error}") from None
+
+
 class Watchlist(_Strict):
     """The whole file."""
 
     tests: tuple[Entry, ...] = Field(min_length=1)
+    aliases: tuple[Alias, ...] = ()
+    """Applied one after the other, each to what the one before made."""
+
+    def renamed(self, key: TraceKey) -> TraceKey:
+        """Return the key that a trace has under its newest names.
+
+        A parameter that becomes empty is left out, and one that is missing counts as empty.
+        """
+        if not self.aliases:
+            return key
+        parameters = key.as_dict()
+        for alias in self.aliases:
+            parameters[alias.parameter] = alias.renamed(parameters.get(alias.parameter, ""))
+        return TraceKey.of(**{name: value for name, value in parameters.items() if value})
+
+    def joined(self, series: Iterable[Series]) -> list[Series]:
+        """Put the series of renamed traces together, in the order of their newest keys.
+
+        Where a run has results under the old and the new name, that under the new one counts. Series
+        of another unit or direction stay apart, under their old key.
+        """
+        parts: dict[TraceKey, list[Series]] = {}
+        apart: list[Series] = []
+        for one in sorted(series, key=lambda one: self.renamed(one.key) != one.key):
+            others = parts.setdefault(self.renamed(one.key), [])
+            if others and (others[0].unit, others[0].better) != (one.unit, one.better):
+                apart.append(one)
+            else:
+                others.append(one)
+        together = [_together(key, ones) for key, ones in parts.items()]
+        return sorted([*together, *apart], key=lambda one: str(one.key))
 
     def choose(self, keys: Iterable[TraceKey], tagged: Tagged) -> Chosen:
         """Say which traces are watched, and which entries fit none of them.
@@ -98,12 +189,36 @@ class Watchlist(_Strict):
         return Chosen(watched, tuple(number + 1 for number in sorted(unused)))
 
 
+def _together(key: TraceKey, parts: list[Series]) -> Series:
+    """Return one series of several, that of the newest name first."""
+    if len(parts) == 1:
+        return replace(parts[0], key=key)
+    by_run: dict[str, tuple[Run, float, Result | None]] = {}
+    for part in parts:
+        results = part.results or (None,) * len(part.runs)
+        for run, sample, result in zip(part.runs, part.samples, results, strict=True):
+            by_run.setdefault(run.name, (run, float(sample), result))
+    entries = sorted(by_run.values(), key=lambda entry: (entry[0].started, entry[0].build))
+    results = tuple(replace(result, key=key) for _, _, result in entries if result is not None)
+    return replace(
+        parts[0],
+        key=key,
+        runs=tuple(run for run, _, _ in entries),
+        samples=np.array([sample for _, sample, _ in entries]),
+        results=results if len(results) == len(entries) else (),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """The traces that are watched, each with its entry, and the entries that fit none, from 1 on."""
 
     watched: Mapping[TraceKey, Entry]
     unused: tuple[int, ...]
+
+
+_MODELS: Mapping[str, type[_Strict]] = {"tests": Entry, "aliases": Alias}
+"""What the lists of the file hold."""
 
 
 def load(file: Path) -> Watchlist:
@@ -130,11 +245,11 @@ def _explained(error: ErrorDetails) -> str:
     # What people count begins with 1.
     path = ".".join(str(part + 1) if isinstance(part, int) else part for part in (*place, last))
     if error["type"] == "extra_forbidden":
-        known = Entry.model_fields if place else Watchlist.model_fields
+        known = _MODELS.get(str(error["loc"][0]) if place else "", Watchlist).model_fields
         return f"no key is named {path!r}{errors.nearest(str(last), known)}"
     expected = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
     if error["type"] == "missing":
-        return f"{path} is missing; list the tests under it"
+        return f"{path} is missing; {'list the tests under it' if path == 'tests' else 'give it'}"
     if not path:
         return "it is no table; begin with tests:"
     return f"{path} is {error['input']!r}; it {expected}"

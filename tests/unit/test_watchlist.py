@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.errors import SettingsError
-from perftrend.model import TraceKey
+from perftrend.model import Better, Result, Run, Series, Status, TraceKey
 from perftrend.watchlist import Watchlist, load
 
 
@@ -88,6 +90,17 @@ def test_entry_that_fits_nothing_is_named() -> None:
         ("tests: [{names: []}]", "tests.1.names is []; it "),
         ("tests: [{keys: [{frame: 64}]}]", "tests.1.keys.1.frame is 64; it should be a valid string"),
         ("tests: [", "is no YAML: "),
+        (
+            "tests: [{}]\naliases: [{wass: a, now: b}]",
+            "no key is named 'aliases.1.wass'; did you mean 'was'?",
+        ),
+        ("tests: [{}]\naliases: [{was: a}]", "aliases.1.now is missing; give it"),
+        ("tests: [{}]\naliases: [{now: b}]", "should have one of was and pattern"),
+        ("tests: [{}]\naliases: [{was: a, pattern: a, now: b}]", "should have one of was and pattern"),
+        ("tests: [{}]\naliases: [{pattern: '(', now: b}]", "missing ), unterminated subpattern"),
+        ("tests: [{}]\naliases: [{pattern: '(a)', now: '\\2'}]", "invalid group reference 2"),
+        ("tests: [{}]\naliases: [{pattern: a, now: '\\g<b>'}]", "unknown group name 'b'"),
+        ("tests: [{}]\naliases: [{parameter: testbed, was: a, now: b}]", "a testbed cannot be renamed here"),
     ],
 )
 def test_what_is_wrong_is_told_in_one_line(text: str, message: str, tmp_path: Path) -> None:
@@ -107,10 +120,76 @@ def test_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
         load(tmp_path / "none.yaml")
 
 
+def aliased(*aliases: dict[str, str]) -> Watchlist:
+    return Watchlist.model_validate({"tests": [{}], "aliases": aliases})
+
+
+@pytest.mark.parametrize(
+    ("aliases", "before", "after"),
+    [
+        ([{"was": "a", "now": "b"}], key("a"), key("b")),
+        ([{"was": "a", "now": "b"}], key("aa"), key("aa")),
+        ([{"was": "a", "now": "b"}, {"was": "b", "now": "c"}], key("a"), key("c")),
+        ([{"was": "b", "now": "c"}, {"was": "a", "now": "b"}], key("a"), key("b")),
+        ([{"pattern": r"(\d+b)-(?P<rest>.+)", "now": r"\g<rest>-\1"}], key("64b-x"), key("x-64b")),
+        ([{"pattern": "b", "now": "c"}], key("abc"), key("abc")),
+        ([{"parameter": "suite", "was": "Old", "now": "New"}], key("a", suite="Old"), key("a", suite="New")),
+        ([{"parameter": "nic", "pattern": ".*", "now": ""}], key("a", nic="x710"), key("a")),
+        ([{"parameter": "nic", "was": "x", "now": "y"}], key("a"), key("a")),
+        ([{"parameter": "nic", "pattern": "()", "now": "x710"}], key("a"), key("a", nic="x710")),
+    ],
+)
+def test_renamed_test_has_its_newest_name(
+    aliases: list[dict[str, str]], before: TraceKey, after: TraceKey
+) -> None:
+    assert after == aliased(*aliases).renamed(before)
+
+
+def series(one: TraceKey, samples: dict[int, float], unit: str = "pps") -> Series:
+    moments = [datetime(2026, 1, build, tzinfo=UTC) for build in samples]
+    runs = tuple(
+        Run(testbed="x", job="j", build=build, started=moment, finished=moment)
+        for build, moment in zip(samples, moments, strict=True)
+    )
+    results = tuple(
+        Result(one, unit, Better.HIGHER, Status.PASS, samples=(sample,), value=sample)
+        for sample in samples.values()
+    )
+    return Series(one, unit, Better.HIGHER, runs, np.array(list(samples.values())), results)
+
+
+def test_history_of_a_renamed_test_goes_on() -> None:
+    """In the night of both names the new one counts, whatever the order of the series."""
+    old, new, other = (
+        series(key("old"), {1: 1.0, 2: 2.0, 3: 3.0}),
+        series(key("z"), {3: 30.0, 4: 40.0}),
+        key("a"),
+    )
+
+    joined = aliased({"was": "old", "now": "z"}).joined([old, new, series(other, {1: 9.0})])
+
+    assert [other, key("z")] == [one.key for one in joined]
+    assert [1.0, 2.0, 30.0, 40.0] == joined[1].samples.tolist()
+    assert [1, 2, 3, 4] == [run.build for run in joined[1].runs]
+    assert {key("z")} == {result.key for result in joined[1].results}
+    assert [1.0, 2.0, 30.0, 40.0] == [result.value for result in joined[1].results]
+
+
+def test_series_of_another_unit_stays_apart() -> None:
+    old, new = series(key("old"), {1: 1.0}, unit="cps"), series(key("new"), {2: 2.0})
+
+    joined = aliased({"was": "old", "now": "new"}).joined([old, new])
+
+    assert [(key("new"), "pps"), (key("old"), "cps")] == [(one.key, one.unit) for one in joined]
+
+
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: (
-        st.lists(inner) | st.dictionaries(st.sampled_from(["tests", "names", "keys", "mail"]), inner)
+        st.lists(inner)
+        | st.dictionaries(
+            st.sampled_from(["tests", "names", "keys", "mail", "aliases", "pattern", "now", "was"]), inner
+        )
     ),
 )
 

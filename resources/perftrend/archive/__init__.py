@@ -1,9 +1,18 @@
 """Archived outputs: reading them, and putting them into the store."""
 
 from perftrend.archive.ingest import Ingested, ingest
-from perftrend.archive.output import RecordedTest
 from perftrend.archive.pending import store_pending
-from perftrend.archive.reading import Output, read_output
+from perftrend.archive.reading import Output, Unknown, read_output
+from perftrend.archive.recorded import RecordedTest
 from perftrend.archive.results import of_test
 
-__all__ = ["Ingested", "Output", "RecordedTest", "ingest", "of_test", "read_output", "store_pending"]
+__all__ = [
+    "Ingested",
+    "Output",
+    "RecordedTest",
+    "Unknown",
+    "ingest",
+    "of_test",
+    "read_output",
+    "store_pending",
+]

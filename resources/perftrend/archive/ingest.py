@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from perftrend.archive.output import Source
-from perftrend.archive.reading import Output
+from perftrend.archive.reading import Output, Sources, Unknown
+from perftrend.archive.source import name_of
 from perftrend.errors import ArchiveError
 from perftrend.model import Result, Run, TraceKey
 
@@ -24,35 +24,45 @@ class Ingested:
     results: tuple[Result, ...]
     added: bool
     """False if the store already had this run; it is then as it was before."""
+    unknown: Mapping[str, Unknown] = field(default_factory=dict, hash=False)
+    """What of the output was not understood, by its form."""
 
 
-def ingest(store: Store, run: Run, source: Source) -> Ingested:
-    """Read an output.xml and put its results into the store, in one transaction.
+def ingest(store: Store, run: Run, source: Sources) -> Ingested:
+    """Read an output and put its results into the store, in one transaction.
 
     :param run: which run it is. Versions are completed from the tests' messages; a run with a
         simulated test is a simulated run.
-    :param source: a path, or a file that was opened for reading bytes; gzipped or not.
+    :param source: as :func:`read_output` takes it.
     :raises ArchiveError: if the output is damaged, holds no performance test, or is of another
         testbed than the run; the store is as it was before.
     :raises StoreError: if the store cannot be written; it is as it was before.
     """
+    name = _name(source)
     output = Output(source, testbed=run.testbed)
-    results = _without_doubles(output)
+    results = without_doubles(output)
     if not results:
-        raise ArchiveError(f"{source}: holds no performance test; have its tests the tag MRR or NDRPDR?")
+        raise ArchiveError(f"{name}: holds no performance test; have its tests the tag MRR or NDRPDR?")
     for result in results:
         if result.key["testbed"] != run.testbed:
             raise ArchiveError(
-                f"{source}: test {result.key['test']} was run on testbed {result.key['testbed']}, "
+                f"{name}: test {result.key['test']} was run on testbed {result.key['testbed']}, "
                 f"but run {run.name} is of {run.testbed}"
             )
     run = replace(
         run, versions={**output.versions, **run.versions}, simulated=run.simulated or output.simulated
     )
-    return Ingested(run, results, added=store.add(run, results))
+    return Ingested(run, results, store.add(run, results), output.unknown)
 
 
-def _without_doubles(results: Iterable[Result]) -> tuple[Result, ...]:
+def _name(source: Sources) -> str:
+    """Return what messages call a source; of several files, the first."""
+    if isinstance(source, (list, tuple)):
+        return f"{name_of(source[0])}, …" if source else "no file"
+    return name_of(source)
+
+
+def without_doubles(results: Iterable[Result]) -> tuple[Result, ...]:
     """Keep one result per trace, not valid where there are several: which one counts is unknown."""
     kept: dict[TraceKey, Result] = {}
     for result in results:

@@ -7,61 +7,73 @@ not a guess: in XML a ``<`` outside comments and CDATA sections begins markup, s
 be followed to its end by its tags alone. Skipped are the elements that Robot Framework 3 to 7
 writes into the bodies of tests and suites; they nest, and their end tags must match.
 
-Line breaks are kept, so that the parser counts lines as they are in the file.
+Line breaks are kept, so that the parser counts lines as they are in the file. What a set-up logs
+is shown to :class:`~perftrend.archive.loglines.LogLines` on its way out.
 """
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Generator, Iterator
-from io import BufferedIOBase
 
+import numpy as np
+
+from perftrend.archive import source
+from perftrend.archive.loglines import LogLines
+from perftrend.archive.source import Stream, TextCheck
 from perftrend.errors import ArchiveError
 
-CHUNK_BYTES = 1 << 18
+NESTING_LIMIT = 2_000
+"""Robot Framework itself stops at 140 keywords within each other."""
 MARKUP_LIMIT_BYTES = 1 << 20
 """Longer markup is taken for damage: it would have to be held in memory."""
 
-_SKIPPED = rb"(?:kw|for|while|if|try|group)"
+_SKIPPED = rb"kw|for|while|if|try|group"
 _MARKUP = re.compile(
     # Every branch begins with the same character outside any group: that lets the search leap from
-    # one to the next. The most frequent come first; what the text does not end comes last.
-    rb"</(?P<end>%b)\s*>" % _SKIPPED
-    + rb"|<(?P<start>%b)(?=[\s/>])(?>[^<>\"']+|\"[^<\"]*\"|'[^<']*')*+>" % _SKIPPED
-    + rb"|<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>"
-    + rb"|<(?P<doctype>!DOCTYPE)"
-    + rb"|<(?P<begun>[!?]|/?%b(?=[\s/>]))" % _SKIPPED,
+    # one to the next. The most frequent come first; each says whether the text ends within it.
+    rb"</(?P<end>%b)(?:\s*>|(?P<cut_end>(?=\s*\Z)))" % _SKIPPED
+    + rb"|<(?P<start>%b)(?=[\s/>])" % _SKIPPED
+    + rb"(?:(?:[^<>\"']++|\"[^<\"]*+\"|'[^<']*+')*+>|(?P<cut_start>))"
+    + rb"|<(?=[!?])(?:!--.*?-->|!\[CDATA\[.*?\]\]>|\?.*?\?>|(?P<doctype>!DOCTYPE)|(?P<cut>))",
     re.DOTALL,
 )
+_CUT = ("cut", "cut_start", "cut_end")
+_TAG = re.compile(rb"""<(?:[^<>"']++|"[^<"]*+"|'[^<']*+')*+>""")
+_SET_UP = re.compile(rb"""\stype=["'](?:setup|SETUP)["']""")
 _SLASH = ord("/")
+_LINE_BREAK = ord("\n")
 _BEGUN_AT_END = re.compile(rb"<[^<>\s]{0,8}\Z")
 
 
 class Outline:
     """Reads XML in chunks and passes on what is not within a keyword."""
 
-    def __init__(self, stream: BufferedIOBase) -> None:
+    def __init__(self, stream: Stream, lines: LogLines | None = None) -> None:
         self._stream = stream
+        self._lines = lines or LogLines()
         self._open: list[bytes] = []
+        self._in_set_up = False
         self._line = 1
 
     def __iter__(self) -> Iterator[bytes]:
         """Yield the outline piece by piece; what comes before damage is yielded before it is raised.
 
-        :raises ArchiveError: for what is not UTF-8, declares a document type (and so may define
-            entities), or ends within a keyword. The message begins with the line.
+        :raises ArchiveError: for what is not UTF-8 or holds NUL, nests too deep, declares a
+            document type (and so may define entities), or ends within a keyword. The message begins
+            with the line.
         :raises OSError, EOFError, zlib.error: as the stream does.
         """
-        decoder = codecs.getincrementaldecoder("utf-8")()
+        check = TextCheck()
         rest = b""
         # read1: what a damaged stream gave before the damage must not be lost in a buffer.
-        while chunk := self._stream.read1(CHUNK_BYTES):
+        while chunk := self._stream.read1(source.CHUNK_BYTES):
             text = rest + chunk
-            sound = len(rest) + _sound_length(decoder, chunk)
+            length, damage = check.sound(chunk)
+            sound = len(rest) + length
             stop = yield from self._outside(text[:sound])
-            if sound < len(text):
-                raise self._damage("what follows is not UTF-8", text[stop:sound])
+            if damage:
+                raise self._damage(damage, text[stop:sound])
             rest = text[stop:]
             if len(rest) > MARKUP_LIMIT_BYTES:
                 raise self._damage("markup does not end within a megabyte", b"")
@@ -71,14 +83,18 @@ class Outline:
 
     def _outside(self, text: bytes) -> Generator[bytes, None, int]:
         """Yield what lies outside keywords; return where markup begins that does not end in the text."""
-        start = 0
+        start = last = 0
         for found in _MARKUP.finditer(text):
-            kind = found.lastgroup
+            kind, last = found.lastgroup, found.end()
             if kind == "start" and text[found.end() - 2] != _SLASH:
                 if not self._open:
                     yield self._passed(text[start : found.start()])
                     start = found.start()
+                    self._in_set_up = _SET_UP.search(found[0]) is not None
                 self._open.append(found["start"])
+                if len(self._open) > NESTING_LIMIT:
+                    before = text[start : found.start()]
+                    raise self._damage(f"keywords are nested more than {NESTING_LIMIT} deep", before)
             elif kind == "end" and self._open:
                 if self._open.pop() != found["end"]:
                     before = text[start : found.start()]
@@ -86,39 +102,42 @@ class Outline:
                 if not self._open:
                     yield self._skipped(text, start, found.end())
                     start = found.end()
+                    self._lines.end()
             elif kind == "doctype":
                 before = text[start : found.start()]
                 raise self._damage("a document type is declared, as in no output of Robot Framework", before)
-            elif kind == "begun":
+            elif kind in _CUT:
                 stop = found.start()
                 break
         else:
-            begun = _BEGUN_AT_END.search(text, max(0, len(text) - 16))
-            stop = begun.start() if begun else len(text)
+            stop = self._cut(text, last)
         yield self._skipped(text, start, stop) if self._open else self._passed(text[start:stop])
         return stop
+
+    def _cut(self, text: bytes, last: int) -> int:
+        """Return where a tag begins that the text cuts; its end if it cuts none."""
+        if self._open:  # what cannot be the beginning of a keyword's tag is skipped in parts
+            begun = _BEGUN_AT_END.search(text, max(0, len(text) - 16))
+            return begun.start() if begun else len(text)
+        # The parser would hold a tag or a reference until it ends, however long it is. In neither of
+        # them is there another character of the kind that it begins with.
+        tag, reference = text.rfind(b"<", last), text.rfind(b"&", last)
+        if tag >= 0 and not _TAG.match(text, tag):
+            return tag
+        return len(text) if reference < 0 or b";" in text[reference:] else reference
 
     def _passed(self, text: bytes) -> bytes:
         self._line += text.count(b"\n")
         return text
 
     def _skipped(self, text: bytes, start: int, stop: int) -> bytes:
-        lines = text.count(b"\n", start, stop)
+        if self._in_set_up:
+            self._lines.take(text[start:stop])
+        # bytes.count takes several times longer where hits are frequent.
+        lines = int(np.count_nonzero(np.frombuffer(text, np.uint8)[start:stop] == _LINE_BREAK))
         self._line += lines
         return b"\n" * lines
 
     def _damage(self, what: str, text_before: bytes) -> ArchiveError:
         line = self._line + text_before.count(b"\n")
         return ArchiveError(f"line {line}: {what}")
-
-
-def _sound_length(decoder: codecs.IncrementalDecoder, chunk: bytes) -> int:
-    """Return how many bytes of the chunk are UTF-8: all of them, unless it is damaged."""
-    before = len(decoder.getstate()[0])
-    if not before and chunk.isascii():
-        return len(chunk)
-    try:
-        decoder.decode(chunk)
-    except UnicodeDecodeError as error:
-        return max(0, error.start - before)
-    return len(chunk)

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
 from perftrend.archive.ingest import Ingested, ingest
 from perftrend.errors import ArchiveError
 from perftrend.model import Run
-from perftrend.store import Store
+
+if TYPE_CHECKING:  # reading alone shall not have to load a database's libraries
+    from perftrend.store import Store
 
 OUTPUT = "output.xml"
 MARK = "not-stored.json"

@@ -1,46 +1,38 @@
 """From a recorded test to the results of its traces.
 
-A trace's parameters come from the suite metadata, the tags and the names alone, never from the
-message: a test that failed before it measured anything belongs to the same traces as the night
-before. What a test gave and nobody understood is a result that is not valid, with its reason.
+A trace's parameters never come from the message: see :mod:`perftrend.archive.parameters`. What a
+test gave and nobody understood is a result that is not valid, with its reason, and is named.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from perftrend import message
-from perftrend.archive import foreign
-from perftrend.archive.foreign import Reading
-from perftrend.archive.output import RecordedTest
+from perftrend.archive import foreign, fragments, parameters
+from perftrend.archive.foreign import Reading, Told
+from perftrend.archive.recorded import RecordedTest
 from perftrend.errors import ArchiveError
 from perftrend.model import Better, Measurement, Result, Status, TraceKey
 
-UNIT = "pps"
 UNKNOWN = "unknown"
-
-METRICS_OF_TAGS = {
-    "MRR": ("mrr",),
-    "NDRPDR": ("ndr", "pdr"),
-    "NDR": ("ndr",),
-    "PDR": ("pdr",),
-    "SOAK": ("soak",),
-    "HOLD": ("hold",),
-}
-"""What a test with this tag measures, whether it came to it or not."""
+NO_PERFORMANCE_TEST = "no performance test"
+_UNKNOWN_FORM = "the test passed, but its message has no known form"
 
 _STATUS = {"PASS": Status.PASS, "FAIL": Status.FAIL, "SKIP": Status.SKIP, "NOT RUN": Status.SKIP}
 
-_TAG_FORMS = {
-    "frame": re.compile(r"(\d+B|IMIX)", re.IGNORECASE),
-    "cores": re.compile(r"(\d+C)", re.IGNORECASE),
-    "driver": re.compile(r"DRV_(\w+)", re.IGNORECASE),
-}
-_TAKEN = ("testbed", "metric")
-_OTHER_PARAMETER = re.compile(r"(?P<name>[A-Za-z]\w*)=(?P<value>.+)")
+
+@dataclass(frozen=True, slots=True)
+class Interpreted:
+    """What a test gives."""
+
+    results: tuple[Result, ...]
+    """One per metric; none if it is no performance test."""
+    unknown: tuple[str, ...]
+    """The form of what was not understood."""
 
 
 def of_test(test: RecordedTest, *, testbed: str = "") -> Iterator[Result]:
@@ -48,38 +40,61 @@ def of_test(test: RecordedTest, *, testbed: str = "") -> Iterator[Result]:
 
     :param testbed: the testbed, where the suites' metadata name none.
     """
+    yield from interpret(test, testbed=testbed).results
+
+
+def interpret(test: RecordedTest, *, testbed: str = "") -> Interpreted:
+    """Return a test's results and what was not understood; arguments are those of :func:`of_test`."""
     status = _STATUS.get(test.status, Status.FAIL)
-    expected = dict.fromkeys(metric for tag in test.tags for metric in METRICS_OF_TAGS.get(tag.upper(), ()))
-    measurement, readings, unread = _read(test.message)
-    if measurement and not readings and not expected:
-        expected = {measurement.kind: None}
-    parameters = _parameters(test) | {
+    expected = parameters.metrics_of(test)
+    text = fragments.plain(test.message)
+    measurement, told, reason = _told(test, text, expected)
+    if measurement:
+        readings = told.readings
+        expected = expected or ([] if readings else [measurement.kind])
+    else:
+        readings = {_named(metric, reading, test): reading for metric, reading in told.readings.items()}
+    missing = [metric for metric in expected if metric not in told.readings]
+    unknown = [*test.unknown, *told.unknown]
+    if status is Status.PASS and missing and not readings and not unknown:
+        unknown.append(fragments.shape(text))
+    for metric in missing:
+        readings[metric] = _missing(metric, test, reason if status is Status.PASS else "")
+    if not readings and not unknown:
+        unknown.append(NO_PERFORMANCE_TEST)
+    key = parameters.of_test(test) | {
         "testbed": test.testbed or testbed or (measurement.testbed if measurement else UNKNOWN),
     }
-    for metric in [*readings, *(metric for metric in expected if metric not in readings)]:
-        reading = readings.get(metric) or Reading(invalid=unread if status is Status.PASS else "")
-        yield Result(
-            TraceKey.of(**parameters, metric=metric),
-            unit=UNIT,
-            better=Better.HIGHER,
+    results = tuple(
+        Result(
+            TraceKey.of(**key | {"metric": metric}),
+            unit=reading.unit,
+            better=reading.better,
             status=status,
             samples=reading.samples,
             value=math.fsum(reading.samples) / len(reading.samples) if reading.samples else math.nan,
             invalid=reading.invalid,
-            message="" if status is Status.PASS else _for_people(test.message),
-            details=_details(measurement),
+            message="" if status is Status.PASS else _for_people(text),
+            details=_details(measurement) if measurement else reading.details,
         )
+        for metric, reading in readings.items()
+    )
+    return Interpreted(results, tuple(unknown))
 
 
-def _read(text: str) -> tuple[Measurement | None, dict[str, Reading], str]:
-    """Return what the message tells, and what to say of a metric that it does not tell."""
+def _told(test: RecordedTest, text: str, expected: list[str]) -> tuple[Measurement | None, Told, str]:
+    """Return what the test tells, and what to say of a metric that it does not tell."""
+    if test.readings is not None:
+        return None, Told(dict(test.readings)), "the result tells no such metric"
     try:
         measurement = message.parse(text)
     except ArchiveError as error:
-        return None, {}, str(error)
+        return None, Told(unknown=[fragments.shape(str(error))]), str(error)
     if measurement:
-        return measurement, dict(_of_measurement(measurement)), "the message tells no such result"
-    return None, foreign.read(text), "the test passed, but its message has no known form"
+        return measurement, Told(dict(_of_measurement(measurement))), "the message tells no such result"
+    told = foreign.read(text, expected=expected)
+    reason = "the message tells no such result" if told.readings else _UNKNOWN_FORM
+    return None, told, reason
 
 
 def _of_measurement(measurement: Measurement) -> Iterator[tuple[str, Reading]]:
@@ -88,9 +103,23 @@ def _of_measurement(measurement: Measurement) -> Iterator[tuple[str, Reading]]:
         yield name, Reading(samples, measurement.invalid or (interval.invalid if interval else ""))
 
 
-def _details(measurement: Measurement | None) -> dict[str, Any]:
-    if measurement is None:
-        return {}
+def _named(metric: str, reading: Reading, test: RecordedTest) -> str:
+    """Name a metric after its unit, where that is another than the test's name lets expect.
+
+    A trace has one unit; without this a night in another one could not be stored beside the others.
+    """
+    usual = parameters.unit_of(metric, test)
+    if not reading.samples:
+        reading.unit = usual
+    return metric if reading.unit == usual else f"{metric}_{reading.unit}"
+
+
+def _missing(metric: str, test: RecordedTest, reason: str) -> Reading:
+    better = Better.LOWER if parameters.lower_is_better(metric) else Better.HIGHER
+    return Reading(invalid=reason, unit=parameters.unit_of(metric, test), better=better)
+
+
+def _details(measurement: Measurement) -> dict[str, Any]:
     fields = message.document(measurement)
     del fields["samples"]
     return fields
@@ -98,15 +127,3 @@ def _details(measurement: Measurement | None) -> dict[str, Any]:
 
 def _for_people(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if not line.startswith(message.MARKER)).strip()
-
-
-def _parameters(test: RecordedTest) -> dict[str, str]:
-    parameters = {"test": test.name, "suite": test.suite}
-    for name, form in _TAG_FORMS.items():
-        for found in filter(None, map(form.fullmatch, test.tags)):
-            value = found[1]
-            parameters.setdefault(name, value.lower() if name == "driver" else value.upper())
-    for found in filter(None, map(_OTHER_PARAMETER.fullmatch, test.tags)):
-        if found["name"] not in _TAKEN:
-            parameters.setdefault(found["name"], found["value"])
-    return parameters

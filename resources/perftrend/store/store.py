@@ -112,6 +112,11 @@ class Store:
             chosen = series.runs_of(connection, testbed, last=last, until=until)
             return series.series_of(connection, chosen, where or {})
 
+    def builds(self, job: str) -> frozenset[int]:
+        """Return the builds of a job that the store has, on whatever testbed."""
+        with reading(self._engine) as connection:
+            return frozenset(connection.execute(sa.select(runs.c.build).where(runs.c.job == job)).scalars())
+
     def next_build(self, job: str) -> int:
         """Return one more than the greatest build of a job: 1 for its first."""
         with reading(self._engine) as connection:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from perftrend import message
-from perftrend.archive import ingest
+from perftrend.archive import Unknown, ingest
 from perftrend.errors import ArchiveError
 from perftrend.model import Measurement, Run
 from perftrend.store import Store
@@ -74,6 +74,22 @@ def test_tests_of_one_name_are_not_trusted(store: Store) -> None:
     results = ingest(store, RUN, io.BytesIO(output)).results
 
     assert {"t": False, "u": True} == {result.key["test"]: result.usable for result in results}
+
+
+def test_what_was_not_understood_is_told(store: Store) -> None:
+    tests = (
+        '<test name="t"><tag>MRR</tag><status status="PASS">17 apples</status></test>'
+        '<test name="u"><status status="PASS"/></test>'
+    )
+    output = f'<robot><suite name="R">{tests}</suite></robot>'.encode()
+
+    unknown = ingest(store, RUN, io.BytesIO(output)).unknown
+
+    assert {"# apples": Unknown(1, "t"), "no performance test": Unknown(1, "u")} == unknown
+
+
+def test_folder_with_a_file_a_test_is_one_run(store: Store) -> None:
+    assert 9 == len(ingest(store, RUN, OUTPUT.parent / "model").results)
 
 
 def test_run_is_completed_from_its_messages(store: Store) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from perftrend.archive import outline
+from perftrend.archive import source
 from perftrend.archive.outline import Outline
 from perftrend.errors import ArchiveError
 
@@ -61,7 +61,7 @@ def test_outline_is_the_document_without_keywords(parts: list[etree._Element], c
     root.extend(parts)
     text = etree.tostring(root, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(outline, "CHUNK_BYTES", chunk)
+        patch.setattr(source, "CHUNK_BYTES", chunk)
 
         assert flat(etree.fromstring(text)) == flat(etree.fromstring(through(text)))
 
@@ -77,6 +77,8 @@ def test_what_only_looks_like_an_end_does_not_end_a_keyword(inner: str) -> None:
         (b"<robot>\n<kw>\n<for>", "line 3: the file is cut off within <for>"),
         (b"<robot>\n<kw>\n</for>", "line 3: </for> ends nothing"),
         (b"<robot>\n<kw>\n\xff</kw>", "line 3: what follows is not UTF-8"),
+        (b"<robot>\n<kw>\n\0</kw>", "line 3: a NUL character follows"),
+        (b"<robot>\n" + b"<kw>" * 100_000, "line 2: keywords are nested more than 2000 deep"),
         (b"\n<!DOCTYPE robot>", "line 2: a document type is declared"),
         (b"<robot>\n<!--" + b"x" * (2 << 20), "line 2: markup does not end within a megabyte"),
     ],
@@ -102,6 +104,6 @@ def test_what_stands_before_damage_is_passed_on() -> None:
 
 
 def test_letter_between_two_chunks_is_no_damage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outline, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(source, "CHUNK_BYTES", 1)
 
     assert "<robot>é€😀</robot>".encode() == through("<robot>é€😀<kw>é€😀</kw></robot>".encode())

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from robot import api, result
 
-from perftrend.archive.output import Heading, RecordedTest, read_tests
+from perftrend.archive.reading import read_suites
+from perftrend.archive.recorded import Heading, Record, RecordedTest
 
 OUTPUTS = Path(__file__).parents[2] / "data" / "outputs"
 VERSIONS = ["rf3", "rf4", "rf5", "rf6", "rf7"]
@@ -24,7 +25,10 @@ class Collector(api.ResultVisitor):
 
     def visit_test(self, test: result.TestCase) -> None:
         suite = test.parent.full_name.partition(".")[2]
-        testbed = test.parent.metadata.get("Testbed", "")
+        around = [test.parent]
+        while around[-1].parent:
+            around.append(around[-1].parent)
+        testbed = next((one.metadata["Testbed"] for one in around if "Testbed" in one.metadata), "")
         self.tests.append(RecordedTest(test.name, suite, list(test.tags), test.status, test.message, testbed))
 
 
@@ -35,7 +39,13 @@ def by_robot(path: Path) -> list[RecordedTest]:
 
 
 def read(source: Path | io.BytesIO) -> list[RecordedTest]:
-    return list(read_tests(source, Heading()))
+    return recorded_in(source, Heading())
+
+
+def recorded_in(source: Path | io.BytesIO, heading: Heading) -> list[RecordedTest]:
+    record = Record(heading)
+    read_suites(source, record)
+    return list(record.tests())
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -121,7 +131,7 @@ def test_testbed_that_nobody_names_is_empty() -> None:
 
 def test_heading_tells_of_the_run() -> None:
     heading = Heading()
-    list(read_tests(OUTPUTS / "rf7.xml", heading))
+    recorded_in(OUTPUTS / "rf7.xml", heading)
 
     assert "Robot 7.2 (Python 3.11.2 on linux)" == heading.generator
     assert {"Testbed": "2n-clx"} == heading.metadata
@@ -131,7 +141,7 @@ def test_heading_tells_of_the_run() -> None:
 
 def test_times_are_the_same_in_the_older_form() -> None:
     heading = Heading()
-    list(read_tests(OUTPUTS / "rf4.xml", heading))
+    recorded_in(OUTPUTS / "rf4.xml", heading)
 
     assert datetime(2021, 10, 10, 18, 59, 26, tzinfo=UTC) == heading.started
     assert datetime(2021, 10, 10, 19, 0, 41, tzinfo=UTC) == heading.finished
@@ -140,7 +150,7 @@ def test_times_are_the_same_in_the_older_form() -> None:
 def test_time_that_is_not_available_is_none() -> None:
     heading = Heading()
     source = b'<robot><suite name="R"><status status="PASS" starttime="N/A" endtime="N/A"/></suite></robot>'
-    list(read_tests(io.BytesIO(source), heading))
+    recorded_in(io.BytesIO(source), heading)
 
     assert heading.started is None
     assert heading.finished is None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from perftrend.archive import Output, read_output
+from perftrend.archive import Output, Unknown, read_output
 from perftrend.errors import ArchiveError
 from perftrend.model import Result
 
@@ -43,7 +43,7 @@ def before_damage(content: bytes, **options: str) -> tuple[list[Result], str]:
         (b"", "the file is empty"),
         (b"\n\n", "line 3"),
         (b"not XML", "line 1, column 1"),
-        (b"{}", "line 1, column 1"),
+        (b"{}", "neither an output of Robot Framework nor"),
         (b"<html><body/></html>", "<html>"),
         (RF7[: len(RF7) // 2], "cut off"),
         (RF7[:-4], "cut off"),
@@ -53,8 +53,9 @@ def before_damage(content: bytes, **options: str) -> tuple[list[Result], str]:
         (b"<robot><suite>&a;</suite></robot>", "line 1"),
         (b'<robot><suite name="\xff"/></robot>', "line 1: what follows is not UTF-8"),
         (RF7.decode().encode("utf-16"), "line 1: what follows is not UTF-8"),
-        (b"<robot>" + b"<suite>" * 10_000, "line 1"),
-        (b"<robot><suite><test><status>" + b"x" * 11_000_000, "more than 10000000 characters"),
+        (b"<robot>" + b"<suite>" * 100_000, "suites are nested more than 100 deep"),
+        (b"<robot>" + b"<x>" * 100_000, "line 1"),
+        (b"<robot><suite><test><status>" + b"x" * 11_000_000, "more than 1000000 characters"),
         (gzip.compress(RF7, mtime=0)[:-12], "gzip data is cut off or damaged"),
         (gzip.compress(RF7, mtime=0)[:20] + b"\0" * 20, "gzip data is cut off or damaged"),
     ],
@@ -113,13 +114,120 @@ def test_output_tells_what_the_messages_say_of_the_run() -> None:
     assert output.started is not None
 
 
+JSON = b'{"generator":"Robot 7.5","suite":{"name":"R","tests":[{"name":"t","status":"PASS","message":'
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (JSON[:-20], "is no JSON: parse error: premature EOF"),
+        (JSON + b"NaN}]}}", "is no JSON: lexical error"),
+        (JSON + b"Infinity}]}}", "is no JSON: lexical error"),
+        (JSON + b"1e999}]}}", "is no JSON: parse error: numeric (floating point) overflow"),
+        (JSON + b"9" * 5000 + b"}]}}", "is no JSON: parse error: integer overflow"),
+        (JSON + b'""}]}} {}', "is no JSON: parse error: trailing garbage"),
+        (JSON + b'"\xff"}]}}', "what follows is not UTF-8"),
+        (JSON + b'"' + b"x" * 2_000_000 + b'"}]}}', "more than 1000000 characters"),
+        (b"[" * 100_000, "nested more than 10000 deep"),
+        (b'{"a":' * 1_000, "nested more than 50 deep"),
+        (b'{"suite":' + b'{"suites":[' * 1_000, "suites are nested more than 100 deep"),
+        (b'{"suite":{"tests":[' + b"{}," * 100_000, "hold more than 30000000 characters"),
+        (b"[1]", "neither an output of Robot Framework nor"),
+        (gzip.compress(JSON)[:-12], "gzip data is cut off or damaged"),
+    ],
+)
+def test_damaged_json_is_told_in_one_line(content: bytes, reason: str) -> None:
+    _, told = before_damage(content)
+
+    assert told.startswith("output.xml: ")
+    assert reason in told
+    assert "\n" not in told
+
+
+def test_tests_before_the_damage_of_json_are_given() -> None:
+    results, _ = before_damage(JSON + b'"NDR_LOWER: 1.0 pps"},{"name":"u"')
+
+    assert [(1.0,)] == [result.samples for result in results]
+
+
+def test_folder_without_results_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+
+    with pytest.raises(ArchiveError, match="without a JSON file of a test"):
+        list(read_output(tmp_path))
+
+
+def test_links_of_a_folder_are_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "outside.json").write_text('{"test_id": "a.b"}')
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "link.json").symlink_to(tmp_path / "outside.json")
+
+    with pytest.raises(ArchiveError, match="without a JSON file of a test"):
+        list(read_output(folder))
+
+
+def test_what_is_not_understood_is_counted_and_named() -> None:
+    tests = "".join(
+        f'<test name="{name}"><tag>{tag}</tag><status status="{status}">{message}</status></test>'
+        for name, tag, status, message in [
+            ("a", "MRR", "PASS", "Rate of 17 apples"),
+            ("b", "MRR", "PASS", "Rate of 2.5e6 apples"),
+            ("c", "MRR", "FAIL", "no carrier"),
+            ("d", "smoke", "PASS", "hello"),
+            ("e", "NDR", "PASS", "NDR_LOWER: 5 zps"),
+            ("f", "MRR", "PASS", ""),
+            ("g", "NDR", "PASS", "NDR_LOWER: 1.0 pps"),
+        ]
+    )
+    output = Output(
+        io.BytesIO(f'<robot><suite name="R"><suite name="S">{tests}</suite></suite></robot>'.encode())
+    )
+    list(output)
+
+    assert {
+        "Rate of # apples": Unknown(2, "S.a"),
+        "no performance test": Unknown(1, "S.d"),
+        "NDR_LOWER: # zps": Unknown(1, "S.e"),
+        "no message": Unknown(1, "S.f"),
+    } == output.unknown
+
+
+def test_forms_that_are_not_understood_are_limited() -> None:
+    tests = "".join(
+        f'<test name="t"><tag>MRR</tag><status status="PASS">{"x" * number}</status></test>'
+        for number in range(1, 60)
+    ) + "".join(
+        f'<test name="t"><tag>MRR</tag><status status="PASS">{"y" * number}</status></test>'
+        for number in range(1, 60)
+    )
+    output = Output(io.BytesIO(f'<robot><suite name="R">{tests}</suite></robot>'.encode()))
+    list(output)
+
+    assert 101 == len(output.unknown)
+    assert 18 == output.unknown["others"].count
+
+
 MEASURE = """
 import resource, sys
 from perftrend.archive import read_output
+from perftrend.errors import ArchiveError
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-assert len(list(read_output(sys.argv[1]))) == 1
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+found = 0
+try:
+    for _ in read_output(sys.argv[1]):
+        found += 1
+except ArchiveError:
+    found = -1
+print(found, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
+
+
+def measured(path: Path) -> tuple[int, int]:
+    """Return the number of results, -1 where the file was refused, and by how many kB memory grew."""
+    command = [sys.executable, "-c", MEASURE, str(path)]
+    found, grown = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    return int(found), int(grown)
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
@@ -133,8 +241,45 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
             file.write(keyword + note)
         file.write(b'<tag>MRR</tag><status status="PASS">x</status></test></suite></robot>')
 
-    grown = subprocess.run(
-        [sys.executable, "-c", MEASURE, str(path)], capture_output=True, text=True, check=True
-    ).stdout
+    found, grown = measured(path)
 
-    assert int(grown) < 12_000
+    assert 1 == found
+    assert grown < 12_000
+
+
+MUCH = 60_000_000
+START = b'<robot><suite name="R"><test name="t'
+
+
+@pytest.mark.parametrize(
+    ("before", "repeated", "after", "found"),
+    [
+        (START, b"x", b'"/></suite></robot>', -1),
+        (START + b'"', b' a=">"', b"/></suite></robot>", -1),
+        (START + b'"><status status="PASS">', b"x", b"</status></test></suite></robot>", -1),
+        (START + b'">', b"<tag>t</tag>", b"</test></suite></robot>", -1),
+        (START + b'"><doc>&amp;', b"&gt;", b"</doc></test></suite></robot>", 0),
+        (START + b'"><doc>&', b"a", b"</doc></test></suite></robot>", -1),
+        (START + b'"/>', b'<test name="t"/>', b"</suite></robot>", -1),
+        (b"<robot><", b"x", b"/></robot>", -1),
+        (JSON, b"1", b"}]}}", -1),
+        (JSON + b'"', b"x", b'"}]}}', -1),
+        (JSON + b'"NDR_LOWER: 1.0 pps","body":[{"message":"', b'\\"]', b'"}]}]}}', 1),
+        (b'{"a":[', b'{"body":[]},', b"1]}", -1),
+        (b'{"a":1', b',"b":1', b"}", -1),
+    ],
+    ids=[
+        "attribute", "attributes", "text", "tags", "text that nobody needs", "entity", "tests", "name",
+        "number", "string", "message", "bodies", "keys",
+    ],
+)  # fmt: skip
+def test_whatever_is_large_is_read_or_refused_in_little_memory(
+    tmp_path: Path, before: bytes, repeated: bytes, after: bytes, found: int
+) -> None:
+    path = tmp_path / "output"
+    path.write_bytes(before + repeated * (MUCH // len(repeated)) + after)
+
+    of, grown = measured(path)
+
+    assert found == of
+    assert grown < 50_000

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import math
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from perftrend import message
-from perftrend.archive.output import RecordedTest
+from perftrend.archive import Output
+from perftrend.archive.recorded import RecordedTest
 from perftrend.archive.results import of_test
 from perftrend.model import (
     Better,
@@ -179,7 +181,7 @@ def test_details_hold_everything_else_of_the_message() -> None:
     ("text", "metrics", "reason"),
     [
         ("", ["mrr"], "no known form"),
-        ("MaxReceivedRate_Results [pkts/1sec]: tx 2, rx 1", ["mrr"], "no known form"),
+        ("MaxReceivedRate_Results [pkts/1sec]: tx 2", ["mrr"], "no known form"),
         ("perftrend: {", ["mrr"], "broken"),
         (message.render(MRR).replace('"schema":1', '"schema":9'), ["mrr"], "upgrade perftrend"),
         (message.render(replace(MRR, samples=())), ["mrr"], "tells no such result"),
@@ -235,7 +237,28 @@ def test_bounds_of_a_foreign_message_are_read() -> None:
 
 
 def test_other_units_are_not_taken_for_packets_per_second() -> None:
-    results = by_metric(recorded("NDR_LOWER: 512345.0 CPS", "NDRPDR"))
+    """A trace has one unit: what its test's name does not say is another trace."""
+    [result, missing] = of_test(recorded("NDR_LOWER: 512345.0 CPS", "NDRPDR"))
 
-    assert math.isnan(results["ndr"].value)
-    assert "no known form" in results["ndr"].invalid
+    assert ("ndr_cps", "cps", 512345.0) == (result.key["metric"], result.unit, result.value)
+    assert "pdr" == missing.key["metric"]
+
+
+def test_oldest_output_gives_what_is_written_in_it() -> None:
+    """Numbered tests, two ways to name the cores, a failed set-up, and a failed test with a result."""
+    outputs = Path(__file__).parents[2] / "data" / "outputs"
+    output = Output(outputs / "rf2.xml")
+    found = [
+        {
+            "key": dict(result.key.parameters),
+            "status": result.status,
+            "samples": list(result.samples),
+            "message": result.message,
+            "details": result.details,
+        }
+        for result in output
+    ]
+
+    assert json.loads((outputs / "rf2.results.json").read_text()) == found
+    assert {"vpp": "17.04-rc0~123-gabcdef012~b45", "dpdk": "17.02.0"}.items() <= output.versions.items()
+    assert datetime(2017, 4, 10, 18, 59, 27, tzinfo=UTC) == output.started

@@ -67,7 +67,7 @@ def _environment(folder: Path) -> dict[str, str | None]:
     strange = {name: None for name in os.environ if name.startswith("PERFTREND_")}
     return {
         **strange,
-        **dict.fromkeys(("JOB_NAME", "BUILD_NUMBER", "BUILD_URL", lock.HELD)),
+        **dict.fromkeys(("JOB_NAME", "BUILD_NUMBER", "BUILD_URL", "GERRIT_EVENT_COMMENT_TEXT", lock.HELD)),
         "PYTHONPATH": f"{REPOSITORY}{os.pathsep}{REPOSITORY / 'resources'}",
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,74 @@ def test_run_is_known_when_it_has_finished(moment: str, build: int, bench: Any) 
     assert build == bench.report()["run"]["build"]
 
 
+@pytest.mark.parametrize(("build", "code"), [(13, 1), (12, 0), (15, 0)])
+def test_named_run_is_judged_with_what_was_measured_before_it(build: int, code: int, bench: Any) -> None:
+    measured(ip4=DROPPED)
+
+    ended = bench.analysis("--job", "trending", "--build", str(build))
+
+    assert code == ended.exit_code
+    assert build == bench.report()["run"]["build"]
+    assert build == len(bench.report()["tests"][0]["values"])
+
+
+def test_without_a_build_the_newest_of_the_job_is_judged(bench: Any) -> None:
+    measured(ip4=STEADY)
+    other = replace(night(20), job="weekly", build=1)
+    with Store.open("perftrend.sqlite") as store:
+        store.add(other, [result("ip4", 10.0)])
+
+    judged = {}
+    for arguments in ((), ("--job", "trending"), ("--job", "weekly", "--build", "1")):
+        bench.analysis(*arguments)
+        judged[arguments] = bench.report()["run"]["job"], bench.report()["run"]["build"]
+
+    assert [("weekly", 1), ("trending", 12), ("weekly", 1)] == list(judged.values())
+
+
+def test_jenkins_names_the_run_by_the_environment(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What its parameters are called; an empty one is not given."""
+    measured(ip4=DROPPED)
+    for name, value in {
+        "JOB": "trending",
+        "BUILD": "13",
+        "REGRESSION": "unstable",
+        "AS_OF": "",
+        "METHOD": "",
+        "OUTLIERS": "false",
+    }.items():
+        monkeypatch.setenv(f"PERFTREND_ANALYSIS_{name}", value)
+
+    ended = bench.analysis()
+
+    assert 5 == ended.exit_code
+    assert 13 == bench.report()["run"]["build"]
+
+
+@pytest.mark.parametrize(("arguments", "code"), [((), 1), (("--regression", "unstable"), 5)])
+def test_regression_fails_the_job_or_makes_it_unstable(
+    arguments: Sequence[str], code: int, bench: Any
+) -> None:
+    measured(ip4=DROPPED[:13])
+
+    assert code == bench.analysis(*arguments).exit_code
+
+
+def test_unstable_is_for_regressions_only(bench: Any) -> None:
+    measured(ip4=[*STEADY, math.nan])
+
+    assert 4 == bench.analysis("--regression", "unstable").exit_code
+
+
+def test_last_line_is_the_verdict_that_jenkins_shows(bench: Any) -> None:
+    measured(ip4=DROPPED[:13], l2=[*STEADY, 10.0])
+
+    lines = bench.analysis().out.splitlines()
+
+    assert "perftrend verdict: trending/13: 1 regression, 1 normal of 2 tests" == lines[-1]
+    assert 1 == sum(line.startswith("perftrend verdict:") for line in lines)
+
+
 def test_threshold_of_a_test_decides_for_it_alone(bench: Any) -> None:
     measured(ip4=DROPPED[:13], acl=DROPPED[:13])
 
@@ -126,6 +195,22 @@ def test_entry_that_fits_nothing_is_named_in_the_report(bench: Any) -> None:
     assert ["specification watched.yaml: entry 2 fits no test of testbed simulated"] == bench.report()[
         "notices"
     ]
+
+
+def test_renamed_test_keeps_its_history(bench: Any) -> None:
+    """Ten nights under the old name and four under the new one, of which the last two are slow."""
+    with Store.open("perftrend.sqlite") as store:
+        for build, rate in enumerate(DROPPED[:14], 1):
+            name = "old" if build <= 10 else "ip4"
+            store.add(night(build), [result(name, rate)])
+    aliases = "aliases: [{was: 64b-1c-old-mrr, now: 64b-1c-ip4-mrr}, {parameter: suite, was: old, now: ip4}]"
+
+    ended = bench.analysis(*specified(f"{aliases}\ntests: [{{names: '*-ip4-*'}}]"))
+
+    (test,) = bench.report()["tests"]
+    assert "64b-1c-ip4-mrr" == test["parameters"]["test"]
+    assert [12] == [change["position"] for change in test["changes"]]
+    assert "old" not in ended.out
 
 
 def test_json_goes_to_standard_output_alone(bench: Any) -> None:
@@ -172,8 +257,14 @@ def test_bad_runs_told_apart_make_no_groups(bench: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
-        (["--as-of", "Tuesday"], "'Tuesday' is no date: write 2026-03-02"),
-        (["--as-of", "2026-02-30"], "'2026-02-30' is no date"),
+        (["--as-of", "Tuesday"], "analysis.as_of is 'Tuesday'; it should be a date: write 2026-03-02"),
+        (["--as-of", "2026-02-30"], "analysis.as_of is '2026-02-30'"),
+        (["--job", "nightly"], "the store has no run of job nightly on testbed simulated"),
+        (["--job", "trending", "--build", "99"], "the store has no run trending/99 on testbed simulated"),
+        (["--build", "3"], "--build 3: builds are counted by job; add --job NAME"),
+        (["--build", "0", "--job", "trending"], "0 is not from 1 on"),
+        (["--job", "trending", "--build", "12", "--as-of", "2026-03-05"], "had finished by then"),
+        (["--regression", "ignore"], "invalid choice: 'ignore'"),
         (
             ["--as-of", "2026-01-01"],
             "no run of testbed simulated had finished by then; the first did at 2026",
@@ -210,3 +301,97 @@ def refused(ended: Any, hint: str) -> None:
     assert 1 == ended.err.count("\n")
     assert hint in ended.err
     assert not Path("report").exists()
+
+
+# ---- mails
+
+
+@pytest.fixture
+def jenkins_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the job believe that it is a build of Jenkins."""
+    for name, value in {
+        "JOB_NAME": "perftrend-analysis-simulated",
+        "BUILD_NUMBER": "7",
+        "BUILD_URL": "https://jenkins.example.org/job/analysis/7/",
+    }.items():
+        monkeypatch.setenv(name, value)
+
+
+def written() -> list[str]:
+    return sorted(file.stem for file in Path("report/mails").glob("*.html"))
+
+
+def test_regression_is_mailed_once_and_not_again_by_the_next_look(bench: Any, jenkins_build: None) -> None:
+    measured(ip4=DROPPED[:13], l2=[*STEADY, 10.0])
+
+    mails = []
+    for _ in range(2):
+        assert 1 == bench.analysis().exit_code
+        mails.append(written())
+
+    assert [["regressions"], []] == mails
+
+
+def test_what_no_analysis_told_is_mailed_by_the_next_one(bench: Any, jenkins_build: None) -> None:
+    """Builds 13 and 14 were never analysed; the change was certain in build 13."""
+    measured(ip4=DROPPED[:12])
+    bench.analysis()
+    measured(ip4=DROPPED[:14])
+
+    assert 0 == bench.analysis().exit_code
+    assert ["regressions"] == written()
+
+
+def test_mail_links_to_the_report_of_the_build(bench: Any, jenkins_build: None) -> None:
+    measured(ip4=DROPPED[:13])
+    bench.analysis()
+
+    mail = Path("report/mails/regressions.txt").read_text()
+
+    assert "https://jenkins.example.org/job/analysis/7/artifact/report/index.html#" in mail
+
+
+def test_test_that_failed_is_mailed(bench: Any, jenkins_build: None) -> None:
+    measured(ip4=[*STEADY, math.nan])
+
+    assert 4 == bench.analysis().exit_code
+    assert ["failed"] == written()
+
+
+def test_build_without_a_result_is_mailed_with_its_reason(bench: Any, jenkins_build: None) -> None:
+    ended = bench.analysis()
+
+    assert 2 == ended.exit_code
+    assert ["failed-job"] == written()
+    assert "the store has no run of testbed simulated" in " ".join(
+        Path("report/mails/failed-job.txt").read_text().split()
+    )
+
+
+def test_nobody_is_told_of_what_a_person_looks_at(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured(ip4=DROPPED[:13])
+
+    bench.analysis()
+    monkeypatch.setenv("BUILD_URL", "https://jenkins.example.org/job/analysis/7/")
+    bench.analysis("--as-of", "2026-03-14")
+
+    assert [] == written()
+    assert not Path("mails").exists()
+
+
+def test_dead_mail_server_does_not_hide_the_verdict(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "SERVER": "localhost:1",
+        "SECURITY": "none",
+        "SENDER": "perftrend@example.org",
+        "RECIPIENTS": "team@example.org",
+    }.items():
+        monkeypatch.setenv(f"PERFTREND_MAIL_{name}", value)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    measured(ip4=DROPPED[:13], l2=STEADY)
+
+    ended = bench.analysis()
+
+    assert 1 == ended.exit_code
+    assert 1 == ended.err.count("\n")
+    assert "localhost:1" in ended.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -182,6 +183,38 @@ def test_analysis_of_a_testbed_that_was_never_measured(bench: Any) -> None:
 
 def test_analysis_refuses_in_one_line_too(bench: Any) -> None:
     refused(bench.analysis("--repeat", "3"), 2, "unrecognized arguments: --repeat")
+
+
+@pytest.mark.parametrize(
+    ("comment", "hint"),
+    [
+        (b"Patch Set 1:\n\nperftest-simulated mrr", "no line begins with trendingtest-simulated; write "),
+        (b"> trendingtest-simulated mrr", "no line begins with trendingtest-simulated"),
+        (b"trendingtest-simulated $(reboot)", "'trendingtest-simulated $(reboot)' is not understood; write "),
+        (b"trendingtest-simulated `id`; rm -rf /", "is not understood"),
+        (b"trendingtest-simulated !soak", "is not understood"),
+        (b"trendingtest-simulated mrr\ntrendingtest-simulated --no-such", "is not understood"),
+        (b"trendingtest-simulated " + b"x|" * 300, "is not understood"),
+        (b"trendingtest-simulated mrrAND65b", "no test matches the tags 'mrrAND65b"),
+        (b"trendingtest-simulated \xff", "is no UTF-8 text in base64"),
+        (b"x" * 60_000, "are too many for a comment"),
+    ],
+)
+def test_bad_comment_is_refused(
+    comment: bytes, hint: str, bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GERRIT_EVENT_COMMENT_TEXT", base64.b64encode(comment).decode())
+
+    refused(bench.trending(), 2, hint)
+
+
+@pytest.mark.parametrize("text", ["trendingtest-simulated", "a", "$(id)", "====", "dHJlbm Rpbmc\u00e9"])
+def test_comment_that_is_not_encoded_is_refused(
+    text: str, bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GERRIT_EVENT_COMMENT_TEXT", text)
+
+    refused(bench.trending(), 2, "is no UTF-8 text in base64; set the job's comment-text parameter mode")
 
 
 def test_help_is_no_error(bench: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -201,6 +202,57 @@ def test_device_as_before_is_a_progression(history: Any) -> None:
 def test_analysis_alone_says_the_same_of_the_newest_run(history: Any) -> None:
     assert history["back"].exit_code == history["alone"].exit_code
     assert history["outcomes back"] == history["outcomes alone"]
+
+
+# ---- a run that a Gerrit comment asked for
+
+
+def commented(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Hand a comment on as Jenkins does."""
+    comment = f"Patch Set 3: Code-Review+1\n\n(1 comment)\n\n{text}"
+    monkeypatch.setenv("GERRIT_EVENT_COMMENT_TEXT", base64.b64encode(comment.encode()).decode())
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("trendingtest-simulated mrrAND64bANDethip4-ip4base", 1),
+        ("Infra issue, again.\r\ntrendingtest-simulated\u00a0mrrAND64bANDethip4-ip4base. \r\nThanks", 1),
+        ("trendingtest-simulated mrrAND64bAND*acl20 mrrAND64bAND*acl60", 2),
+        ("trendingtest-simulated mrrAND64bAND*acl20\ntrendingtest-simulated mrrAND64bAND*acl60", 2),
+        ("> trendingtest-simulated nonsense\ntrendingtest-simulated mrrAND64bAND*acl20", 1),
+        ("trendingtest-2n-clx nonsense\ntrendingtest-simulated mrrAND64bAND*acl20", 1),
+        ("trendingtest-simulated", 4),
+    ],
+)
+def test_comment_chooses_the_tests(
+    text: str, count: int, bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERFTREND_TRIAL_MULTIPLICITY", "1")
+    commented(monkeypatch, text)
+
+    ended = bench.trending("--no-analysis")
+
+    assert (0, "") == (ended.exit_code, ended.err)
+    assert f"{count} of {count} results measured" in ended.out.splitlines()[-1]
+
+
+def test_comment_outweighs_the_environment_and_an_option_the_comment(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERFTREND_TRIAL_MULTIPLICITY", "1")
+    monkeypatch.setenv("PERFTREND_TAGS", "mrrAND64b")
+    commented(monkeypatch, "trendingtest-simulated mrrAND64bAND*acl20 mrrAND64bAND*acl60")
+
+    assert "2 of 2 results" in bench.trending("--no-analysis").out
+    assert "1 of 1 results" in bench.trending("--no-analysis", *ONE_TEST).out
+
+
+def test_last_line_says_how_many_results_were_measured(bench: Any) -> None:
+    ended = bench.trending(*ONE_TEST, "--no-analysis")
+
+    expected = "perftrend verdict: perftrend-trending-nightly-simulated/1: 1 of 1 results measured"
+    assert expected == ended.out.splitlines()[-1]
 
 
 # ---- a run that goes wrong

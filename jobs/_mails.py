@@ -1,0 +1,98 @@
+"""Telling people of a run: mails as files where Jenkins sends them, by SMTP where a server is set.
+
+A person who starts a job by hand sends nothing: without a build of Jenkins no file is written, and
+without ``mail.server`` nothing leaves this machine.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from perftrend import errors
+from perftrend.clients.mail import MailServer
+from perftrend.model import Run
+from perftrend.report import mails
+from perftrend.report.mails.sending import Judged
+from perftrend.settings import Settings
+
+
+def tell(
+    settings: Settings,
+    judged: Judged,
+    *,
+    run: Run,
+    runs: Sequence[Run],
+    notices: Sequence[str],
+    new_runs: int,
+) -> int:
+    """Write and send the mails of a run, and return the exit code: a mail that was not sent is an error.
+
+    :param judged: the analysis of the run, by how many of the newest runs nobody has heard of.
+    :param runs: what the store knows of its testbed.
+    :param notices: what a reader must be told.
+    :param new_runs: how many of the newest runs are told to somebody who had no mail before.
+    """
+    record = mails.Record(settings.mail.record)
+    if _build_url():
+        untold = record.untold(run, runs, mails.FILES, at_first=new_runs)
+        mails.write(
+            settings.report,
+            judged(untold) if untold else (),
+            run=run,
+            links=_links(),
+            notices=notices,
+            new_runs=untold or 1,
+        )
+        record.mark(run, mails.FILES)
+    server = MailServer.of(settings.mail)
+    if server is None:
+        return errors.EXIT_PASS
+    try:
+        mails.send(
+            judged,
+            run=run,
+            runs=runs,
+            server=server,
+            recipients=settings.mail.recipients,
+            record=record,
+            links=_links(),
+            notices=notices,
+            at_first=new_runs,
+        )
+    except errors.ServiceError as error:
+        # The verdict stands all the same; the next analysis tells those who were not told.
+        print(f"perftrend: {error}", file=sys.stderr, flush=True)
+        return error.exit_code
+    return errors.EXIT_PASS
+
+
+@contextmanager
+def failure_told(settings: Settings) -> Iterator[None]:
+    """Write the mail of a job that ends without results, when it does so under Jenkins."""
+    try:
+        yield
+    except errors.PerftrendError as error:
+        build = os.environ.get("BUILD_NUMBER", "")
+        if _build_url() and build.isdecimal():
+            mails.write_failed_job(
+                settings.report,
+                job=os.environ.get("JOB_NAME", ""),
+                build=int(build),
+                testbed=settings.testbed,
+                reason=str(error),
+                links=_links(),
+            )
+        raise
+
+
+def _build_url() -> str:
+    return os.environ.get("BUILD_URL", "")
+
+
+def _links() -> mails.Links:
+    url = _build_url()
+    report = f"{url.rstrip('/')}/artifact/report/index.html" if url else ""
+    return mails.Links(report=report, build=url)

@@ -1,0 +1,284 @@
+"""Fetch archived outputs, read them, and put them into the store."""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from functools import cache
+from typing import NoReturn
+
+from jobs import _options as options
+from perftrend import errors
+from perftrend.archive import fetch
+from perftrend.archive.fetch import events, testbeds
+from perftrend.archive.fetch.builds import ArchivedBuild, Wanted
+from perftrend.archive.fetch.taking import Fate
+from perftrend.clients.jenkins import Jenkins
+from perftrend.settings import Settings
+from perftrend.store import Store
+
+EVERY_S = 300.0
+
+_RANGE = re.compile(r"(?P<first>\d{1,9})?(?P<dots>\.\.)?(?P<last>\d{1,9})?")
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    described = options.Parser(prog="./run ingest", description=__doc__)
+    add = described.add_argument
+    add("source", metavar="SOURCE", nargs="?", help="jenkins+https://…, https://…, s3://… or a path; "
+        "by default the Jenkins of the settings")  # fmt: skip
+    add("--settings", metavar="FILE", help="YAML file with the settings")
+    add("--store", metavar="PATH", help="where results are kept: an SQLite file, or a database URL")
+    add("--cache", metavar="DIR", help="folder that keeps what was fetched")
+    add(
+        "--testbed", metavar="NAME", default="", help="which testbed the builds are of, where they do not say"
+    )
+    add("--testbed-pattern", metavar="REGEX", default=testbeds.DEFAULT,
+        help="finds the testbed in a job's name")  # fmt: skip
+    add("--job", metavar="PATTERN", default="*", help="only jobs whose name fits, such as 'nightly-*'")
+    add("--since", metavar="DATE", type=since, help="only builds from this day or moment on")
+    add(
+        "--builds",
+        metavar="A..B",
+        type=numbers,
+        default=(0, None),
+        help="only these builds; A.. and ..B, too",
+    )
+    add("--follow", action="store_true", help="go on, and take new builds as they come")
+    add("--every", metavar="SECONDS", type=float, default=EVERY_S, help="how often --follow looks")
+    add("--events", action="store_true", help="take the builds that events on standard input tell of")
+    return described
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job and return its exit code."""
+    given = parser().parse_args(argv)
+    with errors.reported() as outcome:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        outcome.exit_code = ingest(given)
+    return outcome.exit_code
+
+
+def ingest(given: argparse.Namespace) -> int:
+    """Take all builds that are wanted, once or for as long as builds come."""
+    if given.every <= 0:
+        raise errors.UsageError(f"--every is {given.every:g}; give seconds above 0")
+    if given.follow and given.events:
+        raise errors.UsageError("--follow looks for builds, --events is told of them: give one of the two")
+    settings = Settings.load(given.settings, overrides={"store": given.store, "fetch.cache": given.cache})
+    wanted = Wanted(given.job, given.since, *given.builds)
+    Store.open(settings.store).close()
+    processes = processes_for(settings)
+    with fetch.Readers(settings.store, processes, settings.fetch.maximum_bytes) as readers:
+        work = Ingestion(given, settings, readers)
+        if given.events:
+            return work.take_events(wanted)
+        if given.follow:
+            work.follow(wanted, given.every)
+        return work.take(wanted)
+
+
+class Ingestion:
+    """One source, and the way from it into the store."""
+
+    def __init__(self, given: argparse.Namespace, settings: Settings, readers: fetch.Readers) -> None:
+        self._given = given
+        self._settings = settings
+        self._form = testbeds.pattern(given.testbed_pattern)
+        self._pace = fetch.Pace(settings.fetch.requests_per_second)
+        location = given.source or (f"jenkins+{settings.jenkins.url}" if settings.jenkins.url else "")
+        if not location:
+            raise errors.UsageError("no SOURCE is given and no jenkins.url is set: where are the builds?")
+        self._source = fetch.source_at(location, access(settings, self._pace, location))
+        limits = fetch.Limits(maximum_bytes=settings.fetch.maximum_bytes, attempts=settings.jenkins.attempts)
+        fetcher = fetch.Fetcher(self._source, fetch.Cache(settings.fetch.cache), self._pace, limits)
+        self._taker = fetch.Taker(self._source, fetcher, readers)
+        self._broken: set[str] = set()
+        """Builds that are not tried again by this process."""
+        self._said: set[str] = set()
+        self._workers = self._source.workers or settings.fetch.workers
+
+    def take(self, wanted: Wanted, *, may_be_none: bool = False) -> int:
+        """Take the wanted builds, tell what became of them, and return the exit code."""
+        tally = fetch.Tally()
+        try:
+            with fetch.Progress(tally, sys.stdout) as progress:
+                for taken in self._taken(wanted, tally):
+                    if taken.note and taken.note not in self._said:
+                        self._said.add(taken.note)
+                        progress.clear()
+                        say(f"{taken.name} is {taken.fate}: {taken.note}")
+                    progress.tell()
+        finally:
+            if tally.counts:
+                _tell(tally)
+        if not tally.counts and not may_be_none:
+            if not wanted.since:
+                raise errors.UsageError(f"no build was found{_where(self._given)}")
+            print(f"no build is from {wanted.since:%Y-%m-%d %H:%M} UTC on")
+        if tally.counts[Fate.FAILED]:
+            return errors.EXIT_SERVICE
+        return errors.EXIT_USAGE if tally.counts[Fate.BROKEN] else errors.EXIT_PASS
+
+    def follow(self, wanted: Wanted, every_s: float) -> NoReturn:
+        """Take what there is and what will come, until somebody ends it."""
+        while True:
+            try:
+                self.take(wanted, may_be_none=True)
+            except errors.ServiceError as error:
+                # The next look may find the server well again.
+                say(str(error))
+                self._pace.stop.clear()
+            pause(every_s)
+
+    def take_events(self, wanted: Wanted) -> int:
+        """Take the builds that standard input tells of, until it ends; return the worst exit code."""
+        code = errors.EXIT_PASS
+        for line in events.lines(sys.stdin.buffer):
+            try:
+                event = events.parse(line)
+                if event and wanted.job_fits(event.job) and wanted.number_fits(event.build):
+                    one = replace(wanted, job=glob.escape(event.job), first=event.build, last=event.build)
+                    code = max(code, self.take(one))
+            except (errors.ArchiveError, errors.ServiceError, errors.UsageError) as error:
+                say(str(error))
+                self._pace.stop.clear()
+                code = max(code, error.exit_code)
+        return code
+
+    def _taken(self, wanted: Wanted, tally: fetch.Tally) -> Iterator[fetch.Taken]:
+        claims = self._claims(wanted, tally)
+        for taken in fetch.in_parallel(self._taker, claims, self._workers, self._pace.stop):
+            tally.add(taken)
+            if taken.fate is Fate.BROKEN:
+                self._broken.add(taken.name)
+            yield taken
+
+    def _claims(self, wanted: Wanted, tally: fetch.Tally) -> Iterator[tuple[ArchivedBuild, fetch.Claim]]:
+        """Yield the builds that the store does not have, newest first."""
+
+        @cache
+        def stored(job: str) -> frozenset[int]:
+            with Store.open(self._settings.store) as store:
+                return store.builds(job)
+
+        for build in self._source.builds(wanted):
+            if build.number in stored(build.job):
+                tally.add(fetch.Taken(build.name, Fate.KNOWN))
+            elif build.name not in self._broken:
+                yield build, self._claim(build)
+
+    def _claim(self, build: ArchivedBuild) -> fetch.Claim:
+        return fetch.Claim(
+            build.job,
+            build.number,
+            build.location,
+            build.started,
+            build.finished,
+            self._given.testbed,
+            testbeds.testbed_of(build.job, self._form),
+        )
+
+
+def access(settings: Settings, pace: fetch.Pace, location: str) -> fetch.Access:
+    """Return what a source is reached with. The token goes to the Jenkins of the settings alone."""
+    jenkins = settings.jenkins
+    home = str(jenkins.url) if jenkins.url else ""
+    if not home and location.startswith("jenkins+"):
+        home = fetch.jenkins_address(location)[0]
+    token = jenkins.token.get_secret_value() if jenkins.token else None
+
+    def client(address: str) -> Jenkins:
+        at_home = fetch.origin(address) == fetch.origin(home)
+        return Jenkins(
+            address,
+            user=jenkins.user if at_home else None,
+            token=token if at_home else None,
+            timeout_s=jenkins.timeout_s,
+            attempts=jenkins.attempts,
+        )
+
+    return fetch.Access(
+        pace=pace,
+        jenkins=client,
+        credentials={home: fetch.Credentials(jenkins.user, token)} if home and jenkins.user and token else {},
+        timeout_s=jenkins.timeout_s,
+        attempts=jenkins.attempts,
+        say=say,
+    )
+
+
+def processes_for(settings: Settings) -> int:
+    """Return how many outputs are read at the same time: reading is work for the processor."""
+    return min(settings.fetch.workers, os.cpu_count() or 1)
+
+
+def pause(seconds: float) -> None:
+    """Wait until the next look."""
+    time.sleep(seconds)
+
+
+def since(text: str) -> datetime:
+    """Read a day, which stands for its begin in UTC, or a time, in UTC where it has no zone."""
+    try:
+        return datetime.combine(date.fromisoformat(text), datetime.min.time(), UTC)
+    except ValueError:
+        pass
+    try:
+        told = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no date: write 2026-03-02, or 2026-03-02T18:00+01:00"
+        ) from None
+    return told if told.tzinfo else told.replace(tzinfo=UTC)
+
+
+def numbers(text: str) -> tuple[int, int | None]:
+    """Read ``17``, ``3..17``, ``3..`` or ``..17``."""
+    found = _RANGE.fullmatch(text)
+    if not found or not (found["first"] or found["last"]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no range of builds: write 3..17, 3.., ..17 or 17")
+    first = int(found["first"] or 0)
+    last = int(found["last"]) if found["last"] else None
+    if not found["dots"]:
+        last = first = int(text)
+    if last is not None and last < first:
+        raise argparse.ArgumentTypeError(f"{text!r} ends before it begins")
+    return first, last
+
+
+def say(message: str) -> None:
+    """Tell the person who waits something that is no result."""
+    print(f"perftrend: {' '.join(message.split())}", file=sys.stderr, flush=True)
+
+
+def _tell(tally: fetch.Tally) -> None:
+    for fate in Fate:
+        if tally.counts[fate]:
+            print(f"{fate}: {tally.names(fate)}")
+    for form, one in sorted(tally.unknown.items()):
+        print(f"not understood: {form} ({one.count}, first in {one.example})")
+    print(tally, flush=True)
+
+
+def _where(given: argparse.Namespace) -> str:
+    asked = [] if given.job == "*" else [f"--job {given.job}"]
+    first, last = given.builds
+    if given.builds != (0, None):
+        asked.append(f"--builds {first}..{'' if last is None else last}")
+    return (
+        f" that fits {' '.join(asked)}" if asked else "; a build is a folder JOB/NUMBER with an output in it"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

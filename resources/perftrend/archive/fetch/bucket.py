@@ -1,0 +1,133 @@
+"""A bucket of S3, by s3fs. Import it only where it is used: s3fs is an extra.
+
+Credentials, region and endpoint are those that every program for S3 takes: the environment
+(``AWS_PROFILE``, ``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT_URL``), ``~/.aws``, or the machine's role.
+Without any, the bucket is asked as a public one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import IO, Any
+
+import s3fs  # type: ignore[import-untyped]
+from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
+from botocore.session import Session  # type: ignore[import-untyped]
+
+from perftrend.archive.fetch.builds import (
+    ANY,
+    ArchivedFile,
+    Checksum,
+    InterruptedTransferError,
+    MissingError,
+    Transfer,
+    Version,
+)
+from perftrend.archive.fetch.pace import Pace
+from perftrend.archive.fetch.tree import Folder, Listing, segment_is_sound
+from perftrend.errors import ServiceError
+
+_BLOCK_BYTES = 4 * 1024 * 1024
+_MD5 = re.compile(r"[0-9a-f]{32}")
+_ENCRYPTED = {"aws:kms", "aws:kms:dsse"}
+
+
+class Bucket:
+    """The keys below ``bucket/prefix``, as a tree of folders."""
+
+    workers = None
+
+    def __init__(self, prefix: str, pace: Pace) -> None:
+        self._prefix = prefix.strip("/")
+        self._pace = pace
+        anonymous = Session().get_credentials() is None
+        # Its listings must not be remembered: new builds are looked for again and again.
+        self._files: Any = s3fs.S3FileSystem(anon=anonymous, use_listings_cache=False)
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Bucket and prefix."""
+        return tuple(self._prefix.split("/"))
+
+    def location(self, folder: str) -> str:
+        """Return the folder's ``s3://`` URL."""
+        return f"s3://{self._prefix}/{folder}".rstrip("/") + "/"
+
+    def listing(self, folder: str) -> Listing:
+        """List a folder, a page of 1000 keys at a time."""
+        place = self.location(folder).removeprefix("s3://").rstrip("/")
+        with self._asked(place):
+            entries = self._files.ls(place, detail=True, refresh=True)
+        begin = f"{folder}/" if folder else ""
+        found = [(entry["name"].removeprefix(f"{place}/").rstrip("/"), entry) for entry in entries]
+        sound = [(name, entry) for name, entry in found if segment_is_sound(name)]
+        return Listing(
+            tuple(Folder(begin + name) for name, entry in sound if entry["type"] == "directory"),
+            tuple(_file(begin + name, entry) for name, entry in sound if entry["type"] == "file"),
+        )
+
+    @contextmanager
+    def open(
+        self, file: ArchivedFile, *, offset: int = 0, version: Version = ANY
+    ) -> Generator[Transfer, None, None]:
+        """Open a key; it resumes while its ETag is the same."""
+        place = file.location.removeprefix("s3://")
+        with self._asked(place):
+            told = self._files.info(place, refresh=True)
+            current = _version(told)
+            if not offset and version.etag and version.etag == current.etag:
+                yield Transfer(lambda _: b"", 0, current, unchanged=True)
+                return
+            start = offset if offset and version.etag == current.etag else 0
+            stream = self._files.open(place, "rb", block_size=_BLOCK_BYTES, cache_type="readahead")
+        with stream:
+            stream.seek(start)
+            yield Transfer(lambda amount: self._read(place, stream, amount), start, current, _checksum(told))
+
+    def _read(self, place: str, stream: IO[bytes], amount: int) -> bytes:
+        with self._asked(place, paced=False):
+            chunk: bytes = stream.read(amount)
+        return chunk
+
+    @contextmanager
+    def _asked(self, place: str, *, paced: bool = True) -> Generator[None, None, None]:
+        """Ask politely, and put what goes wrong into words."""
+        if paced:
+            self._pace.wait("s3://" + self.path[0])
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise MissingError(f"s3://{place}: there is no such bucket or key") from error
+        except PermissionError as error:
+            raise ServiceError(
+                f"s3://{place}: access is denied; AWS_PROFILE or AWS_ACCESS_KEY_ID say who asks"
+            ) from error
+        except (BotoCoreError, ClientError, OSError, TimeoutError) as error:
+            raise InterruptedTransferError(f"s3://{place}: {' '.join(str(error).split())[:200]}") from error
+
+
+def _file(name: str, entry: dict[str, Any]) -> ArchivedFile:
+    return ArchivedFile(
+        f"s3://{entry['name']}", name, _version(entry), modified=_moment(entry), checksum=_checksum(entry)
+    )
+
+
+def _version(entry: dict[str, Any]) -> Version:
+    moment = _moment(entry)
+    return Version(entry.get("ETag") or "", moment.isoformat() if moment else "", entry.get("size"))
+
+
+def _moment(entry: dict[str, Any]) -> datetime | None:
+    moment = entry.get("LastModified")
+    return moment if isinstance(moment, datetime) else None
+
+
+def _checksum(entry: dict[str, Any]) -> Checksum | None:
+    """Return the MD5 that an ETag is, if the key was written in one part and with no key of its own."""
+    etag = (entry.get("ETag") or "").strip('"')
+    if not _MD5.fullmatch(etag) or entry.get("ServerSideEncryption") in _ENCRYPTED:
+        return None
+    return Checksum("md5", etag)

@@ -1,0 +1,93 @@
+"""Which of a build's files is read: the fullest sound one.
+
+===========================================  =================================================
+files                                        hold
+===========================================  =================================================
+``output.xml``, ``.gz``, ``.zip``;           everything
+``output.json``, ``.gz``;
+``output.zip``, ``robot-plugin.zip``
+``tests/…/*.info.json``, ``.gz``             the result of one test each
+``output_info.xml`` or ``.json``, ``.gz``    the same tests as ``output.xml``, with fewer log
+                                             messages
+===========================================  =================================================
+
+A weaker file serves where no stronger one is sound.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from perftrend.archive.fetch.builds import ArchivedFile
+
+MOST_RESULTS = 50_000
+"""Result files of one build."""
+
+
+class Kind(Enum):
+    """What a file holds."""
+
+    OUTPUT = "the output"
+    RESULT = "the result files of its tests"
+    WEAK = "the weaker output"
+
+
+_FORMS = {
+    Kind.OUTPUT: re.compile(r"(?:.*/)?(?:output\.(?:xml|json)(?:\.gz|\.zip)?|(?:output|robot-plugin)\.zip)"),
+    Kind.RESULT: re.compile(r"(?:.*/)?tests/.*\.info\.json(?:\.gz)?"),
+    Kind.WEAK: re.compile(r"(?:.*/)?output_info\.(?:xml|json)(?:\.gz|\.zip)?"),
+}
+_ORDER = (".xml.gz", ".xml", ".json.gz", ".json", ".zip")
+OUTPUTS = (Kind.OUTPUT, Kind.WEAK)
+_SHA256 = ".sha256"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Files that together hold the results of a build."""
+
+    kind: Kind
+    files: tuple[ArchivedFile, ...]
+
+
+def kind_of(name: str) -> Kind | None:
+    """Return what a file of this name holds; None if it is of no use."""
+    return next((kind for kind, form in _FORMS.items() if form.fullmatch(name)), None)
+
+
+def ranked(files: Iterable[ArchivedFile]) -> list[ArchivedFile]:
+    """Return the files that are of use, best first, each with its checksum's file if that is among them."""
+    found = list(files)
+    checksums = {file.name: file.location for file in found if file.name.endswith(_SHA256)}
+    return [
+        replace(file, checksum_location=checksums.get(file.name + _SHA256, ""))
+        for file in sorted(found, key=lambda file: rank(file.name))
+        if kind_of(file.name)
+    ]
+
+
+def attempts(files: Iterable[ArchivedFile]) -> Iterator[Attempt]:
+    """Yield what to try one after the other, asking for no more files than that takes."""
+    results: list[ArchivedFile] = []
+    weak: list[ArchivedFile] = []
+    for file in files:
+        kind = kind_of(file.name)
+        if kind is Kind.OUTPUT:
+            yield Attempt(kind, (file,))
+        elif kind is Kind.WEAK:
+            weak.append(file)
+        elif kind is Kind.RESULT and len(results) <= MOST_RESULTS:
+            results.append(file)
+    if 0 < len(results) <= MOST_RESULTS:
+        yield Attempt(Kind.RESULT, tuple(results))
+    for file in weak:
+        yield Attempt(Kind.WEAK, (file,))
+
+
+def rank(name: str) -> tuple[bool, int, int, str]:
+    """Order names: outputs before the rest, shallow before deep, packed before plain."""
+    form = next((number for number, ending in enumerate(_ORDER) if name.endswith(ending)), len(_ORDER))
+    return kind_of(name) is not Kind.OUTPUT, name.count("/"), form, name

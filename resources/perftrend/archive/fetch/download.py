@@ -1,0 +1,212 @@
+"""One file from its source into the cache: resumed, checked, bounded in size and time."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tenacity import Retrying, retry_if_exception_type
+
+from perftrend.archive.fetch.builds import (
+    ArchivedFile,
+    Checksum,
+    InterruptedTransferError,
+    MissingError,
+    Source,
+    Transfer,
+    UnpackingError,
+    Version,
+)
+from perftrend.archive.fetch.cache import Begun, Cache, Entry, Partial
+from perftrend.archive.fetch.pace import Pace, backing_off
+from perftrend.errors import ServiceError
+
+CHUNK_BYTES = 1 << 17
+_PROGRESS_BYTES = 4096
+"""An attempt that gets no further than this beyond the ones before was in vain."""
+_SHA256 = re.compile(r"\\?([0-9a-fA-F]{64})\b")
+_CHECKSUM_FILE_BYTES = 1024
+_HTML = re.compile(rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
+_BEGINNING_BYTES = 4096
+_ATTEMPTS_AT_CHECKSUM = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a file may cost."""
+
+    maximum_bytes: int = 2 * 1024**3
+    """Its size, packed or unpacked."""
+    deadline_s: float = 7200.0
+    """All its attempts together."""
+    slowest_bytes_per_s: float = 1000.0
+    """A server that is slower than this over ``patience_s`` is given up."""
+    patience_s: float = 60.0
+    attempts: int = 5
+    """In a row, without a byte that is new."""
+    first_pause_s: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A file that can be read on this machine."""
+
+    path: Path
+    name: str
+    """What people call it: its location."""
+    transferred: int
+    """Bytes that came for it now; 0 if it was there."""
+
+
+class Fetcher:
+    """Fetches files of a source into a cache; several threads may share it."""
+
+    def __init__(self, source: Source, cache: Cache, pace: Pace, limits: Limits) -> None:
+        self._source = source
+        self._cache = cache
+        self._pace = pace
+        self._limits = limits
+
+    def fetch(self, file: ArchivedFile) -> Fetched:
+        """Return a file's bytes: from the cache if they are still those of the source.
+
+        :raises MissingError: if the source has no such file.
+        :raises UnpackingError: if it is empty, too large, or a page of HTML.
+        :raises ServiceError: if it cannot be had, or its size or its checksum is wrong.
+        """
+        if file.path is not None:
+            return Fetched(file.path, file.location, 0)
+        download = _Download(self._source, file, self._pace, self._limits)
+        with self._cache.partial(file.location) as partial:
+            entry = self._cache.recovered(partial, file.location)
+            renewed = self._renewed(entry, download, partial) if entry else download.complete(partial)
+            if renewed:
+                path = self._cache.keep(partial, renewed)
+            elif entry:
+                path = self._cache.object(entry.sha256)
+        return Fetched(path, file.location, download.transferred)
+
+    def _renewed(self, entry: Entry, download: _Download, partial: Partial) -> Entry | None:
+        """Return what the source has by now; None if the cache has the same."""
+        version = entry.version
+        if not (version.etag or version.modified):
+            return None  # nobody can tell, and what is archived does not change
+        told = download.file.version
+        if told.size is not None and told == version:
+            return None
+        try:
+            return download.complete(partial, unless=version)
+        except (MissingError, InterruptedTransferError):
+            return None  # it is gone, or cannot be asked for: what was fetched is as good as ever
+
+
+class _Download:
+    """The attempts at one file."""
+
+    def __init__(self, source: Source, file: ArchivedFile, pace: Pace, limits: Limits) -> None:
+        self.file = file
+        self.transferred = 0
+        self._source = source
+        self._pace = pace
+        self._limits = limits
+        self._end = time.monotonic() + limits.deadline_s
+        self._in_vain = 0
+        self._reached = 0
+        self._wrong = 0
+
+    def complete(self, partial: Partial, unless: Version | None = None) -> Entry | None:
+        """Fetch what is missing of the partial file; None if the source still has the version ``unless``."""
+        retrying = Retrying(
+            retry=retry_if_exception_type(InterruptedTransferError),
+            stop=lambda _: self._in_vain >= self._limits.attempts,
+            wait=backing_off(self._limits.first_pause_s),
+            sleep=self._pace.sleep,
+            reraise=True,
+        )
+        return retrying(self._attempt, partial, unless or Version())
+
+    def _attempt(self, partial: Partial, unless: Version) -> Entry | None:
+        self._in_vain += 1
+        begun = partial.begun(self.file.location)
+        offset = partial.size if begun else 0
+        if not (begun and offset and begun.version.size == offset):
+            known = begun.version if begun and offset else unless
+            with self._source.open(self.file, offset=offset, version=known) as transfer:
+                if transfer.unchanged:
+                    return None
+                if not offset or transfer.offset != offset:
+                    begun = Begun(
+                        self.file.location, transfer.version, transfer.checksum or self._told_checksum()
+                    )
+                    partial.begin(begun)
+                self._pour(transfer, partial)
+        assert begun is not None  # noqa: S101 - for the type checker: without one, it was begun
+        return self._checked(partial, begun)
+
+    def _pour(self, transfer: Transfer, partial: Partial) -> None:
+        marked_s, marked_bytes = time.monotonic(), partial.size
+        while chunk := transfer.read(CHUNK_BYTES):
+            self._pace.sleep(0)
+            partial.append(chunk)
+            self.transferred += len(chunk)
+            size, now = partial.size, time.monotonic()
+            # A server that begins again each time, and ends where it ended before, gets nowhere.
+            if size >= self._reached + _PROGRESS_BYTES:
+                self._reached, self._in_vain = size, 0
+            if size > self._limits.maximum_bytes:
+                partial.drop()
+                raise UnpackingError(self._says(f"is larger than {self._limits.maximum_bytes} bytes"))
+            if now > self._end:
+                raise ServiceError(self._says(f"did not come within {self._limits.deadline_s:.0f} s"))
+            if now - marked_s > self._limits.patience_s:
+                if size - marked_bytes < self._limits.slowest_bytes_per_s * (now - marked_s):
+                    raise ServiceError(
+                        self._says(
+                            f"comes at less than {self._limits.slowest_bytes_per_s:.0f} bytes a second"
+                        )
+                    )
+                marked_s, marked_bytes = now, size
+
+    def _checked(self, partial: Partial, begun: Begun) -> Entry:
+        """Return the entry of a file that is as large as it should be, and sound as far as can be told."""
+        size, expected = partial.size, begun.version.size
+        if expected is None:
+            expected = self.file.version.size
+        if expected is not None and size < expected:
+            raise InterruptedTransferError(self._says(f"ended after {size} of {expected} bytes"))
+        sha256 = partial.digest("sha256")
+        given = begun.checksum
+        wrong = ""
+        if expected is not None and size > expected:
+            wrong = f"has {size} bytes instead of {expected}"
+        elif given and given.hex != (
+            sha256 if given.algorithm == "sha256" else partial.digest(given.algorithm)
+        ):
+            wrong = f"has another {given.algorithm} than the server tells"
+        if wrong:
+            partial.drop()
+            self._wrong += 1
+            again = InterruptedTransferError if self._wrong < _ATTEMPTS_AT_CHECKSUM else ServiceError
+            raise again(self._says(f"{wrong}; was it damaged on its way?"))
+        if not size or _HTML.match(partial.beginning(_BEGINNING_BYTES)):
+            partial.drop()
+            what = "is a page of HTML; is a login needed?" if size else "is empty"
+            raise UnpackingError(self._says(what))
+        return Entry(self.file.location, replace(begun.version, size=size), sha256)
+
+    def _told_checksum(self) -> Checksum | None:
+        """Return the checksum that the source tells, if need be in a file beside the file."""
+        if self.file.checksum or not self.file.checksum_location:
+            return self.file.checksum
+        beside = ArchivedFile(self.file.checksum_location, f"{self.file.name}.sha256")
+        with self._source.open(beside) as transfer:
+            text = b""
+            while len(text) < _CHECKSUM_FILE_BYTES and (chunk := transfer.read(_CHECKSUM_FILE_BYTES)):
+                text += chunk
+        found = _SHA256.match(text.decode("ascii", "replace").strip())
+        return Checksum("sha256", found[1].lower()) if found else None
+
+    def _says(self, what: str) -> str:
+        return f"{self.file.location}: {what}"

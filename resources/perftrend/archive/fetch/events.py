@@ -1,0 +1,83 @@
+"""Events that tell of finished builds: one JSON document a line, from whoever sends them.
+
+Two forms are known: ``{"job": "nightly-2n-clx", "build": 17}``, and the body that Jenkins's
+Notification plugin posts. Of the latter those count that tell of the end of a build.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+from urllib.parse import unquote
+
+from perftrend.errors import ArchiveError
+
+LONGEST_LINE = 1 << 20
+_END_PHASES = {"COMPLETED", "FINALIZED"}
+_LONGEST_NAME = 255
+_GREATEST_BUILD = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A build that ended."""
+
+    job: str
+    build: int
+
+
+def lines(stream: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines of a stream as they come; of one that is too long only its begin."""
+    while line := stream.readline(LONGEST_LINE):
+        rest = line
+        while not rest.endswith(b"\n") and (rest := stream.readline(LONGEST_LINE)):
+            pass
+        if line.strip():
+            yield line
+
+
+def parse(line: bytes) -> Event | None:
+    """Return the build that ended; None where the event tells something else.
+
+    :raises ArchiveError: if it is no event.
+    """
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError):
+        raise ArchiveError(f"event {_brief(line)}: is no JSON") from None
+    if not isinstance(document, dict):
+        raise ArchiveError(f"event {_brief(line)}: is no JSON object")
+    build = document.get("build")
+    if isinstance(build, dict):
+        if build.get("phase") not in _END_PHASES:
+            return None
+        return _event(_full_name(document), build.get("number"), line)
+    return _event(document.get("job"), build, line)
+
+
+def _event(job: object, build: object, line: bytes) -> Event:
+    if not isinstance(job, str) or not _is_name(job):
+        raise ArchiveError(f'event {_brief(line)}: names no job; write {{"job": NAME, "build": NUMBER}}')
+    if isinstance(build, bool) or not isinstance(build, int) or not 0 <= build <= _GREATEST_BUILD:
+        raise ArchiveError(f'event {_brief(line)}: names no build; write {{"job": NAME, "build": NUMBER}}')
+    return Event(job, build)
+
+
+def _full_name(document: dict[str, Any]) -> object:
+    """Return a job's name with its folders, which only its address tells: ``job/team/job/nightly/``."""
+    url = document.get("url")
+    parts = url.strip("/").split("/") if isinstance(url, str) else []
+    if parts and len(parts) % 2 == 0 and set(parts[::2]) == {"job"}:
+        return "/".join(unquote(part) for part in parts[1::2])
+    return document.get("name")
+
+
+def _is_name(job: str) -> bool:
+    parts = job.split("/")
+    return job.isprintable() and len(job) <= _LONGEST_NAME and not {"", ".", ".."} & set(parts)
+
+
+def _brief(line: bytes) -> str:
+    return repr(line[:80].decode("utf-8", "replace").strip())

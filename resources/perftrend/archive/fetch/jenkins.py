@@ -1,0 +1,129 @@
+"""A Jenkins: its builds by its own interface, their archived files by URL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from perftrend.archive.fetch import choice, names
+from perftrend.archive.fetch.builds import ANY, ArchivedBuild, ArchivedFile, Transfer, Version, Wanted
+from perftrend.archive.fetch.web import Web
+
+ROBOT_REPORT = "robot/report/*zip*/robot-plugin.zip"
+"""Where Jenkins's Robot Framework plugin gives what it kept, packed while it is asked for."""
+
+
+Numbers = tuple[int | None, int | None]
+
+
+class ArchivedArtifact(Protocol):
+    """What is asked of an artifact."""
+
+    @property
+    def path(self) -> str:
+        """Relative to the archive."""
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+
+
+class FinishedBuild(Protocol):
+    """What is asked of a build."""
+
+    @property
+    def job(self) -> str:
+        """Full name, with folders."""
+
+    @property
+    def number(self) -> int:
+        """Its number."""
+
+    @property
+    def building(self) -> bool:
+        """Whether it still runs."""
+
+    @property
+    def started(self) -> datetime:
+        """In UTC."""
+
+    @property
+    def duration_s(self) -> float:
+        """How long it took."""
+
+    @property
+    def artifacts(self) -> Iterable[ArchivedArtifact]:
+        """What it archived."""
+
+    @property
+    def url(self) -> str:
+        """Its page."""
+
+
+class Client(Protocol):
+    """What is asked of a client for Jenkins."""
+
+    def jobs(self, pattern: str) -> Iterable[str]:
+        """Return the full names of the jobs that fit a shell pattern."""
+
+    def builds(
+        self,
+        job: str,
+        *,
+        since: datetime | None = None,
+        numbers: tuple[int | None, int | None] = (None, None),
+    ) -> Iterable[FinishedBuild]:
+        """Return builds, the newest first."""
+
+
+class JenkinsSource:
+    """The builds of a Jenkins.
+
+    :param job: the only job that counts; empty for all.
+    """
+
+    workers = None
+
+    def __init__(self, client: Client, web: Web, job: str = "") -> None:
+        self._client = client
+        self._web = web
+        self._job = job
+
+    def builds(self, wanted: Wanted) -> Iterator[ArchivedBuild]:
+        """Yield the finished builds that are wanted; see :meth:`Source.builds`."""
+        for job in [self._job] if self._job else self._client.jobs(wanted.job):
+            if not wanted.job_fits(job):
+                continue
+            for build in self._client.builds(job, since=wanted.since, numbers=(wanted.first, wanted.last)):
+                if not build.building:
+                    yield _archived(build)
+
+    def files(self, build: ArchivedBuild) -> Iterator[ArchivedFile]:
+        """Yield the artifacts that may hold results, then the Robot Framework plugin's."""
+        ordered = choice.ranked(build.files)
+        yield from (file for file in ordered if choice.kind_of(file.name) is choice.Kind.OUTPUT)
+        yield ArchivedFile(f"{build.location}{ROBOT_REPORT}", "robot-plugin.zip")
+        yield from (file for file in ordered if choice.kind_of(file.name) is not choice.Kind.OUTPUT)
+
+    def open(
+        self, file: ArchivedFile, *, offset: int = 0, version: Version = ANY
+    ) -> AbstractContextManager[Transfer]:
+        """Open an artifact; see :meth:`Source.open`."""
+        return self._web.open(file.location, offset=offset, version=version)
+
+
+def _archived(build: FinishedBuild) -> ArchivedBuild:
+    return ArchivedBuild(
+        job=build.job,
+        number=build.number,
+        location=build.url if build.url.endswith("/") else f"{build.url}/",
+        started=build.started,
+        finished=build.started + timedelta(seconds=build.duration_s),
+        files=tuple(
+            ArchivedFile(artifact.url, artifact.path)
+            for artifact in build.artifacts
+            if not names.wrong(artifact.path)
+        ),
+    )

@@ -1,0 +1,113 @@
+"""From what a person names to a source: a URL or a path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
+
+from perftrend.archive.fetch import unpack
+from perftrend.archive.fetch.builds import Source
+from perftrend.archive.fetch.disk import Disk, OneFile
+from perftrend.archive.fetch.jenkins import Client, JenkinsSource
+from perftrend.archive.fetch.logserver import LogServer
+from perftrend.archive.fetch.pace import Pace
+from perftrend.archive.fetch.tarball import Tarball
+from perftrend.archive.fetch.tree import Tree, TreeSource
+from perftrend.archive.fetch.web import Credentials, Web
+from perftrend.errors import UsageError, nearest
+
+_JENKINS = "jenkins+"
+_WEB = ("http", "https")
+SCHEMES = (*_WEB, *(_JENKINS + scheme for scheme in _WEB), "s3")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What sources are reached with."""
+
+    pace: Pace
+    jenkins: Callable[[str], Client]
+    """Makes a client for the Jenkins at a URL."""
+    credentials: Mapping[str, Credentials]
+    """By the address of the server that they are for."""
+    timeout_s: float
+    attempts: int
+    say: Callable[[str], None]
+    """Told of what is passed over."""
+
+    def web(self) -> Web:
+        """Return HTTP with these."""
+        return Web(self.pace, credentials=self.credentials, timeout_s=self.timeout_s, attempts=self.attempts)
+
+
+def source_at(location: str, access: Access) -> Source:
+    """Return the source that a person named.
+
+    :param location: ``jenkins+https://…``, ``https://…``, ``s3://bucket/…``, or the path of a folder, a
+        tar or an output.
+    :raises UsageError: if it is none of these.
+    :raises ArchiveError: if it is a tar that cannot be read.
+    """
+    scheme, colon, _ = location.partition("://")
+    if not colon:
+        return _on_this_machine(Path(location).expanduser(), access)
+    if scheme not in SCHEMES:
+        raise UsageError(f"a source cannot begin with {scheme}://{nearest(scheme, SCHEMES)}")
+    parts = _parts(location)
+    if scheme == "s3":
+        return TreeSource(_bucket(f"{parts.netloc}{parts.path}", access.pace))
+    if scheme.startswith(_JENKINS):
+        address, job = jenkins_address(location)
+        return JenkinsSource(access.jenkins(address), access.web(), job)
+    return TreeSource(LogServer(location, access.web()))
+
+
+def jenkins_address(location: str) -> tuple[str, str]:
+    """Return the address of the Jenkins that ``jenkins+https://…/job/team/job/nightly`` names, and the job.
+
+    :raises UsageError: if it is no such URL.
+    """
+    parts = _parts(location.removeprefix(_JENKINS))
+    before, _, behind = parts.path.partition("/job/")
+    job = "/".join(unquote(part) for part in behind.strip("/").split("/job/")) if behind else ""
+    return urlunsplit((parts.scheme, parts.netloc, before.rstrip("/"), "", "")), job
+
+
+def _bucket(prefix: str, pace: Pace) -> Tree:
+    try:
+        from perftrend.archive.fetch.bucket import Bucket  # noqa: PLC0415 - needs an extra
+    except ImportError:
+        raise UsageError("s3:// needs more packages: python -m pip install 'perftrend[s3]'") from None
+    return Bucket(prefix, pace)
+
+
+def _parts(location: str) -> SplitResult:
+    try:
+        parts = urlsplit(location)
+        _ = parts.port
+    except ValueError:
+        raise UsageError("the source is no URL that can be read") from None
+    if "@" in parts.netloc:
+        raise UsageError(
+            "a source's URL must not hold a user or a password, which others can see; "
+            "give them as jenkins.user and jenkins.token, or in ~/.netrc"
+        )
+    if not parts.netloc:
+        raise UsageError(f"source {location}: names no server")
+    return parts
+
+
+def _on_this_machine(path: Path, access: Access) -> Source:
+    if path.is_dir():
+        return TreeSource(Disk(path))
+    if not path.is_file():
+        raise UsageError(f"source {path}: there is no such folder or file")
+    with path.open("rb") as file:
+        begun = file.read(512)
+    kind = unpack.packed_as(begun)
+    is_output = begun.lstrip()[:1] in (b"<", b"{") or path.name.endswith((".xml.gz", ".json.gz", ".zip"))
+    if kind and not is_output:
+        return TreeSource(Tarball(path, access.say))
+    return TreeSource(OneFile(path))

@@ -1,0 +1,59 @@
+"""How often a server may be asked: so many requests a second, and none while it wants to be left alone."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+
+from tenacity import wait_exponential, wait_random
+from tenacity.wait import wait_base
+
+from perftrend.errors import ServiceError
+
+_LONGEST_PAUSE_S = 30.0
+
+
+class Pace:
+    """Spaces the requests to each host evenly, those of all threads together.
+
+    :param requests_per_second: to one host.
+    :param stop: once it is set, nobody waits any longer: waiting raises ServiceError.
+    :param clock: a monotonic clock, in seconds.
+    """
+
+    def __init__(
+        self,
+        requests_per_second: float,
+        stop: threading.Event | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.stop = stop or threading.Event()
+        self._interval_s = 1.0 / requests_per_second
+        self._clock = clock
+        self._next: dict[str, float] = defaultdict(float)
+        self._lock = threading.Lock()
+
+    def wait(self, host: str) -> None:
+        """Return when it is this request's turn."""
+        with self._lock:
+            now = self._clock()
+            turn = max(now, self._next[host])
+            self._next[host] = turn + self._interval_s
+        self.sleep(turn - now)
+
+    def hold(self, host: str, seconds: float) -> None:
+        """Let nobody ask a host for so long: it asked to be left alone."""
+        with self._lock:
+            self._next[host] = max(self._next[host], self._clock() + seconds)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, or raise ServiceError when all is to end."""
+        if self.stop.wait(seconds) if seconds > 0 else self.stop.is_set():
+            raise ServiceError("fetching was interrupted; run again to go on")
+
+
+def backing_off(first_s: float) -> wait_base:
+    """Return ever longer pauses between attempts, up to half a minute, no two clients' alike."""
+    return wait_exponential(multiplier=first_s, max=_LONGEST_PAUSE_S) + wait_random(0, first_s)

@@ -1,0 +1,136 @@
+"""Builds from their source into the store: several at a time, each for itself.
+
+What stops one build does not stop the others: it is told at the end, by name. Only a server that
+fails again and again ends it all, because the builds that are left would fail as well.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from perftrend.archive.fetch import choice
+from perftrend.archive.fetch.builds import ArchivedBuild, MissingError, Source
+from perftrend.archive.fetch.choice import Attempt, Kind
+from perftrend.archive.fetch.download import Fetcher
+from perftrend.archive.fetch.entering import Claim, Readable
+from perftrend.archive.fetch.readers import Readers
+from perftrend.archive.reading import Unknown
+from perftrend.errors import ArchiveError, ServiceError, StoreError
+
+FAILURES_IN_A_ROW = 8
+_AHEAD = 2
+"""Builds that are listed for each worker before it has time for them."""
+
+
+class Fate(StrEnum):
+    """What became of a build."""
+
+    NEW = "new"
+    KNOWN = "known"
+    MISSING = "missing"
+    """The source has the build, but none of its outputs."""
+    BROKEN = "broken"
+    """No output of it can be used."""
+    FAILED = "failed"
+    """The source did not give it, or the store did not take it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of a build, and why."""
+
+    name: str
+    fate: Fate
+    note: str = ""
+    """Why it is missing, broken or failed; of a new one, which stronger file was not sound."""
+    transferred: int = 0
+    """Bytes that came for it."""
+    results: int = 0
+    unknown: Mapping[str, Unknown] = field(default_factory=dict, hash=False)
+    """What of it was not understood, by its form."""
+
+
+class Taker:
+    """Takes builds of one source into a store."""
+
+    def __init__(self, source: Source, fetcher: Fetcher, readers: Readers) -> None:
+        self._source = source
+        self._fetcher = fetcher
+        self._readers = readers
+
+    def take(self, build: ArchivedBuild, claim: Claim) -> Taken:
+        """Fetch, read and store one build, from the first of its files that are sound."""
+        transferred = 0
+        refused: list[str] = []
+        try:
+            for attempt in choice.attempts(self._source.files(build)):
+                try:
+                    files, bytes_ = self._fetched(attempt)
+                    transferred += bytes_
+                    entered = self._readers.enter(claim, files)
+                except ArchiveError as error:
+                    refused.append(str(error))
+                except MissingError:
+                    continue
+                else:
+                    fate = Fate.NEW if entered.added else Fate.KNOWN
+                    note = _weaker(attempt, refused)
+                    return Taken(build.name, fate, note, transferred, entered.results, entered.unknown)
+        except ArchiveError as error:
+            refused.append(str(error))
+        except (ServiceError, StoreError) as error:
+            return Taken(build.name, Fate.FAILED, str(error), transferred)
+        if refused:
+            return Taken(build.name, Fate.BROKEN, "; ".join(refused), transferred)
+        return Taken(build.name, Fate.MISSING, f"{build.location} has no output", transferred)
+
+    def _fetched(self, attempt: Attempt) -> tuple[list[Readable], int]:
+        fetched = [self._fetcher.fetch(file) for file in attempt.files]
+        return [Readable(one.path, one.name) for one in fetched], sum(one.transferred for one in fetched)
+
+
+def in_parallel(
+    taker: Taker, claims: Iterable[tuple[ArchivedBuild, Claim]], workers: int, stop: threading.Event
+) -> Iterator[Taken]:
+    """Take builds, so many at a time; yield what became of them as they end.
+
+    :param claims: is asked for no more than what the workers need next.
+    :param stop: is set when the caller leaves early: workers end at their next step.
+    :raises ServiceError: if so many builds failed in a row that the source has to be down.
+    """
+    pending: set[Future[Taken]] = set()
+    failures = 0
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            for build, claim in claims:
+                pending.add(pool.submit(taker.take, build, claim))
+                if len(pending) < workers * _AHEAD:
+                    continue
+                done, pending = wait(pending, return_when=FIRST_COMPLETED)
+                for future in done:
+                    taken = future.result()
+                    failures = failures + 1 if taken.fate is Fate.FAILED else 0
+                    yield taken
+                if failures >= FAILURES_IN_A_ROW:
+                    raise ServiceError(
+                        f"{failures} builds in a row failed, the rest was not tried; the last: {taken.note}"
+                    )
+            while pending:
+                done, pending = wait(pending, return_when=FIRST_COMPLETED)
+                yield from (future.result() for future in done)
+        except BaseException:
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _weaker(attempt: Attempt, refused: list[str]) -> str:
+    if refused:
+        return f"read from {attempt.files[0].name} instead: {'; '.join(refused)}"
+    if attempt.kind is Kind.WEAK:
+        return f"read from {attempt.files[0].name}: there is no stronger output"
+    return ""

@@ -1,0 +1,197 @@
+"""Finds builds and their outputs in a tree of folders: a log server's, a bucket's, a disk's, a tarball's.
+
+A build is a folder whose name is a number, and its job is the folder around it, such as
+``ci/perftrend-trending-nightly-2n-clx/17/archives/output.xml.gz``. The tree may begin above the jobs,
+at a job, or at a build.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Protocol
+
+from perftrend.archive.fetch import choice
+from perftrend.archive.fetch.builds import ANY, ArchivedBuild, ArchivedFile, Transfer, Version, Wanted
+from perftrend.archive.fetch.choice import Kind
+from perftrend.errors import ArchiveError, ServiceError
+
+DEEPEST_JOB = 6
+"""Folders between the begin of the tree and a job."""
+DEEPEST_OUTPUT = 4
+"""Folders between a build and an output."""
+DEEPEST_RESULT = 16
+MOST_FOLDERS = 1000
+
+_LONGEST_NAME = 255
+_BUILD = re.compile(r"[0-9]{1,9}")
+RESULTS = "tests"
+"""The folder of a build with one result file per test."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder in a listing."""
+
+    path: str
+    """From the begin of the tree, with slashes; empty for the begin itself."""
+    modified: datetime | None = None
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a folder holds."""
+
+    folders: tuple[Folder, ...] = ()
+    files: tuple[ArchivedFile, ...] = ()
+    """Their names begin with the folder's path."""
+
+
+class Tree(Protocol):
+    """A tree of folders somewhere."""
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The names of the folders that lead to the tree's begin, the begin included."""
+
+    @property
+    def workers(self) -> int | None:
+        """How many files may be open at the same time; None: any number."""
+
+    def listing(self, folder: str) -> Listing:
+        """Return what a folder holds. :raises ServiceError: if it cannot be listed."""
+
+    def location(self, folder: str) -> str:
+        """Return where a person finds a folder."""
+
+    def open(
+        self, file: ArchivedFile, *, offset: int = 0, version: Version = ANY
+    ) -> AbstractContextManager[Transfer]:
+        """Open a file; see :meth:`Source.open`."""
+
+
+class TreeSource:
+    """The builds of a tree."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+
+    @property
+    def workers(self) -> int | None:
+        """As many as the tree can serve."""
+        return self._tree.workers
+
+    def builds(self, wanted: Wanted) -> Iterator[ArchivedBuild]:
+        """Yield the wanted builds; see :meth:`Source.builds`."""
+        path = self._tree.path
+        if len(path) > 1 and _is_build(path[-1]):
+            yield from self._wanted(path[-2], [Folder("")], wanted, number=path[-1])
+        else:
+            yield from self._below(Folder(""), path[-1] if path else "", wanted, 0)
+
+    def files(self, build: ArchivedBuild) -> Iterator[ArchivedFile]:
+        """Yield the files that may hold results; see :meth:`Source.files`."""
+        level = [build.place]
+        results: list[str] = []
+        for _ in range(DEEPEST_OUTPUT + 1):
+            found: list[ArchivedFile] = []
+            below: list[str] = []
+            for folder in level:
+                listing = self._tree.listing(folder)
+                found += [_within(build, file) for file in listing.files]
+                for one in listing.folders:
+                    (results if one.name == RESULTS else below).append(one.path)
+            yield from choice.ranked(found)
+            if len(below) > MOST_FOLDERS:
+                raise ServiceError(
+                    f"{build.location}: holds more than {MOST_FOLDERS} folders; is it a build?"
+                )
+            level = below
+        for folder in results:
+            yield from self._results(build, folder, 0)
+
+    def open(
+        self, file: ArchivedFile, *, offset: int = 0, version: Version = ANY
+    ) -> AbstractContextManager[Transfer]:
+        """Open a file; see :meth:`Source.open`."""
+        return self._tree.open(file, offset=offset, version=version)
+
+    def _below(self, folder: Folder, job: str, wanted: Wanted, depth: int) -> Iterator[ArchivedBuild]:
+        listing = self._tree.listing(folder.path)
+        folders = listing.folders
+        if not depth and any(choice.kind_of(file.name) for file in listing.files):
+            yield from self._around(wanted)
+            return
+        builds = [one for one in folders if _is_build(one.name)]
+        if builds:
+            if job and wanted.job_fits(job):
+                yield from self._wanted(job, builds, wanted)
+            return
+        if depth == DEEPEST_JOB:
+            return
+        # Where some names fit, the others are other jobs, and need not be looked into.
+        fitting = [one for one in folders if wanted.job_fits(one.name)] or folders
+        for one in sorted(fitting, key=lambda one: one.name):
+            yield from self._below(one, one.name, wanted, depth + 1)
+
+    def _around(self, wanted: Wanted) -> Iterator[ArchivedBuild]:
+        """Yield the build that the tree begins within."""
+        path = self._tree.path
+        for depth in range(len(path) - 1, 0, -1):
+            if _is_build(path[depth]):
+                yield from self._wanted(path[depth - 1], [Folder("")], wanted, number=path[depth])
+                return
+        raise ArchiveError(
+            f"{self._tree.location('')}: holds an output, but no folder around it is a build's; "
+            "put it into JOB/NUMBER/"
+        )
+
+    def _wanted(
+        self, job: str, folders: list[Folder], wanted: Wanted, *, number: str = ""
+    ) -> Iterator[ArchivedBuild]:
+        numbered = [(int(number or one.name), one) for one in folders]
+        for build, one in sorted(numbered, key=lambda pair: -pair[0]):
+            if not (wanted.job_fits(job) and wanted.number_fits(build)):
+                continue
+            found = ArchivedBuild(job, build, self._tree.location(one.path), place=one.path)
+            if wanted.since is None or wanted.time_fits(one.modified or self._modified(found)):
+                yield found
+
+    def _modified(self, build: ArchivedBuild) -> datetime | None:
+        """Return when the build's first output was written, where its folder does not tell."""
+        return next((file.modified for file in self.files(build)), None)
+
+    def _results(self, build: ArchivedBuild, folder: str, depth: int) -> Iterator[ArchivedFile]:
+        listing = self._tree.listing(folder)
+        for file in listing.files:
+            if choice.kind_of(file.name) is Kind.RESULT:
+                yield _within(build, file)
+        for one in listing.folders if depth < DEEPEST_RESULT else ():
+            yield from self._results(build, one.path, depth + 1)
+
+
+def segment_is_sound(name: str) -> bool:
+    """Whether a name from outside can be one of a folder or a file: no path, nothing that cannot be seen."""
+    return (
+        bool(name)
+        and name not in (".", "..")
+        and "/" not in name
+        and name.isprintable()
+        and len(name) <= _LONGEST_NAME
+    )
+
+
+def _is_build(name: str) -> bool:
+    return _BUILD.fullmatch(name) is not None
+
+
+def _within(build: ArchivedBuild, file: ArchivedFile) -> ArchivedFile:
+    return replace(file, name=file.name.removeprefix(build.place).lstrip("/"))

@@ -1,0 +1,271 @@
+"""Polite HTTP for servers that may be hostile: paced, retried, redirected with care.
+
+Bytes are taken as they are stored: a log server sends ``output.xml.gz`` with
+``Content-Encoding: gzip``, and a client that unpacked it in passing could neither resume nor check
+it. Redirects are followed here and not by the library, because each one is judged: only to http and
+https, never from https to http, no loop, and credentials stay with the server that they are for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http.client import HTTPException
+from types import TracebackType
+from urllib.parse import urljoin, urlsplit
+
+import requests
+from requests.adapters import HTTPAdapter
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
+from typing_extensions import override
+from urllib3.exceptions import HTTPError
+
+from perftrend.archive.fetch import answer
+from perftrend.archive.fetch.builds import ANY, InterruptedTransferError, MissingError, Transfer, Version
+from perftrend.archive.fetch.pace import Pace, backing_off
+from perftrend.errors import ServiceError
+
+MAXIMUM_REDIRECTS = 10
+LONGEST_HOLD_S = 600.0
+"""A server that wants to be left alone for longer is given up."""
+MAXIMUM_PAGE_BYTES = 32 * 1024 * 1024
+"""A page of an index: some 200,000 entries."""
+PAGE_DEADLINE_S = 300.0
+
+_CHUNK_BYTES = 1 << 16
+_CONNECTIONS = 64
+_ANSWERED = {200, 206, 304, 416}
+_REDIRECTED = {301, 302, 303, 307, 308}
+_GONE = {404, 410}
+_REFUSED = {401, 403, 407}
+_BUSY = {408, 425, 429}
+_SERVER_ERRORS = 500
+
+Origin = tuple[str, str, int | None]
+_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """A user and a token for one server."""
+
+    user: str
+    token: str = field(repr=False)
+
+
+class _Session(requests.Session):
+    @override
+    def resolve_redirects(self, *args: object, **kwargs: object) -> Iterator[requests.Response]:
+        # The library would look ahead, and read the whole body of the redirect for that.
+        return iter(())
+
+
+class Web:
+    """Opens URLs.
+
+    :param credentials: by the server's address; a user's ``.netrc`` serves for all others.
+    :param timeout_s: how long a server may say nothing.
+    :param attempts: how often something is asked before it is given up.
+    """
+
+    def __init__(
+        self,
+        pace: Pace,
+        *,
+        credentials: Mapping[str, Credentials] | None = None,
+        timeout_s: float = 30.0,
+        attempts: int = 5,
+        first_pause_s: float = 0.5,
+    ) -> None:
+        self._pace = pace
+        self._timeout_s = timeout_s
+        self._attempts = attempts
+        self._first_pause_s = first_pause_s
+        self._credentials = {origin(url): known for url, known in (credentials or {}).items()}
+        self._session = _Session()
+        self._session.headers["Accept-Encoding"] = "identity"
+        for scheme in _PORTS:
+            self._session.mount(f"{scheme}://", HTTPAdapter(pool_maxsize=_CONNECTIONS))
+
+    def __enter__(self) -> Web:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._session.close()
+
+    def page(self, url: str, *, limit: int = MAXIMUM_PAGE_BYTES) -> tuple[str, bytes]:
+        """Return the address where a page was found in the end, and the page.
+
+        :raises MissingError: if there is none.
+        :raises ServiceError: if it cannot be had, or is longer than the limit in bytes.
+        """
+        return self._retrying()(self._page, url, limit)
+
+    @contextmanager
+    def open(self, url: str, *, offset: int = 0, version: Version = ANY) -> Generator[Transfer, None, None]:
+        """Open a file; see :meth:`Source.open`."""
+        ask = self._retrying()
+        response = ask(self._ask, url, answer.conditions(offset, version))
+        if offset and not answer.continues(response, offset, version):
+            response.close()
+            response = ask(self._ask, url, {})
+        with closing(response):
+            yield answer.transfer(response, lambda amount: _read(response, amount))
+
+    def _retrying(self) -> Retrying:
+        return Retrying(
+            retry=retry_if_exception_type(InterruptedTransferError),
+            stop=stop_after_attempt(self._attempts),
+            wait=backing_off(self._first_pause_s),
+            sleep=self._pace.sleep,
+            reraise=True,
+        )
+
+    def _page(self, url: str, limit: int) -> tuple[str, bytes]:
+        end = time.monotonic() + PAGE_DEADLINE_S
+        page = bytearray()
+        with closing(self._ask(url, {})) as response:
+            while chunk := _read(response, _CHUNK_BYTES):
+                page += chunk
+                if len(page) > limit:
+                    raise ServiceError(
+                        f"{shown(url)}: the page is longer than {limit} bytes; is it an index?"
+                    )
+                if time.monotonic() > end:
+                    raise ServiceError(f"{shown(url)}: the page did not come within {PAGE_DEADLINE_S:.0f} s")
+            return response.url, bytes(page)
+
+    def _ask(self, url: str, headers: Mapping[str, str]) -> requests.Response:
+        """Ask once, and follow where the server points."""
+        seen = {url}
+        asked = url
+        while True:
+            response = self._request(url, headers)
+            if response.status_code not in _REDIRECTED:
+                self._judge(response, asked)
+                return response
+            response.close()
+            following = _redirected(url, response.headers.get("Location", ""))
+            if following in seen or len(seen) > MAXIMUM_REDIRECTS:
+                raise ServiceError(f"{shown(asked)}: the server redirects in a circle")
+            seen.add(following)
+            url = following
+
+    def _request(self, url: str, headers: Mapping[str, str]) -> requests.Response:
+        self._pace.wait(urlsplit(url).netloc)
+        known = self._credentials.get(origin(url))
+        try:
+            return self._session.get(
+                url,
+                headers=headers,
+                auth=(known.user, known.token) if known else None,
+                timeout=self._timeout_s,
+                stream=True,
+                allow_redirects=False,
+            )
+        except (requests.ConnectionError, requests.Timeout) as error:
+            raise _unreachable(url, error) from error
+        except (requests.RequestException, HTTPError, HTTPException, ValueError) as error:
+            raise ServiceError(f"{shown(url)}: cannot be asked: {_brief(error)}") from error
+
+    def _judge(self, response: requests.Response, asked: str) -> None:
+        """Raise what the status means, if it is no answer."""
+        status = response.status_code
+        if status in _ANSWERED:
+            return
+        response.close()
+        if status in _GONE:
+            raise MissingError(f"{shown(asked)}: there is no such file ({status})")
+        if status in _REFUSED:
+            raise ServiceError(
+                f"{shown(asked)}: the server refuses it ({status}); "
+                "give user and token as settings jenkins.user and jenkins.token, or in ~/.netrc"
+            )
+        if status in _BUSY or status >= _SERVER_ERRORS:
+            self._heed(response.headers.get("Retry-After", ""), asked)
+            raise InterruptedTransferError(f"{shown(asked)}: the server failed ({status}); try again later")
+        raise ServiceError(f"{shown(asked)}: the server answers {status}, which is no file")
+
+    def _heed(self, retry_after: str, asked: str) -> None:
+        """Leave a server alone for as long as it asks for."""
+        seconds = _seconds(retry_after)
+        if seconds > LONGEST_HOLD_S:
+            raise ServiceError(
+                f"{shown(asked)}: the server wants no request for {seconds:.0f} s; try again then"
+            )
+        if seconds > 0:
+            self._pace.hold(urlsplit(asked).netloc, seconds)
+
+
+def origin(url: str) -> Origin:
+    """Return whom a URL asks: scheme, host and port. Credentials are for one of them."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname or "", parts.port or _PORTS.get(parts.scheme)
+
+
+def shown(url: str) -> str:
+    """Return a URL without what may be secret in it: user, password and query."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _redirected(url: str, location: str) -> str:
+    try:
+        following = urljoin(url, location)
+        scheme = urlsplit(following).scheme
+        origin(following)
+    except ValueError:
+        scheme = ""
+    if not location or scheme not in _PORTS:
+        raise ServiceError(f"{shown(url)}: the server redirects to what is neither http nor https; refused")
+    if urlsplit(url).scheme == "https" and scheme == "http":
+        raise ServiceError(f"{shown(url)}: the server redirects from https to http; refused")
+    return following
+
+
+def _read(response: requests.Response, amount: int) -> bytes:
+    try:
+        # read1: what came is there at once, so that a slow server is noticed.
+        return response.raw.read1(amount, decode_content=False) or b""
+    except (HTTPError, HTTPException, OSError) as error:
+        raise InterruptedTransferError(f"{shown(response.url)}: broke off: {_brief(error)}") from error
+
+
+def _unreachable(url: str, error: Exception) -> ServiceError:
+    if "CERTIFICATE_VERIFY_FAILED" in str(error) or "doesn't match" in str(error):
+        return ServiceError(
+            f"{shown(url)}: the server's certificate cannot be trusted; "
+            "name the file of your authority in REQUESTS_CA_BUNDLE"
+        )
+    return InterruptedTransferError(f"{shown(url)}: does not answer: {_brief(error)}")
+
+
+def _brief(error: Exception) -> str:
+    """Say in a few words what a library says with addresses of its objects."""
+    reason = error
+    while reason.args and isinstance(reason.args[-1], Exception):
+        reason = reason.args[-1]
+    inner = getattr(reason, "reason", None)
+    text = str(inner if isinstance(inner, Exception) else reason)
+    return " ".join(text.rpartition("object at 0x")[2].split())[:200] or type(error).__name__
+
+
+def _seconds(retry_after: str) -> float:
+    """Read a Retry-After: seconds, or a date; 0 if it is neither."""
+    if retry_after.strip().isdecimal():
+        return float(retry_after)
+    try:
+        moment = parsedate_to_datetime(retry_after)
+    except ValueError:
+        return 0.0
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds())

@@ -1,0 +1,120 @@
+"""The output in a zip, such as Jenkins makes of a folder: ``…/robot/report/*zip*/robot-plugin.zip``."""
+
+from __future__ import annotations
+
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, BinaryIO
+
+from perftrend.archive.fetch import choice, names
+from perftrend.archive.fetch.builds import UnpackingError
+
+MAGIC = b"PK\x03\x04"
+_EMPTY_MAGIC = b"PK\x05\x06"
+MAXIMUM_DIRECTORY_BYTES = 16 * 1024 * 1024
+"""The directory of a zip is held in memory: this is some 150,000 members."""
+
+_END = struct.Struct("<4s4H2LH")
+_END_64_LOCATOR = struct.Struct("<4sLQL")
+_END_64 = struct.Struct("<4sQ2H2L4Q")
+_LONGEST_COMMENT = 0xFFFF
+_IS_ENCRYPTED = 0x1
+_FAULTS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    struct.error,
+    ValueError,
+)
+"""What zipfile raises for data that is damaged, encrypted or packed in a way that it does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A file in a zip, opened."""
+
+    name: str
+    """``zip!member``."""
+    packed_bytes: int
+    stream: IO[bytes]
+
+    def read(self, amount: int) -> bytes:
+        """Return at most so many bytes. :raises UnpackingError: if the data is damaged."""
+        try:
+            return self.stream.read(amount)
+        except _FAULTS as error:
+            raise UnpackingError(f"{self.name}: the zip is damaged: {error}") from error
+
+
+def is_zip(begun: bytes) -> bool:
+    """Whether a file that begins so is a zip."""
+    return begun in (MAGIC, _EMPTY_MAGIC)
+
+
+@contextmanager
+def output(file: BinaryIO, name: str) -> Generator[Member, None, None]:
+    """Open the best output in a zip, after a look at all that it holds.
+
+    :param name: what messages call the zip.
+    :raises UnpackingError: if it is damaged, holds no output, or anything that no archive of a build
+        holds: then nothing of it is trusted.
+    """
+    _check_directory(file, name)
+    try:
+        packed = zipfile.ZipFile(file)
+    except _FAULTS as error:
+        raise UnpackingError(f"{name}: the zip is damaged: {error}") from error
+    with packed:
+        for info in packed.infolist():
+            _check(info, name)
+        found = [one for one in packed.infolist() if choice.kind_of(one.filename) in choice.OUTPUTS]
+        if not found:
+            raise UnpackingError(f"{name}: the zip holds no output.xml and no output.json")
+        best = min(found, key=lambda one: choice.rank(one.filename))
+        try:
+            stream = packed.open(best)
+        except _FAULTS as error:
+            raise UnpackingError(f"{name}: the zip is damaged: {error}") from error
+        with stream:
+            yield Member(f"{name}!{best.filename}", best.compress_size, stream)
+
+
+def _check(info: zipfile.ZipInfo, name: str) -> None:
+    fault = names.wrong(info.orig_filename)
+    kind = stat.S_IFMT(info.external_attr >> 16)
+    if info.flag_bits & _IS_ENCRYPTED:
+        fault = "is encrypted"
+    elif kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+        fault = "is a link or a device"
+    if fault:
+        raise UnpackingError(f"{name}: member {names.shown(info.orig_filename)} {fault}; the zip is refused")
+
+
+def _check_directory(file: BinaryIO, name: str) -> None:
+    """Refuse a directory that would fill the memory, before it is read.
+
+    Source: APPNOTE.TXT of PKWARE, sections 4.3.14 to 4.3.16.
+    """
+    size = file.seek(0, 2)
+    tail_at = max(0, size - _END.size - _LONGEST_COMMENT - _END_64_LOCATOR.size)
+    file.seek(tail_at)
+    tail = file.read()
+    end_at = tail.rfind(b"PK\x05\x06")
+    if end_at < 0 or len(tail) - end_at < _END.size:
+        raise UnpackingError(f"{name}: the zip is cut off")
+    directory_bytes = _END.unpack_from(tail, end_at)[5]
+    locator_at = end_at - _END_64_LOCATOR.size
+    if locator_at >= 0 and tail[locator_at:].startswith(b"PK\x06\x07"):
+        file.seek(min(size, _END_64_LOCATOR.unpack_from(tail, locator_at)[2]))
+        record = file.read(_END_64.size)
+        directory_bytes = _END_64.unpack(record)[8] if len(record) == _END_64.size else size
+    file.seek(0)
+    if directory_bytes > MAXIMUM_DIRECTORY_BYTES:
+        raise UnpackingError(f"{name}: the zip lists more members than an archive of a build has; refused")

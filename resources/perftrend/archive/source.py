@@ -1,0 +1,128 @@
+"""What an archived output is read from: a path or a file of bytes, gzipped or not.
+
+Whatever comes is hostile until it is read: bytes that are no text and gzip data that swells to
+many times its size are told apart here, so that nobody above has to.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import zlib
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Protocol, TypeAlias
+
+from perftrend.errors import ArchiveError
+
+Source: TypeAlias = str | Path | BinaryIO
+"""One file: a path, or a file that was opened for reading bytes."""
+
+CHUNK_BYTES = 1 << 18
+
+SWELLING_LIMIT = 800
+"""Gzip data of a log swells to 20 to 100 times its size; that of a bomb to some 1000 times."""
+SWELLING_FREE_BYTES = 100_000_000
+"""Less than this harms nobody, however small its gzip data is."""
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_WINDOW = 16 + zlib.MAX_WBITS
+
+
+class Stream(Protocol):
+    """Gives bytes as they come."""
+
+    def read1(self, size: int, /) -> bytes:
+        """Return up to so many bytes, none only at the end."""
+
+
+def name_of(source: Source) -> str:
+    """Return what messages call a source."""
+    if isinstance(source, (str, Path)):
+        return str(source)
+    return str(getattr(source, "name", source))
+
+
+@contextmanager
+def opened(source: Source) -> Generator[Stream, None, None]:
+    """Open a path, or take a file as it is; gzip is known by its first bytes, whatever the name.
+
+    :raises OSError: if it cannot be opened; the stream raises it too, EOFError and zlib.error for
+        gzip data that is damaged, and ArchiveError for what swells like a bomb.
+    """
+    if isinstance(source, (str, Path)):
+        with Path(source).open("rb") as file, opened(file) as stream:
+            yield stream
+        return
+    buffered = io.BufferedReader(source)  # type: ignore[type-var]  # any file of bytes will do
+    try:
+        yield _Gunzip(buffered) if buffered.peek(2)[:2] == _GZIP_MAGIC else buffered
+    finally:
+        buffered.detach()  # the file stays open: it is its owner's
+
+
+class _Gunzip:
+    """Gzip data of one or several members, piece by piece."""
+
+    def __init__(self, packed: Stream) -> None:
+        self._packed = packed
+        self._member = zlib.decompressobj(_GZIP_WINDOW)
+        self._taken = 0
+        self._given = 0
+
+    def read1(self, size: int, /) -> bytes:
+        while True:
+            packed = self._member.unconsumed_tail or self._more()
+            if self._member.eof:
+                packed = packed.lstrip(b"\0")  # padding, as tapes have it
+                if not packed:
+                    return b""
+                self._member = zlib.decompressobj(_GZIP_WINDOW)
+            elif not packed:
+                raise EOFError("it ends before its end is marked")
+            text = self._member.decompress(packed, size)
+            self._given += len(text)
+            if self._given > max(SWELLING_FREE_BYTES, SWELLING_LIMIT * self._taken):
+                raise ArchiveError(
+                    f"the gzip data swells to over {SWELLING_LIMIT} times its size: no log does"
+                )
+            if text:
+                return text
+
+    def _more(self) -> bytes:
+        if self._member.eof and self._member.unused_data:
+            return self._member.unused_data
+        more = self._packed.read1(CHUNK_BYTES)
+        self._taken += len(more)
+        return more
+
+
+class TextCheck:
+    """Tells how far bytes that come in chunks are text: UTF-8, without NUL."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+
+    def sound(self, chunk: bytes) -> tuple[int, str]:
+        """Return how many bytes of the chunk are text, and what the next ones are if not all are."""
+        before = len(self._decoder.getstate()[0])
+        nul = chunk.find(b"\0")
+        if nul < 0 and not before and chunk.isascii():
+            return len(chunk), ""
+        try:
+            self._decoder.decode(chunk)
+        except UnicodeDecodeError as error:
+            start = max(0, error.start - before)
+            if nul < 0 or start <= nul:
+                return start, "what follows is not UTF-8"
+        return (len(chunk), "") if nul < 0 else (nul, "a NUL character follows, which no text has")
+
+
+def reason(error: Exception) -> str:
+    """Say in one line why a stream could not be read."""
+    if isinstance(error, (EOFError, zlib.error)):
+        return f"the gzip data is cut off or damaged: {error}"
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return str(error)

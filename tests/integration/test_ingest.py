@@ -1,0 +1,222 @@
+"""Archived builds from real servers into the store, with a job that is killed again and again."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+
+from perftrend.archive.fetch import Cache, Fetcher, Limits, Pace, Wanted
+from perftrend.archive.fetch.bucket import Bucket
+from perftrend.archive.fetch.cache import Begun
+from perftrend.archive.fetch.tree import TreeSource
+from perftrend.store import Store
+
+ROOT = Path(__file__).parents[2]
+SERVER = ROOT / "tests" / "doubles" / "archive_server.py"
+JOB = "nightly-2n-clx"
+BUILDS = int(os.environ.get("INGEST_BUILDS", "500"))
+KILLS = int(os.environ.get("INGEST_KILLS", "50"))
+
+TEST = """<test name="64b-1c-ethip4-ip4base-{test}-mrr"><kw name="Log"><msg level="INFO">{noise}</msg></kw>
+<tag>64B</tag><tag>1C</tag><tag>MRR</tag><status status="PASS" start="2026-01-01T00:00:00" elapsed="1">\
+Maximum Receive Rate trial results in packets per second: [{rate}.0, {rate}.5]</status></test>"""
+OUTPUT = """<?xml version="1.0" encoding="UTF-8"?>
+<robot generator="Robot 7.1 (Python 3.11.7 on linux)" schemaversion="5"><suite name="Tests">{tests}
+<meta name="Testbed">2n-clx</meta>
+<status status="PASS" start="2026-01-01T{hour:02}:00:00.000000" elapsed="{build}"/></suite></robot>"""
+
+
+def output(build: int) -> bytes:
+    """Return an output that no other build has; its log does not pack well."""
+    chance = random.Random(build)  # noqa: S311 - the same every time
+    tests = "".join(
+        TEST.format(test=number, rate=10_000_000 + build * 10 + number, noise=chance.randbytes(2000).hex())
+        for number in range(3)
+    )
+    return OUTPUT.format(tests=tests, hour=build % 24, build=build).encode()
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("archive")
+    for build in range(1, BUILDS + 1):
+        path = folder / "ci" / JOB / str(build) / "archives" / "output.xml.gz"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(gzip.compress(output(build), mtime=0))
+    return folder
+
+
+class LogServer:
+    """The double in a process of its own."""
+
+    def __init__(self, archive: Path, log: Path) -> None:
+        self.archive = archive
+        self.log = log
+        log.touch()
+        command = [sys.executable, str(SERVER), str(archive), str(log), "--chunk", "512", "--pause", "0.05"]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout
+        self.url = f"http://127.0.0.1:{int(self._process.stdout.readline())}/"
+
+    def answered(self) -> int:
+        return self.log.read_bytes().count(b"\n")
+
+    def sent_in_full(self) -> Counter[str]:
+        """Return how often each output was sent from its first byte to its last."""
+        lines = [json.loads(line) for line in self.log.read_text().splitlines()]
+        return Counter(
+            line["path"]
+            for line in lines
+            if line["status"] == 200
+            and line["path"].endswith(".gz")
+            and line["sent"] == (self.archive / line["path"].lstrip("/")).stat().st_size
+        )
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+@pytest.fixture
+def log_server(archive: Path, tmp_path: Path) -> Iterator[LogServer]:
+    server = LogServer(archive, tmp_path / "log")
+    yield server
+    server.stop()
+
+
+def job(folder: Path, source: str, *arguments: str, **more: str) -> subprocess.Popen[str]:
+    """Start the job in a process group of its own."""
+    folder.mkdir(exist_ok=True)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PERFTREND_")}
+    paths = f"{ROOT}{os.pathsep}{ROOT / 'resources'}"
+    environment = kept | {"PYTHONPATH": paths, "PERFTREND_FETCH_REQUESTS_PER_SECOND": "5000"} | more
+    environment.setdefault("PERFTREND_FETCH_WORKERS", "8")
+    with (folder / "said").open("w") as said:
+        return subprocess.Popen(
+            [sys.executable, "-m", "jobs.ingest", source, *arguments],
+            cwd=folder, env=environment, stdout=said, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+
+
+def done(folder: Path, source: str, *arguments: str, **more: str) -> tuple[int, str]:
+    """Run the job to its end, and return its exit code and what it said."""
+    code = job(folder, source, *arguments, **more).wait(timeout=300)
+    return code, (folder / "said").read_text()
+
+
+def content(folder: Path) -> list[str]:
+    """Return all that the store of a folder holds, in words: runs, results, details, in the order of time."""
+    with Store.open(folder / "perftrend.sqlite") as store:
+        return [f"{run!r} {store.results(run)!r}" for run in store.runs("2n-clx")]
+
+
+@pytest.mark.slow
+def test_killed_again_and_again_it_loses_nothing_and_fetches_nothing_twice(
+    log_server: LogServer, tmp_path: Path
+) -> None:
+    chance = random.Random()  # noqa: S311 - other moments each time
+    killed = 0
+    for _ in range(KILLS):
+        started = job(tmp_path / "killed", log_server.url)
+        # Moments are counted in requests, three a build, so that work is left for all of the kills.
+        until = log_server.answered() + chance.randint(0, 6 * BUILDS // KILLS)
+        while log_server.answered() < until and started.poll() is None:
+            time.sleep(0.001)
+        time.sleep(chance.uniform(0, 0.05))
+        started.kill()
+        killed += started.wait() == -signal.SIGKILL
+    assert KILLS == killed
+
+    code, said = done(tmp_path / "killed", log_server.url)
+    twice = [path for path, count in log_server.sent_in_full().items() if count > 1]
+
+    assert 0 == code, said
+    assert [] == twice
+    assert not list((tmp_path / "killed" / "cache" / "partial").iterdir())
+    assert 0 == done(tmp_path / "whole", log_server.url)[0]
+    assert BUILDS == len(content(tmp_path / "whole"))
+    assert content(tmp_path / "whole") == content(tmp_path / "killed")
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Serve S3 on this machine; return its address."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+def test_builds_are_taken_from_s3(
+    s3: str, archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = {
+        "AWS_ENDPOINT_URL": s3,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "hidden",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    client = boto3.client("s3")
+    client.create_bucket(Bucket="logs")
+    for build in (1, 2, 3):
+        body = (archive / "ci" / JOB / str(build) / "archives" / "output.xml.gz").read_bytes()
+        client.put_object(Bucket="logs", Key=f"ci/{JOB}/{build}/archives/output.xml.gz", Body=body)
+    parts = f"ci/{JOB}/3/archives/output.xml.gz"
+    upload = client.create_multipart_upload(Bucket="logs", Key=parts)["UploadId"]
+    part = client.upload_part(Bucket="logs", Key=parts, UploadId=upload, PartNumber=1, Body=body)
+    client.complete_multipart_upload(
+        Bucket="logs", Key=parts, UploadId=upload,
+        MultipartUpload={"Parts": [{"ETag": part["ETag"], "PartNumber": 1}]},
+    )  # fmt: skip
+    client.put_object(Bucket="logs", Key=f"ci/{JOB}/4/console.log.gz", Body=b"")
+
+    code, said = done(tmp_path / "s3", "s3://logs/ci/")
+
+    assert 0 == code, said
+    assert f"new: {JOB}/1..3\nmissing: {JOB}/4\n" in said
+    assert 3 == len(content(tmp_path / "s3"))
+    assert f"known: {JOB}/1..3\n" in done(tmp_path / "s3", f"s3://logs/ci/{JOB}")[1]
+    code, said = done(tmp_path / "none", "s3://nowhere/ci")
+    assert (3, "perftrend: s3://nowhere/ci: there is no such bucket or key\n") == (code, said)
+    code, said = done(tmp_path / "s3", f"s3://logs/ci/{JOB}", "--since", "2100-01-01")
+    assert 0 == code, said
+    assert "hidden" not in said
+
+
+def test_transfer_from_s3_goes_on_where_it_stopped(
+    s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"ENDPOINT_URL": s3, "ACCESS_KEY_ID": "test", "SECRET_ACCESS_KEY": "x"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    body = random.Random(1).randbytes(300_000)  # noqa: S311 - the same every time
+    client = boto3.client("s3", endpoint_url=s3, region_name="us-east-1")
+    client.create_bucket(Bucket="resumed")
+    client.put_object(Bucket="resumed", Key="job/1/output.xml.gz", Body=body)
+    source = TreeSource(Bucket("resumed", Pace(1000)))
+    [file] = source.files(next(source.builds(Wanted())))
+    cache = Cache(tmp_path)
+    with cache.partial(file.location) as partial:
+        partial.begin(Begun(file.location, file.version))
+        partial.append(body[:100_000])
+
+    fetched = Fetcher(source, cache, Pace(1000), Limits()).fetch(file)
+
+    assert body == fetched.path.read_bytes()
+    assert 200_000 == fetched.transferred
+    assert 0 == Fetcher(source, cache, Pace(1000), Limits()).fetch(file).transferred

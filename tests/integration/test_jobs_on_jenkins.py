@@ -1,0 +1,240 @@
+"""The jobs that ``jjb/`` makes, on a real server: created, built, archived, and told apart by their result.
+
+The server has neither the git nor the parameterized-trigger plugin, and drops their elements. The test
+does what they would do, from the very elements: it clones the URL of the job's ``scm`` into the
+workspace, and starts the project of its ``BuildTrigger`` with the parameters that stand there.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+from lxml import etree
+
+from perftrend.clients.jenkins import Build, Jenkins
+from perftrend.measure import specification
+from perftrend.measure.testbed import Testbed
+from tests.integration.servers import hudson
+from tests.unit.jjb import rendering
+
+ROOT = Path(__file__).parents[2]
+TESTBED = "1n-veth"
+TEST = "64b-1c-ethip4-ip4base-mrr"
+TRENDING = f"perftrend-trending-nightly-{TESTBED}"
+ANALYSIS = f"perftrend-analysis-{TESTBED}"
+TAGS = "mrrAND64bANDethip4-ip4base"
+SHORT = {"PERFTREND_TRIAL_DURATION_S": "0.25", "PERFTREND_TRIAL_MULTIPLICITY": "6"}
+PLENTY_S = 600
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a repository with this checkout as it is, what is not committed included."""
+    folder = tmp_path_factory.mktemp("repository")
+    listed = git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    git(folder, "init", "--quiet", "--initial-branch=master")
+    git(folder, "add", "--all", "--force")
+    git(folder, "-c", "user.name=test", "-c", "user.email=test@example.org", "commit", "--quiet", "-m", "All")
+    return folder
+
+
+def git(folder: Path, *arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+class Ci:
+    """The jobs of a testbed on the server, and what plugins would do there."""
+
+    def __init__(self, server: hudson.Server, made: Mapping[str, str], folder: Path) -> None:
+        self.jenkins = Jenkins(server.url)
+        self.folder = folder
+        self.made = {name: etree.fromstring(xml.encode()) for name, xml in made.items()}
+        for name, xml in made.items():
+            server.create_job(name, xml)
+        self.workspaces = {name: server.home / "jobs" / name / "workspace" for name in made}
+        for name in (TRENDING, ANALYSIS):
+            self._check_out(name)
+
+    def _check_out(self, name: str) -> None:
+        workspace = self.workspaces[name]
+        git(self.folder, "clone", "--quiet", self.made[name].findtext("scm//url"), str(workspace))
+        lend_environment(workspace)
+
+    def build(self, name: str, **parameters: str) -> Build:
+        started = self.jenkins.start(name, parameters)
+        return self.jenkins.wait(started, timeout_s=PLENTY_S, poll_s=0.5)
+
+    def downstream(self, build: Build, **more: str) -> Build:
+        """Start what the build's job says is to be started after it."""
+        (start,) = self.made[build.job].iter("hudson.plugins.parameterizedtrigger.BuildTriggerConfig")
+        assert "FAILED_OR_BETTER" == start.findtext("condition")
+        variables = {"JOB_NAME": build.job, "BUILD_NUMBER": str(build.number), **build.parameters}
+        passed = {
+            key: re.sub(r"\$(\w+)", lambda found: variables[found[1]], value)
+            for key, value in (line.split("=", 1) for line in start.findtext(".//properties").split())
+        }
+        return self.build(start.findtext("projects"), **passed, **more)
+
+    def artifact(self, build: Build, path: str) -> bytes:
+        (found,) = (artifact for artifact in build.artifacts if re.fullmatch(path, artifact.path))
+        with self.jenkins.open(found.url) as download:
+            return b"".join(download.chunks())
+
+    def console(self, build: Build) -> list[str]:
+        return "".join(self.jenkins.console(build.job, build.number)).splitlines()
+
+
+def lend_environment(workspace: Path) -> None:
+    """Let ``./run`` find this environment in place, so that it does not install one for a minute.
+
+    Should ``./run`` think otherwise it makes one of its own, and the test is only slower.
+    """
+    python = workspace / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    paths = os.pathsep.join(str(workspace / name) for name in (".", "resources"))
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={shlex.quote(paths)} exec {shlex.quote(sys.executable)} "$@"\n')
+    python.chmod(0o755)
+    script = (workspace / "run").read_text()
+    functions, _, start = script.partition("# ---- start\n")
+    (programs,) = re.findall(r"^programs='.*'$", start, re.MULTILINE)
+    stamp = f"{functions}\n{programs}\nvenv=$here/.venv\nstate >$venv/stamp"
+    subprocess.run(["sh", "-c", stamp, workspace / "run"], check=True)
+
+
+@pytest.fixture(scope="module")
+def ci(
+    jenkins_server: hudson.Server,
+    repository: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    require: Callable[[object, str], None],
+) -> Ci:
+    reason = Testbed(specification.load(TESTBED)).unusable()
+    require(not reason, reason)
+    folder = tmp_path_factory.mktemp("ci")
+    # The machine may be busy now and then; a trial that it disturbed is measured again.
+    settings = {"trial": {"starts": 3, "attempts": 20}}
+    (folder / "settings.yaml").write_text(yaml.safe_dump(settings))
+    project = {
+        "name": "test",
+        "testbed": TESTBED,
+        "jobs": ["perftrend-trend", "perftrend-on-change", "perftrend-verify"],
+        "perftrend-git-url": str(repository),
+        "store": str(folder / "perftrend.sqlite"),
+        "settings": str(folder / "settings.yaml"),
+        "testbed-node": "master",
+        "analysis-node": "master",
+    }
+    (folder / "project.yaml").write_text(yaml.safe_dump([{"project": project}]))
+    return Ci(jenkins_server, rendering.render([folder / "project.yaml"]), folder)
+
+
+def test_every_job_is_created_there_with_its_command_and_parameters(
+    ci: Ci, jenkins_server: hudson.Server
+) -> None:
+    assert set(ci.made) <= set(ci.jenkins.jobs())
+    for name, made in ci.made.items():
+        kept = etree.parse(jenkins_server.home / "jobs" / name / "config.xml")
+        for path in ("builders//command", ".//parameterDefinitions/*/name", ".//TimerTrigger/spec"):
+            assert {each.text for each in made.findall(path)} == {each.text for each in kept.findall(path)}
+
+
+def test_a_slow_down_fails_the_analysis_and_its_end_does_not(ci: Ci) -> None:
+    """Told again, from an empty store, when a busy machine has spoilt it: noise is not what it shows."""
+    expected = {
+        "steady": ("SUCCESS", "SUCCESS", "normal"),
+        "slowed": ("SUCCESS", "FAILURE", "regression"),
+        "back": ("SUCCESS", "SUCCESS", "progression"),
+    }
+
+    for attempt in range(3):
+        story = told(ci, str(ci.folder / f"{attempt}.sqlite"))
+        if story == expected:
+            break
+
+    assert expected == story
+
+
+def told(ci: Ci, store: str) -> dict[str, tuple[str, str, str]]:
+    """Tell the story: the results of the two builds of each chapter, and what is said of the test."""
+    grow_trend(ci, store)
+    chapters = {
+        "steady": {"GERRIT_EVENT_COMMENT_TEXT": encoded(f"trendingtest-{TESTBED} {TAGS}")},
+        "slowed": {"PERFTREND_TAGS": TAGS, "PERFTREND_DEVICE_OPTIONS": "acl_rules=60"},
+        "back": {"PERFTREND_TAGS": TAGS},
+    }
+    story = {}
+    for chapter, parameters in chapters.items():
+        measured = ci.build(TRENDING, PERFTREND_STORE=store, **SHORT, **parameters)
+        judged = ci.downstream(measured)
+        report = json.loads(ci.artifact(judged, "report/report.json"))
+        (test,) = report["tests"]
+        story[chapter] = (measured.result, judged.result, test["outcome"])
+        if measured.result != "SUCCESS":
+            # A machine that is too busy to send at the rate gives no valid result.
+            return story
+
+        said = f"perftrend verdict: {TRENDING}/{measured.number}: "
+        assert f"{said}1 of 1 results measured" in ci.console(measured)
+        assert f"{said}1 {test['outcome']} of 1 test" in ci.console(judged)
+        assert (TRENDING, measured.number) == (report["run"]["job"], report["run"]["build"])
+        output = ci.artifact(measured, f"archives/{TRENDING}/{measured.number}/output.xml")
+        assert TEST.encode() in output
+        # What earlier builds left in the workspace is no artifact of this one.
+        assert {str(measured.number)} == {artifact.path.split("/")[2] for artifact in measured.artifacts}
+    return story
+
+
+def grow_trend(ci: Ci, store: str) -> None:
+    """Measure eight runs without Jenkins, by the command that it would start."""
+    set_by_others = ("PERFTREND_", "BUILD_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(set_by_others)}
+    given = {"JOB_NAME": "history", "PERFTREND_TESTBED": TESTBED, "PERFTREND_STORE": store}
+    given |= {"PERFTREND_TAGS": TAGS, **SHORT}
+    subprocess.run(
+        ["./run", "trending", "--no-analysis", "--repeat", "8", "--settings", ci.folder / "settings.yaml"],
+        cwd=ci.workspaces[TRENDING], env=kept | given, check=True, capture_output=True,
+    )  # fmt: skip
+
+
+def encoded(comment: str) -> str:
+    return base64.b64encode(f"Patch Set 3:\n\n{comment}".encode()).decode()
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"PERFTREND_TAGS": "$(touch pwned) `touch pwned`; touch pwned"},
+        {"PERFTREND_DEVICE_OPTIONS": "acl_rules=1;touch${IFS}pwned"},
+        {"GERRIT_EVENT_COMMENT_TEXT": encoded(f"trendingtest-{TESTBED} $(touch pwned)")},
+        {"GERRIT_EVENT_COMMENT_TEXT": "$(touch pwned)"},
+    ],
+    ids=["tags", "options", "comment", "not encoded"],
+)
+def test_no_shell_expands_what_somebody_typed(ci: Ci, parameters: dict[str, str]) -> None:
+    ended = ci.build(TRENDING, **parameters)
+
+    assert "FAILURE" == ended.result
+    assert 1 == sum(line.startswith("perftrend: ") for line in ci.console(ended))
+    assert not (ci.workspaces[TRENDING] / "pwned").exists()
+
+
+def test_analysis_of_a_run_that_was_never_stored_fails_by_name(ci: Ci) -> None:
+    ended = ci.build(ANALYSIS, PERFTREND_ANALYSIS_JOB=TRENDING, PERFTREND_ANALYSIS_BUILD="4711")
+
+    assert "FAILURE" == ended.result
+    assert any(line.startswith("perftrend: the store has no run") for line in ci.console(ended))

@@ -1,0 +1,78 @@
+"""Bodies of tests are skipped as text, exactly as a JSON parser would skip them."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perftrend.archive import source
+from perftrend.archive.jsontext import JsonOutline
+from perftrend.archive.loglines import LogLines
+from perftrend.errors import ArchiveError
+
+SKIPPED = ["body", "setup", "teardown", "telemetry"]
+
+texts = st.text(st.sampled_from('ab"\\[]{}:,\n é€😀body'), max_size=8)
+keys = st.one_of(st.sampled_from([*SKIPPED, "name", "bodyx", "tests"]), texts)
+values = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), texts, st.sampled_from(SKIPPED)),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=4),
+    max_leaves=30,
+)
+
+
+def through(text: bytes) -> bytes:
+    outline = JsonOutline(io.BytesIO(text), LogLines())
+    pieces = []
+    while piece := outline.read(1):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def without(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {
+            key: None if key in SKIPPED and isinstance(value, (dict, list)) else without(value)
+            for key, value in node.items()
+        }
+    return [without(item) for item in node] if isinstance(node, list) else node
+
+
+@settings(deadline=None)
+@given(values, st.sampled_from([1, 3, 7, 64, 1 << 18]), st.sampled_from([None, 1]), st.booleans())
+def test_outline_is_the_document_without_bodies(
+    value: Any, chunk: int, indent: int | None, ascii_only: bool
+) -> None:
+    text = json.dumps(value, indent=indent, ensure_ascii=ascii_only).encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source, "CHUNK_BYTES", chunk)
+
+        assert without(value) == json.loads(through(text))
+
+
+def test_long_body_is_skipped_as_a_short_one() -> None:
+    body = [{"message": '\\"]}' * 3}] * 100_000
+
+    assert {"body": None, "x": 1} == json.loads(through(json.dumps({"body": body, "x": 1}).encode()))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b'{"body":[{"message":"', "cut off within a test"),
+        (b'{"body":[\xff', "not UTF-8"),
+        (b'{"body":[\0', "a NUL character follows"),
+        (b'{"body":' + b"[" * 100_000, "nested more than 10000 deep"),
+        (b"[" * 100_000, "nested more than 10000 deep"),
+        (b'{"name":"' + b"x" * 5_000_000, "a string of more than 4000000 bytes"),
+        (b'{"name":' + b"1" * 2_000_000, "1000000 bytes without a string or a bracket"),
+    ],
+)
+def test_damage_is_told(text: bytes, reason: str) -> None:
+    with pytest.raises(ArchiveError, match=reason):
+        through(text)

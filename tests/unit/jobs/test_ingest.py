@@ -1,0 +1,235 @@
+"""An ingest job from its command line to its exit code."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import itertools
+import json
+import re
+import shutil
+import signal
+import sys
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from jobs import ingest
+from perftrend.archive import fetch
+from perftrend.store import Store
+from tests.doubles.jenkins import Job, running
+
+OUTPUTS = Path(__file__).parents[2] / "data" / "outputs"
+
+Run = Callable[..., int]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+    """Run the job in a folder of its own, with threads that read for themselves."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ingest, "processes_for", lambda _: 0)
+    before = signal.getsignal(signal.SIGTERM)
+
+    def start(*arguments: str) -> int:
+        try:
+            return ingest.main(arguments)
+        except SystemExit as end:
+            return int(end.code or 0)
+
+    yield start
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture
+def archives(tmp_path: Path) -> Path:
+    folder = tmp_path / "ci"
+    for build in (1, 2, 3):
+        (folder / "nightly" / str(build)).mkdir(parents=True)
+        shutil.copy(OUTPUTS / "rf7.xml", folder / "nightly" / str(build) / "output.xml")
+    return folder
+
+
+def stored(folder: Path) -> list[str]:
+    with Store.open(folder / "perftrend.sqlite") as store:
+        return sorted(run.name for run in store.runs("2n-clx"))
+
+
+def test_folder_of_archives_is_taken_once(
+    run: Run, archives: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert 0 == run(str(archives))
+    assert ["nightly/1", "nightly/2", "nightly/3"] == stored(tmp_path)
+    assert "new: nightly/1..3\n" in capsys.readouterr().out
+
+    assert 0 == run(str(archives))
+    assert "known: nightly/1..3\n" in capsys.readouterr().out
+
+
+def test_broken_build_is_named_and_the_others_are_taken(
+    run: Run, archives: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = archives / "nightly" / "2" / "output.xml"
+    broken.write_bytes(broken.read_bytes()[:-30])
+    (archives / "nightly" / "1" / "output.xml").unlink()
+
+    assert 2 == run(str(archives))
+
+    said = capsys.readouterr()
+    assert ["nightly/3"] == stored(tmp_path)
+    assert "missing: nightly/1\nbroken: nightly/2\n" in said.out
+    assert re.search(r"^perftrend: nightly/2 is broken: .*2/output.xml: .*cut off", said.err, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "taken"),
+    [
+        (("--builds", "2..3"), ["nightly/2", "nightly/3"]),
+        (("--builds", "..1"), ["nightly/1"]),
+        (("--builds", "2"), ["nightly/2"]),
+        (("--job", "night*", "--builds", "3.."), ["nightly/3"]),
+        (("--since", "2100-01-01"), []),
+        (("--since", "2000-01-01T00:00+01:00", "--builds", "1"), ["nightly/1"]),
+    ],
+)
+def test_only_what_is_wanted_is_taken(
+    arguments: tuple[str, ...], taken: list[str], run: Run, archives: Path, tmp_path: Path
+) -> None:
+    assert 0 == run(str(archives), *arguments)
+    assert taken == stored(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["nowhere"], "source nowhere: there is no such folder or file"),
+        ([], "no SOURCE is given and no jenkins.url is set"),
+        (["ci", "--job", "weekly"], "no build was found that fits --job weekly"),
+        (["."], "no build was found; a build is a folder JOB/NUMBER"),
+        (["ci", "--builds", "3..1"], "'3..1' ends before it begins"),
+        (["ci", "--builds", ".."], "'..' is no range of builds"),
+        (["ci", "--builds", "x"], "'x' is no range of builds"),
+        (["ci", "--since", "yesterday"], "'yesterday' is no date"),
+        (["ci", "--every", "0"], "--every is 0"),
+        (["ci", "--follow", "--events"], "give one of the two"),
+        (["ci", "--testbed-pattern", "("], "--testbed-pattern '('"),
+        (["https://me:hidden@x/"], "must not hold a user or a password"),
+        (["ftp://x/"], "cannot begin with ftp://"),
+    ],
+    ids=" ".join,
+)
+def test_bad_use_is_refused_in_one_line(
+    arguments: list[str], hint: str, run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if arguments != ["."]:
+        (tmp_path / "ci").mkdir()
+        shutil.copytree(OUTPUTS, tmp_path / "ci" / "nightly" / "1")
+
+    assert 2 == run(*arguments)
+
+    said = capsys.readouterr().err
+    assert said.startswith("perftrend: ")
+    assert 1 == said.count("\n")
+    assert hint in said
+    assert "hidden" not in said
+
+
+def test_server_that_is_not_there_is_a_failed_service(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PERFTREND_JENKINS_ATTEMPTS", "1")
+
+    assert 3 == run("http://127.0.0.1:1/ci/")
+    assert "http://127.0.0.1:1/ci/: does not answer" in capsys.readouterr().err
+
+
+def test_events_name_the_builds_to_take(
+    run: Run,
+    archives: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines = [
+        json.dumps({"job": "nightly", "build": 2}),
+        json.dumps({"name": "nightly", "build": {"phase": "STARTED", "number": 1}}),
+        json.dumps({"job": "night*", "build": 1}),
+        "no JSON",
+        json.dumps({"name": "nightly", "build": {"phase": "FINALIZED", "number": 3}}),
+    ]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(lines).encode())))
+
+    assert 2 == run(str(archives), "--events")
+
+    assert ["nightly/2", "nightly/3"] == stored(tmp_path)
+    assert "event 'no JSON': is no JSON" in capsys.readouterr().err
+
+
+def test_followed_source_gives_what_comes(
+    run: Run, archives: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each pause between two looks brings a build; the third one brings Ctrl-C."""
+    pauses = []
+
+    def pause(seconds: float) -> None:
+        pauses.append((seconds, stored(tmp_path)))
+        if len(pauses) == 3:
+            raise KeyboardInterrupt
+        shutil.copytree(archives / "nightly" / "1", archives / "nightly" / str(3 + len(pauses)))
+
+    monkeypatch.setattr(ingest, "pause", pause)
+
+    assert 130 == run(str(archives), "--follow", "--every", "7")
+    assert [(7, 3), (7, 4), (7, 5)] == [(seconds, len(builds)) for seconds, builds in pauses]
+
+
+def test_token_goes_to_its_own_server_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"URL": "https://ci.example", "USER": "me", "TOKEN": "hidden"}.items():
+        monkeypatch.setenv(f"PERFTREND_JENKINS_{name}", value)
+    settings = ingest.Settings.load()
+
+    access = ingest.access(settings, fetch.Pace(1), "jenkins+https://other.example")
+
+    assert ["https://ci.example"] == [url.rstrip("/") for url in access.credentials]
+    assert "hidden" not in repr(access)
+
+
+def test_no_thread_is_left(run: Run, archives: Path) -> None:
+    before = threading.active_count()
+
+    run(str(archives))
+
+    assert before == threading.active_count()
+
+
+def test_builds_of_a_jenkins_are_taken(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One build archived its output, one only what the Robot Framework plugin keeps; one still runs."""
+    output = (OUTPUTS / "rf7.xml").read_bytes()
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as file:
+        file.writestr("robot-plugin/output.xml", output)
+    monkeypatch.setenv("NETRC", "/dev/null")
+    monkeypatch.setenv("PERFTREND_JENKINS_USER", "me")
+    monkeypatch.setenv("PERFTREND_JENKINS_TOKEN", "hidden")
+
+    with running() as double:
+        double.login = ("me", "hidden")
+        double.jobs["nightly"] = Job([3, 2, 1], building={3})
+        double.files["/job/nightly/2/artifact/archives/output.xml.gz"] = gzip.compress(output)
+        double.files["/job/nightly/1/robot/report/*zip*/robot-plugin.zip"] = packed.getvalue()
+        code = run(f"jenkins+{double.url}")
+
+    said = capsys.readouterr()
+    assert 0 == code, said.err
+    assert "new: nightly/1..2\n" in said.out
+    assert "hidden" not in said.out + said.err
+    with Store.open(tmp_path / "perftrend.sqlite") as store:
+        assert [3600.0] == [
+            (second.started - first.started).total_seconds()
+            for first, second in itertools.pairwise(store.runs("2n-clx"))
+        ]
