@@ -77,7 +77,7 @@ def test_alarms_are_counted_until_the_first_one_of_each_trace() -> None:
 
 
 def test_peer_is_compared_with_the_setting_that_alarms_no_more() -> None:
-    """The peer has 2 alarms in 1,000; the rates stated as 0.1 and 0.15 have 1 and 2, the others more."""
+    """The peer has 2 alarms in 1,000; the two lowest rates have 1 and 2, the others more."""
     names = [stated(rate) for rate in RATES]
     counts = [1, 2, *[3] * (len(RATES) - 2)]
     alarms = [Alarms(name, 0.01, count, 1000) for name, count in zip(names, counts, strict=True)]
