@@ -17,7 +17,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -187,11 +186,14 @@ class Partial:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a small file so that it appears whole; what a power cut loses is fetched anew."""
+    """Write a small file so that it appears whole; what a power cut loses is fetched anew.
+
+    Whoever writes holds the location's partial file. So what a kill leaves behind is written over.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        file.write(content)
-    Path(file.name).replace(path)
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.write_bytes(content)
+    fresh.replace(path)
 
 
 def _digest(path: Path, algorithm: str) -> str:
