@@ -61,7 +61,11 @@ def main(argv: Sequence[str] | None = None) -> int:
                 build=settings.analysis.build,
                 as_of=as_of,
             )
-            outcome.exit_code = judge(settings, store, run, as_of=as_of, json_file=given.json)
+            elsewhere = f"testbed {settings.testbed} was asked for; this run was measured on {run.testbed}"
+            notices = [elsewhere] if run.testbed != settings.testbed else []
+            outcome.exit_code = judge(
+                settings, store, run, notices=notices, as_of=as_of, json_file=given.json
+            )
     return outcome.exit_code
 
 
@@ -75,6 +79,9 @@ def chosen_run(
 ) -> Run:
     """Return the newest run of a testbed that fits, and that had finished at a moment.
 
+    A build that is named is judged on the testbed that it was measured on, which is another one where
+    the testbed asked for could not be used.
+
     :param job: whose run; None for any job's.
     :param build: which run of that job; None for its newest.
     :raises UsageError: if the store has none, or a build is given without its job.
@@ -82,20 +89,23 @@ def chosen_run(
     if build and not job:
         raise errors.UsageError(f"--build {build}: builds are counted by job; add --job NAME")
     runs = store.runs(testbed, last=None if as_of or job else 1)
-    if not runs:
+    fitting = [run for run in runs if job in (None, run.job) and build in (None, run.build)]
+    if job and build and not fitting:
+        elsewhere = store.run(job, build)
+        fitting = [elsewhere] if elsewhere else []
+    if not fitting and not runs:
         raise errors.UsageError(
             f"the store has no run of testbed {testbed}; "
             f"measure one first: ./run trending --testbed {testbed}"
         )
-    runs = [run for run in runs if job in (None, run.job) and build in (None, run.build)]
-    if not runs:
+    if not fitting:
         raise errors.UsageError(
-            f"the store has no run {f'{job}/{build}' if build else f'of job {job}'} on testbed {testbed}; "
-            "did it end before it was stored, or measure on another testbed?"
+            f"the store has no run {f'{job}/{build}' if build else f'of job {job} on testbed {testbed}'}; "
+            "did it end before it was stored?"
         )
-    finished = [run for run in runs if as_of is None or run.finished <= as_of]
+    finished = [run for run in fitting if as_of is None or run.finished <= as_of]
     if not finished:
-        first = min(run.finished for run in runs)
+        first = min(run.finished for run in fitting)
         raise errors.UsageError(
             f"--as-of: no run of testbed {testbed} had finished by then; the first did at {_told(first)}"
         )

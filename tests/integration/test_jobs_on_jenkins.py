@@ -25,6 +25,7 @@ from lxml import etree
 from perftrend.clients.jenkins import Build, Jenkins
 from perftrend.measure import specification
 from perftrend.measure.testbed import Testbed
+from perftrend.store import Store
 from tests.integration.servers import hudson
 from tests.unit.jjb import rendering
 
@@ -167,6 +168,33 @@ def test_a_slow_down_fails_the_analysis_and_its_end_does_not(ci: Ci) -> None:
             break
 
     assert expected == story
+
+
+def test_what_the_builds_archived_is_what_they_stored(ci: Ci, jenkins_server: hudson.Server) -> None:
+    """A new store is filled from the artifacts on the server, by one command."""
+    measured = [build for build in ci.jenkins.builds(TRENDING) if build.artifacts]
+    if not measured:
+        store = str(ci.folder / "first.sqlite")
+        measured = [ci.build(TRENDING, PERFTREND_STORE=store, PERFTREND_TAGS=TAGS, **SHORT)]
+    fetched = ci.folder / "fetched.sqlite"
+    for _ in range(2):
+        ended = subprocess.run(
+            [sys.executable, "-m", "jobs.ingest", f"jenkins+{jenkins_server.url}", "--job", TRENDING,
+             "--store", str(fetched), "--cache", str(ci.folder / "cache")],
+            cwd=ROOT, env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'resources'}"},
+            check=False, capture_output=True, text=True,
+        )  # fmt: skip
+
+        assert (0, "") == (ended.returncode, ended.stderr)
+    with Store.open(fetched) as copy:
+        runs = {run.build: run for run in copy.runs(TESTBED)}
+        assert {build.number for build in measured} == set(runs)
+        for build in measured:
+            with Store.open(build.parameters["PERFTREND_STORE"]) as store:
+                (stored,) = (
+                    run for run in store.runs(TESTBED) if (run.job, run.build) == (TRENDING, build.number)
+                )
+                assert store.results(stored) == copy.results(runs[build.number])
 
 
 def told(ci: Ci, store: str) -> dict[str, tuple[str, str, str]]:

@@ -86,6 +86,13 @@ class Store:
         with reading(self._engine) as connection:
             return list(series.runs_of(connection, testbed, last=last).values())
 
+    def run(self, job: str, build: int) -> Run | None:
+        """Return the run of a build, on whatever testbed; the newest one where it ran on several."""
+        with reading(self._engine) as connection:
+            query = sa.select(runs).where(runs.c.job == job, runs.c.build == build)
+            row = connection.execute(query.order_by(runs.c.started.desc()).limit(1)).first()
+            return rows.run_of_row(row) if row else None
+
     def results(self, run: Run) -> list[Result]:
         """Return the results of a run with all their details; empty if there is no such run."""
         with reading(self._engine) as connection:

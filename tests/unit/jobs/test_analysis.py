@@ -197,6 +197,23 @@ def test_entry_that_fits_nothing_is_named_in_the_report(bench: Any) -> None:
     ]
 
 
+def test_build_that_fell_back_to_another_testbed_is_judged_there(bench: Any) -> None:
+    """Jenkins asks for the testbed of its job; the run was measured where it could be."""
+    measured(ip4=STEADY)
+    with Store.open("perftrend.sqlite") as store:
+        elsewhere = replace(night(20), testbed="1n-loopback")
+        on_it = result("ip4", 10.0)
+        store.add(
+            elsewhere, [replace(on_it, key=TraceKey.of(**on_it.key.as_dict() | {"testbed": "1n-loopback"}))]
+        )
+
+    assert 0 == bench.analysis("--job", elsewhere.job, "--build", "20").exit_code
+    assert "1n-loopback" == bench.report()["run"]["testbed"]
+    assert ["testbed simulated was asked for; this run was measured on 1n-loopback"] == bench.report()[
+        "notices"
+    ]
+
+
 def test_renamed_test_keeps_its_history(bench: Any) -> None:
     """Ten nights under the old name and four under the new one, of which the last two are slow."""
     with Store.open("perftrend.sqlite") as store:
@@ -260,7 +277,10 @@ def test_bad_runs_told_apart_make_no_groups(bench: Any) -> None:
         (["--as-of", "Tuesday"], "analysis.as_of is 'Tuesday'; it should be a date: write 2026-03-02"),
         (["--as-of", "2026-02-30"], "analysis.as_of is '2026-02-30'"),
         (["--job", "nightly"], "the store has no run of job nightly on testbed simulated"),
-        (["--job", "trending", "--build", "99"], "the store has no run trending/99 on testbed simulated"),
+        (
+            ["--job", "trending", "--build", "99"],
+            "the store has no run trending/99; did it end before it was stored?",
+        ),
         (["--build", "3"], "--build 3: builds are counted by job; add --job NAME"),
         (["--build", "0", "--job", "trending"], "0 is not from 1 on"),
         (["--job", "trending", "--build", "12", "--as-of", "2026-03-05"], "had finished by then"),
