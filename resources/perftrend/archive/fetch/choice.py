@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from perftrend.archive.fetch.builds import ArchivedFile
+from perftrend.errors import ArchiveError
 
 MOST_RESULTS = 50_000
 """Result files of one build."""
@@ -69,6 +70,21 @@ def ranked(files: Iterable[ArchivedFile]) -> list[ArchivedFile]:
     ]
 
 
+def require_one_run(ordered: Iterable[ArchivedFile]) -> None:
+    """Refuse the outputs of several runs: the first one of them may be that of another.
+
+    Deeper ones are parts that the output was merged of.
+
+    :raises ArchiveError: if outputs lie in several folders, none deeper than the others.
+    """
+    outputs = [file.name for file in ordered if kind_of(file.name) is Kind.OUTPUT]
+    for name in outputs[1:]:
+        if name.count("/") == outputs[0].count("/") and _folder(name) != _folder(outputs[0]):
+            raise ArchiveError(
+                f"holds several outputs, {outputs[0]} and {name}: which one is the build's is not known"
+            )
+
+
 def attempts(files: Iterable[ArchivedFile]) -> Iterator[Attempt]:
     """Yield what to try one after the other, asking for no more files than that takes."""
     results: list[ArchivedFile] = []
@@ -85,6 +101,10 @@ def attempts(files: Iterable[ArchivedFile]) -> Iterator[Attempt]:
         yield Attempt(Kind.RESULT, tuple(results))
     for file in weak:
         yield Attempt(Kind.WEAK, (file,))
+
+
+def _folder(name: str) -> str:
+    return name.rpartition("/")[0]
 
 
 def rank(name: str) -> tuple[bool, int, int, str]:

@@ -101,8 +101,12 @@ class JenkinsSource:
                     yield _archived(build)
 
     def files(self, build: ArchivedBuild) -> Iterator[ArchivedFile]:
-        """Yield the artifacts that may hold results, then the Robot Framework plugin's."""
+        """Yield the artifacts that may hold results, then the Robot Framework plugin's.
+
+        :raises ArchiveError: if there are outputs of several runs.
+        """
         ordered = choice.ranked(build.files)
+        choice.require_one_run(ordered)
         yield from (file for file in ordered if choice.kind_of(file.name) is choice.Kind.OUTPUT)
         yield ArchivedFile(f"{build.location}{ROBOT_REPORT}", "robot-plugin.zip")
         yield from (file for file in ordered if choice.kind_of(file.name) is not choice.Kind.OUTPUT)

@@ -245,6 +245,17 @@ def test_artifacts_come_before_what_the_robot_plugin_keeps(web: Web) -> None:
     assert f"http://jenkins/job/1/{ROBOT_REPORT}" == files[1].location
 
 
+def test_outputs_of_several_runs_are_refused_and_parts_of_one_are_not(web: Web) -> None:
+    def files(*names: str) -> list[str]:
+        source = JenkinsSource(Client([Build(1, artifacts=tuple(map(Artifact, names)))]), web)
+        return [file.name for file in source.files(next(source.builds(Wanted())))]
+
+    with pytest.raises(ArchiveError, match=r"several outputs, archives/a/1/output.xml and archives/b/1/out"):
+        files("archives/b/1/output.xml", "archives/a/1/output.xml")
+    merged = files("archives/output.xml", "archives/output.xml.gz", "archives/parts/1/output.xml")
+    assert ["archives/output.xml.gz", "archives/output.xml"] == merged[:2]
+
+
 @pytest.mark.parametrize(
     ("location", "address"),
     [
