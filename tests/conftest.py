@@ -7,6 +7,7 @@ CI (``CI`` is set) that same skip is a failure: a check that silently did not ru
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -31,6 +32,12 @@ def require() -> Require:
             pytest.skip(reason)
 
     return requirement
+
+
+def pytest_configure() -> None:
+    # A shell that puts the checks into the background makes them, and all that they start, deaf to Ctrl-C.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
