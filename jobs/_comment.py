@@ -1,34 +1,28 @@
 """The Gerrit comment that started a build, as Jenkins hands it on.
 
 Gerrit Trigger puts the whole comment, base64-encoded, into ``GERRIT_EVENT_COMMENT_TEXT``, so that
-no shell and no log ever meets what somebody typed. A line that begins with
-``trendingtest-TESTBED`` asks for a run; tag expressions may follow. Gerrit's heading, quoted lines
-and whatever else stands in the comment are not looked at.
+no shell and no log ever meets what somebody typed. What it asks for is decided by
+:mod:`perftrend.trigger`; the pattern that Jenkins looks for is made of the same grammar.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import re
 from collections.abc import Mapping
 
+from perftrend import trigger
 from perftrend.errors import UsageError
+from perftrend.trigger import Refusal, Trigger
 
 VARIABLE = "GERRIT_EVENT_COMMENT_TEXT"
 LONGEST = 65536
 """Characters of base64; a comment of Gerrit's has at most a quarter of this."""
 
-BLANK = r"[ \t\u00A0]"
-"""A copied line brings non-breaking blanks along."""
-END = rf"{BLANK}*(?:\.{BLANK}*)?\r?$"
-"""And a full stop, or the carriage return of a mail. No two blanks meet, so that many take no longer."""
-WORDS = rf"(?:{BLANK}+[A-Za-z0-9_*?\[][A-Za-z0-9_.*?\[\]-]*)*"
-
-
-def pattern(testbed: str) -> str:
-    """Return the regular expression of a line that asks for a run, for Python and for Java."""
-    return rf"(?m)^trendingtest-{re.escape(testbed)}{WORDS}{END}".replace(r"\-", "-")
+_JOB = "trending"
+_RIGHT_FORM = (
+    "write trendingtest-{}, and tag expressions after it where you want to: trendingtest-{} mrrAND64b"
+)
 
 
 def tags(environment: Mapping[str, str], testbed: str) -> tuple[str, ...] | None:
@@ -36,24 +30,34 @@ def tags(environment: Mapping[str, str], testbed: str) -> tuple[str, ...] | None
 
     :returns: none of them where the trigger stands alone; None where no comment started the build.
     :raises UsageError: if the comment cannot be decoded, does not ask for a run on this testbed, or
-        asks for what is no tag expression.
+        asks for what a run has not.
     """
     encoded = environment.get(VARIABLE, "")
     if not encoded.strip():
         return None
-    trigger = f"trendingtest-{testbed}"
-    lines = re.findall(rf"(?m)^{re.escape(trigger)}\.?(?:[ \t\u00A0\r].*)?$", _decoded(encoded))
-    for line in lines:
-        if not re.fullmatch(pattern(testbed), line):
-            raise UsageError(f"{VARIABLE}: {line[:200]!r} is not understood; {_right_form(trigger)}")
-    if not lines:
-        raise UsageError(f"{VARIABLE}: no line begins with {trigger}; {_right_form(trigger)}")
-    words = (word for line in lines for word in re.split(BLANK, line.rstrip(" \t\u00a0\r."))[1:])
-    return tuple(word for word in words if word)
+    requests = trigger.parse(_decoded(encoded))
+    asked = [each for each in requests if isinstance(each, Trigger) and each.job == _JOB]
+    wanted = [each for each in asked if each.testbed == testbed]
+    if not wanted:
+        refused = next((str(each) for each in requests if isinstance(each, Refusal)), "")
+        right = _RIGHT_FORM.replace("{}", testbed)
+        raise UsageError(f"{VARIABLE}: {refused or f'no line asks for a run on {testbed}; {right}'}")
+    return tuple(dict.fromkeys(tag for each in wanted for tag in _expressions(each)))
 
 
-def _right_form(trigger: str) -> str:
-    return f"write {trigger}, and tag expressions after it where you want to: {trigger} mrrAND64b"
+def _expressions(asked: Trigger) -> tuple[str, ...]:
+    """Return the expressions of a request, those that it leaves out subtracted from each."""
+    without = asked.exclude_patterns
+    wrong = ""
+    if asked.lists or str(asked.options):
+        wrong = "takes tag expressions alone"
+    elif without and not asked.include:
+        wrong = "needs a tag beside what is left out"
+    elif any("NOT" in each for each in without):
+        wrong = "cannot leave out what an expression with NOT fits"
+    if wrong:
+        raise UsageError(f"{VARIABLE}: {asked} {wrong}; {_RIGHT_FORM.replace('{}', asked.testbed)}")
+    return tuple("NOT".join((each, *without)) for each in asked.include_patterns)
 
 
 def _decoded(encoded: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.integration.servers import hudson
+from tests.integration.servers import gerrit, hudson, java
 
 
 @pytest.fixture(scope="session")
@@ -12,11 +12,28 @@ def jenkins_server(
     tmp_path_factory: pytest.TempPathFactory, require: Callable[[object, str], None]
 ) -> Iterator[hudson.Server]:
     """Run a server like Jenkins for the whole session: take job names that no other test has."""
-    try:
-        # Before it starts, so that a fault of the server itself is not taken for something lacking.
-        hudson.program("java")
-        hudson.fetched()
-    except hudson.LackingError as lacking:
-        require(condition=False, reason=str(lacking))
+    fetch(hudson.fetched, require)
     with hudson.running(tmp_path_factory.mktemp("jenkins")) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def gerrit_server(
+    tmp_path_factory: pytest.TempPathFactory, require: Callable[[object, str], None]
+) -> Iterator[gerrit.Server]:
+    """Run a Gerrit for the whole session: take names that no other test has."""
+    fetch(gerrit.fetched, require)
+    with gerrit.running(tmp_path_factory.mktemp("gerrit")) as server:
+        yield server
+
+
+def fetch(fetched: Callable[[], object], require: Callable[[object, str], None]) -> None:
+    """Skip the test where the server cannot be had.
+
+    Before it starts, so that a fault of the server itself is not taken for something lacking.
+    """
+    try:
+        java.program("java")
+        fetched()
+    except java.LackingError as lacking:
+        require(condition=False, reason=str(lacking))

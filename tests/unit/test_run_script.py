@@ -88,7 +88,7 @@ def checkout(tmp_path: Path) -> Checkout:
     return Checkout(tmp_path)
 
 
-MADE = ["venv", "pip setuptools"]
+MADE = ["venv", "pip pbr"]
 
 
 def test_alone_it_lists_the_jobs_without_making_anything(checkout: Checkout) -> None:
@@ -160,7 +160,15 @@ def test_changed_pins_refresh_the_environment(checkout: Checkout, name: str) -> 
 
     checkout.run("trending")
 
-    assert ["pip setuptools", f"pip {checkout.top}", "job -P -m jobs.trending"] == checkout.log
+    assert ["pip pbr", f"pip {checkout.top}", "job -P -m jobs.trending"] == checkout.log
+
+
+def test_file_that_names_another_environment_makes_room(checkout: Checkout) -> None:
+    """Tools that heed PEP 832 leave it."""
+    (checkout.top / ".venv").write_text(".tox/unit\n")
+
+    assert 0 == checkout.run("trending")[0]
+    assert [*MADE, f"pip {checkout.top}", "job -P -m jobs.trending"] == checkout.log
 
 
 def test_moved_checkout_makes_its_environment_anew(checkout: Checkout) -> None:
@@ -253,7 +261,7 @@ def test_checks_need_programs_that_no_other_job_does(checkout: Checkout) -> None
         checkout.program(program, "#!/bin/sh\n")
 
     _, _, err = checkout.run("tests")
-    assert "perftrend: going on without default-jre-headless maven" in err
+    assert "perftrend: going on without default-jre-headless maven openssh-client" in err
 
     _, _, err = checkout.run("trending")
     assert "going on without" not in err

@@ -260,7 +260,7 @@ def test_soak_is_chosen_only_by_name(tag: str, expression: str) -> None:
 
 
 SECRET = "s3cret-of-somebody"  # noqa: S105 - it opens nothing
-SECRETS = ("jenkins.token", "mail.password")
+SECRETS = ("jenkins.token", "gerrit.token", "mail.password")
 
 
 @pytest.mark.parametrize("name", SECRETS)
@@ -366,6 +366,38 @@ def test_mail_has_a_server_and_addresses() -> None:
 )
 def test_what_no_mail_could_be_sent_with_is_refused(file: Path, content: str, expected: str) -> None:
     file.write_text(f"mail:\n  {content}")
+
+    assert expected in refusal(file=file)
+
+
+def test_gerrit_has_an_address_and_a_login(file: Path) -> None:
+    file.write_text("gerrit: {url: 'https://review.example.org/r/', groups: [Committers, 'Data plane']}\n")
+
+    gerrit = Settings.load(file, {"PERFTREND_GERRIT_TOKEN": SECRET}, {"gerrit.user": "perftrend"}).gerrit
+
+    assert ("https://review.example.org/r", "perftrend") == (gerrit.url, gerrit.user)
+    assert ("Committers", "Data plane") == gerrit.groups
+    assert 29418 == gerrit.ssh_port
+
+
+def test_verdicts_need_not_vote(file: Path) -> None:
+    file.write_text("gerrit: {label: null}\n")
+
+    assert Settings.load(file, {}).gerrit.label is None
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("ssh_host: -oProxyCommand=x", "it should be the name or the address of a host"),
+        ("ssh_host: 'a b'", "it should be the name or the address of a host"),
+        ("ssh_port: 65536", "it should be less than or equal to 65535"),
+        ("notify: everybody", "it should be 'none', 'owner', 'owner-reviewers' or 'all'"),
+        ("jobs_per_day: 0", "it should be greater than or equal to 1"),
+    ],
+)
+def test_what_no_gerrit_could_be_spoken_to_with_is_refused(file: Path, content: str, expected: str) -> None:
+    file.write_text(f"gerrit:\n  {content}")
 
     assert expected in refusal(file=file)
 

@@ -20,6 +20,7 @@ from perftrend.settings.places import FILE_VARIABLE, PREFIX, variable
 from perftrend.settings.sections import (
     AnalysisSettings,
     FetchSettings,
+    GerritSettings,
     JenkinsSettings,
     MailSettings,
     SearchSettings,
@@ -34,6 +35,7 @@ __all__ = [
     "PREFIX",
     "AnalysisSettings",
     "FetchSettings",
+    "GerritSettings",
     "JenkinsSettings",
     "MailSettings",
     "SearchSettings",

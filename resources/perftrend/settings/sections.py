@@ -12,6 +12,7 @@ from perftrend.settings.values import (
     Addresses,
     Count,
     Folder,
+    Host,
     HttpUrl,
     Moment,
     Number,
@@ -19,6 +20,7 @@ from perftrend.settings.values import (
     Secret,
     Server,
     Text,
+    Words,
     as_number,
 )
 
@@ -124,6 +126,37 @@ class JenkinsSettings(Section):
     """A server that says nothing for so long has failed to answer."""
     attempts: Count = 5
     """How often something is asked before the server is given up."""
+
+
+class GerritSettings(Section):
+    """The Gerrit whose comments start jobs, and which gets the verdicts."""
+
+    url: HttpUrl | None = None
+    """Its address, such as ``https://review.example.org``."""
+    user: Text | None = None
+    """As whom it is read and written to, by HTTP and by SSH."""
+    token: Secret = None
+    """The user's HTTP password, which Gerrit generates on the user's page of settings."""
+    ssh_host: Host | None = None
+    """Where its events are listened to; none: the host of the address."""
+    ssh_port: Annotated[Count, Field(le=65535)] = 29418
+    """The port of its SSH server."""
+    ssh_key: Folder | None = None
+    """File with the user's private key; none: what ssh itself chooses."""
+    known_hosts: Folder | None = None
+    """File with the host keys that are trusted; none: those that ssh itself trusts."""
+    timeout_s: Seconds = 30.0
+    """A server that says nothing for so long has failed to answer."""
+    attempts: Count = 5
+    """How often something is asked before the server is given up."""
+    notify: Literal["none", "owner", "owner-reviewers", "all"] = "owner"
+    """Who gets a mail from Gerrit about a verdict."""
+    label: Text | None = "Performance"
+    """What verdicts vote on; none: they do not vote."""
+    groups: Words = ()
+    """Whose members may start jobs, names or identities of groups; none: everybody."""
+    jobs_per_day: Count = 20
+    """Jobs that one person may start on one change in 24 hours."""
 
 
 class FetchSettings(Section):

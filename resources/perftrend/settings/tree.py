@@ -17,6 +17,7 @@ from perftrend.settings.sections import (
     STRICT,
     AnalysisSettings,
     FetchSettings,
+    GerritSettings,
     JenkinsSettings,
     MailSettings,
     SearchSettings,
@@ -66,6 +67,7 @@ class Settings(BaseModel):
     soak: SoakSettings = SoakSettings()
     analysis: AnalysisSettings = AnalysisSettings()
     jenkins: JenkinsSettings = JenkinsSettings()
+    gerrit: GerritSettings = GerritSettings()
     fetch: FetchSettings = FetchSettings()
     mail: MailSettings = MailSettings()
 

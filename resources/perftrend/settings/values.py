@@ -105,6 +105,7 @@ HttpUrl = Annotated[str, BeforeValidator(_http_url)]
 Server = Annotated[
     Text, _matching(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}", "host:port, such as localhost:25")
 ]
+Host = Annotated[Text, _matching(r"[A-Za-z0-9:][A-Za-z0-9._:-]*", "the name or the address of a host")]
 Address = Annotated[Text, _matching(r"[^\s@,;<>\"]+@[^\s@,;<>\"]+", "user@host, without a name around it")]
 """A mail address, without a name around it."""
 Addresses = Annotated[tuple[Address, ...], BeforeValidator(_words)]

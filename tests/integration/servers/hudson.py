@@ -4,21 +4,15 @@ Jenkins itself is in no package registry; Hudson is in Maven Central. It has the
 same JSON for builds, parameters, artifacts and consoles. It has no queue items, no ranges of lists, no
 folders and no API tokens: for these there is the double in ``tests/doubles/jenkins.py``.
 
-The files come once into a cache folder. Each server gets a home and a port of its own, and ends with the
-tests, even if these are killed.
+Each server gets a home and a port of its own.
 """
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import os
 import re
-import shutil
 import signal
-import socket
 import subprocess
-import tempfile
 import time
 import zipfile
 from collections.abc import Iterator
@@ -30,8 +24,10 @@ from urllib.parse import quote
 import requests
 from lxml import etree
 
+from tests.integration.servers import java
+from tests.integration.servers.java import LackingError
+
 POM = Path(__file__).with_name("pom.xml")
-PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 READY_S = 120
 
 # What the server reaches into, and Java has closed since.
@@ -44,10 +40,6 @@ OPENED = [
 
 # What it cannot load, and in which element. Those of plugins that it lacks it drops by itself.
 UNKNOWN = [("hudson.tasks.ArtifactArchiver", "allowEmptyArchive")]
-
-
-class LackingError(Exception):
-    """What this machine has not got, for a person to read."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +82,7 @@ def running(home: Path) -> Iterator[Server]:
     files = fetched()
     home.mkdir(parents=True, exist_ok=True)
     with (home / "server.log").open("wb") as log:
-        port = free_port()
+        port = java.free_port()
         process = subprocess.Popen(command(files, port), env=environment(home), stdout=log, stderr=log,
                                    stdin=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
         try:
@@ -105,10 +97,8 @@ def running(home: Path) -> Iterator[Server]:
 
 def command(files: Path, port: int) -> list[str]:
     opened = [word for each in OPENED for word in ("--add-opens", f"{each}=ALL-UNNAMED")]
-    # Tests that are killed have no time to end it.
-    dying = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
     return [
-        *dying, program("java"), *opened, "-Xmx512m", "-Djava.awt.headless=true", "-DskipInitSetup=true",
+        *java.command(), *opened, "-Xmx512m", "-Djava.awt.headless=true", "-DskipInitSetup=true",
         "-jar", str(files / "jetty-runner.jar"), "--host", "127.0.0.1", "--port", str(port),
         str(files / "war"),
     ]  # fmt: skip
@@ -118,12 +108,6 @@ def environment(home: Path) -> dict[str, str]:
     """Return this environment, but for what would tell builds that they run in another one's."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("BUILD_", "JOB_NAME"))}
     return kept | {"HUDSON_HOME": str(home)}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def wait_until_ready(server: Server, process: subprocess.Popen[bytes]) -> None:
@@ -142,31 +126,13 @@ def wait_until_ready(server: Server, process: subprocess.Popen[bytes]) -> None:
 
 def fetched() -> Path:
     """Return the folder with the server's files, fetched from Maven Central the first time."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "perftrend-tests"
-    folder = cache / f"hudson-{hashlib.sha256(POM.read_bytes()).hexdigest()[:12]}"
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
-            with tempfile.TemporaryDirectory(dir=cache) as scratch:
-                fetch(Path(scratch) / "files")
-                # Last and at once: a folder of that name is a whole one.
-                (Path(scratch) / "files").rename(folder)
-    return folder
+    return java.fetched("hudson", POM, "-DexcludeTransitive=true", finish=complete)
 
 
-def fetch(folder: Path) -> None:
-    folder.mkdir()
-    # Beside a copy of the file, because Maven writes next to it.
-    shutil.copy(POM, folder)
-    got = subprocess.run(
-        [program("mvn"), "-q", "--batch-mode", PLUGIN, "-DoutputDirectory=.", "-DexcludeTransitive=true"],
-        cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, errors="replace", timeout=900, check=False,
-    )  # fmt: skip
+def complete(folder: Path) -> None:
     wars, runners = list(folder.glob("hudson-war-*.war")), list(folder.glob("jetty-runner-*.jar"))
-    if got.returncode or not wars or not runners:
-        raise LackingError(f"needs a network with Maven Central: {' '.join(got.stdout.split())[-500:]}")
+    if not wars or not runners:
+        raise LackingError("needs Hudson's files, which Maven did not copy")
     runners[0].rename(folder / "jetty-runner.jar")
     with zipfile.ZipFile(wars[0]) as war:
         war.extractall(folder / "war")
@@ -177,10 +143,3 @@ def fetch(folder: Path) -> None:
     for element in ("security-constraint", "login-config", "security-role"):
         text = re.sub(rf"<{element}>.*?</{element}>", "", text, flags=re.DOTALL)
     descriptor.write_text(text, encoding="utf-8")
-
-
-def program(name: str) -> str:
-    found = shutil.which(name)
-    if not found:
-        raise LackingError(f"needs {name}")
-    return found

@@ -8,8 +8,8 @@ from __future__ import annotations
 from perftrend.clients.jenkins.bodies import Download
 from perftrend.clients.jenkins.builds import Artifact, Build
 from perftrend.clients.jenkins.client import Jenkins, connect
-from perftrend.clients.jenkins.refusals import RefusedError, TooLargeError, UnavailableError
 from perftrend.clients.jenkins.running import Started
+from perftrend.clients.web.refusals import RefusedError, TooLargeError, UnavailableError
 
 __all__ = [
     "Artifact",

@@ -10,8 +10,8 @@ from typing import Any
 
 from perftrend.clients.jenkins.builds import TREE, Build, number_of, read_build
 from perftrend.clients.jenkins.paths import is_name, job_path
-from perftrend.clients.jenkins.refusals import RefusedError
 from perftrend.clients.jenkins.transport import Transport
+from perftrend.clients.web.refusals import RefusedError
 from perftrend.errors import ServiceError, nearest
 
 _DEEPEST_FOLDER = 20

@@ -1,64 +1,16 @@
-"""Bodies of answers: read as they come, with bounds in size and time."""
+"""Files while they are transferred, from the beginning or from an offset."""
 
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
 
 import requests
-import urllib3
 
-from perftrend.clients.jenkins.refusals import TooLargeError, UnavailableError, failed, shown
-
-_PIECE = 64 * 1024
-_LEAST_BYTES = 1024
-"""What a server has to send in each period of its time-out: one that sends less hangs."""
-_PERIODS = 10
-"""A body that is read as a whole may take so many times the time-out."""
-
-
-def pieces(response: requests.Response, period_s: float, *, decode: bool) -> Iterator[bytes]:
-    """Yield a body as it comes, up to 64 KiB at a time.
-
-    :param decode: whether compression for the way is undone.
-    :raises UnavailableError: if it breaks off, is shorter than told, or does no more than drip.
-    """
-    asked = shown("GET", response.request.url or "")
-    began, received = time.monotonic(), 0
-    while True:
-        try:
-            piece = response.raw.read1(_PIECE, decode_content=decode)
-        except (OSError, ValueError, urllib3.exceptions.HTTPError) as error:
-            raise failed(asked, error, period_s) from None
-        if not piece:
-            return
-        yield piece
-        received += len(piece)
-        if time.monotonic() - began > period_s:
-            if received < _LEAST_BYTES:
-                raise UnavailableError(f"{asked}: sends next to nothing; try again later")
-            began, received = time.monotonic(), 0
-
-
-def whole(response: requests.Response, maximum: int, period_s: float) -> bytes:
-    """Return a body.
-
-    :param maximum: bytes that it may have.
-    :raises TooLargeError: if it has more.
-    """
-    asked = shown("GET", response.request.url or "")
-    deadline = time.monotonic() + _PERIODS * period_s
-    body = bytearray()
-    for piece in pieces(response, period_s, decode=True):
-        body += piece
-        if len(body) > maximum:
-            raise TooLargeError(f"{asked}: answers with more than {maximum} bytes; ask for less")
-        if time.monotonic() > deadline:
-            raise UnavailableError(f"{asked}: takes longer than {_PERIODS * period_s:g} s; try again later")
-    return bytes(body)
+from perftrend.clients.web.bodies import pieces
+from perftrend.clients.web.refusals import Service
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +26,7 @@ class Download:
     encoding: str
     """How the bytes are packed for the way, such as ``gzip``; empty: they are the file's own."""
     _response: requests.Response
-    _period_s: float
+    _service: Service
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the bytes as they are sent, up to 64 KiB at a time.
@@ -83,10 +35,10 @@ class Download:
             rest can be had by opening it again at the right offset.
         """
         if self._response.status_code != HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-            yield from pieces(self._response, self._period_s, decode=False)
+            yield from pieces(self._response, self._service, decode=False)
 
 
-def download(response: requests.Response, start: int, validator: str, period_s: float) -> Download | None:
+def download(response: requests.Response, start: int, validator: str, service: Service) -> Download | None:
     """Return the file that an answer brings; None if it is not the rest of the one that was begun.
 
     :param start: the offset that was asked for.
@@ -109,7 +61,7 @@ def download(response: requests.Response, start: int, validator: str, period_s: 
         validator=_validator(response),
         encoding="" if encoding == "identity" else encoding[:20],
         _response=response,
-        _period_s=period_s,
+        _service=service,
     )
 
 

@@ -16,9 +16,10 @@ from perftrend.clients.jenkins.bodies import Download
 from perftrend.clients.jenkins.builds import Build
 from perftrend.clients.jenkins.listing import newest_first
 from perftrend.clients.jenkins.paths import is_below, job_path, view_path
-from perftrend.clients.jenkins.refusals import UnavailableError
 from perftrend.clients.jenkins.running import Started
-from perftrend.clients.jenkins.transport import Transport, Wait, patiently
+from perftrend.clients.jenkins.transport import Transport
+from perftrend.clients.web.refusals import UnavailableError
+from perftrend.clients.web.retrying import Wait, patiently
 from perftrend.errors import ServiceError, SettingsError
 from perftrend.settings import JenkinsSettings
 

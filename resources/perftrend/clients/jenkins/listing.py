@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from perftrend.clients.jenkins.api import Api
 from perftrend.clients.jenkins.builds import Build
-from perftrend.clients.jenkins.refusals import TooLargeError
+from perftrend.clients.web.refusals import TooLargeError
 
 FIRST_PAGE = 100
 """Builds in the first answer; most callers want the newest only. Each further one has twice as many."""

@@ -13,7 +13,7 @@ from perftrend.clients.jenkins.api import Api
 from perftrend.clients.jenkins.builds import has_parameters
 from perftrend.clients.jenkins.listing import newest_first
 from perftrend.clients.jenkins.paths import job_path
-from perftrend.clients.jenkins.refusals import RefusedError, UnavailableError, UnreachedError
+from perftrend.clients.web.refusals import RefusedError, UnavailableError, UnreachedError
 from perftrend.errors import ServiceError, UsageError, nearest
 
 

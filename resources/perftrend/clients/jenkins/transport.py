@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from http import HTTPStatus
 from typing import IO, Any
@@ -21,17 +21,19 @@ import tenacity
 import urllib3
 from typing_extensions import override
 
-from perftrend.clients.jenkins.bodies import Download, download, pieces, whole
-from perftrend.clients.jenkins.heads import InTimeAdapter
-from perftrend.clients.jenkins.refusals import (
+from perftrend.clients.jenkins.bodies import Download, download
+from perftrend.clients.web.bodies import pieces, whole
+from perftrend.clients.web.heads import InTimeAdapter
+from perftrend.clients.web.refusals import (
     RefusedError,
+    Service,
     TooLargeError,
-    UnavailableError,
     UnreachedError,
     failed,
     refused,
     shown,
 )
+from perftrend.clients.web.retrying import Wait, retrying
 from perftrend.errors import ServiceError, UsageError
 
 MAXIMUM_JSON = 32 * 1024**2
@@ -41,18 +43,7 @@ MAXIMUM_LOG = 1024**3
 _IN_MEMORY = 1024**2
 _MAXIMUM_CRUMB = 64 * 1024
 _MAXIMUM_REDIRECTS = 5
-_LONGEST_PAUSE_S = 300.0
-
-Wait = Callable[[tenacity.RetryCallState], float]
-"""How long to pause before the next attempt, in seconds."""
-_backing_off = tenacity.wait_exponential_jitter(initial=1, max=30, jitter=1)
-
-
-def patiently(state: tenacity.RetryCallState) -> float:
-    """Return what the server asks for, within reason, or ever longer pauses with some chance in them."""
-    error = state.outcome.exception() if state.outcome else None
-    asked_s = error.retry_after_s if isinstance(error, UnavailableError) else None
-    return _backing_off(state) if asked_s is None else min(asked_s, _LONGEST_PAUSE_S)
+_HINTS: Mapping[int, str] = {HTTPStatus.TOO_MANY_REQUESTS: "ask less often, see fetch.requests_per_second"}
 
 
 class Transport:
@@ -81,15 +72,9 @@ class Transport:
         self.url = url.rstrip("/")
         self.version: str | None = None
         """Of the server, by its last answer in JSON; empty where it is no Jenkins, but alike."""
-        self._user = user
-        self._timeout_s = timeout_s
-        self._connection = _Connection(f"{self.url}/", user, token, timeout_s)
-        self._retrying = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(attempts),
-            wait=wait,
-            retry=tenacity.retry_if_exception_type(UnavailableError),
-            reraise=True,
-        )
+        self._service = Service("jenkins", user, timeout_s, _HINTS)
+        self._connection = _Connection(f"{self.url}/", token, self._service)
+        self._retrying = retrying(attempts, wait)
 
     def json(self, path: str, tree: str) -> dict[str, Any]:
         """Return what a path tells in JSON, as far as the tree names it.
@@ -133,7 +118,7 @@ class Transport:
     def _json(self, path: str, tree: str) -> dict[str, Any]:
         request = requests.Request("GET", f"{self.url}/{path}", params={"tree": tree})
         with self._send(request) as response:
-            body = whole(response, MAXIMUM_JSON, self._timeout_s)
+            body = whole(response, MAXIMUM_JSON, self._service)
             self.version = response.headers.get("X-Jenkins", "")
         try:
             told = json.loads(body)
@@ -151,7 +136,7 @@ class Transport:
         with ExitStack() as unless_whole:
             file = unless_whole.enter_context(tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY))
             response = unless_whole.enter_context(self._send(request))
-            for piece in pieces(response, self._timeout_s, decode=True):
+            for piece in pieces(response, self._service, decode=True):
                 file.write(piece)
                 if file.tell() > MAXIMUM_LOG:
                     raise TooLargeError(f"{shown('GET', request.url)}: has more than {MAXIMUM_LOG} bytes")
@@ -166,7 +151,7 @@ class Transport:
         if start:
             headers |= {"Range": f"bytes={start}-"} | ({"If-Range": validator} if validator else {})
         response = self._send(requests.Request("GET", url, headers=headers))
-        found = download(response, start, validator, self._timeout_s)
+        found = download(response, start, validator, self._service)
         if found:
             return found, response
         response.close()
@@ -200,13 +185,13 @@ class Transport:
         try:
             yield
         except _StatusError as error:
-            raise refused(asked, error.response, self._user) from None
+            raise refused(asked, error.response, self._service) from None
         except jenkins.TimeoutException as error:
-            raise failed(asked, error.__context__ or error, self._timeout_s) from None
+            raise failed(asked, error.__context__ or error, self._service) from None
         except jenkins.JenkinsException:
             raise ServiceError(f"{asked}: no way to log in; check jenkins.user and jenkins.token") from None
         except (OSError, ValueError, urllib3.exceptions.HTTPError) as error:
-            raise failed(asked, error, self._timeout_s) from None
+            raise failed(asked, error, self._service) from None
 
 
 class _StatusError(Exception):
@@ -222,8 +207,9 @@ class _NotFoundError(_StatusError, jenkins.NotFoundException):  # type: ignore[m
 class _Connection(jenkins.Jenkins):  # type: ignore[misc]
     """The session, login and crumbs of python-jenkins; a status is ours to judge, and a crumb has bounds."""
 
-    def __init__(self, url: str, user: str | None, token: str | None, timeout_s: float) -> None:
-        super().__init__(url, user, token, timeout_s)
+    def __init__(self, url: str, token: str | None, service: Service) -> None:
+        super().__init__(url, service.user, token, service.timeout_s)
+        self._service = service
         self._session.max_redirects = _MAXIMUM_REDIRECTS
         for scheme in ("http://", "https://"):
             self._session.mount(scheme, InTimeAdapter())
@@ -235,7 +221,7 @@ class _Connection(jenkins.Jenkins):  # type: ignore[misc]
     @override
     def jenkins_open(self, req: requests.Request, add_crumb: bool = True, resolve_auth: bool = True) -> str:
         with self.jenkins_request(req, add_crumb, resolve_auth, stream=True) as response:
-            return whole(response, _MAXIMUM_CRUMB, self.timeout).decode()
+            return whole(response, _MAXIMUM_CRUMB, self._service).decode()
 
     @override
     def _response_handler(self, response: requests.Response) -> requests.Response:

@@ -1,4 +1,4 @@
-"""What went wrong between us and a Jenkins, in one line that says what to do.
+"""What went wrong between us and a service, in one line that says what to do.
 
 A line shows the address that was asked without its query, and nothing of what the server wrote: an
 answer may hold anything, and may repeat what we sent.
@@ -7,6 +7,8 @@ answer may hold anything, and may repeat what we sent.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -15,6 +17,20 @@ import requests
 import urllib3
 
 from perftrend.errors import ServiceError
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Who is asked, and by whom: what a person may have to correct."""
+
+    section: str
+    """Of the settings, such as ``jenkins``: its ``url``, ``user`` and ``token`` are meant."""
+    user: str | None
+    """Who asks; None: everybody."""
+    timeout_s: float
+    """A server that says nothing for so long has failed to answer."""
+    hints: Mapping[int, str] = field(default_factory=dict, hash=False)
+    """What to do about a status, where that is another thing than for all services."""
 
 
 class RefusedError(ServiceError):
@@ -42,43 +58,45 @@ class TooLargeError(ServiceError):
     """An answer beyond its bounds: ask for less."""
 
 
-def refused(asked: str, response: requests.Response, user: str | None) -> ServiceError:
+def refused(asked: str, response: requests.Response, service: Service) -> ServiceError:
     """Return the error for an answer with a status from 300 on.
 
     :param asked: what :func:`shown` says of the request.
-    :param user: who asked; None: everybody.
     """
     status = response.status_code
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         hint = "look into its log, or try again later"
         return UnavailableError(f"{asked}: {_phrase(status)}; {hint}", _retry_after_s(response))
+    name = service.section
     hints = {
-        HTTPStatus.UNAUTHORIZED: "check jenkins.user and jenkins.token",
-        HTTPStatus.FORBIDDEN: f"give the user {user!r} the permission for that"
-        if user
-        else "give a jenkins.user and jenkins.token that may do that",
-        HTTPStatus.NOT_FOUND: "check jenkins.url and the name, and that the user may see it",
-        HTTPStatus.TOO_MANY_REQUESTS: "ask less often, see fetch.requests_per_second",
+        HTTPStatus.UNAUTHORIZED: f"check {name}.user and {name}.token",
+        HTTPStatus.FORBIDDEN: f"give the user {service.user!r} the permission for that"
+        if service.user
+        else f"give a {name}.user and {name}.token that may do that",
+        HTTPStatus.NOT_FOUND: f"check {name}.url and the name, and that the user may see it",
+        HTTPStatus.TOO_MANY_REQUESTS: "ask less often",
+        **service.hints,
     }
     if status < HTTPStatus.BAD_REQUEST:
-        hint = "is a page for logging in between? check jenkins.url, https:// included"
+        hint = f"is a page for logging in between? check {name}.url, https:// included"
     else:
-        hint = hints.get(HTTPStatus(status), "") if status in set(HTTPStatus) else ""
-    return RefusedError(f"{asked}: {_phrase(status)}; {hint or 'check jenkins.url'}", status)
+        hint = hints.get(status, f"check {name}.url")
+    return RefusedError(f"{asked}: {_phrase(status)}; {hint}", status)
 
 
-def failed(asked: str, error: BaseException, timeout_s: float) -> ServiceError:
+def failed(asked: str, error: BaseException, service: Service) -> ServiceError:
     """Return the error for a request or an answer that broke off.
 
     :param error: what requests, urllib3 or the operating system raised.
     """
+    url = f"{service.section}.url"
     if _is_unreached(error):
         reason = re.search(r"\[Errno -?\d+\] ([\w ,]+)", str(error))
         why = f" ({reason[1]})" if reason else ""
-        return UnreachedError(f"{asked}: cannot be reached{why}; check jenkins.url, and that the server runs")
+        return UnreachedError(f"{asked}: cannot be reached{why}; check {url}, and that the server runs")
     if isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError):
-        return UnavailableError(f"{asked}: said nothing for {timeout_s:g} s; try again later")
-    lasting = _lasting(error)
+        return UnavailableError(f"{asked}: said nothing for {service.timeout_s:g} s; try again later")
+    lasting = _lasting(error, url)
     if lasting:
         return ServiceError(f"{asked}: {lasting}")
     return UnavailableError(f"{asked}: broke the connection off; try again later")
@@ -95,13 +113,13 @@ def _is_unreached(error: BaseException) -> bool:
     return isinstance(error, requests.ConnectTimeout) or isinstance(reason, unreached)
 
 
-def _lasting(error: BaseException) -> str:
+def _lasting(error: BaseException, url: str) -> str:
     """Say what is wrong if it will be so next time, too; empty otherwise."""
     text = str(error)
     if isinstance(error, requests.exceptions.SSLError | urllib3.exceptions.SSLError):
-        return "" if "EOF" in text or "reset" in text else _about_tls(text)
+        return "" if "EOF" in text or "reset" in text else _about_tls(text, url)
     if isinstance(error, requests.TooManyRedirects):
-        return "is redirected without end; check jenkins.url"
+        return f"is redirected without end; check {url}"
     if isinstance(error, requests.exceptions.ContentDecodingError | urllib3.exceptions.DecodeError):
         return "answers with broken compression; check what lies between"
     if "CA certificate bundle" in text:
@@ -109,12 +127,12 @@ def _lasting(error: BaseException) -> str:
     passing = requests.ConnectionError | urllib3.exceptions.HTTPError | ConnectionError
     if isinstance(error, passing | requests.exceptions.ChunkedEncodingError):
         return ""
-    return f"cannot be asked ({type(error).__name__}); check jenkins.url"
+    return f"cannot be asked ({type(error).__name__}); check {url}"
 
 
-def _about_tls(text: str) -> str:
+def _about_tls(text: str, url: str) -> str:
     if "certificate" not in text.lower():
-        return "does not speak TLS as it should; check jenkins.url, is it http:// perhaps?"
+        return f"does not speak TLS as it should; check {url}, is it http:// perhaps?"
     found = re.search(r"certificate verify failed: ([\w ,'.*-]+)", text)
     why = f" ({found[1].strip()})" if found else ""
     return (

@@ -1,0 +1,116 @@
+"""What a Gerrit is asked and what it tells, checked; each answer bounded by what is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from perftrend.clients.gerrit import told
+from perftrend.clients.gerrit.changes import DETAILS, Change, File, read_change, read_files
+from perftrend.clients.gerrit.comments import Comment, read_comments, read_messages
+from perftrend.clients.gerrit.people import Account, Group, read_account, read_group
+from perftrend.clients.gerrit.transport import Query, Transport
+from perftrend.errors import UsageError
+
+
+class Api:
+    """The requests of one user to one Gerrit."""
+
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+
+    @cached_property
+    def account(self) -> Account:
+        """The account that asks."""
+        with told.as_told(f"{self.transport.url}/accounts/self"):
+            return read_account(self.transport.json("accounts/self"))
+
+    def number(self, username: str) -> int | None:
+        """Return the number of an account; None if nobody has the name, or the user does not see who.
+
+        A path with the name in it would do for most, but take a name such as ``self`` or ``1000000`` for
+        something else.
+        """
+        if not username:
+            return None
+        found = self.transport.json("accounts/", [("q", f"username:{phrase(username)}"), ("o", "DETAILS")])
+        with told.as_told(f"{self.transport.url}/accounts/"):
+            accounts = [read_account(each) for each in told.tables(found)]
+        named = [each.number for each in accounts if each.username.casefold() == username.casefold()]
+        return named[0] if len(named) == 1 else None
+
+    def groups_of(self, number: int) -> tuple[Group, ...]:
+        """Return the groups of an account that the user sees."""
+        found = self.transport.json(f"accounts/{number}/groups")
+        with told.as_told(f"{self.transport.url}/accounts/{number}/groups"):
+            return tuple(read_group(each) for each in told.tables(found))
+
+    def groups(self) -> tuple[Group, ...]:
+        """Return all groups that the user sees."""
+        found = self.transport.json("groups/")
+        with told.as_told(f"{self.transport.url}/groups/"):
+            named = [{**told.table(each), "name": name} for name, each in told.table(found).items()]
+            return tuple(read_group(each) for each in named)
+
+    def change(self, number: int) -> Change:
+        """Return a change with all that is told of it, its messages left out."""
+        return self.read_change(self.transport.json(change_path(number), options(DETAILS)))
+
+    def standing(self, number: int) -> tuple[Change, tuple[Comment, ...]]:
+        """Return a change and its messages, as they are in one moment; asked for once."""
+        found = self.transport.json_once(change_path(number), options((*DETAILS, "MESSAGES")))
+        with told.as_told(f"{self.transport.url}/{change_path(number)}"):
+            return read_change(found), read_messages(told.table(found).get("messages"))
+
+    def files(self, number: int, patch_set: int) -> tuple[File, ...]:
+        """Return the files of a patch set."""
+        path = f"{change_path(number)}/revisions/{patch_set:d}/files"
+        found = self.transport.json(path)
+        with told.as_told(f"{self.transport.url}/{path}"):
+            return read_files(found)
+
+    def comments(self, number: int) -> tuple[Comment, ...]:
+        """Return the messages and the comments of a change."""
+        # A comment that comes between the two has its message in the next answer only, and waits for that.
+        by_path = self.transport.json(f"{change_path(number)}/comments")
+        messages = self.transport.json(f"{change_path(number)}/messages")
+        with told.as_told(f"{self.transport.url}/{change_path(number)}/comments"):
+            return read_comments(messages, by_path)
+
+    def changes(self, query: str, start: int, count: int, details: Sequence[str]) -> list[Mapping[str, Any]]:
+        """Return what is told of the changes that a query finds, the last updated first."""
+        bounds = [("q", query), ("n", str(count)), ("S", str(start))]
+        found = self.transport.json("changes/", [*bounds, *options(details)])
+        with told.as_told(f"{self.transport.url}/changes/"):
+            return told.tables(found)
+
+    def read_change(self, found: object) -> Change:
+        """Return the change that was told of."""
+        with told.as_told(f"{self.transport.url}/changes/"):
+            return read_change(found)
+
+
+def change_path(number: int) -> str:
+    """Return the path of a change.
+
+    :raises UsageError: if no change has that number.
+    """
+    if number < 1:
+        raise UsageError(f"no change has the number {number}; give the one that its page shows")
+    return f"changes/{number:d}"
+
+
+def options(names: Sequence[str]) -> Query:
+    """Return which details are asked for."""
+    return [("o", name) for name in names]
+
+
+def phrase(text: str) -> str:
+    """Return a text as one word of a query.
+
+    :raises UsageError: if that cannot be.
+    """
+    if '"' in text or "\\" in text or not text.isprintable():
+        raise UsageError(f"{text!r} cannot stand in a query; give a name without quotes")
+    return f'"{text}"'

@@ -1,0 +1,166 @@
+"""Changes, their patch sets and votes, as a Gerrit tells them in JSON.
+
+Source: Gerrit's documentation, "REST API", entities ChangeInfo, RevisionInfo, CommitInfo, FileInfo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from perftrend.clients.gerrit import told
+from perftrend.clients.gerrit.people import Account, read_account
+from perftrend.errors import UsageError
+
+DETAILS = ("ALL_REVISIONS", "ALL_COMMITS", "DETAILED_ACCOUNTS", "DETAILED_LABELS")
+"""Options of the request that a whole change is read with."""
+OUTLINE = ("CURRENT_REVISION", "CURRENT_COMMIT", "DETAILED_ACCOUNTS")
+"""Options of the request that a list of changes is read with: only the newest patch set of each."""
+
+_NO_FILES = ("/COMMIT_MSG", "/MERGE_LIST", "/PATCHSET_LEVEL")
+"""What Gerrit lists as files and is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class PatchSet:
+    """One version of a change."""
+
+    number: int
+    revision: str
+    """The hash of its commit."""
+    ref: str
+    """What to fetch, ``refs/changes/02/2/1``."""
+    parents: tuple[str, ...]
+    """Hashes of the commits that it lies on: several of a merge, none of a first commit."""
+    uploaded: datetime
+    """UTC."""
+    uploader: Account
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """What somebody voted on the newest patch set."""
+
+    label: str
+    account: Account
+    value: int
+    tag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that a patch set touches."""
+
+    path: str
+    status: str = "M"
+    """``A`` added, ``D`` deleted, ``R`` renamed, ``C`` copied, ``W`` rewritten, ``M`` modified."""
+    old_path: str = ""
+    """Of what was renamed or copied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change, as far as it was asked for."""
+
+    number: int
+    change_id: str
+    """The line of the commit message: ``I`` and 40 hex digits."""
+    project: str
+    branch: str
+    subject: str
+    status: str
+    """``NEW``, ``MERGED`` or ``ABANDONED``."""
+    owner: Account
+    updated: datetime
+    """UTC."""
+    patch_sets: tuple[PatchSet, ...]
+    """By number; in a list of changes only the newest."""
+    votes: tuple[Vote, ...] = ()
+    """On the newest patch set, where they were asked for; a vote of 0 is none."""
+
+    @property
+    def current(self) -> PatchSet:
+        """The newest patch set."""
+        return self.patch_sets[-1]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may still become another one."""
+        return self.status == "NEW"
+
+    def patch_set(self, number: int) -> PatchSet:
+        """Return one of its patch sets.
+
+        :raises UsageError: if it has none of that number.
+        """
+        for each in self.patch_sets:
+            if each.number == number:
+                return each
+        known = ", ".join(str(each.number) for each in self.patch_sets)
+        raise UsageError(f"change {self.number} has no patch set {number}; known are {known}")
+
+
+def read_change(value: object) -> Change:
+    """Return the change that a server tells of.
+
+    :raises ValueError: if that is none.
+    """
+    found = told.table(value)
+    revisions = told.table(found.get("revisions")).items()
+    patch_sets = sorted((_patch_set(name, each) for name, each in revisions), key=lambda each: each.number)
+    if not patch_sets:
+        raise ValueError("a change without a patch set")
+    return Change(
+        number=told.whole(found.get("_number")),
+        change_id=told.some_text(found.get("change_id")),
+        project=told.some_text(found.get("project")),
+        branch=told.some_text(found.get("branch")),
+        subject=told.text(found.get("subject")),
+        status=told.some_text(found.get("status")),
+        owner=read_account(found.get("owner")),
+        updated=told.moment(found.get("updated")),
+        patch_sets=tuple(patch_sets),
+        votes=tuple(read_votes(found)),
+    )
+
+
+def read_votes(found: Mapping[str, Any]) -> Iterator[Vote]:
+    """Yield the votes of a change, without those that are none.
+
+    :raises ValueError: if they are told as Gerrit would not.
+    """
+    for label, each in told.table(found.get("labels") or {}).items():
+        for given in told.tables(told.table(each).get("all")):
+            if value := told.optional(given.get("value")):
+                yield Vote(told.text(label), read_account(given), value, told.text(given.get("tag")))
+
+
+def read_files(value: object) -> tuple[File, ...]:
+    """Return the files of a patch set, by path.
+
+    :raises ValueError: if that is none.
+    """
+    found = told.table(value).items()
+    files = [_file(path, told.table(each)) for path, each in found if path not in _NO_FILES]
+    return tuple(sorted(files, key=lambda file: file.path))
+
+
+def _file(path: str, found: Mapping[str, Any]) -> File:
+    return File(told.some_text(path), told.text(found.get("status")) or "M", told.text(found.get("old_path")))
+
+
+def _patch_set(revision: str, value: object) -> PatchSet:
+    found = told.table(value)
+    return PatchSet(
+        number=told.whole(found.get("_number")),
+        revision=told.revision(revision),
+        ref=told.ref(found.get("ref")),
+        parents=tuple(
+            told.revision(parent.get("commit"))
+            for parent in told.tables(told.table(found.get("commit")).get("parents"))
+        ),
+        uploaded=told.moment(found.get("created")),
+        uploader=read_account(found.get("uploader")),
+    )

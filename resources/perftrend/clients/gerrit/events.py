@@ -1,0 +1,90 @@
+"""Events, as ``gerrit stream-events`` writes them: a table in JSON on each line.
+
+Source: Gerrit's documentation, "gerrit stream-events", sections Comment Added and Dropped Output.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from perftrend.clients.gerrit import told
+from perftrend.clients.gerrit.people import Account, read_account
+
+
+@dataclass(frozen=True, slots=True)
+class CommentAdded:
+    """Somebody has reviewed a patch set."""
+
+    project: str
+    branch: str
+    change: int
+    change_id: str
+    subject: str
+    patch_set: int
+    revision: str
+    ref: str
+    parents: tuple[str, ...]
+    author: Account
+    """Without the number, which no event tells."""
+    text: str
+    """After Gerrit's heading. It may be less than was written: of a review with a message and a comment on
+    the patch set, Gerrit 3.10 tells only the comment. All of it is among the change's comments."""
+    written: datetime
+    """UTC."""
+    approvals: Mapping[str, int] = field(default_factory=dict, hash=False)
+    """The author's votes by label, with this review."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Gerrit has left events out, because they came faster than they were taken."""
+
+
+Event = CommentAdded | Dropped
+
+
+def read_event(line: bytes) -> Event | None:
+    """Return the event of a line; None for a kind that is not listened to.
+
+    :raises ValueError: if the line is none that Gerrit would write.
+    """
+    try:
+        found = told.table(json.loads(line))
+    except RecursionError:
+        raise ValueError("too deep") from None
+    kind = told.some_text(found.get("type"))
+    if kind == "dropped-output":
+        return Dropped()
+    return _comment_added(found) if kind == "comment-added" else None
+
+
+def _comment_added(found: Mapping[str, Any]) -> CommentAdded:
+    change, patch_set = told.table(found.get("change")), told.table(found.get("patchSet"))
+    return CommentAdded(
+        project=told.some_text(change.get("project")),
+        branch=told.some_text(change.get("branch")),
+        change=told.whole(change.get("number")),
+        change_id=told.some_text(change.get("id")),
+        subject=told.text(change.get("subject")),
+        patch_set=told.whole(patch_set.get("number")),
+        revision=told.revision(patch_set.get("revision")),
+        ref=told.ref(patch_set.get("ref")),
+        parents=tuple(told.revision(parent) for parent in told.items(patch_set.get("parents"))),
+        author=read_account(found.get("author")),
+        text=told.text(found.get("comment")),
+        written=told.seconds(found.get("eventCreatedOn")),
+        approvals=dict(_approvals(found)),
+    )
+
+
+def _approvals(found: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    for each in told.tables(found.get("approvals")):
+        value = told.text(each.get("value"))
+        if not re.fullmatch(r"[-+]?[0-9]{1,9}", value):
+            raise ValueError("no vote")
+        yield told.some_text(each.get("type")), int(value)

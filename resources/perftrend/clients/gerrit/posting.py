@@ -1,0 +1,114 @@
+"""Posting verdicts and answers, each once, whatever becomes of Gerrit's own answer.
+
+Gerrit takes a message a second time without a word, so it is looked first whether it is there. The same
+look comes before each further attempt: an answer that was lost does not double a verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from perftrend.clients.gerrit import reviews, told
+from perftrend.clients.gerrit.api import Api, change_path
+from perftrend.clients.gerrit.changes import Change
+from perftrend.clients.gerrit.comments import Comment
+from perftrend.clients.gerrit.people import Account
+from perftrend.clients.gerrit.reviews import Posted, Verdict
+from perftrend.clients.web.refusals import RefusedError
+
+_NOT_TAKEN = (HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.CONFLICT)
+"""What Gerrit answers to a vote that cannot be given there, and to a note on a file that is not there."""
+
+_LESS = (frozenset[str](), frozenset({"labels"}), frozenset({"comments"}), frozenset({"labels", "comments"}))
+"""What is left out of a review, one after the other, until Gerrit takes it: the text matters most."""
+
+
+def post_verdict(
+    api: Api, change: int, patch_set: int, verdict: Verdict, *, label: str | None, notify: str
+) -> Posted:
+    """Post a verdict, unless the newest one of its job on the patch set says the same."""
+    tag, text = reviews.verdict_tag(verdict.job), reviews.fitted(verdict.text, verdict.link)
+    account = api.account
+
+    def once() -> Posted:
+        found, messages = api.standing(change)
+        found.patch_set(patch_set)
+        earlier = reviews.newest(messages, tag, account, patch_set)
+        if reviews.is_said(text, earlier):
+            is_told = verdict.vote is not None and patch_set == found.current.number
+            return Posted(is_new=False, vote=_vote(found, label, account) if is_told else None)
+        said = reviews.superseding(text, earlier)
+        body = reviews.verdict_body(verdict, said, label=label, notify=notify)
+        return _review(api, _review_path(change, patch_set), body)
+
+    return api.transport.retrying(once)
+
+
+def post_answer(api: Api, change: int, comment: Comment, text: str, link: str, *, notify: str) -> Posted:
+    """Post an answer to a comment, unless it has one."""
+    tag = reviews.answer_tag(comment)
+    body = reviews.answer_body(comment, reviews.fitted(text, link), notify=notify)
+    account = api.account
+
+    def once() -> Posted:
+        found, messages = api.standing(change)
+        if reviews.newest(messages, tag, account, None):
+            return Posted(is_new=False)
+        api.transport.post_once(_review_path(change, comment.patch_set or found.current.number), body)
+        return Posted(is_new=True)
+
+    return api.transport.retrying(once)
+
+
+def _review(api: Api, path: str, body: Mapping[str, Any]) -> Posted:
+    """Post a review, if need be without its vote or its notes."""
+    refusal = None
+    for less in _LESS:
+        if not less <= body.keys():
+            continue
+        try:
+            answer = api.transport.post_once(path, {name: body[name] for name in body if name not in less})
+        except RefusedError as error:
+            if error.status not in _NOT_TAKEN:
+                raise
+            refusal = error
+            continue
+        with told.as_told(f"{api.transport.url}/{path}"):
+            return _posted(body.get("labels", {}), told.table(answer), less, str(refusal or ""))
+    raise refusal or AssertionError("a review is taken or refused")
+
+
+def _posted(wanted: Mapping[str, int], answer: Mapping[str, Any], less: frozenset[str], why: str) -> Posted:
+    """Return what became of a review that Gerrit took.
+
+    :param wanted: the vote, by label.
+    :param less: what was left out of it.
+    :param why: the refusal before.
+    """
+    taken = told.table(answer.get("labels") or {})
+    untaken = wanted.keys() - taken.keys()
+    votes = [told.whole(taken[label]) for label in wanted if label in taken]
+    # Of a label or a value that is not there Gerrit says nothing.
+    silent = (
+        f"the project has no label {', '.join(untaken)} with such a vote; see gerrit.label" if untaken else ""
+    )
+    return Posted(
+        is_new=True,
+        vote=votes[0] if votes else None,
+        unvoted=why if "labels" in less else silent,
+        unnoted=why if "comments" in less else "",
+    )
+
+
+def _vote(change: Change, label: str | None, account: Account) -> int | None:
+    """Return what an account votes on the newest patch set: 0 where it does not, None without a label."""
+    if label is None:
+        return None
+    votes = [each.value for each in change.votes if each.label == label and each.account.is_same(account)]
+    return votes[0] if votes else 0
+
+
+def _review_path(change: int, patch_set: int) -> str:
+    return f"{change_path(change)}/revisions/{patch_set:d}/review"

@@ -1,0 +1,215 @@
+"""Events of a Gerrit as they happen, by ``ssh … gerrit stream-events``.
+
+ssh is started with a list of arguments, checks the host key and asks nobody anything. Lines are bounded,
+and one that is none of Gerrit's is counted and passed over.
+
+Source: ssh(1), ssh_config(5).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from perftrend.clients.gerrit.events import Event, read_event
+from perftrend.clients.web.refusals import UnavailableError, UnreachedError
+from perftrend.errors import ServiceError, SettingsError
+
+LONGEST_LINE = 1024**2
+"""Bytes of an event: a comment has 16 KiB, but a commit message may be long."""
+_PIECE = 64 * 1024
+_KEPT_ERRORS = 4096
+_FAREWELL_S = 5.0
+_COMMAND = ("gerrit", "stream-events", "-s", "comment-added")
+
+_LASTING = (
+    ("host key", "its host key is not among the trusted ones; check it, and add it to gerrit.known_hosts"),
+    ("permission denied", "the login was refused; check gerrit.user and gerrit.ssh_key"),
+    ("too many authentication", "the login was refused; name the right key by gerrit.ssh_key"),
+    ("not permitted", "give the user the capability Stream Events: make it a member of Service Users"),
+)
+_UNREACHED = re.compile(
+    r"connection refused|could not resolve|timed out|no route to host|network is unreachable", re.IGNORECASE
+)
+
+
+def ssh_command(
+    host: str, port: int, user: str, *, key: Path | None, known_hosts: Path | None, timeout_s: float
+) -> list[str]:
+    """Return how ssh is started.
+
+    :raises SettingsError: if a file is missing, or has a name that ssh would read otherwise.
+    """
+    alive_s = max(1, round(timeout_s))
+    options = {
+        "BatchMode": "yes",
+        "StrictHostKeyChecking": "yes",
+        "ConnectTimeout": str(alive_s),
+        "ServerAliveInterval": str(alive_s),
+        "ServerAliveCountMax": "2",
+        "ClearAllForwardings": "yes",
+        "ForwardAgent": "no",
+        "PermitLocalCommand": "no",
+        "ControlPath": "none",
+        "LogLevel": "ERROR",
+    }
+    if known_hosts:
+        options["UserKnownHostsFile"] = _quoted("gerrit.known_hosts", known_hosts)
+    if key:
+        options |= {"IdentityFile": _quoted("gerrit.ssh_key", key), "IdentitiesOnly": "yes"}
+    words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+    return ["ssh", "-T", "-x", "-p", str(port), "-l", user, *words, "--", host, *_COMMAND]
+
+
+class EventStream:
+    """A connection that events come by, until it is closed or breaks; use it as a context manager.
+
+    :param command: what writes an event on each line.
+    :param name: what it is connected to, for messages.
+    :raises ServiceError: if the program is missing.
+    """
+
+    def __init__(self, command: Sequence[str], name: str) -> None:
+        self.name = name
+        self.refused = 0
+        """Lines that were none of Gerrit's, and were passed over."""
+        self.ignored = 0
+        """Events of other kinds, which were passed over, too."""
+        self._errors = b""
+        self._is_closed = False
+        # What the settings say in the environment, the token too, is none of ssh's.
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PERFTREND_")}
+        try:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                env=kept, bufsize=0, start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise ServiceError(
+                f"{name}: {command[0]} cannot be started ({error.strerror}); install it"
+            ) from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+        try:
+            self._process.wait(_FAREWELL_S)
+        except subprocess.TimeoutExpired:
+            self._signal(signal.SIGKILL)
+            self._process.wait()
+        for pipe in (self._process.stdout, self._process.stderr):
+            if pipe:
+                pipe.close()
+
+    def close(self) -> None:
+        """End the connection, and with it :meth:`events`; from another thread or a signal handler, too."""
+        self._is_closed = True
+        self._signal(signal.SIGTERM)
+
+    def events(self, idle_s: float | None = None) -> Iterator[Event | None]:
+        """Yield events as they come, until the stream is closed.
+
+        :param idle_s: yield None after so long without an event, so that the caller can look after other
+            things; None: never.
+        :raises UnavailableError: if the connection breaks or does not come about; try again later.
+        :raises ServiceError: if it is refused, and would be again.
+        """
+        quiet_since = time.monotonic()
+        for line in self._lines(idle_s):
+            event = self._read(line) if line else None
+            if event is not None or (idle_s is not None and time.monotonic() - quiet_since >= idle_s):
+                yield event
+                quiet_since = time.monotonic()
+        if not self._is_closed:
+            raise self._explained()
+
+    def _read(self, line: bytes) -> Event | None:
+        try:
+            event = read_event(line)
+        except ValueError:
+            self.refused += 1
+            return None
+        self.ignored += event is None
+        return event
+
+    def _lines(self, idle_s: float | None) -> Iterator[bytes]:
+        """Yield whole lines without those that are too long, and an empty one whenever all are told."""
+        line, is_too_long = bytearray(), False
+        for piece in self._pieces(idle_s):
+            *ends, beginning = piece.split(b"\n")
+            for end in ends:
+                line += end
+                if is_too_long or len(line) > LONGEST_LINE:
+                    self.refused += 1
+                elif line.strip():
+                    yield bytes(line)
+                line, is_too_long = bytearray(), False
+            line += beginning
+            if len(line) > LONGEST_LINE:
+                line, is_too_long = bytearray(), True
+            yield b""
+
+    def _pieces(self, idle_s: float | None) -> Iterator[bytes]:
+        """Yield what is written as it comes, and an empty piece after silence or errors, which are kept."""
+        with selectors.DefaultSelector() as selector:
+            for pipe in (self._process.stdout, self._process.stderr):
+                if pipe:
+                    selector.register(pipe.fileno(), selectors.EVENT_READ, pipe is self._process.stdout)
+            while selector.get_map():
+                ready = selector.select(idle_s)
+                if not ready:
+                    yield b""
+                for key, _ in ready:
+                    piece = os.read(key.fd, _PIECE)
+                    if not piece:
+                        selector.unregister(key.fd)
+                    elif not key.data:
+                        self._errors = (self._errors + piece)[-_KEPT_ERRORS:]
+                    yield piece if key.data else b""
+
+    def _explained(self) -> ServiceError:
+        """Say why it ended; nothing of what the other side wrote is shown."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_FAREWELL_S)
+        errors = self._errors.decode("utf-8", "replace").lower()
+        for words, hint in _LASTING:
+            if words in errors:
+                return ServiceError(f"{self.name}: {hint}")
+        if found := _UNREACHED.search(errors):
+            return UnreachedError(
+                f"{self.name}: cannot be reached ({found[0]}); check gerrit.ssh_host and gerrit.ssh_port"
+            )
+        return UnavailableError(f"{self.name}: the stream of events broke off; connect again")
+
+    def _signal(self, number: signal.Signals) -> None:
+        # What ssh started to get through, such as a proxy, is in its process group. Once the end of ssh is
+        # known, somebody else may have its number.
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+
+
+def _quoted(name: str, path: Path) -> str:
+    """Return a path as ssh reads it: between quotes, and with nothing in it to replace."""
+    if not path.is_file():
+        raise SettingsError(f"{name} is {str(path)!r}; there is no such file")
+    text = str(path.absolute())
+    if re.search(r'["\\$\x00-\x1f]', text):
+        raise SettingsError(f"{name} is {text!r}; ssh cannot read a name with quotes, '$' or '\\' in it")
+    return f'"{text.replace("%", "%%")}"'

@@ -1,0 +1,156 @@
+"""How a request reaches a Gerrit and what becomes of the answer.
+
+pygerrit2 logs in and knows the addresses. Here is what it leaves open: an answer has bounds in size and
+time, a request that failed for a passing reason is made again, and nothing is sent twice unseen.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
+
+import pygerrit2  # type: ignore[import-untyped]
+import requests
+import urllib3
+from requests.auth import HTTPBasicAuth
+
+from perftrend.clients.web.bodies import whole
+from perftrend.clients.web.heads import InTimeAdapter
+from perftrend.clients.web.refusals import (
+    RefusedError,
+    Service,
+    TooLargeError,
+    UnavailableError,
+    failed,
+    refused,
+    shown,
+)
+from perftrend.clients.web.retrying import Wait, retrying
+from perftrend.errors import ServiceError, UsageError
+
+MAXIMUM_JSON = 32 * 1024**2
+"""Bytes that an answer may have."""
+_MAXIMUM_REASON = 4096
+_LONGEST_REASON = 160
+_MAXIMUM_REDIRECTS = 5
+_PREFIX = b")]}'"
+"""What Gerrit puts before JSON, so that no browser runs it."""
+_EXPLAINED = (
+    HTTPStatus.BAD_REQUEST,
+    HTTPStatus.FORBIDDEN,
+    HTTPStatus.CONFLICT,
+    HTTPStatus.UNPROCESSABLE_ENTITY,
+)
+"""Statuses that Gerrit's own words explain."""
+
+Query = Sequence[tuple[str, str]]
+
+
+class Transport:
+    """Requests to one Gerrit, by path below its address. Threads may share it.
+
+    :param url: the address, without user and password.
+    :raises UsageError: if that is no address, or there is a user without a token.
+    """
+
+    def __init__(
+        self, url: str, *, user: str | None, token: str | None, timeout_s: float, attempts: int, wait: Wait
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.netloc or "@" in parts.netloc:
+            raise UsageError("gerrit.url should be http:// or https://, without user and password")
+        if bool(user) != bool(token):
+            raise UsageError("gerrit.user and gerrit.token belong together; give both or none")
+        self.url = url.rstrip("/")
+        self.host = parts.hostname or ""
+        self._service = Service("gerrit", user, timeout_s, _hints(user))
+        self._secrets = _forms(user, token) if user and token else ()
+        login = HTTPBasicAuth((user or "").encode(), (token or "").encode()) if user else None
+        self._api = pygerrit2.GerritRestAPI(self.url, auth=login, adapter=InTimeAdapter())
+        self._api.session.max_redirects = _MAXIMUM_REDIRECTS
+        self.retrying = retrying(attempts, wait)
+
+    def json(self, path: str, query: Query = ()) -> Any:  # noqa: ANN401 - whatever stands in the JSON
+        """Return what a path tells, asking again what failed for a passing reason."""
+        return self.retrying(self.json_once, path, query)
+
+    def json_once(self, path: str, query: Query = ()) -> Any:  # noqa: ANN401
+        """Return what a path tells.
+
+        :raises UnavailableError: if it may tell another time.
+        :raises TooLargeError: if that is more than :data:`MAXIMUM_JSON`.
+        """
+        return self._send("GET", path, params=list(query))
+
+    def post_once(self, path: str, body: object) -> Any:  # noqa: ANN401
+        """Send a table and return what is answered.
+
+        :raises UnavailableError: if it may have been received; look before it is sent again.
+        """
+        # A redirected POST would become a GET that seems to have worked.
+        return self._send("POST", path, json=body, allow_redirects=False)
+
+    def _send(self, method: str, path: str, **options: Any) -> Any:  # noqa: ANN401
+        address = self._api.make_url(path)
+        asked = shown(method, address)
+        arguments = self._api.translate_kwargs(stream=True, timeout=self._service.timeout_s, **options)
+        try:
+            response = self._api.session.request(method, address, **arguments)
+        except (OSError, ValueError, urllib3.exceptions.HTTPError) as error:
+            # Not chained: what the libraries raise may hold the request with its login.
+            raise failed(asked, error, self._service) from None
+        with response:
+            if response.status_code >= HTTPStatus.MULTIPLE_CHOICES:
+                raise self._refused(asked, response)
+            return _decoded(asked, whole(response, MAXIMUM_JSON, self._service))
+
+    def _refused(self, asked: str, response: requests.Response) -> ServiceError:
+        """Return the error for a refusal, with Gerrit's reason where there is one."""
+        error = refused(asked, response, self._service)
+        if not isinstance(error, RefusedError) or error.status not in _EXPLAINED:
+            return error
+        reason = self._reason(response)
+        if error.status == HTTPStatus.CONFLICT and re.search("lock.?failure", reason, re.IGNORECASE):
+            return UnavailableError(f"{asked}: somebody else writes to the same change; try again later")
+        return RefusedError(f"{error}; Gerrit says {reason!r}", error.status) if reason else error
+
+    def _reason(self, response: requests.Response) -> str:
+        """Return the first line of Gerrit's own words, if they are fit to be shown."""
+        if not response.headers.get("Content-Type", "").startswith("text/plain"):
+            return ""
+        body = b""
+        with suppress(TooLargeError, UnavailableError):
+            body = whole(response, _MAXIMUM_REASON, self._service)
+        line = body.decode("utf-8", "replace").strip().partition("\n")[0]
+        clean = "".join(each if each.isprintable() else " " for each in line)
+        # A server could send back what it was sent.
+        return "" if any(secret in clean for secret in self._secrets) else clean[:_LONGEST_REASON].strip()
+
+
+def _hints(user: str | None) -> dict[int, str]:
+    seen_by = f"the user {user!r}" if user else "everybody"
+    return {
+        HTTPStatus.BAD_REQUEST: "it cannot be done so",
+        HTTPStatus.NOT_FOUND: f"check gerrit.url and the number, and that {seen_by} may see it",
+        HTTPStatus.CONFLICT: "the change is in another state; look at it",
+    }
+
+
+def _forms(user: str, token: str) -> tuple[str, ...]:
+    """Return how a token may be written, of which nothing is to be shown."""
+    return token, base64.b64encode(f"{user}:{token}".encode()).decode()
+
+
+def _decoded(asked: str, body: bytes) -> Any:  # noqa: ANN401
+    try:
+        return json.loads(body.removeprefix(_PREFIX))
+    except (ValueError, RecursionError):
+        raise ServiceError(
+            f"{asked}: answers with no JSON; is a proxy or a page for logging in between? check gerrit.url"
+        ) from None

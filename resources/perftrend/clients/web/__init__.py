@@ -1,0 +1,1 @@
+"""What the clients of HTTP services share: bounds in size and time, and what to say when it fails."""

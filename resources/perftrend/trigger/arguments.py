@@ -1,0 +1,102 @@
+"""What may follow a trigger word: a hash, tag expressions, test lists and options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from perftrend.trigger.expressions import (
+    OPERATORS,
+    joined,
+    mended_expression,
+    normal,
+    wrong_expression,
+)
+from perftrend.trigger.hashes import read_hash
+from perftrend.trigger.options import Limits, Options, mended_options, read_options
+from perftrend.trigger.prose import COURTESY, ENDINGS, is_sentence
+from perftrend.trigger.typography import quoted
+
+MOST_WORDS = 64
+LONGEST_WORD = 200
+
+_LIST = re.compile(r"[A-Za-z0-9](?:[._-]?[A-Za-z0-9_]){0,99}", re.ASCII)
+_LONE_MARK = re.compile(r"(?<!\S)([!#])\s+")
+_PACKING = str.maketrans(dict.fromkeys("\"'`()<>{},;\u2018\u2019\u201c\u201d\u00ab\u00bb", " "))
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What was understood, and what was not."""
+
+    old: str | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()
+    options: Options = field(default_factory=Options)
+    problems: tuple[str, ...] = ()
+    """Reasons why they cannot be used, the first one first; empty where all is well."""
+
+
+def read(words: Sequence[str], *, hashed: bool, limits: Limits) -> Arguments:
+    """Read the words after a trigger word.
+
+    :param words: with plain dashes, and without the full stop of the line.
+    :param hashed: whether the first one should be a hash.
+    """
+    if len(words) > MOST_WORDS:
+        return Arguments(problems=(f"{len(words)} words are more than {MOST_WORDS}",))
+    longest = max(words, key=len, default="")
+    if len(longest) > LONGEST_WORD:
+        return Arguments(problems=(f"{quoted(longest)} is longer than {LONGEST_WORD} characters",))
+    start = next((place for place, word in enumerate(words) if word.startswith("-")), len(words))
+    tags = list(words[:start])
+    old, wrong = read_hash(tags) if hashed else (None, "")
+    options, problems = read_options(words[start:], limits)
+    found = Arguments(old=old, options=options, problems=(wrong,) if wrong else ())
+    for word in joined(tags):
+        found = _with_word(found, word)
+    return replace(found, problems=(*found.problems, *problems))
+
+
+def _with_word(found: Arguments, word: str) -> Arguments:
+    if word.startswith("#"):
+        if _LIST.fullmatch(word[1:]):
+            return replace(found, lists=_once(found.lists, word[1:], str))
+        return _refused(found, f"{quoted(word)} names no test list")
+    expression = word.removeprefix("!").replace("&", "AND")
+    if not expression:
+        return _refused(found, "'!' should stand directly before what it excludes")
+    wrong = wrong_expression(expression)
+    if wrong:
+        return _refused(found, wrong)
+    if word.startswith("!"):
+        return replace(found, exclude=_once(found.exclude, expression, normal))
+    return replace(found, include=_once(found.include, expression, normal))
+
+
+def _refused(found: Arguments, reason: str) -> Arguments:
+    return replace(found, problems=(*found.problems, reason))
+
+
+def _once(known: tuple[str, ...], word: str, form: Callable[[str], str]) -> tuple[str, ...]:
+    return known if form(word) in map(form, known) else (*known, word)
+
+
+def mended(words: Sequence[str]) -> list[str]:
+    """Return the words as they were probably meant: without quotes, commas and courtesy, and in order."""
+    unpacked = _LONE_MARK.sub(r"\1", " ".join(words).translate(_PACKING)).split()[:MOST_WORDS]
+    tags, options = mended_options(
+        [word for word in unpacked if word.rstrip(ENDINGS).lower() not in COURTESY]
+    )
+    capitals = [word.upper() if word.upper() in OPERATORS else word for word in tags]
+    meant = [_mended_word(word) for word in joined(capitals)]
+    return [*(word for word in meant if word and not is_sentence([word], hashed=False)), *options]
+
+
+def _mended_word(word: str) -> str:
+    mark = word[:1] if word[:1] in ("!", "#") else ""
+    plain = word.lstrip("!#").rstrip("!#.,;:")
+    meant = plain if mark == "#" else mended_expression(plain.replace("&", "AND"))
+    return f"{mark}{meant}" if meant else ""

@@ -1,0 +1,116 @@
+"""Tag expressions: the tag patterns of Robot Framework, as far as they can select a test.
+
+A pattern is of tags in any case, with ``*``, ``?`` and ``[…]``, combined by ``AND`` (or ``&``), ``OR`` and
+``NOT`` in capitals. Robot Framework finds the operators inside words, too, and takes what is missing at the
+side of one for a tag that no test has. So ``VENDOR`` would mean ``VEND`` or nothing: such expressions are
+refused, and so is ``none``, which Robot Framework drops, so that every test would be run.
+
+Source: "Robot Framework User Guide", section Tag patterns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from perftrend.trigger.prose import COURTESY, ENDINGS
+from perftrend.trigger.typography import quoted
+
+OPERATORS = ("AND", "OR", "NOT")
+CHARACTERS = r"A-Za-z0-9_.:+=*?\-"
+"""What a pattern is written in, beside sets in brackets, as the inside of a character class."""
+FIRST = "A-Za-z0-9*?"
+
+HASH = re.compile(r"[0-9a-f]{7,40}")
+
+_OPERATOR = re.compile("(AND|OR|NOT)")
+_SET = rf"\[!?[{CHARACTERS}]+\]"
+_PATTERN = re.compile(rf"(?:[{FIRST}]|{_SET})(?:[{CHARACTERS}]|{_SET})*", re.ASCII)
+_NO_CHARACTER = re.compile(rf"[^{CHARACTERS}!&\[\]]")
+_LEADING_OR_TRAILING = re.compile("^(?:AND|OR)+|(?:AND|OR|NOT)+$")
+_DOUBLED = re.compile("(?:AND|OR)+(?=NOT)|(?:AND)+(?=AND)|(?:OR)+(?=OR)")
+
+
+def is_expression(word: str) -> bool:
+    """Whether every operator has patterns at its sides; ``NOT`` may stand first."""
+    return word[-1:] not in (".", ":") and all(map(_PATTERN.fullmatch, _patterns(word)))
+
+
+def _patterns(word: str) -> list[str]:
+    patterns = _OPERATOR.split(word)[::2]
+    return patterns[1:] if word.startswith("NOT") else patterns
+
+
+def small(expression: str) -> str:
+    """Return the expression with its tags in small letters, as every version of Robot Framework reads it."""
+    parts = _OPERATOR.split(expression)
+    return "".join(part if part in OPERATORS else part.lower() for part in parts)
+
+
+def normal(expression: str) -> str:
+    """Return the form that is equal for expressions which Robot Framework takes for the same."""
+    return small(expression).replace("_", "")
+
+
+def joined(words: Sequence[str]) -> list[str]:
+    """Join what stands on both sides of an operator of its own, as Robot Framework reads it."""
+    found: list[str] = []
+    expects = False
+    for word in words:
+        operator = "AND" if word == "&" else word
+        if operator in OPERATORS:
+            before = found.pop() if found else ""
+            # What follows a list keeps its blank, and so names no list: lists are not combined.
+            found.append(f"{before} {operator} " if before.startswith("#") else f"{before}{operator}")
+            expects = True
+        elif expects:
+            found[-1] += word
+            expects = False
+        else:
+            found.append(word)
+    return found
+
+
+def wrong_expression(word: str) -> str:
+    """Say what is wrong with a tag expression; empty: nothing.
+
+    :param word: the expression, with ``AND`` for ``&``.
+    """
+    plain = word.rstrip(ENDINGS).lower()
+    if plain in ("and", "or", "not") and not word.isupper():
+        return f"{quoted(word)} should be in capitals where it combines tags"
+    if plain in COURTESY:
+        return f"{quoted(word)} is no tag; a trigger stands alone on its line"
+    patterns = _patterns(word)
+    if any(normal(pattern) == "none" for pattern in patterns):
+        return f"{quoted(word)} asks for the tag none, which Robot Framework takes for no tag at all"
+    if any(HASH.fullmatch(pattern.lower()) for pattern in patterns):
+        return f"{quoted(word)} is a hash and no tag; bisecttest alone takes one hash, in front of the tags"
+    if is_expression(word):
+        return ""
+    return f"{quoted(word)} {_wrong_part(word)}"
+
+
+def _wrong_part(word: str) -> str:
+    strange = _NO_CHARACTER.search(word)
+    if strange and strange[0] == ",":
+        return "has a comma; blanks separate tag expressions"
+    if strange and strange[0] in "()":
+        return "has parentheses, which tag expressions do not know"
+    if strange:
+        return f"has {quoted(strange[0])}, which is in no tag expression"
+    if not all(_patterns(word)):
+        hint = f"; as a part of a tag write it small: {word.lower()}" if word.isupper() else ""
+        return f"has an operator without a tag at its side{hint}"
+    if word.count("[") != word.count("]"):
+        return "has a bracket without its partner"
+    return "is no tag expression"
+
+
+def mended_expression(word: str) -> str:
+    """Return the expression that was probably meant; not always one that can be used."""
+    if is_expression(word):
+        return word
+    if word.isupper() and is_expression(word.lower()):
+        return word.lower()
+    return _LEADING_OR_TRAILING.sub("", _DOUBLED.sub("", word))

@@ -1,0 +1,57 @@
+"""The hash after the trigger word of a bisection, and what people write in its place."""
+
+from __future__ import annotations
+
+import re
+
+from perftrend.trigger.expressions import HASH
+from perftrend.trigger.typography import quoted
+
+PLACEHOLDER = "HASH"
+"""Stands for the hash in a right form."""
+
+_LEAST, _MOST = 7, 40
+_HEX = frozenset("0123456789abcdef")
+_NUMBER = re.compile(r"[0-9]{1,6}", re.ASCII)
+_CHANGE_ID = re.compile(r"i[0-9a-f]{7,40}")
+_ABBREVIATION = re.compile(r"[0-9a-f]{4,6}")
+_FRAME_OR_CORES = re.compile(r"[0-9]+[bc]")
+_REVISION = re.compile(r"head|main|master|v[0-9][0-9.]*(?:-.*)?|.*[~^/].*|.*\.\..*")
+
+
+def read_hash(words: list[str]) -> tuple[str | None, str]:
+    """Take the hash, or what was written in its place, from the front of the words.
+
+    :returns: the hash in small letters, if there is one, and what is wrong, if something is.
+    """
+    word = words[0] if words else ""
+    lower = word.lower()
+    if HASH.fullmatch(lower):
+        words.pop(0)
+        return lower, ""
+    wrong = _wrong_hash(lower)
+    if wrong:
+        words.pop(0)
+        return None, f"{quoted(word)} {wrong}"
+    return None, "the hash of the older commit is missing after the trigger word"
+
+
+def _wrong_hash(word: str) -> str:
+    """Say what a word lacks for being a hash; empty: it was not meant as one."""
+    digits = len(word)
+    strange = [each for each in word if each not in _HEX]
+    wrong = {
+        "is a number, as changes have; write the hash of the older commit": _NUMBER.fullmatch(word),
+        "is a Change-Id; write the hash of the older commit": _CHANGE_ID.fullmatch(word),
+        "is a link; write the hash of the older commit": "://" in word,
+        f"has {digits} hex digits; a hash has at least {_LEAST}, so {_LEAST - digits} more": (
+            _ABBREVIATION.fullmatch(word) and not _FRAME_OR_CORES.fullmatch(word)
+        ),
+        f"has {digits} hex digits; a hash has at most {_MOST}, so {digits - _MOST} fewer": (
+            digits > _MOST and not strange
+        ),
+        "stands for the hash of the older commit": word.strip("<>{}[]") == PLACEHOLDER.lower(),
+        "is no hash; git rev-parse tells the one that it stands for": _REVISION.fullmatch(word),
+        f"has {quoted(''.join(strange[:1]))}, which is no hex digit": len(strange) == 1 and digits >= _LEAST,
+    }
+    return next((reason for reason, applies in wrong.items() if applies), "")

@@ -1,0 +1,117 @@
+"""What may be said after ``--``, and within which limits."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from perftrend.errors import nearest
+from perftrend.trigger.typography import quoted
+
+NAMES = ("--duration", "--multiplicity", "--dry-run")
+
+_SECONDS = re.compile(r"((?:0|[1-9][0-9]{0,3})(?:\.[0-9])?)s?", re.ASCII | re.IGNORECASE)
+_COUNT = re.compile(r"[1-9][0-9]{0,3}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the options may ask for, from the least to the most."""
+
+    duration_s: tuple[float, float] = (0.1, 60.0)
+    """Of a trial, in whole tenths of a second."""
+    multiplicity: tuple[int, int] = (1, 50)
+
+
+DEFAULT_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was said after ``--``."""
+
+    duration_s: float | None = None
+    """Of an MRR trial; None: what the job does otherwise."""
+    multiplicity: int | None = None
+    """Trials of an MRR test; None: what the job does otherwise."""
+    dry_run: bool = False
+    """Only say what would be measured, and how long it would take."""
+
+    def __str__(self) -> str:
+        duration = "" if self.duration_s is None else f"--duration {self.duration_s:.1f}".removesuffix(".0")
+        multiplicity = "" if self.multiplicity is None else f"--multiplicity {self.multiplicity}"
+        return " ".join(filter(None, (duration, multiplicity, "--dry-run" if self.dry_run else "")))
+
+
+def read_options(words: Sequence[str], limits: Limits) -> tuple[Options, list[str]]:
+    """Read the words from the first on that begins with a dash.
+
+    :returns: what was understood, the nearest allowed value where one is not within its limits; and what is
+        wrong.
+    """
+    options = Options()
+    problems: list[str] = []
+    given: list[str] = []
+    rest = list(words[1:] if words[:1] in (["--"], ("--",)) else words)
+    while rest:
+        name, equals, value = rest.pop(0).partition("=")
+        wrong = _wrong_name(name, given)
+        if wrong:
+            problems.append(wrong)
+            continue
+        given.append(name.lower())
+        if given[-1] == "--dry-run":
+            options = replace(options, dry_run=True)
+            problems += ["--dry-run takes no value"] if equals else []
+            continue
+        if not equals and rest and not rest[0].startswith("-"):
+            value = rest.pop(0)
+        options, wrong = _with_value(options, given[-1], value, limits)
+        problems += [wrong] if wrong else []
+    return options, problems
+
+
+def _wrong_name(name: str, given: Sequence[str]) -> str:
+    if not name.startswith("-"):
+        return f"{quoted(name)} should stand in front of the options"
+    if name.lower() not in NAMES:
+        return f"{quoted(name)} is no option{nearest(name[:40].lower(), NAMES)}"
+    return f"{name.lower()} is given twice" if name.lower() in given else ""
+
+
+def _with_value(options: Options, name: str, value: str, limits: Limits) -> tuple[Options, str]:
+    if name == "--multiplicity":
+        least, most = limits.multiplicity
+        count = int(value) if _COUNT.fullmatch(value) else None
+        wrong = f"--multiplicity takes a whole number from {least} to {most}"
+        if count is None:
+            return options, wrong
+        allowed = min(max(count, least), most)
+        return replace(options, multiplicity=allowed), "" if allowed == count else wrong
+    shortest, longest = limits.duration_s
+    seconds = _SECONDS.fullmatch(value)
+    wrong = f"--duration takes seconds from {shortest:g} to {longest:g}, such as 10 or 0.5"
+    if not seconds:
+        return options, wrong
+    asked = float(seconds[1])
+    within = min(max(asked, shortest), longest)
+    return replace(options, duration_s=within), "" if within == asked else wrong
+
+
+def mended_options(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return what are probably no options, and the options as they were probably meant."""
+    others: list[str] = []
+    options: list[str] = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        meant = difflib.get_close_matches(f"--{name[:40].lower().lstrip('-')}", NAMES, n=1, cutoff=0.8)
+        if meant:
+            options.append(f"{meant[0]}{equals}{value}")
+        elif options and options[-1] in NAMES[:2]:
+            option = options.pop()
+            options += [f"{option}={word}"] if _SECONDS.fullmatch(word) else []
+        elif not word.startswith("-"):
+            others.append(word)
+    return others, options

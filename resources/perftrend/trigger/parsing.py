@@ -1,0 +1,226 @@
+"""From a comment to what it asks for."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from perftrend.trigger import arguments, prose
+from perftrend.trigger.hashes import PLACEHOLDER
+from perftrend.trigger.lines import own_lines
+from perftrend.trigger.options import DEFAULT_LIMITS, Limits
+from perftrend.trigger.request import Refusal, Trigger
+from perftrend.trigger.typography import quoted, shown, tidy, visible
+from perftrend.trigger.words import (
+    ALMOST_A_NAME,
+    DEFAULT_WORDS,
+    HASHED,
+    NAME,
+    PLACE,
+    Head,
+    Word,
+    compiled,
+    exact_heads,
+    likely_heads,
+    second,
+)
+
+MOST_REQUESTS = 100
+"""Requests and refusals that a comment may give."""
+
+LONGEST_LINE = 4096
+"""Characters of a line that can be a request."""
+
+_CLOSE = 0.7
+_LONGEST_HEAD = 200
+
+
+def parse(
+    comment: str | Iterable[str],
+    *,
+    words: Mapping[str, str] = DEFAULT_WORDS,
+    testbeds: Iterable[str] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> list[Trigger | Refusal]:
+    """Return what a comment asks for, in order, each request once; empty where it asks for nothing.
+
+    :param comment: the text of a comment, with Gerrit's heading or without; or the texts of one review, its
+        message and its patch-set-level comments. Comments on a file and line are not to be given.
+    :param words: trigger words and their jobs, as :func:`checked_words` takes them.
+    :param testbeds: the configured testbeds; None: any well-formed name.
+    :param limits: what the options may ask for.
+    :raises SettingsError: for trigger words that cannot be used. No text makes it raise.
+    """
+    reader = _Reader(
+        compiled(words),
+        None if testbeds is None else {name.lower(): name for name in testbeds},
+        limits,
+    )
+    found: dict[object, Trigger | Refusal] = {}
+    for text in (comment,) if isinstance(comment, str) else comment:
+        for asked in reader.requests(text):
+            found.setdefault(asked.identity if isinstance(asked, Trigger) else asked, asked)
+            if len(found) > MOST_REQUESTS:
+                (*kept, extra) = found.values()
+                return [*kept, _too_many(extra)]
+    return list(found.values())
+
+
+def _too_many(extra: Trigger | Refusal) -> Refusal:
+    line = shown(str(extra)) if isinstance(extra, Trigger) else extra.line
+    reason = f"a comment may ask for {MOST_REQUESTS} things, and this line and the ones below it are too many"
+    return Refusal(line, reason, extra.right_form if isinstance(extra, Refusal) else str(extra))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads lines by trigger words, testbeds and limits."""
+
+    words: tuple[Word, ...]
+    testbeds: Mapping[str, str] | None
+    """Names by their small letters."""
+    limits: Limits
+
+    def requests(self, text: str) -> Iterator[Trigger | Refusal]:
+        """Yield what a text asks for, in order."""
+        plain = visible(text)
+        if not self._has_hint(plain):
+            return
+        read: dict[str, Trigger | Refusal | None] = {}
+        for line in own_lines(plain, self._may_ask()):
+            if line.text not in read:
+                read[line.text] = self._read(line.text)
+            asked = read[line.text]
+            # A request above is none of the sentence, even if a comma ends it.
+            above = "" if read.get(line.above) else line.above
+            if asked and not prose.is_within_sentence(line.text.split()[0], above, line.below):
+                yield asked
+
+    def _may_ask(self) -> Callable[[str], bool]:
+        """Return what tells cheaply which lines are worth reading: few of those that logs have."""
+        shortest = min(len(word.stem) or len(word.pattern) - len(PLACE) - 1 for word in self.words)
+        letters = "".join(word.pattern[0] for word in self.words)
+        firsts = frozenset(letters.lower() + letters.upper())
+        return lambda text: (
+            len(text) >= shortest and text.lstrip()[:1] in firsts and self._has_hint(text[:_LONGEST_HEAD])
+        )
+
+    def _has_hint(self, text: str) -> bool:
+        """Whether a part of a trigger word is in a text."""
+        small = text.lower()
+        return any(hint in small for word in self.words for hint in word.hints)
+
+    def _read(self, text: str) -> Trigger | Refusal | None:
+        """Read a line by itself."""
+        words = tidy(text[: LONGEST_LINE + 1])
+        self._end(words)
+        head = self._head(words)
+        if head is None:
+            return None
+        hashed = head.word.job == HASHED
+        is_sentence = prose.is_sentence(head.rest, hashed=hashed)
+        return None if is_sentence else self._request(text, head, hashed=hashed)
+
+    @staticmethod
+    def _end(words: list[str]) -> None:
+        """Take the full stop of the line away."""
+        if words and words[-1].endswith(".") and not words[-1].endswith(".."):
+            words[-1:] = [words[-1][:-1]] if words[-1] != "." else []
+
+    def _head(self, words: Sequence[str]) -> Head | None:
+        """Return the trigger word that the line begins with, if it can be meant as one."""
+        exact = exact_heads(self.words, words)
+        known = [head for head in exact if self._testbed(head.testbed)]
+        likely = [*exact, *([] if known else likely_heads(self.words, words))]
+        meant = known or [head for head in likely if self._is_meant(head.testbed)]
+        return meant[0] if meant else self._without_testbed(words)
+
+    def _without_testbed(self, words: Sequence[str]) -> Head | None:
+        """Return the trigger word that a testbed is missing in, if what follows tells that it is one."""
+        for word in self.words:
+            if len(words) > 1 and word.stem and words[0].lower().rstrip("-") == word.stem:
+                hashed = word.job == HASHED
+                read = arguments.read(words[1:], hashed=hashed, limits=self.limits)
+                telling = read.old or read.exclude or any(re.search("AND|NOT|[*]", e) for e in read.include)
+                if telling and not read.problems:
+                    return Head(word, "", tuple(words[1:]), "the testbed is missing")
+        return None
+
+    def _testbed(self, typed: str) -> str | None:
+        """Return the testbed of that name, in the case that it is configured in."""
+        if self.testbeds is not None:
+            return self.testbeds.get(typed)
+        return typed if re.fullmatch(NAME, typed) else None
+
+    def _is_meant(self, typed: str) -> bool:
+        """Whether an unknown word in the place of a testbed was meant as one."""
+        return bool(re.fullmatch(ALMOST_A_NAME, typed.replace(" ", "-"))) or self._nearest(typed) is not None
+
+    def _nearest(self, typed: str) -> str | None:
+        """Return the testbed that was probably meant."""
+        if self.testbeds is None:
+            dashed = re.sub(r"^([1-9][0-9]?n)[-_ ]?(?=[a-z0-9])", r"\1-", typed).replace("_", "-")
+            return dashed if re.fullmatch(NAME, dashed) else None
+        plain = {re.sub("[-_. ]", "", name): name for name in self.testbeds}
+        close = plain.get(re.sub("[-_. ]", "", typed)) or next(
+            iter(difflib.get_close_matches(typed[:64], self.testbeds, n=1, cutoff=_CLOSE)), None
+        )
+        return self.testbeds[close] if close else None
+
+    def _request(self, line: str, head: Head, *, hashed: bool) -> Trigger | Refusal:
+        """Return the trigger that the line is, or what is wrong with it."""
+        testbed = self._testbed(head.testbed)
+        read = arguments.read(head.rest, hashed=hashed, limits=self.limits)
+        problems = [*filter(None, (head.wrong, self._stranger(head, testbed)))]
+        if len(line) > LONGEST_LINE:
+            problems.append(f"the line is longer than {LONGEST_LINE} characters")
+        problems += self._second(head) or read.problems
+        if testbed and not problems:
+            return self._trigger(head, testbed, read)
+        return Refusal(shown(line), problems[0], self._right_form(head, testbed, hashed=hashed))
+
+    def _stranger(self, head: Head, testbed: str | None) -> str:
+        """Say that there is no such testbed; empty: there is, or none was named."""
+        if testbed or not head.testbed:
+            return ""
+        if self.testbeds is None:
+            return f"{quoted(head.testbed)} is no name of a testbed, such as 2n-clx"
+        known = ", ".join(sorted(self.testbeds.values())[:8]) or "none"
+        return f"there is no testbed {quoted(head.testbed)}; known are {known}"
+
+    def _second(self, head: Head) -> list[str]:
+        """Say that the line has a second trigger word."""
+        place = second(self.words, head.rest, self.testbeds or ())
+        if place is None:
+            return []
+        return [f"{quoted(head.rest[place])} is a second trigger word; each takes a line of its own"]
+
+    def _before_second(self, rest: Sequence[str]) -> Sequence[str]:
+        return rest[: second(self.words, rest, self.testbeds or ())]
+
+    def _trigger(self, head: Head, testbed: str, read: arguments.Arguments) -> Trigger:
+        return Trigger(
+            job=head.word.job,
+            testbed=testbed,
+            old=read.old,
+            include=read.include,
+            exclude=read.exclude,
+            lists=read.lists,
+            options=read.options,
+            word=head.word.pattern,
+        )
+
+    def _right_form(self, head: Head, testbed: str | None, *, hashed: bool) -> str:
+        """Return the line as it was probably meant, without what cannot be used."""
+        rest = self._before_second(head.rest[: arguments.MOST_WORDS])
+        # A trigger word within quotes is one after mending.
+        rest = self._before_second(arguments.mended(rest))
+        meant = testbed or (self._nearest(head.testbed) if head.testbed else None) or "TESTBED"
+        read = arguments.read(rest, hashed=hashed, limits=self.limits)
+        trigger = self._trigger(head, meant, read)
+        right = str(trigger)
+        if hashed and not read.old:
+            return right.replace(trigger.head, f"{trigger.head} {PLACEHOLDER}", 1)
+        return right

@@ -1,0 +1,211 @@
+"""Trigger words: what a line begins with to ask for a job on a testbed.
+
+A pattern is what people type, with ``{testbed}`` where the name of the testbed stands:
+``perftest-{testbed}``, ``csit-{testbed}-perftest``, ``gha-run csit-vpp-{testbed} perftest``. Settings map
+patterns to jobs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from types import MappingProxyType
+
+from perftrend.errors import SettingsError, nearest
+
+PLACE = "{testbed}"
+
+JOBS = ("analysis", "bisection", "perftest", "trending")
+"""What a trigger word may start: the names of ``./run``."""
+
+HASHED = "bisection"
+"""The job whose trigger word is followed by a hash."""
+
+DEFAULT_WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "bisecttest-{testbed}": "bisection",
+        "perftest-{testbed}": "perftest",
+        "trendingtest-{testbed}": "trending",
+    }
+)
+
+NAME = r"[1-9][0-9]?n(?:-[a-z0-9]+)+|simulated"
+"""A testbed's name where none is configured: nodes and platform, or the testbed that sends nothing."""
+
+_FORM = re.compile(r"[A-Za-z0-9/@][A-Za-z0-9/@_.:+{}-]*(?: [A-Za-z0-9/@_.:+{}-]+)*")
+_LETTERS_AT_LEAST = 3
+_LONGEST = 80
+_ONE_WORD = r"[a-z0-9](?:[._-]*[a-z0-9])*"
+ALMOST_A_NAME = r"[1-9][0-9]?n[-_]?[a-z0-9]+(?:[-_][a-z0-9]+)*"
+"""What was probably meant as one."""
+
+_ANYHOW_A_NAME = r"[1-9][0-9]?n[-_ ]?[a-z][a-z0-9]*"
+_OPERATOR = re.compile("AND|OR|NOT")
+_SEPARATORS = re.compile(r"[-_: ]+")
+_FUZZY_FROM = 5
+
+
+@dataclass(frozen=True)
+class Word:
+    """One pattern and its job."""
+
+    pattern: str
+    job: str
+
+    @cached_property
+    def length(self) -> int:
+        """How many words of a line it takes."""
+        return len(self.pattern.split())
+
+    @cached_property
+    def hints(self) -> tuple[str, ...]:
+        """What a line has one of if it has this word in it: the halves of its longest part.
+
+        Who mistypes one half has written the other.
+        """
+        longest = max(re.findall(r"[a-z]+", self.pattern.replace(PLACE, " ").lower()), key=len)
+        half = len(longest) // 2
+        return (longest[:half], longest[half:]) if half >= _LETTERS_AT_LEAST else (longest,)
+
+    @cached_property
+    def exact(self) -> re.Pattern[str]:
+        """The pattern with a word in the testbed's place, and perhaps a mark of punctuation after it."""
+        before, after = map(re.escape, self.pattern.split(PLACE))
+        form = rf"{before}(?P<testbed>{_ONE_WORD}){after}(?P<mark>[,;!]?)"
+        return re.compile(form, re.IGNORECASE | re.ASCII)
+
+    @cached_property
+    def skeleton(self) -> str:
+        """The pattern without its separators' kinds, for finding what was typed almost right."""
+        return _SEPARATORS.sub("-", self.pattern.replace(PLACE, "@")).lower()
+
+    @cached_property
+    def stem(self) -> str:
+        """The pattern's own word, where the testbed follows it and nothing else."""
+        before, after = self.pattern.split(PLACE)
+        return "" if after or " " in before else before.rstrip("-_:./+@").lower()
+
+    def head(self, testbed: str) -> str:
+        """Return the word with a testbed in it."""
+        return self.pattern.replace(PLACE, testbed)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The trigger word that a line begins with."""
+
+    word: Word
+    testbed: str
+    """As it was typed, in small letters."""
+    rest: tuple[str, ...]
+    """The words after it."""
+    wrong: str = ""
+    """Why it is not quite right; empty where it is."""
+
+
+def checked_words(words: Mapping[str, str]) -> dict[str, str]:
+    """Return the trigger words of a settings file, known to be usable.
+
+    :param words: patterns and the jobs that they start.
+    :raises SettingsError: for a pattern or a job that cannot be used, saying how to write it.
+    """
+    if not words:
+        raise SettingsError("trigger words: there is none; write such as perftest-{testbed}: perftest")
+    seen: dict[str, str] = {}
+    for pattern, job in words.items():
+        wrong = _wrong_pattern(pattern)
+        if wrong:
+            raise SettingsError(f"trigger word {pattern!r}: {wrong}; write such as 'perftest-{PLACE}'")
+        if job not in JOBS:
+            raise SettingsError(f"trigger word {pattern!r}: no job is named {job!r}{nearest(job, JOBS)}")
+        twin = seen.setdefault(pattern.lower(), pattern)
+        if twin != pattern:
+            raise SettingsError(f"trigger words {twin!r} and {pattern!r} are the same in any case; keep one")
+    return dict(words)
+
+
+def _wrong_pattern(pattern: str) -> str:
+    """Say what is wrong with a pattern; empty: nothing."""
+    before, place, after = pattern.partition(PLACE)
+    own = before + after
+    wrong = {
+        f"{PLACE} should stand in it once": not place or PLACE in after,
+        f"{PLACE} is all that may stand in braces": "{" in own or "}" in own,
+        "it should be of letters, digits and -_.:/@+, with single blanks between words": not (
+            _FORM.fullmatch(pattern)
+        ),
+        f"{PLACE} should be set apart by a - or a blank": before[-1:].isalnum() or after[:1].isalnum(),
+        "it should have a word of its own, or whatever people write would be a trigger": (
+            sum(map(str.isalpha, own)) < _LETTERS_AT_LEAST
+        ),
+        f"it should have at most {_LONGEST} characters": len(pattern) > _LONGEST,
+    }
+    return next((reason for reason, applies in wrong.items() if applies), "")
+
+
+def compiled(words: Mapping[str, str]) -> tuple[Word, ...]:
+    """Return the words, the longest first, so that the one that says most is the one that is meant."""
+    return _compiled(tuple(words.items()))
+
+
+@lru_cache(maxsize=64)
+def _compiled(items: tuple[tuple[str, str], ...]) -> tuple[Word, ...]:
+    found = [Word(pattern, job) for pattern, job in checked_words(dict(items)).items()]
+    return tuple(sorted(found, key=lambda word: -len(word.pattern)))
+
+
+def exact_heads(words: Iterable[Word], line: Sequence[str]) -> list[Head]:
+    """Return the trigger words that a line begins with, whatever stands in the testbed's place."""
+    return [head for word in words if (head := _exact(word, line))]
+
+
+def likely_heads(words: Iterable[Word], line: Sequence[str]) -> list[Head]:
+    """Return the trigger words that a line probably begins with, but for a slip or a separator."""
+    return [head for word in words if (head := _almost(word, line))]
+
+
+def second(words: Iterable[Word], rest: Sequence[str], known: Container[str]) -> int | None:
+    """Return the place of another trigger word among the words after the first; None: there is none."""
+    plain = [word.replace("&", "AND") for word in rest]
+    for place, first in enumerate(plain):
+        for word in () if _OPERATOR.search(first) else words:
+            head = _exact(word, plain[place:])
+            if head and (head.testbed in known or re.fullmatch(ALMOST_A_NAME, head.testbed)):
+                return place
+    return None
+
+
+def _exact(word: Word, line: Sequence[str]) -> Head | None:
+    found = word.exact.fullmatch(" ".join(line[: word.length]))
+    if not found:
+        return None
+    mark = found["mark"]
+    wrong = f"{mark!r} follows the trigger word" if mark else ""
+    return Head(word, found["testbed"].lower(), tuple(line[word.length :]), wrong)
+
+
+def _almost(word: Word, line: Sequence[str]) -> Head | None:
+    """Find a trigger word with one slip of the pen, or with the wrong separators."""
+    for length in (word.length, word.length + 1):
+        typed = " ".join(line[:length]).lower()
+        if len(typed) > 2 * _LONGEST or not re.fullmatch(r"[a-z0-9/@][a-z0-9/@_.:+ -]*[a-z0-9]", typed):
+            return None
+        name = re.search(rf"(?<![a-z0-9]){_ANYHOW_A_NAME}(?![a-z0-9])", typed)
+        if not name:
+            continue
+        skeleton = _SEPARATORS.sub("-", f"{typed[: name.start()]}@{typed[name.end() :]}")
+        if skeleton == word.skeleton or (len(word.skeleton) > _FUZZY_FROM and _slip(skeleton, word.skeleton)):
+            wrong = f"the trigger word is {word.pattern.replace(PLACE, 'TESTBED')}"
+            return Head(word, name[0], tuple(line[length:]), wrong)
+    return None
+
+
+def _slip(written: str, meant: str) -> bool:
+    """Whether one letter was forgotten, doubled or mistaken, or two were swapped."""
+    while written and meant and written[0] == meant[0]:
+        written, meant = written[1:], meant[1:]
+    while written and meant and written[-1] == meant[-1]:
+        written, meant = written[:-1], meant[:-1]
+    return max(len(written), len(meant)) <= 1 or (len(written) <= 2 and written == meant[::-1])  # noqa: PLR2004 - a pair

@@ -1,0 +1,74 @@
+"""Trigger words of a settings file: which can be used, and what is said of the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from perftrend.errors import SettingsError
+from perftrend.trigger import DEFAULT_WORDS, JOBS, checked_words
+
+
+def test_the_default_words_can_be_used() -> None:
+    assert dict(DEFAULT_WORDS) == checked_words(DEFAULT_WORDS)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "csit-{testbed}-perftest",
+        "csit-vpp-report-iter-{testbed}-perftest",
+        "gha-run csit-vpp-{testbed} perftest",
+        "/perftest {testbed}",
+        "@bot perf.test:{testbed}",
+    ],
+)
+def test_words_of_other_projects_can_be_used(pattern: str) -> None:
+    assert {pattern: "perftest"} == checked_words({pattern: "perftest"})
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        ("perftest", "{testbed} should stand in it once"),
+        ("perftest-{testbed}-{testbed}", "{testbed} should stand in it once"),
+        ("perftest-{testbed}-{nic}", "{testbed} is all that may stand in braces"),
+        ("{testbed}", "it should be of letters"),
+        ("-{testbed}", "it should be of letters"),
+        (">perftest-{testbed}", "it should be of letters"),
+        (" perftest-{testbed}", "it should be of letters"),
+        ("perftest  {testbed}", "it should be of letters"),
+        ("perftest-{testbed}\n", "it should be of letters"),
+        ("pérftest-{testbed}", "it should be of letters"),
+        ("perftest.*-{testbed}", "it should be of letters"),
+        ("perftest{testbed}", "should be set apart"),
+        ("perf-{testbed}test", "should be set apart"),
+        ("a-{testbed}", "a word of its own"),
+        ("1234-{testbed}", "a word of its own"),
+        (f"{'perftest' * 10}-{{testbed}}", "at most 80 characters"),
+    ],
+)
+def test_a_pattern_that_cannot_be_used_is_refused(pattern: str, reason: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        checked_words({pattern: "perftest"})
+
+    assert reason in str(refused.value)
+    assert "write such as 'perftest-{testbed}'" in str(refused.value)
+
+
+def test_an_unknown_job_is_refused_with_the_nearest() -> None:
+    with pytest.raises(SettingsError, match="no job is named 'bisect'; did you mean 'bisection'"):
+        checked_words({"bisecttest-{testbed}": "bisect"})
+
+
+def test_the_same_word_twice_is_refused() -> None:
+    with pytest.raises(SettingsError, match="the same in any case"):
+        checked_words({"perftest-{testbed}": "perftest", "Perftest-{testbed}": "trending"})
+
+
+def test_no_words_are_refused() -> None:
+    with pytest.raises(SettingsError, match="there is none"):
+        checked_words({})
+
+
+def test_every_default_job_is_one_that_can_be_started() -> None:
+    assert set(DEFAULT_WORDS.values()) < set(JOBS)
