@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -273,6 +274,22 @@ def test_secret_is_read_and_shown_nowhere(name: str) -> None:
     for shown in (loaded.as_yaml(), repr(loaded), str(loaded), loaded.model_dump_json()):
         assert SECRET not in shown
         assert "***" not in shown
+
+
+@pytest.mark.parametrize(
+    ("store", "shown"),
+    [
+        (f"postgresql://perftrend:{SECRET}@db.example.org/p", "postgresql://perftrend@db.example.org/p"),
+        (f"postgresql+psycopg://u:a:b@{SECRET}@db:5432/p?x=y", "postgresql+psycopg://u@db:5432/p?x=y"),
+        ("postgresql://perftrend@db.example.org/p", "postgresql://perftrend@db.example.org/p"),
+        ("/var/lib/a:b@c.sqlite", "/var/lib/a:b@c.sqlite"),
+    ],
+)
+def test_password_of_a_database_is_not_written_beside_the_results(store: str, shown: str) -> None:
+    settings = Settings.load(None, {}, {"store": store})
+
+    assert store == settings.store
+    assert shown == yaml.safe_load(settings.as_yaml())["store"]
 
 
 @pytest.mark.parametrize("name", SECRETS)

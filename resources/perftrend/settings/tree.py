@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -27,6 +28,7 @@ from perftrend.settings.sections import (
 from perftrend.settings.values import Folder, Number, Seconds, Text, Words
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+_PASSWORD = re.compile(r"(?<=://)(?P<user>[^:/?#@]*):[^/?#]*@")
 
 _SOAK = "soak"
 NO_SOAK = f"NOT{_SOAK}"
@@ -81,8 +83,13 @@ class Settings(BaseModel):
         return tuple(each if _SOAK in each.lower() else f"{each}{NO_SOAK}" for each in chosen)
 
     def as_yaml(self) -> str:
-        """Return a settings file that gives these very settings, the secrets left out."""
-        return yaml.safe_dump(self.model_dump(mode="json", exclude_none=True), sort_keys=False)
+        """Return a settings file that gives these very settings, the secrets left out.
+
+        Of a database URL that is the password.
+        """
+        told = self.model_dump(mode="json", exclude_none=True)
+        told["store"] = _PASSWORD.sub(r"\g<user>@", self.store)
+        return yaml.safe_dump(told, sort_keys=False)
 
     @classmethod
     def load(
