@@ -7,21 +7,21 @@ import pytest
 from tests.integration.servers import gerrit, hudson, java
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def jenkins_server(
     tmp_path_factory: pytest.TempPathFactory, require: Callable[[object, str], None]
 ) -> Iterator[hudson.Server]:
-    """Run a server like Jenkins for the whole session: take job names that no other test has."""
+    """Run a server like Jenkins for a module, so that it does not disturb who measures packets."""
     fetch(hudson.fetched, require)
     with hudson.running(tmp_path_factory.mktemp("jenkins")) as server:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def gerrit_server(
     tmp_path_factory: pytest.TempPathFactory, require: Callable[[object, str], None]
 ) -> Iterator[gerrit.Server]:
-    """Run a Gerrit for the whole session: take names that no other test has."""
+    """Run a Gerrit for a module."""
     fetch(gerrit.fetched, require)
     with gerrit.running(tmp_path_factory.mktemp("gerrit")) as server:
         yield server
