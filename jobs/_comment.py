@@ -38,11 +38,19 @@ def tags(environment: Mapping[str, str], testbed: str) -> tuple[str, ...] | None
     requests = trigger.parse(_decoded(encoded))
     asked = [each for each in requests if isinstance(each, Trigger) and each.job == _JOB]
     wanted = [each for each in asked if each.testbed == testbed]
+    refused = [str(each) for each in requests if _is_wrong(each, testbed)]
+    if refused:
+        raise UsageError(f"{VARIABLE}: {refused[0]}")
     if not wanted:
-        refused = next((str(each) for each in requests if isinstance(each, Refusal)), "")
         right = _RIGHT_FORM.replace("{}", testbed)
-        raise UsageError(f"{VARIABLE}: {refused or f'no line asks for a run on {testbed}; {right}'}")
+        raise UsageError(f"{VARIABLE}: no line asks for a run on {testbed}; {right}")
     return tuple(dict.fromkeys(tag for each in wanted for tag in _expressions(each)))
+
+
+def _is_wrong(request: Trigger | Refusal, testbed: str) -> bool:
+    """Whether a line means a run on this testbed and cannot be understood."""
+    head = f"trendingtest-{testbed}"
+    return isinstance(request, Refusal) and request.line.lower().startswith(head.lower())
 
 
 def _expressions(asked: Trigger) -> tuple[str, ...]:

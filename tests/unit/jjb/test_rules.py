@@ -169,6 +169,19 @@ def test_the_job_understands_what_the_grammar_does(tail: str) -> None:
         assert any(each.exclude for each in found)
 
 
+@pytest.mark.parametrize("word", COMMENTS)
+def test_no_two_repetitions_of_blanks_meet(word: str, jobs: dict[str, Any]) -> None:
+    """A comment of 16,000 blanks would otherwise keep Jenkins busy for seconds.
+
+    A possessive repetition gives nothing back, so that another may follow it.
+    """
+    (text,) = texts(jobs[COMMENTS[word]], "commentAddedCommentContains")
+    blanks = r"\[ \\t(?:\\r)?\\u00A0\]"
+
+    assert re.search(blanks, text)
+    assert not re.search(rf"{blanks}[*+](?!\+)(?:\\.\?)?{blanks}[*+]", text)
+
+
 def test_what_people_type_arrives_encoded(jobs: dict[str, Any]) -> None:
     for job in jobs.values():
         for started in job.iter(

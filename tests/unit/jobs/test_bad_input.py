@@ -197,6 +197,10 @@ def test_analysis_refuses_in_one_line_too(bench: Any) -> None:
         (b"trendingtest-simulated mrr !64bNOT1c", "cannot leave out what an expression with NOT fits"),
         (b"trendingtest-simulated #nightly", "takes tag expressions alone"),
         (b"trendingtest-simulated mrr -- --duration 5", "takes tag expressions alone"),
+        (
+            b"trendingtest-simulated mrr\ntrendingtest-simulated --no-such",
+            '"trendingtest-simulated --no-such" starts',
+        ),
         (b"trendingtest-simulated " + b"x|" * 300, "is longer than 200 characters"),
         (b"trendingtest-simulated mrrAND65b", "no test matches the tags 'mrrAND65b"),
         (b"trendingtest-simulated \xff", "is no UTF-8 text in base64"),
