@@ -6,24 +6,18 @@ This one knows one change, keeps the reviews that are posted there, and counts w
 
 from __future__ import annotations
 
-import base64
 import json
-import socket
-import struct
-import threading
-import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from typing_extensions import override
 
-Fault = Callable[["Handler"], None]
-"""What is answered instead of what was asked for."""
+from tests.doubles import faulty
+from tests.doubles.faulty import Fault, basic
 
 ACCOUNT = {"_account_id": 7, "username": "perftrend", "name": "Perftrend"}
 REVISION = "a" * 40
@@ -112,20 +106,15 @@ def event(**others: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(faulty.Handler):
     """Answers one request."""
 
-    protocol_version = "HTTP/1.1"
-    # Head and body go in two parts; the second would wait for what the other side says to the first.
-    disable_nagle_algorithm = True
+    kind = "text/plain;charset=utf-8"
+    opening = b")]}'\n{"
+    refusal = b"no"
     double: GerritDouble
 
-    def do_GET(self) -> None:
-        self.answer("GET")
-
-    def do_POST(self) -> None:
-        self.answer("POST")
-
+    @override
     def answer(self, method: str) -> None:
         double, parts = self.double, urlsplit(self.path)
         sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -153,119 +142,22 @@ class Handler(BaseHTTPRequestHandler):
             self.send(404, b"Not found") if told is None else self.json(told)
 
     def json(self, told: object) -> None:
-        self.send(200, b")]}'\n" + json.dumps(told).encode(), kind="application/json")
-
-    def send(
-        self,
-        status: int,
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        kind: str = "text/plain",
-    ) -> None:
-        self.send_response(status)
-        sent = {"Content-Type": f"{kind};charset=utf-8", "Content-Length": str(len(body)), **(headers or {})}
-        for name, value in sent.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    @override
-    def log_message(self, format: str, *args: object) -> None:
-        """Stay silent."""
-
-
-def basic(user: str, token: str) -> str:
-    return f"Basic {base64.b64encode(f'{user}:{token}'.encode()).decode()}"
-
-
-class Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    @override
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Stay silent: who asked has gone away."""
+        self.send(200, b")]}'\n" + json.dumps(told).encode(), kind="application/json;charset=utf-8")
 
 
 @contextmanager
 def running() -> Iterator[GerritDouble]:
     """Run a double on a free port."""
     double = GerritDouble()
-    handler = type("BoundHandler", (Handler,), {"double": double})
-    with Server(("127.0.0.1", 0), handler) as server:
-        double.url = f"http://127.0.0.1:{server.server_address[1]}"
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield double
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-# ---- how it misbehaves
-
-
-def status(code: int, text: str = "no", **headers: str) -> Fault:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return lambda handler: handler.send(code, text.encode(), named)
-
-
-def page(handler: Handler) -> None:
-    """Answer as a page for logging in does."""
-    handler.send(200, b"<!DOCTYPE html><html>Sign in</html>", kind="text/html")
-
-
-def raw(body: bytes) -> Fault:
-    return lambda handler: handler.send(200, body, kind="application/json")
-
-
-def redirected_to(location: str) -> Fault:
-    return lambda handler: handler.send(302, headers={"Location": location})
-
-
-def reset(handler: Handler) -> None:
-    """Break the connection off before an answer."""
-    handler.close_connection = True
-    handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    handler.rfile.close()
-    handler.wfile.close()
-    handler.connection.close()
-
-
-def cut_off(handler: Handler) -> None:
-    """Break the connection off in the middle of an answer."""
-    handler.send(200, b")]}'\n{", {"Content-Length": "1000"}, "application/json")
-    handler.close_connection = True
-
-
-def silent(seconds: float) -> Fault:
-    """Take so long to say anything."""
-
-    def fault(handler: Handler) -> None:
-        time.sleep(seconds)
-        handler.close_connection = True
-
-    return fault
-
-
-def dripping(seconds: float) -> Fault:
-    """Send a byte now and then, for so long."""
-
-    def fault(handler: Handler) -> None:
-        handler.send(200, b")]}'\n{", {"Content-Length": "100000"}, "application/json")
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            handler.wfile.write(b" ")
-            time.sleep(0.02)
-        handler.close_connection = True
-
-    return fault
+    with faulty.served(Handler, double=double) as double.url:
+        yield double
 
 
 def done_but(fault: Fault) -> Fault:
     """Do what was asked for, then misbehave: the answer is lost."""
 
-    def lost(handler: Handler) -> None:
+    def lost(handler: faulty.Handler) -> None:
+        assert isinstance(handler, Handler)
         handler.double.review(handler.double.requests[-1].body)
         fault(handler)
 

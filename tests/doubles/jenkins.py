@@ -7,25 +7,20 @@ What it answers is written after Jenkins's documentation of its remote access AP
 
 from __future__ import annotations
 
-import base64
 import json
 import re
-import socket
-import struct
-import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from typing_extensions import override
 
-Fault = Callable[["Handler"], None]
-"""What is answered instead of what was asked for."""
+from tests.doubles import faulty
+from tests.doubles.faulty import Fault, basic
+
 FIRST_STARTED_MS = 1_600_000_000_000
 
 
@@ -130,20 +125,13 @@ class JenkinsDouble:
         return told
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(faulty.Handler):
     """Answers one request."""
 
-    protocol_version = "HTTP/1.1"
-    # Head and body go in two parts; the second would wait for what the other side says to the first.
-    disable_nagle_algorithm = True
+    opening = b'{"jobs": '
     double: JenkinsDouble
 
-    def do_GET(self) -> None:
-        self.answer("GET")
-
-    def do_POST(self) -> None:
-        self.answer("POST")
-
+    @override
     def answer(self, method: str) -> None:
         double, parts = self.double, urlsplit(self.path)
         form = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
@@ -244,127 +232,22 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.send(200, content, tag, "application/octet-stream")
 
+    @override
+    def usual_headers(self) -> dict[str, str]:
+        session = {"Set-Cookie": f"SESSION={self.double.session}; Path=/"} if self.double.crumbs else {}
+        return {"X-Jenkins": "2.462.3", **session}
+
     def json(self, told: object) -> None:
         self.send(200, json.dumps(told).encode(), kind="application/json")
-
-    def send(
-        self,
-        status: int,
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        kind: str = "text/html",
-    ) -> None:
-        length = {"Content-Length": str(len(body))}
-        self.send_response(status)
-        session = {"Set-Cookie": f"SESSION={self.double.session}; Path=/"} if self.double.crumbs else {}
-        sent = {"X-Jenkins": "2.462.3", "Content-Type": kind, **length, **session, **(headers or {})}
-        for name, value in sent.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    @override
-    def log_message(self, format: str, *args: object) -> None:
-        """Stay silent."""
 
 
 def job_name(path: str) -> str:
     return "/".join(unquote(part) for part in re.findall(r"/job/([^/]+)", path))
 
 
-def basic(user: str, token: str) -> str:
-    return f"Basic {base64.b64encode(f'{user}:{token}'.encode()).decode()}"
-
-
-class Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    @override
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Stay silent: who asked has gone away."""
-
-
 @contextmanager
 def running() -> Iterator[JenkinsDouble]:
     """Run a double on a free port."""
     double = JenkinsDouble()
-    handler = type("BoundHandler", (Handler,), {"double": double})
-    with Server(("127.0.0.1", 0), handler) as server:
-        double.url = f"http://127.0.0.1:{server.server_address[1]}"
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield double
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-# ---- how it misbehaves
-
-
-def status(code: int, **headers: str) -> Fault:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return lambda handler: handler.send(code, b"<html>no</html>", named)
-
-
-def page(handler: Handler) -> None:
-    """Answer as a page for logging in does."""
-    handler.send(200, b"<!DOCTYPE html><html>Sign in</html>")
-
-
-def redirected_to(location: str) -> Fault:
-    return lambda handler: handler.send(302, headers={"Location": location})
-
-
-def reset(handler: Handler) -> None:
-    """Break the connection off before an answer."""
-    handler.close_connection = True
-    handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    handler.rfile.close()
-    handler.wfile.close()
-    handler.connection.close()
-
-
-def cut_off(handler: Handler) -> None:
-    """Break the connection off in the middle of an answer."""
-    handler.send(200, b'{"jobs": ', {"Content-Length": "1000"}, "application/json")
-    handler.close_connection = True
-
-
-def silent(seconds: float) -> Fault:
-    """Take so long to say anything."""
-
-    def fault(handler: Handler) -> None:
-        time.sleep(seconds)
-        handler.close_connection = True
-
-    return fault
-
-
-def dripping(seconds: float) -> Fault:
-    """Send a byte now and then, for so long."""
-
-    def fault(handler: Handler) -> None:
-        handler.send(200, b"{", {"Content-Length": "100000"}, "application/json")
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            handler.wfile.write(b" ")
-            time.sleep(0.02)
-        handler.close_connection = True
-
-    return fault
-
-
-def dripping_head(seconds: float) -> Fault:
-    """Begin an answer, and send a letter of its head now and then, for so long."""
-
-    def fault(handler: Handler) -> None:
-        handler.close_connection = True
-        handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-")
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            handler.wfile.write(b"x")
-            time.sleep(0.02)
-
-    return fault
+    with faulty.served(Handler, double=double) as double.url:
+        yield double

@@ -11,8 +11,10 @@ import tenacity
 from perftrend.clients.gerrit import Gerrit, RefusedError, UnavailableError, connect, transport
 from perftrend.errors import PerftrendError, ServiceError, SettingsError, UsageError
 from perftrend.settings import GerritSettings
+from tests.doubles import faulty
 from tests.doubles import gerrit as doubles
-from tests.doubles.gerrit import Fault, GerritDouble
+from tests.doubles.faulty import Fault
+from tests.doubles.gerrit import GerritDouble
 
 Client = Callable[..., Gerrit]
 SECRET = "t0ken-of-somebody"  # noqa: S105 - it opens nothing
@@ -30,12 +32,12 @@ def refusal(gerrit: Gerrit, kind: type[PerftrendError] = ServiceError) -> str:
 @pytest.mark.parametrize(
     "fault",
     [
-        doubles.status(500),
-        doubles.status(503, "Lock failure"),
-        doubles.status(409, "LOCK_FAILURE: somebody was faster"),
-        doubles.reset,
-        doubles.cut_off,
-        doubles.silent(0.4),
+        faulty.status(500),
+        faulty.status(503, "Lock failure"),
+        faulty.status(409, "LOCK_FAILURE: somebody was faster"),
+        faulty.reset,
+        faulty.cut_off,
+        faulty.silent(0.4),
     ],
     ids=["500", "503", "409 for a lock", "reset", "cut off", "silent"],
 )
@@ -49,11 +51,11 @@ def test_what_passes_is_asked_again(client: Client, double: GerritDouble, fault:
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
-        (doubles.status(500), "500 Internal Server Error; look into its log, or try again later"),
-        (doubles.status(409, "lock failure"), "somebody else writes to the same change; try again later"),
-        (doubles.reset, "broke the connection off"),
-        (doubles.silent(0.4), "said nothing for 0.2 s"),
-        (doubles.dripping(2), "sends next to nothing"),
+        (faulty.status(500), "500 Internal Server Error; look into its log, or try again later"),
+        (faulty.status(409, "lock failure"), "somebody else writes to the same change; try again later"),
+        (faulty.reset, "broke the connection off"),
+        (faulty.silent(0.4), "said nothing for 0.2 s"),
+        (faulty.dripping(2), "sends next to nothing"),
     ],
 )
 def test_what_does_not_pass_is_told_after_the_last_attempt(
@@ -71,25 +73,31 @@ def test_what_does_not_pass_is_told_after_the_last_attempt(
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
-        (doubles.status(400, "bad\nworse"), "400 Bad Request; it cannot be done so; Gerrit says 'bad'"),
-        (doubles.status(401), "401 Unauthorized; check gerrit.user and gerrit.token"),
-        (doubles.status(403, "prohibited"), "give the user 'me' the permission for that; Gerrit says 'proh"),
-        (doubles.status(404), "404 Not Found; check gerrit.url and the number, and that the user 'me' may"),
+        (faulty.status(400, "bad\nworse"), "400 Bad Request; it cannot be done so; Gerrit says 'bad'"),
+        (faulty.status(401), "401 Unauthorized; check gerrit.user and gerrit.token"),
         (
-            doubles.status(409, "change is closed"),
+            faulty.status(403, "prohibited"),
+            "give the user 'me' the permission for that; Gerrit says 'proh",
+        ),
+        (
+            faulty.status(404),
+            "404 Not Found; check gerrit.url and the number, and that the user 'me' may",
+        ),
+        (
+            faulty.status(409, "change is closed"),
             "409 Conflict; the change is in another state; look at it;",
         ),
-        (doubles.status(409, "x" * 10_000), "409 Conflict; the change is in another state; look at it"),
-        (doubles.status(400, f"you sent {SECRET}"), "400 Bad Request; it cannot be done so"),
-        (doubles.status(400, f"you sent {doubles.basic('me', SECRET)}"), "it cannot be done so"),
-        (doubles.status(400, "a\x1b[31mb\u2028c\ud7ff"), "Gerrit says 'a [31mb c"),
-        (doubles.status(429), "429 Too Many Requests; ask less often"),
-        (doubles.page, "answers with no JSON; is a proxy or a page for logging in between?"),
-        (doubles.raw(b")]}'\n" + b"[" * 100_000), "answers with no JSON"),
-        (doubles.raw(b")]}'\n" + b"9" * 5000), "answers with no JSON"),
-        (doubles.raw(b"\xff\xfe"), "answers with no JSON"),
-        (doubles.raw(b")]}'\n[]"), "answers as Gerrit would not; is gerrit.url right?"),
-        (doubles.redirected_to("ftp://example.org/"), "cannot be asked"),
+        (faulty.status(409, "x" * 10_000), "409 Conflict; the change is in another state; look at it"),
+        (faulty.status(400, f"you sent {SECRET}"), "400 Bad Request; it cannot be done so"),
+        (faulty.status(400, f"you sent {faulty.basic('me', SECRET)}"), "it cannot be done so"),
+        (faulty.status(400, "a\x1b[31mb\u2028c\ud7ff"), "Gerrit says 'a [31mb c"),
+        (faulty.status(429), "429 Too Many Requests; ask less often"),
+        (faulty.page, "answers with no JSON; is a proxy or a page for logging in between?"),
+        (faulty.raw(b")]}'\n" + b"[" * 100_000), "answers with no JSON"),
+        (faulty.raw(b")]}'\n" + b"9" * 5000), "answers with no JSON"),
+        (faulty.raw(b"\xff\xfe"), "answers with no JSON"),
+        (faulty.raw(b")]}'\n[]"), "answers as Gerrit would not; is gerrit.url right?"),
+        (faulty.redirected_to("ftp://example.org/"), "cannot be asked"),
     ],
 )
 def test_what_lasts_is_told_at_once(
@@ -138,7 +146,7 @@ def test_half_of_a_character_pair_can_be_written_down(client: Client, double: Ge
 def test_answer_without_end_is_not_kept(
     client: Client, double: GerritDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    double.always = doubles.raw(b" " * 200_000)
+    double.always = faulty.raw(b" " * 200_000)
     monkeypatch.setattr(transport, "MAXIMUM_JSON", 100_000)
 
     assert "answers with more than 100000 bytes; ask for less" in refusal(client())
@@ -155,7 +163,7 @@ def test_user_and_token_log_in(client: Client, double: GerritDouble) -> None:
 
 def test_login_does_not_follow_a_redirect_to_another_server(client: Client, double: GerritDouble) -> None:
     with doubles.running() as other:
-        double.always = doubles.redirected_to(f"{other.url.replace('127.0.0.1', 'localhost')}/changes/1")
+        double.always = faulty.redirected_to(f"{other.url.replace('127.0.0.1', 'localhost')}/changes/1")
 
         client(user="me", token=SECRET).change(1)
 

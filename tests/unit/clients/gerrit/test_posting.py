@@ -18,8 +18,10 @@ from perftrend.clients.gerrit import (
     Verdict,
 )
 from perftrend.errors import ServiceError, UsageError
+from tests.doubles import faulty
 from tests.doubles import gerrit as doubles
-from tests.doubles.gerrit import Fault, GerritDouble
+from tests.doubles.faulty import Fault
+from tests.doubles.gerrit import GerritDouble
 
 Client = Callable[..., Gerrit]
 JOB = "perftrend-perftest-1n-veth"
@@ -28,7 +30,7 @@ SLOWER = Verdict(JOB, "slower by 3 %", -1)
 
 @pytest.mark.parametrize(
     "fault",
-    [doubles.reset, doubles.silent(0.4), doubles.status(502), doubles.cut_off],
+    [faulty.reset, faulty.silent(0.4), faulty.status(502), faulty.cut_off],
     ids=["reset", "silent", "502", "cut off"],
 )
 def test_verdict_whose_answer_was_lost_is_not_posted_again(
@@ -42,7 +44,7 @@ def test_verdict_whose_answer_was_lost_is_not_posted_again(
 
 
 def test_verdict_that_did_not_arrive_is_posted_again(client: Client, double: GerritDouble) -> None:
-    double.faults.extend([None, None, doubles.status(503), None, doubles.status(409, "Lock failure")])
+    double.faults.extend([None, None, faulty.status(503), None, faulty.status(409, "Lock failure")])
 
     assert Posted(is_new=True, vote=-1) == client().post(1, 1, SLOWER)
     assert 3 == len(double.posted)
@@ -52,7 +54,7 @@ def test_verdict_that_did_not_arrive_is_posted_again(client: Client, double: Ger
 def test_server_that_fails_is_given_up_after_the_attempts(client: Client, double: GerritDouble) -> None:
     gerrit = client(attempts=2)
     assert 7 == gerrit.account.number
-    double.always = doubles.status(500)
+    double.always = faulty.status(500)
 
     with pytest.raises(UnavailableError, match="500 Internal Server Error"):
         gerrit.post(1, 1, SLOWER)
@@ -65,7 +67,7 @@ def test_vote_and_notes_that_are_refused_do_not_stop_the_text(
     client: Client, double: GerritDouble, status: int
 ) -> None:
     verdict = Verdict(JOB, "slower", -1, notes=(Note("a.c", 3, "here"),))
-    refusals = [doubles.status(status, "not so")] * 3
+    refusals = [faulty.status(status, "not so")] * 3
     double.faults.extend([None, None, *refusals])
 
     posted = client().post(1, 1, verdict)
@@ -81,7 +83,7 @@ def test_vote_and_notes_that_are_refused_do_not_stop_the_text(
 
 def test_notes_alone_may_be_refused(client: Client, double: GerritDouble) -> None:
     verdict = Verdict(JOB, "slower", -1, notes=(Note("a.c", 3, "here"),))
-    double.faults.extend([None, None, doubles.status(400, "no file"), doubles.status(400, "no file")])
+    double.faults.extend([None, None, faulty.status(400, "no file"), faulty.status(400, "no file")])
 
     posted = client().post(1, 1, verdict)
 
@@ -90,7 +92,7 @@ def test_notes_alone_may_be_refused(client: Client, double: GerritDouble) -> Non
 
 
 def test_text_that_is_refused_is_an_error(client: Client, double: GerritDouble) -> None:
-    double.faults.extend([None, None, *[doubles.status(400, "no")] * 2])
+    double.faults.extend([None, None, *[faulty.status(400, "no")] * 2])
 
     with pytest.raises(RefusedError, match="Gerrit says 'no'"):
         client().post(1, 1, SLOWER)
@@ -100,7 +102,7 @@ def test_text_that_is_refused_is_an_error(client: Client, double: GerritDouble) 
 def test_what_no_smaller_review_would_mend_is_told_at_once(
     client: Client, double: GerritDouble, status: int
 ) -> None:
-    double.faults.extend([None, None, doubles.status(status)])
+    double.faults.extend([None, None, faulty.status(status)])
 
     with pytest.raises(RefusedError, match=str(status)):
         client().post(1, 1, SLOWER)
@@ -109,14 +111,14 @@ def test_what_no_smaller_review_would_mend_is_told_at_once(
 
 
 def test_redirected_review_is_no_success(client: Client, double: GerritDouble) -> None:
-    double.faults.extend([None, None, doubles.redirected_to("/changes/1")])
+    double.faults.extend([None, None, faulty.redirected_to("/changes/1")])
 
     with pytest.raises(ServiceError, match="is a page for logging in between"):
         client().post(1, 1, SLOWER)
 
 
 def test_label_that_gerrit_does_not_know_is_told(client: Client, double: GerritDouble) -> None:
-    double.faults.extend([None, None, doubles.raw(b")]}'\n{}")])
+    double.faults.extend([None, None, faulty.raw(b")]}'\n{}")])
 
     posted = client(label="Speed").post(1, 1, SLOWER)
 
@@ -160,7 +162,7 @@ def comment(identity: str, path: str | None = PATCH_SET_LEVEL) -> Comment:
 
 def test_comment_is_answered_once(client: Client, double: GerritDouble) -> None:
     gerrit = client()
-    double.faults.extend([None, None, doubles.done_but(doubles.reset)])
+    double.faults.extend([None, None, doubles.done_but(faulty.reset)])
 
     gerrit.answer(1, comment("c1"), "No testbed of that name")
     again = gerrit.answer(1, comment("c1"), "something else")

@@ -20,8 +20,10 @@ from perftrend.clients.jenkins import Jenkins, UnavailableError, connect, transp
 from perftrend.clients.web.retrying import patiently
 from perftrend.errors import PerftrendError, ServiceError, SettingsError, UsageError
 from perftrend.settings import JenkinsSettings
+from tests.doubles import faulty
 from tests.doubles import jenkins as doubles
-from tests.doubles.jenkins import Fault, JenkinsDouble, Job
+from tests.doubles.faulty import Fault
+from tests.doubles.jenkins import JenkinsDouble, Job
 
 Client = Callable[..., Jenkins]
 SECRET = "t0ken-of-somebody"  # noqa: S105 - it opens nothing
@@ -38,7 +40,13 @@ def refusal(jenkins: Jenkins, kind: type[PerftrendError] = ServiceError) -> str:
 
 @pytest.mark.parametrize(
     "fault",
-    [doubles.status(500), doubles.status(503), doubles.reset, doubles.cut_off, doubles.silent(0.4)],
+    [
+        faulty.status(500),
+        faulty.status(503),
+        faulty.reset,
+        faulty.cut_off,
+        faulty.silent(0.4),
+    ],
     ids=["500", "503", "reset", "cut off", "silent"],
 )
 def test_what_passes_is_asked_again(client: Client, double: JenkinsDouble, fault: Fault) -> None:
@@ -52,13 +60,13 @@ def test_what_passes_is_asked_again(client: Client, double: JenkinsDouble, fault
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
-        (doubles.status(500), "500 Internal Server Error; look into its log, or try again later"),
-        (doubles.status(599), ": 599; look into its log"),
-        (doubles.reset, "broke the connection off"),
-        (doubles.cut_off, "broke the connection off"),
-        (doubles.silent(0.4), "said nothing for 0.2 s"),
-        (doubles.dripping(2), "sends next to nothing"),
-        (doubles.dripping_head(5), "said nothing for 0.2 s"),
+        (faulty.status(500), "500 Internal Server Error; look into its log, or try again later"),
+        (faulty.status(599), ": 599; look into its log"),
+        (faulty.reset, "broke the connection off"),
+        (faulty.cut_off, "broke the connection off"),
+        (faulty.silent(0.4), "said nothing for 0.2 s"),
+        (faulty.dripping(2), "sends next to nothing"),
+        (faulty.dripping_head(5), "said nothing for 0.2 s"),
     ],
 )
 def test_what_does_not_pass_is_told_after_the_last_attempt(
@@ -76,13 +84,13 @@ def test_what_does_not_pass_is_told_after_the_last_attempt(
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
-        (doubles.status(400), "400 Bad Request; check jenkins.url"),
-        (doubles.status(401), "401 Unauthorized; check jenkins.user and jenkins.token"),
-        (doubles.status(403), "403 Forbidden; give the user 'me' the permission"),
-        (doubles.status(404), "404 Not Found; check jenkins.url and the name"),
-        (doubles.status(429), "429 Too Many Requests; ask less often"),
-        (doubles.status(499), ": 499; check jenkins.url"),
-        (doubles.page, "answers with no table in JSON; is a proxy or a page for logging in between?"),
+        (faulty.status(400), "400 Bad Request; check jenkins.url"),
+        (faulty.status(401), "401 Unauthorized; check jenkins.user and jenkins.token"),
+        (faulty.status(403), "403 Forbidden; give the user 'me' the permission"),
+        (faulty.status(404), "404 Not Found; check jenkins.url and the name"),
+        (faulty.status(429), "429 Too Many Requests; ask less often"),
+        (faulty.status(499), ": 499; check jenkins.url"),
+        (faulty.page, "answers with no table in JSON; is a proxy or a page for logging in between?"),
         (lambda handler: handler.send(200, b"[" * 100_000), "answers with no table in JSON"),
         (lambda handler: handler.send(200, b'{"jobs": ' + b"9" * 5000 + b"}"), "no table in JSON"),
         (lambda handler: handler.send(200, b"\xff\xfe{}"), "no table in JSON"),
@@ -92,8 +100,8 @@ def test_what_does_not_pass_is_told_after_the_last_attempt(
             lambda handler: handler.send(200, b"no gzip", {"Content-Encoding": "gzip"}),
             "answers with broken compression",
         ),
-        (doubles.redirected_to("http://[::"), "cannot be asked"),
-        (doubles.redirected_to("ftp://example.org/"), "cannot be asked"),
+        (faulty.redirected_to("http://[::"), "cannot be asked"),
+        (faulty.redirected_to("ftp://example.org/"), "cannot be asked"),
     ],
 )
 def test_what_lasts_is_told_at_once(
@@ -108,7 +116,7 @@ def test_what_lasts_is_told_at_once(
 
 
 def test_redirects_in_a_circle_are_told(client: Client, double: JenkinsDouble) -> None:
-    double.always = doubles.redirected_to("/api/json")
+    double.always = faulty.redirected_to("/api/json")
 
     assert "is redirected without end" in refusal(client())
     assert len(double.requests) < 10
@@ -121,7 +129,7 @@ def test_proxy_is_asked_and_bounded_alike(double: JenkinsDouble, monkeypatch: py
     double.faults.append(lambda handler: handler.json({"jobs": [{"name": "x"}]}))
 
     assert ["x"] == list(behind.jobs())
-    double.always = doubles.dripping_head(5)
+    double.always = faulty.dripping_head(5)
     assert "try again later" in refusal(behind, UnavailableError)
 
 
@@ -150,7 +158,7 @@ def test_user_and_token_log_in(client: Client, double: JenkinsDouble) -> None:
 
 def test_login_does_not_follow_a_redirect_to_another_server(client: Client, double: JenkinsDouble) -> None:
     with doubles.running() as other:
-        double.always = doubles.redirected_to(f"{other.url.replace('127.0.0.1', 'localhost')}/api/json")
+        double.always = faulty.redirected_to(f"{other.url.replace('127.0.0.1', 'localhost')}/api/json")
 
         list(client(user="me", token=SECRET).jobs())
 
@@ -224,7 +232,7 @@ def test_server_may_ask_for_a_pause_in_seconds_or_until_a_moment(
 
     later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)
     for told in ("120", format_datetime(later), "soon", "Mon, 99 Foo 2020", "-3"):
-        double.faults.append(doubles.status(503, Retry_After=told))
+        double.faults.append(faulty.status(503, Retry_After=told))
     list(client(attempts=9, wait=wait).jobs())
 
     assert 120 == asked[0]

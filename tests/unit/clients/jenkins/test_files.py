@@ -9,6 +9,7 @@ import pytest
 
 from perftrend.clients.jenkins import Jenkins, UnavailableError
 from perftrend.errors import ServiceError
+from tests.doubles import faulty
 from tests.doubles import jenkins as doubles
 from tests.doubles.jenkins import JenkinsDouble, Job
 
@@ -96,7 +97,7 @@ def test_weak_or_strange_tag_is_no_validator(
 
 
 def test_transfer_that_breaks_off_may_be_resumed(client: Client, double: JenkinsDouble, url: str) -> None:
-    double.faults.append(doubles.cut_off)
+    double.faults.append(faulty.cut_off)
     got = []
     with client().open(url) as file, pytest.raises(UnavailableError, match="broke the connection off"):
         got.extend(file.chunks())
@@ -155,7 +156,7 @@ def test_console_is_followed_across_letters_that_are_cut(client: Client, double:
 
 def test_console_that_fails_on_the_way_is_asked_for_again(client: Client, double: JenkinsDouble) -> None:
     double.log = b"all of it, once"
-    double.faults.extend([None, doubles.reset, doubles.status(500)])
+    double.faults.extend([None, faulty.reset, faulty.status(500)])
 
     assert "all of it, once" == "".join(client().console("x", 1))
 

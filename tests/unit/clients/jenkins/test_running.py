@@ -8,6 +8,7 @@ import pytest
 
 from perftrend.clients.jenkins import Jenkins, RefusedError, Started
 from perftrend.errors import ServiceError, UsageError
+from tests.doubles import faulty
 from tests.doubles import jenkins as doubles
 from tests.doubles.jenkins import JenkinsDouble, Job
 
@@ -53,7 +54,7 @@ def test_running_build_is_waited_for(client: Client, double: JenkinsDouble, job:
 
 def test_server_that_is_away_is_waited_for(client: Client, double: JenkinsDouble, job: Job) -> None:
     started = client().start("team/nightly")
-    double.faults.extend([doubles.status(503)] * 7)
+    double.faults.extend([faulty.status(503)] * 7)
 
     assert 3 == client().wait(started, timeout_s=60).number
 
@@ -110,7 +111,7 @@ def test_job_that_is_missing_is_answered_with_the_nearest(client: Client, job: J
 
 @pytest.mark.parametrize(
     "fault",
-    [doubles.status(500), doubles.status(503), doubles.reset, doubles.silent(0.4)],
+    [faulty.status(500), faulty.status(503), faulty.reset, faulty.silent(0.4)],
     ids=["500", "503", "reset", "silent"],
 )
 def test_start_that_may_have_been_received_is_not_sent_again(
@@ -126,13 +127,13 @@ def test_start_that_may_have_been_received_is_not_sent_again(
 
 
 def test_what_comes_before_the_start_is_asked_again(client: Client, double: JenkinsDouble, job: Job) -> None:
-    double.faults.extend([doubles.status(503), None, doubles.reset, None])
+    double.faults.extend([faulty.status(503), None, faulty.reset, None])
 
     assert 1 == client().start("team/nightly").queue_item
 
 
 def test_start_that_is_redirected_to_a_page_is_told(client: Client, double: JenkinsDouble, job: Job) -> None:
-    double.faults.extend([None, None, doubles.redirected_to("/login?from=%2F")])
+    double.faults.extend([None, None, faulty.redirected_to("/login?from=%2F")])
 
     with pytest.raises(ServiceError, match="redirected instead of started"):
         client().start("team/nightly")
@@ -169,7 +170,7 @@ def test_crumb_that_never_fits_ends_in_a_refusal(client: Client, double: Jenkins
 @pytest.mark.parametrize(
     "fault",
     [
-        doubles.page,
+        faulty.page,
         lambda handler: handler.json([1]),
         lambda handler: handler.json({"crumb": 1}),
         lambda handler: handler.json({"crumb": "a\r\nX: b", "crumbRequestField": "Jenkins-Crumb"}),
