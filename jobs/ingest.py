@@ -11,7 +11,8 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import datetime
+from datetime import time as clock
 from functools import cache
 from typing import NoReturn
 
@@ -23,6 +24,7 @@ from perftrend.archive.fetch.builds import ArchivedBuild, Wanted
 from perftrend.archive.fetch.taking import Fate
 from perftrend.clients.jenkins import Jenkins
 from perftrend.settings import Settings
+from perftrend.settings.values import moment_of
 from perftrend.store import Store
 
 EVERY_S = 300.0
@@ -230,16 +232,9 @@ def pause(seconds: float) -> None:
 def since(text: str) -> datetime:
     """Read a day, which stands for its begin in UTC, or a time, in UTC where it has no zone."""
     try:
-        return datetime.combine(date.fromisoformat(text), datetime.min.time(), UTC)
-    except ValueError:
-        pass
-    try:
-        told = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no date: write 2026-03-02, or 2026-03-02T18:00+01:00"
-        ) from None
-    return told if told.tzinfo else told.replace(tzinfo=UTC)
+        return moment_of(text, of_day=clock.min)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no date: {error}") from None
 
 
 def numbers(text: str) -> tuple[int, int | None]:

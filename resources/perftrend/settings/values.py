@@ -42,15 +42,26 @@ def _moment(value: object) -> object:
     """Take a day for its end in UTC, and a time without a zone for one in UTC."""
     if not isinstance(value, str | date):
         raise ValueError("Input should be a date")
-    text = str(value).strip()
     try:
-        return datetime.combine(date.fromisoformat(text), time.max, UTC)
+        return moment_of(str(value).strip(), of_day=time.max)
+    except ValueError as error:
+        raise ValueError(f"Input should be a date: {error}") from None
+
+
+def moment_of(text: str, *, of_day: time) -> datetime:
+    """Read a day, or a time, in UTC where it has no zone.
+
+    :param of_day: what a day stands for: its begin or its end, in UTC.
+    :raises ValueError: if it is neither, with the right form.
+    """
+    try:
+        return datetime.combine(date.fromisoformat(text), of_day, UTC)
     except ValueError:
         pass
     try:
         told = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError("Input should be a date: write 2026-03-02, or 2026-03-02T18:00+01:00") from None
+        raise ValueError("write 2026-03-02, or 2026-03-02T18:00+01:00") from None
     return told if told.tzinfo else told.replace(tzinfo=UTC)
 
 

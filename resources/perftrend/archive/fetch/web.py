@@ -12,8 +12,6 @@ import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from http.client import HTTPException
 from types import TracebackType
 from urllib.parse import urljoin, urlsplit
@@ -27,6 +25,7 @@ from urllib3.exceptions import HTTPError
 from perftrend.archive.fetch import answer
 from perftrend.archive.fetch.builds import ANY, InterruptedTransferError, MissingError, Transfer, Version
 from perftrend.archive.fetch.pace import Pace, backing_off
+from perftrend.clients.web.refusals import retry_after_s
 from perftrend.errors import ServiceError
 
 MAXIMUM_REDIRECTS = 10
@@ -197,7 +196,7 @@ class Web:
 
     def _heed(self, retry_after: str, asked: str) -> None:
         """Leave a server alone for as long as it asks for."""
-        seconds = _seconds(retry_after)
+        seconds = retry_after_s(retry_after) or 0.0
         if seconds > LONGEST_HOLD_S:
             raise ServiceError(
                 f"{shown(asked)}: the server wants no request for {seconds:.0f} s; try again then"
@@ -257,15 +256,3 @@ def _brief(error: Exception) -> str:
     inner = getattr(reason, "reason", None)
     text = str(inner if isinstance(inner, Exception) else reason)
     return " ".join(text.rpartition("object at 0x")[2].split())[:200] or type(error).__name__
-
-
-def _seconds(retry_after: str) -> float:
-    """Read a Retry-After: seconds, or a date; 0 if it is neither."""
-    if retry_after.strip().isdecimal():
-        return float(retry_after)
-    try:
-        moment = parsedate_to_datetime(retry_after)
-    except ValueError:
-        return 0.0
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - datetime.now(UTC)).total_seconds())

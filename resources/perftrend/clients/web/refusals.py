@@ -66,7 +66,9 @@ def refused(asked: str, response: requests.Response, service: Service) -> Servic
     status = response.status_code
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         hint = "look into its log, or try again later"
-        return UnavailableError(f"{asked}: {_phrase(status)}; {hint}", _retry_after_s(response))
+        return UnavailableError(
+            f"{asked}: {_phrase(status)}; {hint}", retry_after_s(response.headers.get("Retry-After", ""))
+        )
     name = service.section
     hints = {
         HTTPStatus.UNAUTHORIZED: f"check {name}.user and {name}.token",
@@ -145,12 +147,14 @@ def _phrase(status: int) -> str:
     return f"{status} {HTTPStatus(status).phrase}" if status in set(HTTPStatus) else str(status)
 
 
-def _retry_after_s(response: requests.Response) -> float | None:
-    told = response.headers.get("Retry-After", "")
+def retry_after_s(told: str) -> float | None:
+    """Read the header Retry-After: seconds, or a date, in UTC where it has no zone; None if it is neither."""
+    told = told.strip()
     if re.fullmatch(r"[0-9]{1,9}", told):
         return float(told)
     try:
         moment = parsedate_to_datetime(told)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return max(0.0, (moment - datetime.now(UTC)).total_seconds())
     except (TypeError, ValueError, IndexError, OverflowError):
         return None

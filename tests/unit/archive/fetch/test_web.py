@@ -9,14 +9,11 @@ import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
 
 from perftrend.archive.fetch import Credentials, Pace, Web
-from perftrend.archive.fetch import web as module
 from perftrend.archive.fetch.builds import InterruptedTransferError
 from perftrend.errors import ServiceError
 from tests.doubles.archive_server import Server
@@ -105,20 +102,6 @@ def test_server_that_is_not_there_is_told(pace: Pace) -> None:
         opened.open("http://127.0.0.1:1/x"),
     ):
         pass
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("120", 120.0),
-        ("soon", 0.0),
-        ("", 0.0),
-        ("-5", 0.0),
-        (format_datetime(datetime.now(UTC) - timedelta(hours=1), usegmt=True), 0.0),
-    ],
-)
-def test_time_to_wait_is_understood(text: str, seconds: float) -> None:
-    assert seconds == module._seconds(text)
 
 
 @pytest.fixture
