@@ -78,13 +78,17 @@ def default(name: str) -> str:
         case () | {} if not value:
             return "none"
         case dict():
-            return "``, ``".join(f"{key}: {' '.join(words)}" for key, words in value.items())
+            return "``, ``".join(f"{key}: {_words(given)}" for key, given in value.items())
         case bool():
             return str(value).lower()
         case float():
             return f"{value:g}"
         case _:
             return str(value)
+
+
+def _words(given: str | tuple[str, ...]) -> str:
+    return given if isinstance(given, str) else " ".join(given)
 
 
 def test_every_testbed_that_ships_is_documented() -> None:

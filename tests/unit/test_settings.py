@@ -424,3 +424,12 @@ def test_what_yaml_cannot_hold_is_told(file: Path, content: str) -> None:
     file.write_text(content)
 
     assert "is no YAML" in refusal(file=file)
+
+
+def test_a_table_of_a_section_is_merged_and_null_takes_a_key_away(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("trigger: {words: {'ours-{testbed}': perftest, 'perftest-{testbed}': null}}")
+
+    words = Settings.load(file, environment={}).trigger.words
+
+    assert {"ours-{testbed}", "bisecttest-{testbed}", "trendingtest-{testbed}"} == set(words)

@@ -10,8 +10,8 @@ underscores: ``trial.duration_s`` is ``PERFTREND_TRIAL_DURATION_S``. A variable 
 counts as not given. What is a list is written as words between spaces, what is a table as
 ``key=value`` words; a YAML file may use YAML's own lists and tables instead.
 
-A list is replaced by a weightier place, a table is merged key by key. Relative paths start from
-the working directory.
+A list is replaced by a weightier place, a table is merged key by key, and null takes a key away.
+Relative paths start from the working directory.
 """
 
 from __future__ import annotations
@@ -19,13 +19,18 @@ from __future__ import annotations
 from perftrend.settings.places import FILE_VARIABLE, PREFIX, variable
 from perftrend.settings.sections import (
     AnalysisSettings,
+    BisectSettings,
     FetchSettings,
     GerritSettings,
     JenkinsSettings,
+    ListenerSettings,
     MailSettings,
+    PerftestSettings,
+    ProjectSettings,
     SearchSettings,
     SoakSettings,
     TrialSettings,
+    TriggerSettings,
 )
 from perftrend.settings.tree import NO_SOAK, Settings, names
 
@@ -34,14 +39,19 @@ __all__ = [
     "NO_SOAK",
     "PREFIX",
     "AnalysisSettings",
+    "BisectSettings",
     "FetchSettings",
     "GerritSettings",
     "JenkinsSettings",
+    "ListenerSettings",
     "MailSettings",
+    "PerftestSettings",
+    "ProjectSettings",
     "SearchSettings",
     "Settings",
     "SoakSettings",
     "TrialSettings",
+    "TriggerSettings",
     "names",
     "variable",
 ]

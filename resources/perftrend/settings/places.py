@@ -32,9 +32,7 @@ class Given:
         self._fields = fields(root)
         self._names = [".".join(path) for path in self._fields]
         self._tables = {
-            path[0]: field
-            for path, field in self._fields.items()
-            if len(path) == 1 and get_origin(field.annotation) is dict
+            path: field for path, field in self._fields.items() if get_origin(field.annotation) is dict
         }
         self._values: dict[SettingPath, Any] = {}
         self._sources: dict[SettingPath, str] = {}
@@ -79,16 +77,23 @@ class Given:
                 self._take(path, value, "command line")
 
     def tree(self) -> dict[str, Any]:
-        """Return the values nested as the root is; a table keeps the defaults of its other keys."""
+        """Return the values nested as the root is.
+
+        A table keeps the defaults of its other keys; null takes one of them away.
+        """
         nested: dict[str, Any] = {}
         for path, value in self._values.items():
             place = nested
             for name in path[:-1]:
                 place = place.setdefault(name, {})
             place[path[-1]] = value
-        for name, field in self._tables.items():
-            if name in nested:
-                nested[name] = {**field.default, **nested[name]}
+        for (*sections, name), field in self._tables.items():
+            place = nested
+            for section in sections:
+                place = place.get(section, {})
+            if name in place:
+                merged = {**field.default, **place[name]}
+                place[name] = {key: value for key, value in merged.items() if value is not None}
         return nested
 
     def source(self, *path: str) -> str:
@@ -107,13 +112,13 @@ class Given:
 
     def _take(self, path: SettingPath, value: object, source: str) -> None:
         """Keep a value under its path, taking sections and tables apart so that places merge key by key."""
-        if path in self._fields and path[0] not in self._tables:
-            self._values[path] = value
-            self._sources[path] = source
-        elif path in self._fields:
-            for key, item in _table(path[0], value, source).items():
+        if path in self._tables:
+            for key, item in _table(".".join(path), value, source).items():
                 self._values[*path, str(key)] = item
                 self._sources[*path, str(key)] = source
+        elif path in self._fields:
+            self._values[path] = value
+            self._sources[path] = source
         elif any(known[: len(path)] == path for known in self._fields):
             # A section whose every line is a comment is empty.
             if not isinstance(value, Mapping | None):

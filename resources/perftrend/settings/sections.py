@@ -159,6 +159,95 @@ class GerritSettings(Section):
     """Jobs that one person may start on one change in 24 hours."""
 
 
+class TriggerSettings(Section):
+    """What may be asked for by a comment in Gerrit, and in which words."""
+
+    words: dict[str, Text] = {
+        "bisecttest-{testbed}": "bisection",
+        "perftest-{testbed}": "perftest",
+        "trendingtest-{testbed}": "trending",
+    }
+    """Patterns of the words that begin a request, and the jobs that they start."""
+    testbeds: Words = ()
+    """Testbeds that may be asked for; none: all that have a file."""
+    maximum_tests: Count = 60
+    """A request that selects more tests is refused."""
+    maximum_duration_s: Seconds = 60.0
+    """The longest trials that may be asked for."""
+    maximum_multiplicity: Count = 50
+    """The most trials that may be asked for."""
+
+
+class ListenerSettings(Section):
+    """How comments in Gerrit are listened to."""
+
+    runner: Literal["jenkins", "local"] = "jenkins"
+    """Who runs the jobs: Jenkins, or this machine."""
+    projects: Words = ()
+    """Projects of Gerrit that are listened to; none: all that the user sees."""
+    address: Server = "127.0.0.1:9464"
+    """Where health and metrics are served, ``host:port``."""
+    look_back_s: Seconds = 86400.0
+    """How old a comment may be at the very first start; later on none is lost, however old."""
+    poll_s: Seconds = 300.0
+    """How often Gerrit is asked for comments that no event told of."""
+
+
+class ProjectSettings(Section):
+    """The product under test: where its commits come from and how they are built."""
+
+    profile: Text | None = None
+    """How it is built: the name of a profile."""
+    profiles: Folder | None = None
+    """Folder of a team's own profiles, looked at before perftrend's own."""
+    repository: Text | None = None
+    """Where its commits are fetched from, a URL or a path; none: what the profile says."""
+    parameters: dict[str, Text] = {}
+    """Values for what the profile leaves open."""
+    builds: Folder = Path("builds")
+    """Folder that keeps what was built, by commit."""
+    maximum_builds: Count = 50
+    """How many builds are kept; those not used for the longest time go first."""
+
+
+class PerftestSettings(Section):
+    """How a change under review is compared with its parent."""
+
+    change: Count | None = None
+    """Number of the change in Gerrit; none: the one whose comment started the build."""
+    minimum_rounds: Annotated[Count, Field(ge=2)] = 3
+    """Rounds, each with the parent and the patch, before a verdict is given."""
+    maximum_rounds: Count = 10
+    """Rounds after which a verdict is given, whatever is known by then."""
+    threshold: Annotated[Number, Field(ge=0, lt=1)] = 0.01
+    """The smallest difference that matters, relative to the parent."""
+    confidence: Annotated[Number, Field(gt=0.5, lt=1)] = 0.99
+    """How sure a verdict has to be."""
+    post: bool = True
+    """Whether the verdict is posted in Gerrit."""
+
+
+class BisectSettings(Section):
+    """How the commit is found that changed the performance."""
+
+    old: Text | None = None
+    """Hash of the older commit; none: what the comment says."""
+    new: Text | None = None
+    """Hash of the newer commit; none: the change."""
+    change: Count | None = None
+    """Number of a change in Gerrit, whose newest patch set is the newer commit."""
+    strategy: Literal["adaptive", "documented"] = "adaptive"
+    """How commits are chosen and judged: by all that is known, or by the documented rule."""
+    first_parent: bool = False
+    """Whether merges are looked at as a whole."""
+    confidence: Annotated[Number, Field(gt=0.5, lt=1)] = 0.99
+    """How sure it has to be of a commit that it names."""
+    maximum_measurements: Count = 150
+    """Measurements after which it ends, whatever is known by then."""
+    sessions: Folder = Path("bisections")
+    """Folder that keeps what was built, measured and decided, so that a bisection goes on after a kill."""
+
+
 class FetchSettings(Section):
     """How archived outputs are fetched."""
 

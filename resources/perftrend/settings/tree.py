@@ -17,13 +17,18 @@ from perftrend.settings.places import FILE_VARIABLE, Given, fields
 from perftrend.settings.sections import (
     STRICT,
     AnalysisSettings,
+    BisectSettings,
     FetchSettings,
     GerritSettings,
     JenkinsSettings,
+    ListenerSettings,
     MailSettings,
+    PerftestSettings,
+    ProjectSettings,
     SearchSettings,
     SoakSettings,
     TrialSettings,
+    TriggerSettings,
 )
 from perftrend.settings.values import Folder, Number, Seconds, Text, Words
 
@@ -70,6 +75,11 @@ class Settings(BaseModel):
     analysis: AnalysisSettings = AnalysisSettings()
     jenkins: JenkinsSettings = JenkinsSettings()
     gerrit: GerritSettings = GerritSettings()
+    trigger: TriggerSettings = TriggerSettings()
+    listener: ListenerSettings = ListenerSettings()
+    project: ProjectSettings = ProjectSettings()
+    perftest: PerftestSettings = PerftestSettings()
+    bisect: BisectSettings = BisectSettings()
     fetch: FetchSettings = FetchSettings()
     mail: MailSettings = MailSettings()
 
