@@ -18,6 +18,7 @@ exit code  meaning
     ├── UsageError            2   an option or a tag expression that cannot be used
     ├── SettingsError         2   a setting, a testbed file or a parameter that is wrong
     ├── ArchiveError          2   an archived output that cannot be read
+    ├── BuildError            2   a commit of the product that cannot be built or installed
     ├── StoreError            3   a store that cannot be opened, read or written
     ├── ServiceError          3   Jenkins, Gerrit, a mail or a file server
     └── TestbedError          4   a traffic generator or a device
@@ -66,6 +67,17 @@ class SettingsError(PerftrendError):
 
 class ArchiveError(PerftrendError):
     """An archived output that cannot be read."""
+
+
+class BuildError(PerftrendError):
+    """A commit of the product that cannot be built or installed."""
+
+    def __init__(self, message: str, *, log: str = "", last_lines: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.log = log
+        """The file with all that the commands said."""
+        self.last_lines = last_lines
+        """What they said last."""
 
 
 class StoreError(PerftrendError):

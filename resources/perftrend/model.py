@@ -267,6 +267,33 @@ class Run:
         return f"{self.job}/{self.build}"
 
 
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """What one measurement of one build gave for one metric of one test."""
+
+    samples: tuple[float, ...]
+    """In the order of measuring, one at least."""
+    unit: str = "pps"
+    better: Better = Better.HIGHER
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One measurement of one build of the product: the chosen tests, run once."""
+
+    commit: str
+    """The whole hash of what was built."""
+    started: datetime
+    """UTC."""
+    finished: datetime
+    values: Mapping[str, Sampled] = field(default_factory=dict, hash=False)
+    """By the name of the test, with the metric behind it where a test has several: ``64b-1c-ndrpdr pdr``."""
+    failed: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Tests without a value that can be trusted, by the same names, and why."""
+    archive: str = ""
+    """Where the files of the measurement lie, relative to the job's archive."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Series:
     """A trace with its values: one entry a run, in the order of time."""
