@@ -16,6 +16,7 @@ exit code  meaning
 
     PerftrendError            2
     ├── UsageError            2   an option or a tag expression that cannot be used
+    │   └── FormulaError      2   a formula, a query or a trace id that cannot be understood
     ├── SettingsError         2   a setting, a testbed file or a parameter that is wrong
     ├── ArchiveError          2   an archived output that cannot be read
     ├── BuildError            2   a commit of the product that cannot be built or installed
@@ -61,6 +62,21 @@ class UsageError(PerftrendError):
     """An option or an argument that cannot be used."""
 
 
+class FormulaError(UsageError):
+    """A formula, a query or a trace id that cannot be understood.
+
+    :param subject: which of them it is.
+    :param position: offset of what is wrong, from 0; people are told it from 1.
+    :param reason: what is wrong there, and what to write instead.
+    """
+
+    def __init__(self, subject: str, position: int, reason: str) -> None:
+        super().__init__(f"{subject}, character {position + 1}: {reason}")
+        self.subject = subject
+        self.position = position
+        self.reason = reason
+
+
 class SettingsError(PerftrendError):
     """A setting, a testbed file or a parameter that is wrong."""
 
@@ -72,8 +88,12 @@ class ArchiveError(PerftrendError):
 class BuildError(PerftrendError):
     """A commit of the product that cannot be built or installed."""
 
-    def __init__(self, message: str, *, log: str = "", last_lines: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, message: str, *, step: str = "", log: str = "", last_lines: tuple[str, ...] = ()
+    ) -> None:
         super().__init__(message)
+        self.step = step
+        """What failed: ``build``, ``artifacts``, ``install``, ``identify`` or ``measure``."""
         self.log = log
         """The file with all that the commands said."""
         self.last_lines = last_lines

@@ -1,0 +1,66 @@
+"""Checks calls against the table of functions: whether they exist, and take what they are given."""
+
+from __future__ import annotations
+
+from perftrend.analysis.formula.escapes import shown
+from perftrend.analysis.formula.functions import FUNCTIONS, Parameter, Takes
+from perftrend.analysis.formula.query import parse_filter, parse_shortcut
+from perftrend.analysis.formula.tree import Argument, Call, Number, Text
+from perftrend.errors import FormulaError, nearest
+
+_LONGEST_NAME = 40
+
+
+def check_call(call: Call, subject: str) -> None:
+    """Refuse a call that cannot be evaluated whatever the rows are.
+
+    :param call: its own arguments have been checked already where they are calls.
+    :param subject: what is being read, for the error.
+    :raises FormulaError: for an unknown function, a wrong number of arguments or a wrong argument.
+    """
+    function = FUNCTIONS.get(call.function)
+    if function is None:
+        hint = nearest(call.function[:_LONGEST_NAME].lower(), FUNCTIONS)
+        raise FormulaError(subject, call.position, f"no function is named {shown(call.function)}{hint}")
+    least, most = function.least_arguments, len(function.parameters)
+    if not least <= len(call.arguments) <= most:
+        given = len(call.arguments)
+        number = f"{given or 'no'} argument{'' if given == 1 else 's'}"
+        raise FormulaError(
+            subject, call.position, f"{call.function} has {number}; write {function.signature}"
+        )
+    for parameter, argument in zip(function.parameters, call.arguments, strict=False):
+        wrong = _wrong(parameter, argument)
+        if wrong:
+            raise FormulaError(
+                subject, argument.position, f"{call.function}: {wrong}; write {function.signature}"
+            )
+        if isinstance(argument, Text):
+            _check_text(parameter, argument, subject)
+
+
+def _wrong(parameter: Parameter, argument: Argument) -> str:
+    """Say what is wrong with the kind of an argument; empty: nothing."""
+    match argument:
+        case Text():
+            given, fits = "a string", parameter.takes.is_string
+        case Number():
+            given, fits = "a number", parameter.takes is Takes.NUMBER
+            if fits and argument.value < 0:
+                return f"{argument} is less than 0"
+        case _:
+            given, fits = "a function", parameter.takes.is_rows
+    wanted = (
+        "a string" if parameter.takes.is_string else "a number" if parameter.takes is Takes.NUMBER else "rows"
+    )
+    return "" if fits else f"{given} stands where {wanted} should"
+
+
+def _check_text(parameter: Parameter, text: Text, subject: str) -> None:
+    try:
+        if parameter.takes is Takes.QUERY:
+            parse_filter(text.value)
+        else:
+            parse_shortcut(text.value)
+    except FormulaError as error:
+        raise FormulaError(subject, text.position + 1 + error.position, error.reason) from None

@@ -1,0 +1,121 @@
+"""Functions of each row: every row becomes another one, of the same length.
+
+Each takes a matrix of shape (rows, points), finite or NaN for holes, and returns the same shape. Where
+the result is no finite number the caller makes a hole of it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perftrend.analysis.formula.averages import centred
+from perftrend.analysis.trimmed import OUTLIER_DISTANCE
+from perftrend.model import Samples
+
+SMALLEST_DEVIATION = 0.001
+"""A row that moves no more than this is not scaled up: its noise would look like news."""
+
+
+def normalised(rows: Samples, smallest: float = SMALLEST_DEVIATION) -> Samples:
+    """Give each row the mean 0 and the standard deviation 1; holes stay.
+
+    :param smallest: standard deviation, in the unit of the rows, up to which a row is only moved to 0.
+    """
+    found = centred(rows, axis=1)
+    scaled = found.deviation > smallest
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        divisor = np.where(scaled, found.scaled_deviation, 1 / found.scale)
+        quotient: Samples = found.offsets / divisor
+        return quotient
+
+
+def filled(rows: Samples) -> Samples:
+    """Fill holes with the next value to the right, at the end with the last one; no value at all: zeros."""
+    flat = rows.flatten()
+    missing = np.isnan(flat)
+    holes = np.flatnonzero(missing)
+    places = np.concatenate([[-1], np.flatnonzero(~missing), [flat.size]])
+    values = flat[places[1:-1]]
+    # So many values lie before each hole: its place less the holes before it.
+    before = holes - np.arange(holes.size)
+    row, last, following = (
+        each // max(rows.shape[1], 1) for each in (holes, places[before], places[before + 1])
+    )
+    values = np.concatenate([[0.0], values, [0.0]])
+    flat[holes] = np.where(following == row, values[before + 1], np.where(last == row, values[before], 0.0))
+    return flat.reshape(rows.shape)
+
+
+def logarithm(rows: Samples) -> Samples:
+    """Return log10 of each value, a hole for what is 0 or less."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        result: Samples = np.log10(rows)
+        return result
+
+
+def own_average(rows: Samples) -> Samples:
+    """Return rows that are constant: the average of each; only holes: holes."""
+    return _constant(centred(rows, axis=1).average, rows)
+
+
+def own_deviation(rows: Samples) -> Samples:
+    """Return rows that are constant: the population standard deviation of each."""
+    return _constant(centred(rows, axis=1).deviation, rows)
+
+
+def own_variation(rows: Samples) -> Samples:
+    """Return rows that are constant: standard deviation over average, a hole where that is 0."""
+    found = centred(rows, axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return _constant(found.deviation / found.average, rows)
+
+
+def own_step(rows: Samples) -> Samples:
+    """Return rows that are constant: the average of the first half over that of the second.
+
+    The middle point of an odd number belongs to the second half.
+    """
+    middle = rows.shape[1] // 2
+    first, second = (centred(half, axis=1).average for half in (rows[:, :middle], rows[:, middle:]))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return _constant(first / second, rows)
+
+
+def scaled_by_average(rows: Samples) -> Samples:
+    """Divide each row by its average; by 0 gives holes."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        quotient: Samples = rows / centred(rows, axis=1).average
+        return quotient
+
+
+def without_outliers(rows: Samples) -> Samples:
+    """Make holes of the values that lie 1.5 IQR or more outside their row's quartiles.
+
+    Quartiles and outliers are those of :mod:`perftrend.analysis.trimmed`: quartiles by linear
+    interpolation, and a value that equals one is no outlier. Of fewer than four values none can be.
+    """
+    if not rows.shape[1]:
+        return rows
+    ranked = np.sort(rows, axis=1)
+    sizes = np.count_nonzero(~np.isnan(rows), axis=1, keepdims=True)
+    first, third = _quartile(ranked, sizes, 0.25), _quartile(ranked, sizes, 0.75)
+    with np.errstate(over="ignore", invalid="ignore"):
+        reach = OUTLIER_DISTANCE * (third - first)
+        below = (rows < first) & (first - rows >= reach)
+        above = (rows > third) & (rows - third >= reach)
+        return np.where(below | above, np.nan, rows)
+
+
+def _constant(column: Samples, rows: Samples) -> Samples:
+    return np.broadcast_to(column, rows.shape)
+
+
+def _quartile(ranked: Samples, sizes: NDArray[np.signedinteger], share: float) -> Samples:
+    rank = share * np.maximum(sizes - 1, 0)
+    below = np.floor(rank).astype(np.int64)
+    low = np.take_along_axis(ranked, below, axis=1)
+    high = np.take_along_axis(ranked, np.minimum(below + 1, np.maximum(sizes - 1, 0)), axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        quartile: Samples = low + (rank - below) * (high - low)
+        return quartile

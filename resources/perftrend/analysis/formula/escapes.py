@@ -1,0 +1,80 @@
+"""Percent escapes: how a name or a value holds the characters that mean something around it.
+
+A character is written as ``%`` and two hex digits for each byte of its UTF-8. What cannot be seen is
+always escaped, so that two texts that look the same are the same.
+"""
+
+from __future__ import annotations
+
+import re
+
+from perftrend.errors import FormulaError
+
+_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+_SHOWN = 40
+"""Characters of a wrong text that an error repeats."""
+
+
+def escaped(text: str, special: str) -> str:
+    """Return the text with ``%``, the special characters and what cannot be seen escaped.
+
+    :raises FormulaError: for half a surrogate pair, which is no character.
+    """
+    if _plain(text, special):
+        return text
+    try:
+        return "".join(each if _plain(each, special) else _escape(each) for each in text)
+    except UnicodeEncodeError as error:
+        raise FormulaError(
+            "text", error.start, "half a surrogate pair is no character; leave it out"
+        ) from None
+
+
+def unescaped(text: str, special: str, *, subject: str, position: int) -> str:
+    """Return the text without escapes.
+
+    :param special: characters that may only stand escaped.
+    :param subject: what the text is a part of, for the error.
+    :param position: where the text begins in it.
+    :raises FormulaError: for a character that may only stand escaped, or an escape that is none.
+    """
+    if _plain(text, special):
+        return text
+    pieces: list[bytes] = []
+    place = 0
+    while place < len(text):
+        character = text[place]
+        found = _ESCAPE.match(text, place)
+        if character == "%" and not found:
+            reason = "a % begins no escape; write two hex digits after it, or %25 for itself"
+            raise FormulaError(subject, position + place, reason)
+        if character != "%" and not _plain(character, special):
+            reason = f"{shown(character)} cannot stand here as it is{_rather(character)}"
+            raise FormulaError(subject, position + place, reason)
+        pieces.append(bytes.fromhex(found[0][1:]) if found else character.encode())
+        place += len(found[0]) if found else 1
+    try:
+        return b"".join(pieces).decode()
+    except UnicodeDecodeError:
+        raise FormulaError(subject, position, "the escapes are no UTF-8; write each byte as %XX") from None
+
+
+def shown(text: str) -> str:
+    """Return a wrong text as an error repeats it: in quotes, on one line, printable, cut where it is long."""
+    return repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…")
+
+
+def _plain(text: str, special: str) -> bool:
+    """Whether the text means itself, without any escape."""
+    return text.isprintable() and not any(each in text for each in f"%{special}")
+
+
+def _escape(character: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in character.encode())
+
+
+def _rather(character: str) -> str:
+    try:
+        return f"; write {_escape(character)}"
+    except UnicodeEncodeError:
+        return "; leave it out"

@@ -1,0 +1,170 @@
+"""Evaluates formulas: calls the functions of a tree on whole matrices, within bounds.
+
+Rows come from a :class:`Source`, which is the caller's. Its work is the only input; nothing of it is
+changed. A shortcut may hold formulas, which are evaluated in turn; one that leads back to itself is refused.
+
+Source: "Skia Perf: Design", section Trace IDs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from perftrend.analysis.formula.blocks import by_rows
+from perftrend.analysis.formula.functions import FUNCTIONS, Function, Makes, Takes
+from perftrend.analysis.formula.ids import FormulaId, NormalId, StoredId
+from perftrend.analysis.formula.parsing import parse
+from perftrend.analysis.formula.query import Query, parse_filter
+from perftrend.analysis.formula.rows import Rows, joined
+from perftrend.analysis.formula.tree import Call, Number, Text
+from perftrend.errors import FormulaError
+from perftrend.model import Samples, TraceKey
+
+
+class Source(Protocol):
+    """Where rows come from: by the name of their normal trace, one value a point, NaN for holes.
+
+    A :class:`Rows` is taken as it is; any other mapping is copied into one.
+    """
+
+    def matching(self, query: Query, *, most: int) -> Mapping[str, Samples]:
+        """Return the traces that a query fits; of more than ``most`` any ``most + 1``, to be refused."""
+        ...
+
+    def traces(self, keys: Sequence[TraceKey]) -> Mapping[str, Samples]:
+        """Return these traces, as far as they exist."""
+        ...
+
+    def shortcut(self, identity: str) -> Sequence[StoredId] | None:
+        """Return what a shortcut holds; None: there is no such shortcut."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much one evaluation may do."""
+
+    cells: int = 10_000_000
+    """Rows times points in one set of rows: 80 MB."""
+    total_cells: int = 50_000_000
+    """Rows times points of all calls together."""
+    calls: int = 500
+    """Calls, those of the formulas in shortcuts included."""
+    depth: int = 5
+    """Shortcuts within shortcuts."""
+
+
+DEFAULT_LIMITS = Limits()
+
+
+def evaluate(formula: Call | str, source: Source, *, points: int, limits: Limits = DEFAULT_LIMITS) -> Rows:
+    """Evaluate a formula.
+
+    :param formula: its text, or what :func:`parse` made of it.
+    :param source: where rows come from; what it raises passes through.
+    :param points: the number of points of every row.
+    :returns: rows without infinities. Those of functions over rows are named by their call, those of
+        functions of each row by the call with the row's name in it.
+    :raises FormulaError: if the formula is none, would be too much work, or gives ``ratio`` several rows.
+    :raises SettingsError: if the source gives rows of another length.
+    """
+    tree = parse(formula) if isinstance(formula, str) else formula
+    return _Evaluation(source, points, limits).rows(tree)
+
+
+@dataclass(slots=True)
+class _Evaluation:
+    """One evaluation: what has been spent, what has been fetched, and which shortcuts are open."""
+
+    source: Source
+    points: int
+    limits: Limits
+    calls: int = 0
+    cells: int = 0
+    fetched: dict[str, Rows] = field(default_factory=dict)
+    """By query."""
+    opened: list[str] = field(default_factory=list)
+
+    def rows(self, call: Call) -> Rows:
+        self.calls += 1
+        if self.calls > self.limits.calls:
+            raise _wrong(call, f"more than {self.limits.calls} calls; take fewer formulas")
+        function = FUNCTIONS[call.function]
+        if function.compute is None:
+            return self.spent(call, self.found(call))
+        return self.spent(call, self.computed(call, function, function.compute))
+
+    def spent(self, call: Call, rows: Rows) -> Rows:
+        self.check_size(call, len(rows))
+        self.cells += rows.matrix.size
+        if self.cells > self.limits.total_cells:
+            raise _wrong(
+                call, f"more than {self.limits.total_cells} values in all; choose fewer traces or calls"
+            )
+        return rows
+
+    def check_size(self, call: Call, rows: int) -> None:
+        if rows * self.points > self.limits.cells:
+            size = f"{rows} rows of {self.points} points"
+            raise _wrong(call, f"{size} are more than {self.limits.cells} values; choose fewer traces")
+
+    def computed(self, call: Call, function: Function, compute: Callable[..., Samples]) -> Rows:
+        operands = [self.rows(each) for each in call.arguments if isinstance(each, Call)]
+        numbers = [each.value for each in call.arguments if isinstance(each, Number)]
+        for parameter, argument, rows in zip(function.parameters, call.arguments, operands, strict=False):
+            if parameter.takes is Takes.ROW and len(rows) > 1:
+                reason = (
+                    f"takes one row on each side, but {parameter.name} has {len(rows)}; write such as ave(…)"
+                )
+                raise FormulaError("formula", argument.position, f"{call.function} {reason}")
+        if function.makes is Makes.ONE:
+            row = compute(*(rows.matrix for rows in operands))
+            return Rows((str(call),), row[np.newaxis])
+        more = "".join(f", {each}" for each in call.arguments[1:])
+        names = [f"{call.function}({name}{more})" for name in operands[0]]
+        return Rows(names, by_rows(compute, operands[0].matrix, *numbers))
+
+    def found(self, call: Call) -> Rows:
+        (text,) = (each.value for each in call.arguments if isinstance(each, Text))
+        wanted = parse_filter(text) if call.function == "filter" else text
+        if isinstance(wanted, str):
+            return self.shortcut(call, wanted)
+        name = str(wanted)
+        if name not in self.fetched:
+            most = self.limits.cells // max(self.points, 1)
+            found = self.source.matching(wanted, most=most)
+            self.fetched[name] = Rows.of(found, points=self.points)
+        return self.fetched[name]
+
+    def shortcut(self, call: Call, identity: str) -> Rows:
+        if identity in self.opened:
+            raise _wrong(call, f"the shortcut {identity} leads back to itself; take its formula out")
+        if len(self.opened) >= self.limits.depth:
+            raise _wrong(call, f"more than {self.limits.depth} shortcuts within shortcuts")
+        held = self.source.shortcut(identity)
+        if held is None:
+            raise _wrong(call, f"there is no shortcut {identity}")
+        self.opened.append(identity)
+        keys = [each.key for each in held if isinstance(each, NormalId)]
+        self.check_size(call, len(keys))
+        parts = [Rows.of(self.source.traces(keys) if keys else {}, points=self.points)]
+        for each in held:
+            if isinstance(each, FormulaId):
+                parts.append(self.held_formula(call, identity, each))
+                self.check_size(call, sum(map(len, parts)))
+        self.opened.pop()
+        return joined(parts)
+
+    def held_formula(self, call: Call, identity: str, held: FormulaId) -> Rows:
+        try:
+            return self.rows(held.formula)
+        except FormulaError as error:
+            raise _wrong(call, f"in the shortcut {identity}, {held}: {error.reason}") from None
+
+
+def _wrong(call: Call, reason: str) -> FormulaError:
+    return FormulaError("formula", call.position, reason)

@@ -1,0 +1,168 @@
+"""Every function of the formula language, in one table: what it takes, what it makes, what it is for.
+
+The parser checks calls against this table, the evaluation calls what it names, and the page of the
+documentation and the help of the dashboard list it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+from perftrend.analysis.formula import each_row, over_rows
+from perftrend.model import Samples
+
+
+class Takes(StrEnum):
+    """What an argument is."""
+
+    ROWS = "rows"
+    """A call."""
+    ROW = "row"
+    """A call that gives one row at most."""
+    QUERY = "query"
+    """A string with a query, or with ``#`` and the id of a shortcut."""
+    SHORTCUT = "shortcut"
+    """A string with the id of a shortcut."""
+    NUMBER = "number"
+    """A number of 0 or more."""
+
+    @property
+    def is_rows(self) -> bool:
+        """Whether it is a call."""
+        return self in {Takes.ROWS, Takes.ROW}
+
+    @property
+    def is_string(self) -> bool:
+        """Whether it is a string."""
+        return self in {Takes.QUERY, Takes.SHORTCUT}
+
+
+class Makes(StrEnum):
+    """What comes out, and how it is named."""
+
+    FOUND = "found"
+    """Rows of the store, under their own names."""
+    EACH = "each"
+    """One row for each row: ``norm(,test=x,)``."""
+    ONE = "one"
+    """One row, named by the call itself: ``ave(filter("test=x"))``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument that a function takes."""
+
+    name: str
+    takes: Takes
+    default: float | None = None
+    """What holds where it is left out; None: it cannot be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One function of the language."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    makes: Makes
+    help: str
+    """One sentence."""
+    compute: Callable[..., Samples] | None = None
+    """From matrices of shape (rows, points), and numbers, to a matrix or, of :attr:`Makes.ONE`, to shape
+    (points,); None where rows come from the store."""
+
+    @property
+    def signature(self) -> str:
+        """How it is called: ``norm(rows[, smallest])``."""
+        first, *more = (f'"{each.name}"' if each.takes.is_string else each.name for each in self.parameters)
+        required = self.least_arguments - 1
+        needed = "".join(f", {name}" for name in more[:required])
+        optional = "".join(f"[, {name}]" for name in more[required:])
+        return f"{self.name}({first}{needed}{optional})"
+
+    @property
+    def least_arguments(self) -> int:
+        """The number of arguments that cannot be left out."""
+        return sum(each.default is None for each in self.parameters)
+
+
+def _each(name: str, compute: Callable[..., Samples], text: str, *more: Parameter) -> Function:
+    return Function(name, (Parameter("rows", Takes.ROWS), *more), Makes.EACH, text, compute)
+
+
+def _one(name: str, compute: Callable[..., Samples], text: str) -> Function:
+    return Function(name, (Parameter("rows", Takes.ROWS),), Makes.ONE, text, compute)
+
+
+_SMALLEST = Parameter("smallest", Takes.NUMBER, each_row.SMALLEST_DEVIATION)
+_SIDES = (Parameter("a", Takes.ROW), Parameter("b", Takes.ROW))
+
+_TABLE = (
+    Function(
+        "filter",
+        (Parameter("query", Takes.QUERY),),
+        Makes.FOUND,
+        "The traces that a query fits, all where it is empty; those of a shortcut where it is # and an id.",
+    ),
+    Function(
+        "shortcut",
+        (Parameter("id", Takes.SHORTCUT),),
+        Makes.FOUND,
+        "The traces of a shortcut, and the rows of the formulas in it.",
+    ),
+    _each(
+        "norm",
+        each_row.normalised,
+        "Each row moved to the mean 0 and scaled to the standard deviation 1, "
+        f"or only moved where that is at most the smallest, {each_row.SMALLEST_DEVIATION:g} unless given.",
+        _SMALLEST,
+    ),
+    _each(
+        "fill",
+        each_row.filled,
+        "Each row with its holes filled by the next value to the right, at the end by the last one, "
+        "and by 0 where there is none.",
+    ),
+    _each("log", each_row.logarithm, "The base-10 logarithm of each value, a hole for 0 and less."),
+    _each("scale_by_ave", each_row.scaled_by_average, "Each row divided by its own average."),
+    _each(
+        "iqrr",
+        each_row.without_outliers,
+        "Each row with holes for its outliers, 1.5 interquartile ranges or more outside the quartiles.",
+    ),
+    _each("trace_ave", each_row.own_average, "Each row's own average, at every point."),
+    _each("trace_stddev", each_row.own_deviation, "Each row's own standard deviation, at every point."),
+    _each(
+        "trace_cov", each_row.own_variation, "Each row's standard deviation over its average, at every point."
+    ),
+    _each(
+        "trace_step",
+        each_row.own_step,
+        "The average of each row's first half over that of its second half, at every point.",
+    ),
+    _one("ave", over_rows.average, "The average of all rows, point by point."),
+    _one("avg", over_rows.average, "The same as ave."),
+    _one("sum", over_rows.total, "The sum of all rows, point by point."),
+    _one(
+        "geo",
+        over_rows.geometric_mean,
+        "The geometric mean of all rows, point by point, negative values left out.",
+    ),
+    _one("count", over_rows.count, "The number of rows with a value, point by point; 0 where none has one."),
+    _one("std_dev", over_rows.deviation, "The standard deviation of all rows, point by point."),
+    _one("min", over_rows.least, "The smallest value of all rows, point by point."),
+    _one("max", over_rows.most, "The largest value of all rows, point by point."),
+    Function(
+        "ratio",
+        _SIDES,
+        Makes.ONE,
+        "One row divided by another, point by point; division by 0 is a hole.",
+        over_rows.ratio,
+    ),
+)
+
+FUNCTIONS: Mapping[str, Function] = MappingProxyType({each.name: each for each in _TABLE})
+"""Every function by name, in the order in which people are told of them."""

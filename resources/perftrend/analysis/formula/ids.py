@@ -1,0 +1,103 @@
+"""Trace ids: what a plot, a shortcut and a URL name rows by.
+
+===============================  ==========================================================
+``,test=x,testbed=y,``           a normal trace
+``!norm(,test=x,testbed=y,)``    a calculated trace: a normal one, and what was done with it
+``@norm(filter("test=x"))``      a formula trace: a formula, to be evaluated
+===============================  ==========================================================
+
+Source: "Skia Perf: Design", section Trace IDs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+from perftrend.analysis.formula.keys import format_key, parse_key
+from perftrend.analysis.formula.parsing import parse, parse_calculated
+from perftrend.analysis.formula.tree import Call, Trace
+from perftrend.errors import FormulaError
+from perftrend.model import TraceKey
+
+_Read = TypeVar("_Read")
+_CALCULATED = re.compile(r"(?:[a-z_]+\()*,")
+
+
+@dataclass(frozen=True, slots=True)
+class NormalId:
+    """A trace of the store."""
+
+    key: TraceKey
+
+    def __str__(self) -> str:
+        return format_key(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class CalculatedId:
+    """What a formula made of one normal trace. It is not stored: its formula makes it again."""
+
+    name: Call | Trace
+
+    def __str__(self) -> str:
+        return f"!{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class FormulaId:
+    """A formula. It is stored, and shown even while it gives no row."""
+
+    formula: Call
+
+    def __str__(self) -> str:
+        return f"@{self.formula}"
+
+
+TraceId: TypeAlias = NormalId | CalculatedId | FormulaId
+StoredId: TypeAlias = NormalId | FormulaId
+"""What a shortcut holds."""
+
+
+def parse_trace_id(text: str) -> TraceId:
+    """Read a trace id of any of the three forms.
+
+    :raises FormulaError: if it is none, with the position of what is wrong.
+    """
+    match text[:1]:
+        case "!":
+            return CalculatedId(_after_mark(parse_calculated, text))
+        case "@":
+            return FormulaId(_after_mark(parse, text))
+        case _:
+            return NormalId(parse_key(text))
+
+
+def stored_ids(texts: Iterable[str]) -> tuple[StoredId, ...]:
+    """Return what a shortcut keeps of a plot: normal traces and formulas, each once, in their order.
+
+    Calculated traces are left out: the formulas make them again.
+
+    :raises FormulaError: if one of the texts is no trace id.
+    """
+    ids = (parse_trace_id(text) for text in texts)
+    return tuple(dict.fromkeys(each for each in ids if not isinstance(each, CalculatedId)))
+
+
+def row_id(name: str) -> str:
+    """Return the trace id of a row that an evaluation has named.
+
+    What began with a normal trace is a calculated one; the rest is the row of a formula.
+    """
+    if name.startswith(","):
+        return name
+    return f"!{name}" if _CALCULATED.match(name) else f"@{name}"
+
+
+def _after_mark(read: Callable[[str], _Read], text: str) -> _Read:
+    try:
+        return read(text[1:])
+    except FormulaError as error:
+        raise FormulaError("trace id", error.position + 1, error.reason) from None

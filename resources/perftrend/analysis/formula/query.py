@@ -1,0 +1,151 @@
+"""Queries: which traces a ``filter("…")`` is about.
+
+::
+
+    query = "" | term, { "&", term }
+    term  = key, ( "=" | "!=" ), [ "~" ], value
+
+Several terms of one key with ``=`` are alternatives, of which one has to fit; of those with ``!=`` none
+may. Terms of different keys have to fit all. A trace without the key fits neither. ``~`` marks a
+regular expression, which is looked for anywhere in the value; it is kept as text and never compiled
+here. The empty query fits every trace. What means something else is escaped with ``%XX``; ``+`` is a plus.
+
+Source: "Skia Perf: Design", section Trace IDs: ``filter("config=8888")`` and ``filter("#54")``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from perftrend.analysis.formula.escapes import escaped, shown, unescaped
+from perftrend.analysis.formula.keys import check_length
+from perftrend.errors import FormulaError
+
+MOST_TERMS = 500
+"""In one query: more belong in a shortcut."""
+
+SUBJECT = "query"
+_IN_KEYS = '&"=!~#'
+_IN_VALUES = '&"'
+_OPERATOR = re.compile(r"!=|=!?")
+_SHORTCUT = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One condition on one parameter of a trace."""
+
+    key: str
+    value: str
+    negated: bool = False
+    pattern: bool = False
+    """Whether the value is a regular expression."""
+
+    def __str__(self) -> str:
+        value = escaped(self.value, _IN_VALUES)
+        # What would be read as a mark is escaped where it is a part of the value.
+        if not self.pattern and value[:1] in {"~", "!"}:
+            value = f"%{ord(value[0]):02X}{value[1:]}"
+        operator = "!=" if self.negated else "="
+        return f"{escaped(self.key, _IN_KEYS)}{operator}{'~' if self.pattern else ''}{value}"
+
+
+@dataclass(frozen=True)
+class Query:
+    """Which traces are meant; ``str()`` is the text that it is read from."""
+
+    terms: tuple[Term, ...] = ()
+
+    def __str__(self) -> str:
+        return "&".join(map(str, self.terms))
+
+    @cached_property
+    def by_key(self) -> dict[str, list[Term]]:
+        """The terms of each key, in the order in which they were written."""
+        found: dict[str, list[Term]] = {}
+        for term in self.terms:
+            found.setdefault(term.key, []).append(term)
+        return found
+
+    def matches(self, parameters: Mapping[str, str], fits: Callable[[str, str], bool]) -> bool:
+        """Say whether a trace is meant.
+
+        :param parameters: those of the trace.
+        :param fits: whether a regular expression is found in a value; who gives it bounds its work.
+        """
+        return all(
+            key in parameters and _admits(terms, parameters[key], fits) for key, terms in self.by_key.items()
+        )
+
+
+def parse_query(text: str) -> Query:
+    """Read a query.
+
+    :raises FormulaError: if it is none, with the position of what is wrong.
+    """
+    check_length(text, SUBJECT)
+    if not text:
+        return Query()
+    parts = text.split("&")
+    if len(parts) > MOST_TERMS:
+        position = len("&".join(parts[:MOST_TERMS]))
+        raise FormulaError(SUBJECT, position, f"{len(parts)} terms are too many; write at most {MOST_TERMS}")
+    terms: list[Term] = []
+    position = 0
+    for part in parts:
+        terms.append(_term(part, position))
+        position += len(part) + 1
+    return Query(tuple(terms))
+
+
+def parse_shortcut(text: str) -> str:
+    """Read the id of a shortcut, as ``shortcut("…")`` takes it.
+
+    :raises FormulaError: if it is none.
+    """
+    if not _SHORTCUT.fullmatch(text):
+        reason = f"expected the id of a shortcut, of letters, digits, - and _, but found {shown(text)}"
+        raise FormulaError("shortcut", 0, reason)
+    return text
+
+
+def parse_filter(text: str) -> Query | str:
+    """Read what ``filter("…")`` takes: a query, or ``#`` and the id of a shortcut.
+
+    :returns: the query, or the id.
+    :raises FormulaError: if it is neither.
+    """
+    if not text.startswith("#"):
+        return parse_query(text)
+    try:
+        return parse_shortcut(text[1:])
+    except FormulaError as error:
+        raise FormulaError(error.subject, 1, error.reason) from None
+
+
+def _term(text: str, position: int) -> Term:
+    operator = _OPERATOR.search(text)
+    if not operator or not operator.start():
+        found = shown(text) if text else "nothing"
+        raise FormulaError(SUBJECT, position, f"expected key=value, key!=value or key=~regex; found {found}")
+    pattern = text.startswith("~", operator.end())
+    start = operator.end() + pattern
+    return Term(
+        key=unescaped(text[: operator.start()], _IN_KEYS, subject=SUBJECT, position=position),
+        value=unescaped(text[start:], _IN_VALUES, subject=SUBJECT, position=position + start),
+        negated="!" in operator[0],
+        pattern=pattern,
+    )
+
+
+def _admits(terms: Sequence[Term], value: str, fits: Callable[[str, str], bool]) -> bool:
+    wanted = [_fits(term, value, fits) for term in terms if not term.negated]
+    unwanted = any(_fits(term, value, fits) for term in terms if term.negated)
+    return not unwanted and (any(wanted) or not wanted)
+
+
+def _fits(term: Term, value: str, fits: Callable[[str, str], bool]) -> bool:
+    return fits(term.value, value) if term.pattern else term.value == value

@@ -1,0 +1,85 @@
+"""Rows: values by name, held as one matrix, with NaN for holes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from perftrend.errors import SettingsError
+from perftrend.model import Samples
+
+
+class Rows(Mapping[str, Samples]):
+    """Named rows of one length; what is no finite number is a hole.
+
+    :param names: one a row, each different.
+    :param matrix: float64, shape (rows, points). It is not copied and has to stay as it is.
+    :raises SettingsError: if names and matrix do not go together.
+    """
+
+    __slots__ = ("_places", "matrix")
+
+    def __init__(self, names: Sequence[str], matrix: Samples) -> None:
+        self._places = {name: place for place, name in enumerate(names)}
+        if matrix.ndim != 2 or not len(self._places) == len(names) == len(matrix):  # noqa: PLR2004 - a matrix
+            raise SettingsError(
+                f"rows: {len(self._places)} different names for a matrix of shape {matrix.shape}; "
+                "give one name a row"
+            )
+        infinite = np.isinf(matrix)
+        self.matrix = np.where(infinite, np.nan, matrix) if infinite.any() else matrix
+
+    @classmethod
+    def of(cls, rows: Mapping[str, Samples], *, points: int) -> Rows:
+        """Make rows of arrays by name.
+
+        :param rows: each of shape (points,).
+        :raises SettingsError: if one has another length.
+        """
+        if not isinstance(rows, Rows):
+            if any(len(row) != points for row in rows.values()):
+                name = next(name for name, row in rows.items() if len(row) != points)
+                raise SettingsError(
+                    f"rows: {name} has {len(rows[name])} points; give it {points} as the others"
+                )
+            rows = cls(
+                tuple(rows), np.array(list(rows.values()), dtype=np.float64).reshape(len(rows), points)
+            )
+        if rows.points != points:
+            raise SettingsError(f"rows: they have {rows.points} points; give them {points}")
+        return rows
+
+    @property
+    def points(self) -> int:
+        """The number of points of every row."""
+        return int(self.matrix.shape[1])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, in the order of the matrix."""
+        return tuple(self._places)
+
+    def __getitem__(self, name: str) -> Samples:
+        row: Samples = self.matrix[self._places[name]]
+        return row
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def joined(parts: Sequence[Rows]) -> Rows:
+    """Put rows of as many points behind each other; of those with the same name the first stays.
+
+    :param parts: at least one.
+    """
+    names: dict[str, None] = {}
+    kept = []
+    for rows in parts:
+        new = [place for place, name in enumerate(rows) if name not in names]
+        names.update(dict.fromkeys(rows))
+        kept.append(rows.matrix[new])
+    return Rows(tuple(names), np.concatenate(kept))

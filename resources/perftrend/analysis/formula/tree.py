@@ -1,0 +1,61 @@
+"""What a formula is once it has been read: calls with their arguments.
+
+``str()`` of a tree is the formula again, written in one way only, and reads back as the same tree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from perftrend.analysis.formula.keys import format_key
+from perftrend.model import TraceKey
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string; no quotation mark can stand in it."""
+
+    value: str
+    position: int = field(default=0, compare=False)
+    """Where it begins in what was read: at its quotation mark."""
+
+    def __str__(self) -> str:
+        return f'"{self.value}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A finite number."""
+
+    value: float
+    position: int = field(default=0, compare=False)
+
+    def __str__(self) -> str:
+        return repr(self.value).removesuffix(".0")
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A normal trace: stands in the names of calculated ones, never in a formula that a person writes."""
+
+    key: TraceKey
+    position: int = field(default=0, compare=False)
+
+    def __str__(self) -> str:
+        return format_key(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function and its arguments."""
+
+    function: str
+    arguments: tuple[Argument, ...]
+    position: int = field(default=0, compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.function}({', '.join(map(str, self.arguments))})"
+
+
+Argument: TypeAlias = Call | Text | Number | Trace
