@@ -1,0 +1,62 @@
+"""Clusters of traces that changed alike, and what people said of them; no input or output.
+
+``find_clusters`` normalises the traces of a window, groups them by the shape of their course and fits
+a step to each group. ``merge`` finds the clusters of one clustering again among those of the next, so
+that what a person said of them stays.
+
+Source: "Skia Perf: Design", sections Clustering and Alerting.
+"""
+
+from perftrend.analysis.cluster.finding import (
+    CORRECTED_CUTOFF,
+    CUTOFF,
+    DEFAULT_K,
+    Cluster,
+    Clustering,
+    LeftOut,
+    find_clusters,
+)
+from perftrend.analysis.cluster.kmeans import KMeans, automatic_k, k_means
+from perftrend.analysis.cluster.normalising import SMALLEST_DEVIATION, NormalisedTraces, Unusable, normalise
+from perftrend.analysis.cluster.parameters import ValueCount, parameter_summary
+from perftrend.analysis.cluster.seeding import Seeding
+from perftrend.analysis.cluster.steps import MINIMUM_SIDE, centroid_step, corrected
+from perftrend.analysis.cluster.triage import (
+    FINGERPRINT_SIZE,
+    KnownCluster,
+    Triage,
+    TriageStatus,
+    keepable,
+    merge,
+    reset,
+)
+
+__all__ = [
+    "CORRECTED_CUTOFF",
+    "CUTOFF",
+    "DEFAULT_K",
+    "FINGERPRINT_SIZE",
+    "MINIMUM_SIDE",
+    "SMALLEST_DEVIATION",
+    "Cluster",
+    "Clustering",
+    "KMeans",
+    "KnownCluster",
+    "LeftOut",
+    "NormalisedTraces",
+    "Seeding",
+    "Triage",
+    "TriageStatus",
+    "Unusable",
+    "ValueCount",
+    "automatic_k",
+    "centroid_step",
+    "corrected",
+    "find_clusters",
+    "k_means",
+    "keepable",
+    "merge",
+    "normalise",
+    "parameter_summary",
+    "reset",
+]

@@ -1,0 +1,116 @@
+"""Normalised traces: without holes, mean 0, standard deviation 1, so that only the shape is left.
+
+A hole, which is whatever is not finite, takes the next value to its right; at the end of a trace it
+takes the last one. A trace that hardly moves would become nothing but amplified noise: where the
+standard deviation is not above the smallest one, only the mean is taken away.
+
+A trace with nothing but holes is left out. So is one that says too little about its middle: in a
+window around a commit that one's own value must be there, and at least half of the values on each
+side of it.
+
+Source: "Skia Perf: Design", section Clustering.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from perftrend import errors
+from perftrend.model import Samples
+
+SMALLEST_DEVIATION = 0.001
+"""The smallest standard deviation that is normalised, in the unit of the trace."""
+
+_SHORTEST_WITH_MIDDLE = 3
+"""Shorter windows have no middle with two sides."""
+
+
+class Unusable(StrEnum):
+    """Why a trace is left out."""
+
+    EMPTY = "it has no value"
+    NO_MIDDLE = "it has no value in the middle"
+    SPARSE_SIDE = "more than half of the values on a side of the middle are missing"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NormalisedTraces:
+    """The traces that can be clustered, and why the others cannot."""
+
+    rows: Samples
+    """Shape (m, w), finite."""
+    kept: NDArray[np.intp]
+    """Which traces the rows are, shape (m,), ascending."""
+    left_out: Mapping[int, Unusable]
+    """By the position of the trace."""
+
+
+def normalise(
+    traces: ArrayLike, *, smallest_deviation: float = SMALLEST_DEVIATION, around_middle: bool = True
+) -> NormalisedTraces:
+    """Fill the holes of traces and bring them to mean 0 and standard deviation 1.
+
+    :param traces: one trace a row, shape (n, w), any unit; what is not finite is a hole.
+    :param smallest_deviation: population standard deviation that a trace must exceed to be scaled.
+    :param around_middle: whether a trace is left out that lacks its middle or more than half of a side;
+        meant for a window around one commit. Without it only traces with no value at all are.
+    :raises SettingsError: if the traces are no table, or the smallest deviation is negative or no number.
+    """
+    values = np.asarray(traces, dtype=np.float64)
+    if values.ndim != 2:  # noqa: PLR2004 - traces and commits
+        raise errors.SettingsError(f"clusters: give one trace a row, not {values.ndim} dimensions")
+    if not 0 <= smallest_deviation < np.inf:
+        raise errors.SettingsError(
+            f"clusters: smallest standard deviation is {smallest_deviation}; give 0 or more"
+        )
+    present = np.isfinite(values)
+    left_out = _left_out(present, around_middle)
+    kept = np.setdiff1d(np.arange(len(values)), list(left_out), assume_unique=True).astype(np.intp)
+    filled = _filled(values[kept], present[kept])
+    return NormalisedTraces(_scaled(filled, smallest_deviation), kept, left_out)
+
+
+def _left_out(present: NDArray[np.bool_], around_middle: bool) -> dict[int, Unusable]:
+    width = present.shape[1]
+    found: dict[int, Unusable] = {}
+    if around_middle and width >= _SHORTEST_WITH_MIDDLE:
+        half = width // 2
+        fewest = np.minimum(present[:, :half].sum(axis=1), present[:, width - half :].sum(axis=1))
+        found |= dict.fromkeys(np.flatnonzero(2 * fewest < half).tolist(), Unusable.SPARSE_SIDE)
+        found |= dict.fromkeys(np.flatnonzero(~present[:, half]).tolist(), Unusable.NO_MIDDLE)
+    found |= dict.fromkeys(np.flatnonzero(~present.any(axis=1)).tolist(), Unusable.EMPTY)
+    return dict(sorted(found.items()))
+
+
+def _filled(values: Samples, present: NDArray[np.bool_]) -> Samples:
+    """Give each hole the next value to its right, at the end the last one; no row may be empty."""
+    width = values.shape[1]
+    if present.all():
+        return values
+    columns = np.where(present, np.arange(width), width)
+    following = np.minimum.accumulate(columns[:, ::-1], axis=1)[:, ::-1]
+    last = width - 1 - np.argmax(present[:, ::-1], axis=1)
+    filled: Samples = np.take_along_axis(values, np.minimum(following, last[:, np.newaxis]), axis=1)
+    return filled
+
+
+def _scaled(rows: Samples, smallest_deviation: float) -> Samples:
+    """Take away each row's mean, and divide by its deviation where that is large enough."""
+    if not rows.size:
+        return rows
+    # Powers of two change no digit and keep the squares of the largest numbers finite.
+    exponents = np.frexp(np.abs(rows).max(axis=1, keepdims=True))[1]
+    scaled = np.ldexp(rows, -exponents)
+    # Relative to its first value a row of equal values has exactly no deviation.
+    scaled -= scaled[:, :1]
+    scaled -= scaled.mean(axis=1, keepdims=True)
+    deviations = scaled.std(axis=1, keepdims=True)
+    with np.errstate(over="ignore", under="ignore"):
+        wide = np.ldexp(deviations, exponents) > smallest_deviation
+        normal: Samples = np.where(wide, scaled / np.where(wide, deviations, 1), np.ldexp(scaled, exponents))
+    return normal
