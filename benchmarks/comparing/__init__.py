@@ -1,0 +1,1 @@
+"""How well two builds are compared: false alarms, what is detected, and in how many rounds."""

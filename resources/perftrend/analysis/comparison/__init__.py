@@ -1,0 +1,46 @@
+"""Compares builds by repeated measurements: the model of their noise, and the verdict on two of them.
+
+``compare`` says what is known of the difference between a patch and its parent, ``is_settled`` whether more
+rounds can change that, and ``documented`` what the documented method says: two groups or one. The
+model under the first one serves whole ranges of commits: ``levels`` brings observations onto its scale,
+``Model`` gives the evidence of no step and of one, ``two_steps`` that of two, and ``fitted`` leaves out what
+lies far off, and ``predict`` says what one more observation would show.
+"""
+
+from perftrend.analysis.comparison.decide import Comparison, Conclusion, Rule, compare
+from perftrend.analysis.comparison.documented import Described, Documented, documented
+from perftrend.analysis.comparison.mixture import Mixture
+from perftrend.analysis.comparison.model import Model
+from perftrend.analysis.comparison.observations import PARENT, PATCH, Levels, Observation, levels
+from perftrend.analysis.comparison.outliers import fitted
+from perftrend.analysis.comparison.pairs import two_steps
+from perftrend.analysis.comparison.prediction import Prediction, best_point, predict
+from perftrend.analysis.comparison.priors import FarOff, Noise, Sizes
+from perftrend.analysis.comparison.settled import is_settled, showing
+
+__all__ = [
+    "PARENT",
+    "PATCH",
+    "Comparison",
+    "Conclusion",
+    "Described",
+    "Documented",
+    "FarOff",
+    "Levels",
+    "Mixture",
+    "Model",
+    "Noise",
+    "Observation",
+    "Prediction",
+    "Rule",
+    "Sizes",
+    "best_point",
+    "compare",
+    "documented",
+    "fitted",
+    "is_settled",
+    "levels",
+    "predict",
+    "showing",
+    "two_steps",
+]

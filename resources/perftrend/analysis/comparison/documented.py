@@ -1,0 +1,136 @@
+"""Two groups or one: the documented comparison of two builds, by description length.
+
+The samples of the parent are a group, those of the current build are another, told relative to the
+parent's average; or all of them are one group. The shorter description wins, and where that is the one of
+two groups, the averages say whether it is a regression or a progression.
+
+Source: "Bisecting", section Console output; the formula is that of :mod:`perftrend.analysis.description`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftrend.analysis.description import OLDER, Floats, Formula, formula_named
+from perftrend.analysis.mdl.runs import in_units
+from perftrend.model import Better, Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A group of samples, and what it takes to tell it."""
+
+    samples: tuple[float, ...]
+    """In the order of measuring, what is not finite left out."""
+    average: float
+    """In the unit of the samples; NaN without any."""
+    deviation: float
+    """Population standard deviation."""
+    bits: float
+    """0 without samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class Documented:
+    """What the documented console output says of one test."""
+
+    parent: Described
+    current: Described
+    """Its bits include the effect of the parent's average."""
+    combined: Described
+    difference_percent: float
+    """The current average less the parent's, in per cent of the parent's; infinite where that is zero and the
+    other is not, NaN where one of them has no samples."""
+    classification: Outcome
+    """Normal, a regression, a progression; failed where a build has no samples."""
+
+    @property
+    def shorter_by_bits(self) -> float:
+        """How many bits two groups save against one; negative where one group is shorter."""
+        return self.combined.bits - self.parent.bits - self.current.bits
+
+    @property
+    def are_two(self) -> bool:
+        """Whether the description as two groups is the shorter one."""
+        return bool(self.parent.samples and self.current.samples) and self.shorter_by_bits > 0
+
+
+def documented(
+    parent_samples: Sequence[float],
+    current_samples: Sequence[float],
+    *,
+    formula: str = OLDER,
+    better: Better = Better.HIGHER,
+) -> Documented:
+    """Compare two builds as the documents do.
+
+    :param parent_samples: any unit, any number; what is not finite is left out.
+        The two numbers need not be equal.
+    :param current_samples: of the other build.
+    :param formula: ``jumpavg-0.1``, as documented, or ``jumpavg-0.4``.
+    :returns: both groups, the combined one, and the classification. Where no sample is positive, the bits are
+        those of the samples with their signs turned; where all are zero, none is a change.
+    :raises SettingsError: if there is no such formula, or the samples are too large for its unit.
+    """
+    chosen = formula_named(formula)
+    parent, current = _finite(parent_samples), _finite(current_samples)
+    both = np.concatenate([parent, current])
+    if not both.size:
+        return _classified(*(_described(both, 0.0) for _ in range(3)), better=better)
+    scaled = in_units(both, chosen, None)
+    in_parent, in_current = scaled[: parent.size], scaled[parent.size :]
+    top = float(scaled.max())
+    previous = in_parent if parent.size else None
+    return _classified(
+        _described(parent, _bits(in_parent, None, top, chosen)),
+        _described(current, _bits(in_current, previous, top, chosen)),
+        _described(both, _bits(scaled, None, top, chosen)),
+        better=better,
+    )
+
+
+def _finite(samples: Sequence[float]) -> Floats:
+    values = np.array(samples, dtype=np.float64)
+    return values[np.isfinite(values)]
+
+
+def _described(samples: Floats, bits: float) -> Described:
+    if not samples.size:
+        return Described((), math.nan, math.nan, 0.0)
+    return Described(tuple(samples.tolist()), float(samples.mean()), float(samples.std()), bits)
+
+
+def _bits(samples: Floats, previous: Floats | None, maximum: float, formula: Formula) -> float:
+    """Count the bits of a group in units, given the group before it, if any."""
+    if not samples.size or not maximum:
+        return 0.0
+    size, deviation = np.array([samples.size]), np.array([samples.std()])
+    alone = float(formula.alone_bits(size, deviation, maximum)[0])
+    if previous is None:
+        return alone + formula.first_bits(maximum)
+    means = np.array([samples.mean()]), np.array([previous.mean()])
+    return alone + float(formula.later_bits(*means, maximum)[0])
+
+
+def _classified(parent: Described, current: Described, combined: Described, *, better: Better) -> Documented:
+    difference = _percent(parent.average, current.average)
+    found = Documented(parent, current, combined, difference, Outcome.NORMAL)
+    if not parent.samples or not current.samples:
+        outcome = Outcome.FAILED
+    elif not found.are_two or parent.average == current.average:
+        return found
+    else:
+        rises = current.average > parent.average
+        outcome = Outcome.PROGRESSION if rises == (better is Better.HIGHER) else Outcome.REGRESSION
+    return Documented(parent, current, combined, difference, outcome)
+
+
+def _percent(parent: float, current: float) -> float:
+    change = current - parent
+    if parent:
+        return 100 * change / abs(parent)
+    return math.copysign(math.inf, change) if change else change

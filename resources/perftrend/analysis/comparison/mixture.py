@@ -1,0 +1,106 @@
+"""A mixture of normal distributions: what is known of a step's size after the noise was summed over."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from perftrend.analysis.comparison.observations import Floats
+
+NEGLIGIBLE = 1e-8
+"""Parts with less weight are left out."""
+
+_REACH = 10.0
+"""No part matters further from its mean, in its deviations."""
+_EXACT = 1e-6
+"""How exact quantiles are, in deviations."""
+_STEPS = 100
+_ROOT = math.sqrt(2 * math.pi)
+
+# Press et al., Numerical Recipes, section 6.2: erfc by a Chebyshev fit, to 1.2e-7 of itself.
+_ERFC = (
+    0.17087277,
+    -0.82215223,
+    1.48851587,
+    -1.13520398,
+    0.27886807,
+    -0.18628806,
+    0.09678418,
+    0.37409196,
+    1.00002368,
+    -1.26551223,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mixture:
+    """Parts with weights that sum up to 1; each array has the shape (k,)."""
+
+    weights: Floats
+    means: Floats
+    deviations: Floats
+
+    @classmethod
+    def of(cls, log_weights: Floats, means: Floats, variances: Floats) -> Mixture:
+        """Make a mixture of arrays of equal shape, whose weights are logarithms up to a constant."""
+        weights = np.exp(log_weights - log_weights.max()).ravel()
+        kept = weights > NEGLIGIBLE
+        weights = weights[kept]
+        return cls(weights / float(weights.sum()), means.ravel()[kept], np.sqrt(variances.ravel()[kept]))
+
+    @property
+    def mean(self) -> float:
+        """The average."""
+        return float(self.weights @ self.means)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation."""
+        spread = self.deviations**2 + (self.means - self.mean) ** 2
+        return math.sqrt(float(self.weights @ spread))
+
+    def below(self, value: float) -> float:
+        """Return the probability of less than a value."""
+        return float(self.weights @ normal_below((value - self.means) / self.deviations))
+
+    def above(self, value: float) -> float:
+        """Return the probability of more than a value; exact also where it is tiny."""
+        return float(self.weights @ normal_below((self.means - value) / self.deviations))
+
+    def quantile(self, probability: float) -> float:
+        """Return the value that the quantity is below with a probability between 0 and 1."""
+        low = float((self.means - _REACH * self.deviations).min())
+        high = float((self.means + _REACH * self.deviations).max())
+        value = self.mean + self.deviation * NormalDist().inv_cdf(probability)
+        for _ in range(_STEPS):
+            scores = (value - self.means) / self.deviations
+            excess = float(self.weights @ normal_below(scores)) - probability
+            low, high = (low, value) if excess > 0 else (value, high)
+            slope = float((self.weights / self.deviations) @ np.exp(-0.5 * scores**2)) / _ROOT
+            # Newton's step, and halving where that leaves the bracket.
+            closer = value - excess / slope if slope else math.inf
+            following = closer if low < closer < high else (low + high) / 2
+            if abs(following - value) < _EXACT * self.deviation:
+                return following
+            value = following
+        return value
+
+
+def normal_below(scores: Floats) -> Floats:
+    """Return the probability of a standard normal value below each score; to 1.2e-7 of itself where small."""
+    distance = np.abs(scores) / math.sqrt(2)
+    t = 2 / (2 + distance)
+    tail = 0.5 * t * np.exp(-(distance**2) + np.polyval(_ERFC, t))
+    below: Floats = np.where(scores < 0, tail, 1 - tail)
+    return below
+
+
+def log_sum(logarithms: Floats, axis: int | tuple[int, ...] | None = None) -> Floats:
+    """Return the logarithm of the sum of what the logarithms stand for, over an axis or all."""
+    top = logarithms.max(axis=axis, keepdims=True)
+    summed = np.log(np.exp(logarithms - top).sum(axis=axis, keepdims=True)) + top
+    squeezed: Floats = np.squeeze(summed, axis=axis)
+    return squeezed

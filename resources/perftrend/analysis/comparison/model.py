@@ -1,0 +1,200 @@
+r"""How probable what was measured is, without a step, with one, and with two.
+
+With levels y of n observations at times t and errors e (see :mod:`.observations`), s the deviation between
+runs, q the drift, steps of sizes Δ at positions of the order of builds, and aⱼ the vector that is 1 for the
+observations from position j on,
+
+    y = μ + Σ Δⱼ aⱼ + D(t) + noise,   cov = S = 30² 1 1ᵀ + q² min(t, t') + diag(s² + e),
+
+for each (s, q) of the grid. One factorisation of S for each of them serves all hypotheses. With P = S⁻¹,
+v the variance of a step's size, b = aᵀPy and D = 1/v + aᵀPa,
+
+    log L(no step) = -½ (yᵀPy + log det S + n log 2π)
+    log L(one)     = log L(no step) + ½ b²/D - ½ log(v D),        Δ \| y ~ N(b/D, 1/D),
+
+and two steps the same with two by two matrices (Woodbury). Where one observation, and one only, may be
+far off, L is multiplied by 1 + Σ fᵢ. With K the covariance under the hypothesis, rᵢ = (K⁻¹y)ᵢ / (K⁻¹)ᵢᵢ
+is the distance of observation i from what all others predict, and 1/(K⁻¹)ᵢᵢ the variance of that prediction;
+fᵢ says how much more probable the observation is as a far-off run. All is summed by its logarithms.
+
+Source: Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, equations 2.30 and 5.12.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perftrend.analysis.comparison.mixture import Mixture, log_sum
+from perftrend.analysis.comparison.observations import Floats, Levels
+from perftrend.analysis.comparison.priors import LEVEL_DEVIATION, STEPS_OF_COMMITS, FarOff, Noise, Sizes
+
+Steps = NDArray[np.bool_]
+
+NEGLIGIBLE = 20.0
+"""Nats: what is certainly further below the best evidence, whichever observation is far off, is left out."""
+_LEAST_VARIANCE = 1e-6
+"""Of one observation: less cannot be told beside the variance of the level."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """Observations under every noise of a grid of g points; parts are those of the step's size.
+
+    All evidence is a logarithm, in nats, and comparable between models of the same observations.
+    """
+
+    levels: Levels
+    noise: Noise = field(default_factory=Noise)
+    sizes: Sizes = STEPS_OF_COMMITS
+    far_off: FarOff = field(default_factory=FarOff)
+    of_one: Floats = field(init=False)
+    """Variance of one observation, (g,)."""
+    drifts: Floats = field(init=False)
+    """q, (g,)."""
+    precision: Floats = field(init=False)
+    """P, (g, n, n)."""
+    diagonal: Floats = field(init=False)
+    """Of P, (g, n)."""
+    pulled: Floats = field(init=False)
+    """Py, (g, n)."""
+    base: Floats = field(init=False)
+    """Prior and evidence of each point without a step and without a far-off run, (g,)."""
+
+    def __post_init__(self) -> None:
+        s, q, prior = self.noise.grid()
+        precision, log_determinant = _factorised(self.levels, s, q)
+        pulled = precision @ self.levels.y
+        squares = pulled @ self.levels.y
+        constant = len(self.levels) * math.log(2 * math.pi)
+        put = object.__setattr__
+        put(self, "of_one", s**2 + float(self.levels.errors.mean()))
+        put(self, "drifts", q)
+        put(self, "precision", precision)
+        put(self, "diagonal", np.einsum("gii->gi", precision))
+        put(self, "pulled", pulled)
+        put(self, "base", prior - 0.5 * (squares + log_determinant + constant))
+
+    def none(self) -> float:
+        """Return the evidence of no step at all."""
+        return float(log_sum(self.base + self.gain(self.pulled, self.diagonal)))
+
+    def one(self, steps: Steps) -> Floats:
+        """Return the evidence of one step at each of j positions, shape (j,).
+
+        :param steps: True for the observations after the step, shape (j, n).
+        """
+        # Positions between the same two measured builds cannot be told apart.
+        distinct, place = np.unique(steps, axis=0, return_inverse=True)
+        found = self.stepped(distinct)
+        best = found.evidence.max(axis=(0, 2), keepdims=True)
+        where = found.evidence + self.far_off.log_bound(found.alpha, found.precision) > best - NEGLIGIBLE
+        evidence = found.evidence.copy()
+        evidence[where] += self.gain(found.alpha[where], found.precision[where])
+        return log_sum(evidence, axis=(0, 2))[place.ravel()]
+
+    def size(self, step: Steps) -> Mixture:
+        """Return what is known of the size of a step, given that it is there.
+
+        :param step: shape (n,).
+        """
+        found = self.stepped(step[np.newaxis])
+        a = found.pulled[:, 0]
+        # Without observation i, by a downdate of rank one; the first column leaves out none.
+        none = np.zeros((a.shape[0], 1))
+        weight = found.weight - np.concatenate([none, a**2 / self.diagonal], axis=1)
+        pull = found.pull - np.concatenate([none, a * self.pulled / self.diagonal], axis=1)
+        precision = weight[:, np.newaxis] + 1 / found.variances[..., np.newaxis]
+        far_off = self.far_off.log_ratio(found.alpha[:, 0], found.precision[:, 0])
+        log_weights = found.evidence[:, 0, :, np.newaxis] + np.pad(far_off, ((0, 0), (0, 0), (1, 0)))
+        return Mixture.of(log_weights, pull[:, np.newaxis] / precision, 1 / precision)
+
+    def far_off_given(self, steps: Steps, *, prior_none: float, prior_one: Floats) -> Floats:
+        """Return the probability that each observation is far off, shape (n,).
+
+        :param steps: shape (j, n).
+        :param prior_none: logarithm of the prior probability of no step.
+        :param prior_one: of one at each position, shape (j,).
+        """
+        found = self.stepped(steps)
+        none = self.base + prior_none
+        one = found.evidence + prior_one[:, np.newaxis]
+        best = np.maximum(none.max(), one.max())
+        where = one + self.far_off.log_bound(found.alpha, found.precision) > best - NEGLIGIBLE
+        evidence = np.concatenate([none, one[where]])
+        alpha = np.concatenate([self.pulled, found.alpha[where]])
+        precision = np.concatenate([self.diagonal, found.precision[where]])
+        far_off = self.far_off.log_ratio(alpha, precision)
+        total = log_sum(evidence + log_gain(far_off))
+        shares: Floats = np.exp(log_sum(evidence[:, np.newaxis] + far_off, axis=0) - total)
+        return shares
+
+    def stepped(self, steps: Steps) -> Stepped:
+        """Solve the hypotheses of one step at each of j positions, shape (j, n)."""
+        design = steps.astype(np.float64)
+        pulled = np.swapaxes(self.precision @ design.T, 1, 2)
+        weight = np.einsum("gjn,jn->gj", pulled, design)
+        pull = self.pulled @ design.T
+        variances = self.sizes.variances(self.of_one)
+        d = weight[..., np.newaxis] + 1 / variances[:, np.newaxis]
+        moved = pull[..., np.newaxis] / d
+        evidence = (
+            self.base[:, np.newaxis, np.newaxis]
+            + np.log(np.array(self.sizes.weights))
+            + 0.5 * (pull[..., np.newaxis] * moved - np.log(variances[:, np.newaxis] * d))
+        )
+        each = pulled[:, :, np.newaxis]
+        alpha = self.pulled[:, np.newaxis, np.newaxis] - each * moved[..., np.newaxis]
+        precision = self.diagonal[:, np.newaxis, np.newaxis] - each * each / d[..., np.newaxis]
+        return Stepped(pulled, weight, pull, variances, evidence, alpha, precision)
+
+    def gain(self, alpha: Floats, precision: Floats) -> Floats:
+        """Return what the evidence gains where one observation, or none, may be far off, shape (…).
+
+        :param alpha: K⁻¹y under any hypothesis, shape (…, n).
+        :param precision: the diagonal of K⁻¹, the same shape.
+        """
+        return log_gain(self.far_off.log_ratio(alpha, precision))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stepped:
+    """Hypotheses of one step, at g points of the grid, j positions and k parts of the size."""
+
+    pulled: Floats
+    """Pa, (g, j, n)."""
+    weight: Floats
+    """aᵀPa, (g, j)."""
+    pull: Floats
+    """aᵀPy, (g, j)."""
+    variances: Floats
+    """v, (g, k)."""
+    evidence: Floats
+    """Prior included, without a far-off run, (g, j, k)."""
+    alpha: Floats
+    """K⁻¹y, (g, j, k, n)."""
+    precision: Floats
+    """The diagonal of K⁻¹, (g, j, k, n)."""
+
+
+def log_gain(far_off: Floats) -> Floats:
+    """Return log(1 + Σ f) over the last axis, given the logarithms of f."""
+    top = np.maximum(far_off.max(axis=-1), 0.0)
+    gain: Floats = top + np.log(np.exp(-top) + np.exp(far_off - top[..., np.newaxis]).sum(axis=-1))
+    return gain
+
+
+def _factorised(levels: Levels, s: Floats, q: Floats) -> tuple[Floats, Floats]:
+    """Return P, (g, n, n), and log det S, (g,)."""
+    walk = np.minimum.outer(levels.at_h, levels.at_h)
+    own = np.maximum(s[:, np.newaxis] ** 2 + levels.errors, _LEAST_VARIANCE)
+    covariance = LEVEL_DEVIATION**2 + q[:, np.newaxis, np.newaxis] ** 2 * walk
+    index = np.arange(len(levels))
+    covariance[:, index, index] += own
+    root = np.linalg.cholesky(covariance)
+    log_determinant: Floats = 2 * np.log(np.einsum("gii->gi", root)).sum(axis=1)
+    precision = np.linalg.inv(covariance).astype(np.float64, copy=False)
+    return precision, log_determinant

@@ -1,0 +1,137 @@
+"""What is observed: samples of two builds or more, on the scale on which differences are ratios.
+
+One observation is one measurement of one build: the device was started anew and gave some samples.
+Its level is
+
+    y = mean of 100 ln(sample),
+
+so that a step of 1 is about one per cent, and noise that grows with the value is even. With n
+observations of k samples, and vᵢ the variance (denominator k - 1) of 100 ln(sample) within the i-th, the
+variance within an observation is pooled, with one pseudo-observation of one per cent:
+
+    w² = (1 + Σ (kᵢ - 1) vᵢ) / (1 + Σ (kᵢ - 1)),
+
+and the level of observation i has the error w² / kᵢ.
+
+A logarithm needs positive values. Where any sample is zero or negative all are divided by the reference,
+the absolute median of the parent's samples (the largest absolute sample where that is next to nothing), and
+y = 100 sample / reference. A sample that is not finite is none, and an observation without samples failed: it
+is none either.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+PARENT, PATCH = 0, 1
+
+_NOTHING = 1e-6
+"""A reference that is smaller beside the largest sample is none."""
+_LARGEST = 700.0
+"""Logarithm of the largest ratio that is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One measurement of one build."""
+
+    build: int
+    """0 is the parent, 1 the patch; in a range of commits the position in their order."""
+    at_h: float
+    """When it was measured, in hours since any moment."""
+    samples: tuple[float, ...]
+    """In the order of measuring, any unit; empty where the measurement failed."""
+
+    @property
+    def usable(self) -> bool:
+        """Whether there is a sample."""
+        return any(map(math.isfinite, self.samples))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Levels:
+    """Usable observations, n of them, on the scale of the model: about per cent."""
+
+    builds: Indices
+    """Shape (n,)."""
+    at_h: Floats
+    """Shape (n,), from 0."""
+    y: Floats
+    """Shape (n,), relative to their median."""
+    errors: Floats
+    """Variances that come from within the observations, shape (n,)."""
+    positions: Indices
+    """Which of the given observations they are, shape (n,)."""
+    logarithmic: bool = True
+    """Whether a step is one of logarithms, as it is where all samples are positive."""
+    origin_h: float = 0.0
+    """The moment from which ``at_h`` counts."""
+
+    def __len__(self) -> int:
+        return self.y.size
+
+    def without(self, flagged: Sequence[int]) -> Levels:
+        """Leave some out, given by their index here."""
+        kept = np.delete(np.arange(self.y.size), flagged)
+        return Levels(
+            self.builds[kept],
+            self.at_h[kept],
+            self.y[kept],
+            self.errors[kept],
+            self.positions[kept],
+            self.logarithmic,
+            self.origin_h,
+        )
+
+    def relative(self, step: float) -> float:
+        """Return a step as a ratio: -0.03 is 3 % less."""
+        return math.expm1(min(step / 100, _LARGEST)) if self.logarithmic else step / 100
+
+    def step(self, relative: float) -> float:
+        """Return a ratio, above -1 where steps are logarithmic, as a step."""
+        return 100 * math.log1p(relative) if self.logarithmic else 100 * relative
+
+
+def levels(observations: Sequence[Observation]) -> Levels:
+    """Bring observations onto the scale of the model.
+
+    :param observations: in any order of time, failed ones among them.
+    """
+    positions = [index for index, each in enumerate(observations) if each.usable]
+    used = [observations[index] for index in positions]
+    samples = [np.array([x for x in each.samples if math.isfinite(x)], dtype=np.float64) for each in used]
+    scaled, logarithmic = _scaled(samples, [each.build for each in used])
+    sizes = np.array([each.size for each in scaled], dtype=np.float64)
+    squares = math.fsum(float(((each - each.mean()) ** 2).sum()) for each in scaled)
+    within = (1 + squares) / (1 + float((sizes - 1).sum()))
+    y = np.array([each.mean() for each in scaled], dtype=np.float64)
+    at_h = np.array([each.at_h for each in used], dtype=np.float64)
+    return Levels(
+        builds=np.array([each.build for each in used], dtype=np.int64),
+        at_h=at_h - at_h.min() if at_h.size else at_h,
+        y=y - np.median(y) if y.size else y,
+        errors=within / sizes,
+        positions=np.array(positions, dtype=np.int64),
+        logarithmic=logarithmic,
+        origin_h=float(at_h.min()) if at_h.size else 0.0,
+    )
+
+
+def _scaled(samples: Sequence[Floats], builds: Sequence[int]) -> tuple[list[Floats], bool]:
+    if all((each > 0).all() for each in samples):
+        return [100 * np.log(each) for each in samples], True
+    largest = max(float(np.abs(each).max()) for each in samples)
+    oldest = min(builds)
+    first = np.concatenate([each for each, build in zip(samples, builds, strict=True) if build == oldest])
+    reference = abs(float(np.median(first)))
+    if reference <= _NOTHING * largest:
+        reference = largest or 1.0
+    return [100 * each / reference for each in samples], False

@@ -1,0 +1,74 @@
+"""Observations that lie far off: found one after the other, and left out.
+
+Two that lie off hide each other: together they look like noise, and one of them is not improbable without
+the other. So the search goes on for a while past an observation that is only suspected, and leaves out as
+many as are most probable together: with pₖ the probability that the k-th one is far off, given that those
+before it are, the number with the largest Σ log(pₖ / (1 - pₖ)).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from perftrend.analysis.comparison.model import Model, Steps
+from perftrend.analysis.comparison.observations import Floats, Levels
+from perftrend.analysis.comparison.priors import STEPS_OF_COMMITS, FarOff, Noise, Sizes
+
+MOST = 6
+"""No more are left out, and no more than a quarter of all."""
+PROBABLE = 0.6
+"""What is left out is far off with this probability at least."""
+SUSPECTED = 0.05
+"""An observation that is far off with this probability may hide behind another one."""
+HOPELESS = -4.0
+"""Log odds: so improbable a set of observations is not enlarged."""
+_CERTAIN = 1 - 1e-12
+
+
+def fitted(
+    levels: Levels,
+    steps: Steps,
+    *,
+    noise: Noise,
+    sizes: Sizes = STEPS_OF_COMMITS,
+    far_off: FarOff | None = None,
+    prior_none: float = -math.inf,
+    prior_one: Floats | None = None,
+    look_ahead: bool = True,
+) -> tuple[Model, tuple[int, ...]]:
+    """Fit the model, without what lies far off.
+
+    :param steps: the steps that are thought possible, shape (j, n).
+    :param prior_none: logarithm of the prior probability of no step; the default rules it out.
+    :param prior_one: of one at each position, shape (j,); None: all are as probable.
+    :param look_ahead: whether to search past an observation that is only suspected, which fits the model once
+        more for each of them.
+    :returns: the model of the rest, and the positions of what was left out among the observations given to
+        :func:`.levels`, in their order. Columns of ``steps`` belong to ``model.levels.positions``.
+    """
+    far_off = far_off or FarOff()
+    prior = np.zeros(len(steps)) if prior_one is None else prior_one
+    left_out: list[int] = []
+    least = SUSPECTED if look_ahead else PROBABLE
+    most = min(MOST, len(levels) // 4)
+    best = model = Model(levels, noise, sizes, far_off)
+    best_count, best_odds, odds = 0, 0.0, 0.0
+    while len(left_out) < most:
+        probable = model.far_off_given(steps, prior_none=prior_none, prior_one=prior)
+        worst = int(np.argmax(probable))
+        if probable[worst] < least or odds < HOPELESS:
+            break
+        odds += _log_odds(float(probable[worst]))
+        left_out.append(int(levels.positions[worst]))
+        levels, steps = levels.without([worst]), np.delete(steps, worst, axis=1)
+        model = Model(levels, noise, sizes, far_off)
+        if odds > best_odds + (0.0 if best_count else _log_odds(PROBABLE)):
+            best, best_count, best_odds = model, len(left_out), odds
+    return best, tuple(sorted(left_out[:best_count]))
+
+
+def _log_odds(probability: float) -> float:
+    probability = min(probability, _CERTAIN)
+    return math.log(probability / (1 - probability))

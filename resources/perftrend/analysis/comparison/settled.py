@@ -1,0 +1,68 @@
+"""Whether more rounds can change a verdict.
+
+What is shown stays shown: the prior has accounted for the looks after every round (see
+:mod:`.decide`). What is not shown yet may still be. With n rounds done, r to come, E the estimate so far, e
+its error, and a difference that is now believed to be m ± d, the estimate after all N = n + r rounds will be
+
+    N((n E + r m) / N, (r / N)² (d² + e² n / r)),
+
+and it decides where it exceeds about z e √(n / N), z = Φ⁻¹(1 - tail) √(1 + handicap / N). Where that has a
+small chance, further rounds are spent in vain: the patch is let go as undecided.
+
+Source: Spiegelhalter, Freedman and Blackburn, Monitoring clinical trials: conditional or predictive power?,
+1986.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+from perftrend.analysis.comparison.decide import HANDICAP, Comparison, Conclusion
+
+CHANCE = 0.02
+"""A verdict that is less probable than this is not waited for."""
+_NORMAL = NormalDist()
+
+
+def is_settled(comparison: Comparison, rounds_left: int, *, chance: float = CHANCE) -> bool:
+    """Say whether the rounds that are left cannot, or hardly, change the verdict.
+
+    :param comparison: what is known after the newest round.
+    :param rounds_left: how many may still follow.
+    :param chance: a verdict that is less probable is not waited for; 0 waits for all of them.
+    """
+    if comparison.outcome is not Conclusion.UNDECIDED or rounds_left <= 0:
+        return True
+    if not comparison.rounds:
+        return False
+    return not _may_be_equal(comparison, rounds_left) and showing(comparison, rounds_left) < chance
+
+
+def showing(comparison: Comparison, rounds_left: int) -> float:
+    """Return the probability that a difference will be shown, either way, when all rounds are done."""
+    done, left = comparison.rounds, float(rounds_left)
+    total = done + left
+    tail = comparison.rule.tail
+    deviation = (comparison.high - comparison.low) / 2 / _NORMAL.inv_cdf(1 - tail)
+    mean = (done * comparison.estimate + left * comparison.relative) / total
+    spread = left / total * math.sqrt(deviation**2 + comparison.error**2 * done / left)
+    needed = _needed(comparison, total)
+    future = NormalDist(mean, spread)
+    return future.cdf(-needed) + 1 - future.cdf(needed)
+
+
+def _needed(comparison: Comparison, total: float) -> float:
+    """Return the estimate that will decide after so many rounds."""
+    score = _NORMAL.inv_cdf(1 - comparison.rule.tail) * math.sqrt(
+        1 + HANDICAP * comparison.planned_rounds / total
+    )
+    error = comparison.error * math.sqrt(comparison.rounds / total)
+    return max(score * error, comparison.rule.threshold)
+
+
+def _may_be_equal(comparison: Comparison, rounds_left: int) -> bool:
+    """Say whether the interval may become narrower than the threshold on both sides."""
+    share = comparison.rounds / (comparison.rounds + rounds_left)
+    half = (comparison.high - comparison.low) / 2 * math.sqrt(share)
+    return half <= comparison.rule.threshold

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from perftrend.analysis.comparison import (
+    Comparison,
+    Conclusion,
+    Observation,
+    Rule,
+    compare,
+    is_settled,
+    showing,
+)
+
+
+def undecided(estimate: float, *, error: float = 0.01, rounds: float = 5.0) -> Comparison:
+    return Comparison(
+        outcome=Conclusion.UNDECIDED,
+        relative=estimate,
+        low=estimate - 2.576 * error,
+        high=estimate + 2.576 * error,
+        probability_worse=0.5,
+        probability_better=0.5,
+        probability_matters=0.5,
+        smallest=0.05,
+        outliers=(),
+        parent=1.0,
+        patch=1.0,
+        rounds=rounds,
+        planned_rounds=10,
+        rule=Rule(),
+        estimate=estimate,
+        error=error,
+    )
+
+
+@pytest.mark.parametrize("outcome", [each for each in Conclusion if each is not Conclusion.UNDECIDED])
+def test_what_is_shown_stays_shown(outcome: Conclusion) -> None:
+    assert is_settled(replace(undecided(-0.05), outcome=outcome), 5)
+
+
+def test_last_round_settles_all() -> None:
+    assert is_settled(undecided(-0.03), 0)
+
+
+def test_measurement_that_nearly_shows_goes_on() -> None:
+    assert not is_settled(undecided(-0.03), 5)
+
+
+def test_measurement_without_hope_ends() -> None:
+    """Eight rounds done, the estimate at 0: two more would have to lie six errors off."""
+    assert is_settled(undecided(0.0, rounds=8.0), 2)
+
+
+def test_chance_of_zero_waits_for_all_rounds() -> None:
+    assert not is_settled(undecided(0.0, rounds=8.0), 2, chance=0.0)
+
+
+def test_interval_that_may_fall_within_the_threshold_is_waited_for() -> None:
+    """Half of the interval is 1.16 %; after nine rounds of five it is 0.86 %."""
+    narrow = undecided(0.0, error=0.0045)
+
+    assert not is_settled(narrow, 4)
+    assert is_settled(narrow, 1)
+
+
+def test_builds_that_were_not_measured_are_waited_for() -> None:
+    assert not is_settled(compare([Observation(0, 0.0, (1.0,))]), 3)
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_larger_differences_show_more_probably(sign: float) -> None:
+    chances = [showing(undecided(sign * size), 5) for size in (0.0, 0.01, 0.02, 0.04)]
+
+    assert chances == sorted(chances)
+    assert 0.0 <= chances[0] < 0.1
+    assert 0.9 < chances[-1] <= 1.0

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import json
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+from benchmarks.comparing import __main__ as comparing
+from benchmarks.comparing.methods import mann_whitney, sequential, student_beyond, welch
+from benchmarks.comparing.patches import CELLS, Cell, patch
+from perftrend.analysis.certainty import quantile
+
+
+def test_builds_are_measured_in_turns() -> None:
+    made = patch(CELLS["1n-veth"], 0.0, number=0, rounds=3)
+
+    assert [0, 1, 1, 0, 0, 1] == [each.build for each in made.observations]
+
+
+def test_difference_moves_the_patch_alone_and_leaves_the_noise() -> None:
+    without = patch(CELLS["outliers"], 0.0, number=5, rounds=4)
+    slower = patch(CELLS["outliers"], -0.03, number=5, rounds=4)
+
+    assert np.array_equal(without.averages(0, 4), slower.averages(0, 4))
+    assert (0.97 * without.averages(1, 4)).tolist() == pytest.approx(slower.averages(1, 4).tolist())
+
+
+@pytest.mark.parametrize("cell", [CELLS["1n-veth"], CELLS["uniform"], CELLS["quiet"]], ids=lambda c: c.name)
+def test_starts_differ_as_the_cell_says(cell: Cell) -> None:
+    averages = np.concatenate(
+        [patch(cell, 0.0, number=number, rounds=20).averages(0, 20) for number in range(100)]
+    )
+
+    expected = (cell.between**2 + cell.within**2 / 5) ** 0.5
+    assert 100 * np.log(averages).std() == pytest.approx(expected, rel=0.06)
+
+
+def test_welch_by_a_table() -> None:
+    """Averages 2 and 5, variances 1, three each: t = 3 / √(2/3) = 3.674 at 4 degrees, p = 0.0213."""
+    assert welch(np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, 6.0])) == pytest.approx(0.0213, abs=1e-4)
+
+
+def test_welch_without_any_noise() -> None:
+    assert 1.0 == welch(np.ones(3), np.ones(3))
+    assert 0.0 == welch(np.ones(3), np.full(3, 2.0))
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3.7, 9, 40])
+@pytest.mark.parametrize("level", [0.9, 0.99])
+def test_student_of_any_freedom(freedom: float, level: float) -> None:
+    if freedom == int(freedom):
+        t = quantile(level, int(freedom))
+        assert student_beyond(t, freedom) == pytest.approx(1 - level, rel=1e-3)
+    else:
+        below, above = (student_beyond(3.0, f) for f in (np.ceil(freedom), np.floor(freedom)))
+        assert below < student_beyond(3.0, freedom) < above
+
+
+def test_student_becomes_normal() -> None:
+    assert student_beyond(2.0, 1e4) == pytest.approx(2 * NormalDist().cdf(-2.0), rel=1e-3)
+
+
+def test_mann_whitney_by_hand() -> None:
+    """Three below three is one of 20 orders, as is three above: 2 / 20. One exchanged: 4 / 20."""
+    assert 0.1 == pytest.approx(mann_whitney(np.array([1.0, 2, 3]), np.array([4.0, 5, 6])))
+    assert 0.2 == pytest.approx(mann_whitney(np.array([1.0, 2, 4]), np.array([3.0, 5, 6])))
+    assert 1.0 == pytest.approx(mann_whitney(np.array([1.0, 4]), np.array([2.0, 3])))
+
+
+def test_looking_after_every_round_raises_at_most_one_false_alarm_in_a_hundred() -> None:
+    cell = CELLS["1n-veth"]
+    endings = [sequential(10)(patch(cell, 0.0, number=number, rounds=10)) for number in range(100)]
+
+    assert 1 >= sum(abs(each.shown) for each in endings)
+    assert 6 > np.mean([each.rounds for each in endings])
+
+
+def test_every_method_is_in_the_report(capsys: pytest.CaptureFixture[str]) -> None:
+    assert 0 == comparing.main(["--patches", "5", "--only", "1n-veth", "--json"])
+
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert {0.0, -0.01, -0.02, -0.03, -0.05, -0.1, 0.03} == {row["difference"] for row in rows}
+    large = {row["method"]: row["lower"] for row in rows if row["difference"] == -0.1}
+    assert large["perftrend"] == 1.0
+    assert {"documented, one start", "documented, 5 starts", "Welch, own rounds"} < set(large)
+
+
+def test_tables_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert 0 == comparing.main(["--patches", "4", "--only", "quiet"])
+
+    assert "false alarms" in capsys.readouterr().out
