@@ -9,12 +9,17 @@ from perftrend.errors import SettingsError, nearest
 
 
 def check(
-    options: Mapping[str, str], *, numbers: Mapping[str, range], words: Mapping[str, Sequence[str]]
+    options: Mapping[str, str],
+    *,
+    numbers: Mapping[str, range],
+    words: Mapping[str, Sequence[str]],
+    texts: Sequence[str] = (),
 ) -> None:
     """Refuse options that a device does not have, and values that it cannot take.
 
     :param numbers: options that take a whole number, and from where to where.
     :param words: options that take one of some words.
+    :param texts: options that take any text, which the device itself looks at.
     :raises SettingsError: naming the option, and the nearest right one.
     """
     for name, value in options.items():
@@ -27,8 +32,9 @@ def check(
                 raise SettingsError(
                     f"device option {name}={value!r}: write a number from {span.start} to {span.stop - 1}"
                 )
-        else:
-            raise SettingsError(f"the device has no option {name!r}{nearest(name, [*numbers, *words])}")
+        elif name not in texts:
+            known = nearest(name, [*numbers, *words, *texts])
+            raise SettingsError(f"the device has no option {name!r}{known}")
 
 
 _NUMBER = re.compile(r"[0-9]{1,9}")

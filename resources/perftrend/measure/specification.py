@@ -94,6 +94,11 @@ class Specification(_Strict):
     """The testbed to take where this one cannot be had."""
     simulated: bool = False
 
+    @property
+    def test_tag(self) -> str:
+        """What all tests are tagged with on it, so that the drivers of ports have traces of their own."""
+        return f"DRV_{self.driver_tag}"
+
 
 def load(name: str, folder: Path | None = None) -> Specification:
     """Read a testbed's file, from a team's own folder first and then from the package.

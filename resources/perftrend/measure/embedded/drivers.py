@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
+import os
+import re
 import signal
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -27,6 +30,9 @@ _FEW_FRAMES = 100
 """A trial of so few frames ends between two of them: its rate has no meaning."""
 _NUMBERS = {"acl_rules": range(10_001), "burst": range(1, 513)}
 _WORDS = {"forwarding": ("ip4", "l2")}
+_PROGRAM = ("program", "version")
+"""Options that say which program it is; the others are for the program."""
+_VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._+~-]{0,63}")
 
 
 @functools.cache
@@ -144,7 +150,8 @@ class EmbeddedDevice(Device):
     """The user-space forwarder of :mod:`perftrend.measure.embedded.router`.
 
     Options: ``forwarding`` (``ip4`` or ``l2``), ``acl_rules`` (0 to 10,000), ``burst`` (frames taken
-    at once, 1 to 512: the more, the faster).
+    at once, 1 to 512: the more, the faster), ``program`` (file of a Python program that takes the
+    router's place and speaks its protocol), ``version`` (what is reported as the device's version).
     """
 
     def __init__(self, wiring: Wiring, node: Node) -> None:
@@ -159,7 +166,12 @@ class EmbeddedDevice(Device):
 
     @override
     def check(self, options: Mapping[str, str]) -> None:
-        check(options, numbers=_NUMBERS, words=_WORDS)
+        check(options, numbers=_NUMBERS, words=_WORDS, texts=_PROGRAM)
+        program, version = options.get("program"), options.get("version")
+        if program is not None and not os.path.isfile(program):  # noqa: PTH113 - Path has names too long
+            raise errors.SettingsError(f"device option program={program!r} is no file; give the path of one")
+        if version is not None and not _VERSION.fullmatch(version):
+            raise errors.SettingsError(f"device option version={version!r}: write a commit or a short word")
 
     @override
     def start(self, options: Mapping[str, str]) -> None:
@@ -167,8 +179,12 @@ class EmbeddedDevice(Device):
         self.stop()
         arguments = ["--ports", *self._wiring.device_ports, *_cpu(self._node)]
         for name, value in options.items():
-            arguments += [f"--{name.replace('_', '-')}", value]
+            if name not in _PROGRAM:
+                arguments += [f"--{name.replace('_', '-')}", value]
         command = python_module("perftrend.measure.embedded.router", arguments)
+        if program := options.get("program"):
+            command = [sys.executable, str(Path(program).resolve()), *arguments]
+        self.version = options.get("version") or embedded_version()
         self._worker = Worker("device", self._wiring.at_device(dies_with_parent(command)))
 
     @override

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -144,6 +146,40 @@ def test_device_is_checked_before_it_is_started(device: EmbeddedDevice) -> None:
         device.start({"acl_rules": "20;reboot"})
 
     assert [] == list(device.busy_processes())
+
+
+def test_program_takes_the_routers_place(device: EmbeddedDevice, tmp_path: Path) -> None:
+    program = tmp_path / "router.pyz"
+    program.write_text("")
+
+    device.start({"acl_rules": "20", "program": str(program), "version": "1" * 40})
+
+    command = Worker.last.command
+    begin = command.index(sys.executable)
+    assert [str(program), "--ports"] == command[begin + 1 :][:2]
+    assert ["--acl-rules", "20"] == command[-2:]
+    assert not {"--program", "--version", "-m"} & set(command)
+    assert "1" * 40 == device.version
+
+
+def test_device_without_a_program_is_this_packages_again(device: EmbeddedDevice) -> None:
+    device.start({"version": "mine"})
+    device.start({})
+
+    assert embedded_version() == device.version
+    assert "perftrend.measure.embedded.router" in Worker.last.command
+
+
+@pytest.mark.parametrize("value", ["", "/nowhere/router.pyz", "/", "--help", "\0", "x" * 5000])
+def test_program_that_is_no_file_is_refused(device: EmbeddedDevice, value: str) -> None:
+    with pytest.raises(SettingsError, match=r"device option program=.* is no file; give the path of one"):
+        device.check({"program": value})
+
+
+@pytest.mark.parametrize("value", [*(set(HOSTILE) - {"0x10", "1e3"}), "a b", "x" * 65])
+def test_version_that_is_no_word_is_refused(device: EmbeddedDevice, value: str) -> None:
+    with pytest.raises(SettingsError, match=r"device option version=.*: write a commit or a short word"):
+        device.check({"version": value})
 
 
 def test_second_start_ends_the_first_device(device: EmbeddedDevice) -> None:

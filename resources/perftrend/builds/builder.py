@@ -1,0 +1,229 @@
+"""Building commits of a product, keeping what was built, installing and measuring it.
+
+Every build has a checkout of its own, away from everybody's. What it makes is kept by commit and by the
+way of building, so that each commit is built once, by whoever needs it first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+
+from perftrend.builds import commands, templates, using
+from perftrend.builds.cache import Built, Cache, modified
+from perftrend.builds.profile import load
+from perftrend.builds.tables import Profile
+from perftrend.builds.work import Work
+from perftrend.clients.git import Address, Repository
+from perftrend.clients.git.locking import held, taken
+from perftrend.errors import BuildError, SettingsError
+from perftrend.model import Measured
+from perftrend.settings import ProjectSettings
+
+_LOGS_PER_BUILD = 10
+
+
+def _nothing(_: str) -> None:
+    """Say nothing."""
+
+
+def opened(project: ProjectSettings, *, log: Callable[[str], None] = _nothing) -> Builds:
+    """Open the builds that the settings speak of: the profile, a mirror of the repository, the folder.
+
+    :raises SettingsError: if no profile or no repository is set, or one is wrong.
+    :raises ServiceError: if the repository cannot be fetched from.
+    """
+    if project.profile is None:
+        raise SettingsError("no product is chosen; give the setting project.profile the name of a profile")
+    profile = load(project.profile, project.profiles, project.parameters)
+    source = project.repository or profile.repository
+    if source is None:
+        raise SettingsError(
+            f"profile {profile.name} names no repository; give the setting project.repository its URL or path"
+        )
+    name = hashlib.sha256(Address.of(source).url.encode()).hexdigest()[:16]
+    repository = Repository.mirror(source, project.builds / "mirrors" / f"{name}.git")
+    return Builds(profile, repository, project.builds, maximum=project.maximum_builds, log=log)
+
+
+class Builds:
+    """The builds of one product.
+
+    What it gives out is in use, and not removed, until it is closed or its process ends.
+
+    :param repository: where the commits come from.
+    :param folder: keeps what was built, and the logs; other processes may use it too.
+    :param maximum: how many builds are kept in it.
+    :param log: is told what happens, in lines.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        repository: Repository,
+        folder: Path,
+        maximum: int = 50,
+        log: Callable[[str], None] = _nothing,
+    ) -> None:
+        self.profile = profile
+        self.repository = repository
+        self.folder = folder.resolve()
+        self._cache = Cache(self.folder, maximum)
+        self._log = log
+        self._failed: dict[str, BuildError] = {}
+        self._in_use: dict[str, int] = {}
+
+    def __enter__(self) -> Builds:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back all builds that were given out; allowed more than once."""
+        while self._in_use:
+            _, holding = self._in_use.popitem()
+            os.close(holding)
+
+    def kept(self, commit: str) -> bool:
+        """Return whether a commit need not be built: it costs next to nothing."""
+        return self._cache.files(self._key(commit)).is_dir()
+
+    def log_of(self, commit: str, step: str = "build") -> Path:
+        """Return the file with all that the commands of a step said; it may not be there."""
+        return self._work(commit).log(step)
+
+    def build(self, commit: str) -> Built:
+        """Build a commit, or take what was built of it before.
+
+        Where another process builds it already, it is waited for. A commit that failed fails again at
+        once, until this object's end.
+
+        :param commit: 40 hex digits.
+        :raises UsageError: if the repository has no such commit.
+        :raises BuildError: if it does not build; with the step, the log and what was said last.
+        :raises TestbedError: if it does not build by this machine's fault.
+        """
+        if commit in self._failed:
+            raise self._failed[commit]
+        self.repository.commit(commit)
+        was_made = False
+        while (built := self._taken(commit, was_kept=not was_made)) is None:
+            try:
+                was_made = self._make(commit)
+            except BuildError as error:
+                self._failed[commit] = error
+                raise
+            finally:
+                self._cache.evict()
+                self._remove_old_logs()
+        return built
+
+    def _taken(self, commit: str, *, was_kept: bool) -> Built | None:
+        """Take what is kept of a commit into use; None if it has to be built."""
+        key = self._key(commit)
+        holding = self._in_use.get(key)
+        if holding is None:
+            holding = taken(self._cache.lock(key), shared=True, wait=False)
+            if holding is None:
+                return None
+        manifest = self._cache.trusted(key)
+        if manifest is None:
+            os.close(holding)
+            self._in_use.pop(key, None)
+            return None
+        if self._in_use.setdefault(key, holding) != holding:
+            os.close(holding)  # another thread took it into use meanwhile
+        self._cache.used(key)
+        folder = self._cache.files(key)
+        values = self._work(commit).values(artifacts=folder)
+        options = {
+            name: templates.expanded(value, values) for name, value in self.profile.device_options.items()
+        }
+        return Built(commit, folder, options, manifest.took_s, was_kept)
+
+    def _make(self, commit: str) -> bool:
+        """Build a commit, unless another process has done so while it was waited for: return which."""
+        key, work = self._key(commit), self._work(commit)
+
+        def waiting() -> None:
+            self._log(f"{work.what}: another process builds or uses it; waiting")
+
+        with held(self._cache.lock(key), say=waiting):
+            if self._cache.trusted(key) is not None:
+                return False
+            with self.repository.worktree(commit, self.folder / "worktrees") as source:
+                began = time.monotonic()
+                self._log(f"{work.what}: building")
+                values = work.values(source=source)
+                work.steps("build", source).run(
+                    templates.command(words, values) for words in self.profile.build
+                )
+                paths = _artifacts(work, source)
+                took_s = time.monotonic() - began
+                self._cache.keep(key, source, paths, took_s=took_s)
+            self._log(f"{work.what}: built in {took_s:.0f} s")
+        return True
+
+    def install(self, built: Built) -> None:
+        """Install a build where it is measured, and see to it that it is this one that is there.
+
+        :raises BuildError: if it cannot be installed, or does not say what it is: it is this commit's fault.
+        :raises TestbedError: if another commit is there afterwards, or this machine is at fault otherwise.
+        """
+        using.install(self._work(built.commit), built.folder)
+
+    def measure(self, built: Built) -> Measured:
+        """Measure a build by the profile's command, once.
+
+        A command that fails, takes too long or prints what is no number is a test that failed: that can
+        be the very change that is looked for.
+
+        :raises SettingsError: if the profile has no such command.
+        :raises TestbedError: if this machine cannot run it.
+        """
+        return using.measure(self._work(built.commit), built.folder, self.folder / "measuring")
+
+    def _work(self, commit: str) -> Work:
+        return Work(self.profile, commit, self.folder / "logs", self._log)
+
+    def _key(self, commit: str) -> str:
+        return self._work(commit).key
+
+    def _remove_old_logs(self) -> None:
+        """Keep the logs of far more commits than builds, and not those of all times."""
+        logs = sorted(self.folder.glob("logs/*.log"), key=modified)
+        for path in logs[: -_LOGS_PER_BUILD * self._cache.maximum]:
+            path.unlink(missing_ok=True)
+
+
+def _artifacts(work: Work, source: Path) -> list[Path]:
+    """Return the files to keep, relative to the checkout."""
+    found: set[Path] = set()
+    for pattern in work.profile.artifacts:
+        files = {path.relative_to(source) for match in source.glob(pattern) for path in _files(match)}
+        files = {path for path in files if path.parts[0] != ".git"}
+        if not files:
+            log = work.log("build")
+            raise BuildError(
+                f"{work.what}: the build left no file that matches {pattern}; see {log}",
+                step="artifacts",
+                log=str(log),
+                last_lines=commands.last_lines(log),
+            )
+        found |= files
+    return sorted(found)
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """Yield a file, or all files below a folder; not what links to folders lead to."""
+    if path.is_file():
+        yield path
+    elif path.is_dir() and not path.is_symlink():
+        yield from (each for each in path.rglob("*") if each.is_file())

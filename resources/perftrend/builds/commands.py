@@ -1,0 +1,186 @@
+"""Commands of a profile: argument lists with a log, an end in time, and nothing left running.
+
+They run what a change under review brings along, so they get few variables: no token that the job has
+in its environment is among them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from perftrend.errors import BuildError, TestbedError
+from perftrend.measure.worker import dies_with_parent
+
+LAST_LINES = 20
+MOST_BYTES = 10_000_000
+"""More than this is not read of what a command prints."""
+_PASSED_ON = (
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR"),
+    *("http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR"),
+)
+_FAULTS_OF_THE_MACHINE = {
+    "No space left on device": "its disk is full; free some space",
+    "a password is required": "sudo asks for a password; permit the command without one (NOPASSWD)",
+    "a terminal is required": "sudo asks for a password; permit the command without one (NOPASSWD)",
+    "Could not get lock": "another program installs packages; wait for it",
+    "dpkg frontend lock": "another program installs packages; wait for it",
+}
+"""What a command says when no other commit would do better."""
+_SAY_EVERY_S = 60.0
+_TAIL_BYTES = 20_000
+_LONGEST_LINE = 300
+_STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+"""What colours a terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Commands that belong together, such as those that build.
+
+    :param name: what messages call them: ``build``, ``install``, ….
+    :param what: what they are done with, for the messages: ``commit 1234567890ab of router``.
+    :param timeout_s: for all of them together.
+    :param keeps: whether processes that they leave in the background live on.
+    """
+
+    name: str
+    what: str
+    folder: Path
+    environment: Mapping[str, str]
+    log: Path
+    timeout_s: float
+    say: Callable[[str], None]
+    keeps: bool = False
+
+    def run(self, commands: Iterable[Sequence[str]]) -> None:
+        """Run them one after the other.
+
+        :raises BuildError: if one fails or they take too long.
+        :raises TestbedError: if that is this machine's fault.
+        """
+        end = time.monotonic() + self.timeout_s
+        for command in commands:
+            with self.log.open("ab") as log:
+                code = self._one(command, log, log, end)
+            self._require_success(command, code)
+
+    def output(self, command: Sequence[str]) -> bytes:
+        """Run one command and return what it printed, which goes to the log as well.
+
+        :raises BuildError: if it fails or takes too long.
+        :raises TestbedError: if that is this machine's fault.
+        """
+        with self.log.open("ab") as log, tempfile.TemporaryFile(dir=self.log.parent) as printed:
+            code = self._one(command, printed, log, time.monotonic() + self.timeout_s)
+            printed.seek(0)
+            shutil.copyfileobj(printed, log)
+            log.flush()
+            self._require_success(command, code)
+            printed.seek(0)
+            return printed.read(MOST_BYTES + 1)
+
+    def _one(self, command: Sequence[str], output: IO[bytes], log: IO[bytes], end: float) -> int | None:
+        """Run one command and return its exit code, or None if it took too long."""
+        log.write(f"$ {shlex.join(command)}\n".encode(errors="replace"))
+        log.flush()
+        self._require_program(command[0])
+        process = subprocess.Popen(
+            dies_with_parent(command),
+            cwd=self.folder,
+            env=dict(self.environment),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=log,
+            start_new_session=True,
+        )
+        in_time = False
+        try:
+            in_time = self._wait(process.pid, end, command)
+        finally:
+            if not (in_time and self.keeps):
+                _end(process)
+        return process.wait() if in_time else None
+
+    def _wait(self, pid: int, end: float, command: Sequence[str]) -> bool:
+        """Wait for a process and return whether it ended in time; it is not reaped."""
+        descriptor = os.pidfd_open(pid)
+        began = time.monotonic()
+        try:
+            ended = select.poll()
+            ended.register(descriptor, select.POLLIN)
+            while (left := end - time.monotonic()) > 0:
+                if ended.poll(1000 * min(left, _SAY_EVERY_S)):
+                    return True
+                self.say(f"{self.what}: {command[0]}, {(time.monotonic() - began) / 60:.0f} min")
+            return bool(ended.poll(0))
+        finally:
+            os.close(descriptor)
+
+    def _require_program(self, program: str) -> None:
+        is_name = "/" not in program
+        if is_name and not shutil.which(program, path=self.environment.get("PATH")):
+            raise TestbedError(
+                f"{self.what}: the program {program} is missing on this machine; "
+                f"install it, or correct the {self.name} command of the profile"
+            )
+
+    def _require_success(self, command: Sequence[str], code: int | None) -> None:
+        if code == 0:
+            return
+        lines = last_lines(self.log)
+        how = f"ended with {code}" if code else f"took longer than the {self.timeout_s:g} s that it may"
+        for words, meaning in _FAULTS_OF_THE_MACHINE.items():
+            if any(words in line for line in lines):
+                raise TestbedError(
+                    f"{self.what}: {self.name} failed on this machine: {meaning}; see {self.log}"
+                )
+        shown = shlex.join(command)
+        shown = shown if len(shown) <= _LONGEST_LINE else f"{shown[:_LONGEST_LINE]}…"
+        raise BuildError(
+            f"{self.what}: {self.name} failed: {shown} {how}; see {self.log}",
+            step=self.name,
+            log=str(self.log),
+            last_lines=lines,
+        )
+
+
+def environment(profile: Mapping[str, str], inherit: Iterable[str]) -> dict[str, str]:
+    """Return the variables for commands: a few of this process's, and those of the profile."""
+    passed = {name: os.environ[name] for name in (*_PASSED_ON, *inherit) if name in os.environ}
+    return {**passed, **profile}
+
+
+def last_lines(log: Path) -> tuple[str, ...]:
+    """Return the last lines of a log that hold something, without what steers a terminal."""
+    with log.open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        file.seek(max(0, file.tell() - _TAIL_BYTES))
+        text = file.read().decode(errors="replace")
+    plain = (_STEERING.sub("", line) for line in text.splitlines())
+    lines = ("".join(sign for sign in line if sign.isprintable()).rstrip() for line in plain)
+    return tuple(line[:_LONGEST_LINE] for line in lines if line)[-LAST_LINES:]
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process and all that it left running in its group, and reap it.
+
+    It is not reaped before, so that its number is still that of its group and of nobody else.
+    """
+    # Those of another user, such as by sudo, cannot be ended.
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

@@ -1,0 +1,105 @@
+"""What a measuring command printed: numbers, and nothing that is taken for one by mistake."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+
+from perftrend.builds.commands import MOST_BYTES
+from perftrend.builds.tables import Measure
+from perftrend.model import Sampled
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
+_LONGEST = 60
+
+
+def read(printed: bytes, measure: Measure) -> Mapping[str, Sampled]:
+    """Return the samples of each test, in the order of their lines.
+
+    :raises ValueError: for what is no number and not to be ignored, for no number at all, and for a test
+        with two units.
+    """
+    if len(printed) > MOST_BYTES:
+        raise ValueError(f"it printed more than {MOST_BYTES} bytes; these cannot all be numbers")
+    text = printed.decode(errors="replace")
+    found: dict[str, tuple[str, list[float]]] = {}
+    for name, number, unit in _samples(text, measure):
+        known, samples = found.setdefault(name, (unit, []))
+        if unit != known:
+            raise ValueError(f"the test {name[:_LONGEST]!r} has two units, {known!r} and {unit!r}")
+        samples.append(number)
+    if not found:
+        raise ValueError("it printed no number")
+    return {
+        name: Sampled(samples=tuple(samples), unit=unit, better=measure.better)
+        for name, (unit, samples) in found.items()
+    }
+
+
+def _samples(text: str, measure: Measure) -> Iterator[tuple[str, float, str]]:
+    """Yield test, number and unit."""
+    lines = list(_lines(text, measure))
+    if measure.prints == "json":
+        for name, number in _of_json("\n".join(line for _, line in lines), measure):
+            yield name, number, measure.unit
+        return
+    for position, line in lines:
+        words = line.split()
+        try:
+            if measure.prints == "named":
+                name, number, unit = _named(words)
+                yield name, number, unit or measure.unit
+            else:
+                yield measure.test, _number(line), measure.unit
+        except ValueError as error:
+            raise ValueError(
+                f"line {position}: {error}; lines without a number can be ignored by the profile"
+            ) from None
+
+
+def _lines(text: str, measure: Measure) -> Iterator[tuple[int, str]]:
+    """Yield the lines that hold something and are not ignored, with their numbers from 1."""
+    ignored = [re.compile(pattern) for pattern in measure.ignore]
+    for position, line in enumerate(text.splitlines(), 1):
+        stripped = line.strip()
+        if stripped and not any(pattern.fullmatch(stripped) for pattern in ignored):
+            yield position, stripped
+
+
+def _named(words: list[str]) -> tuple[str, float, str]:
+    """Read ``name: number``, ``name number`` or either with a unit behind it."""
+    line = " ".join(words)
+    *name, last = words
+    unit = ""
+    if not _NUMBER.fullmatch(last) and name:
+        unit = last
+        *name, last = name
+    number = _number(last, line)
+    told = " ".join(name).rstrip(":= ")
+    if not told:
+        raise ValueError(f"{line[:_LONGEST]!r} has no name before its number")
+    return told, number, unit
+
+
+def _number(word: str, line: str = "") -> float:
+    number = float(word) if _NUMBER.fullmatch(word) else math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"{(line or word)[:_LONGEST]!r} is no number")
+    return number
+
+
+def _of_json(text: str, measure: Measure) -> Iterator[tuple[str, float]]:
+    try:
+        told = json.loads(text, parse_int=float)
+    except (ValueError, RecursionError):
+        raise ValueError(f"it printed no JSON: {text[:_LONGEST]!r}") from None
+    tests = told if isinstance(told, dict) else {measure.test: told}
+    for name, values in tests.items():
+        for value in values if isinstance(values, list) else [values]:
+            if not isinstance(value, float) or not math.isfinite(value):
+                raise ValueError(
+                    f"the value of {name[:_LONGEST]!r} is {str(value)[:_LONGEST]!r} and no number"
+                )
+            yield name, float(value)

@@ -1,0 +1,77 @@
+"""Words with placeholders: ``{artifacts}/router.pyz``.
+
+``{name}`` stands for a value within a word; ``{name...}`` is a whole word and stands for several, which
+are told apart as a shell would, by blanks and quotes. ``{{`` and ``}}`` are the braces themselves. No
+shell ever sees the words.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+
+from perftrend.errors import SettingsError, nearest
+
+_TOKEN = re.compile(r"(?P<brace>\{\{|\}\})|\{(?P<name>[a-z_][a-z0-9_]*)\}|(?P<lone>[{}])")
+_SPLICE = re.compile(r"\{(?P<name>[a-z_][a-z0-9_]*)\.\.\.\}")
+_NAME = re.compile(r"[a-z_][a-z0-9_]*")
+
+
+def is_name(text: str) -> bool:
+    """Return whether something may be the name of a placeholder."""
+    return bool(_NAME.fullmatch(text))
+
+
+def filled_in(text: str, parameters: Mapping[str, str]) -> str:
+    """Put parameters into a text and leave everything else in it as it is, other placeholders too."""
+
+    def value(token: re.Match[str]) -> str:
+        return parameters.get(token["name"] or "", token[0])
+
+    return _TOKEN.sub(value, text)
+
+
+def spliced(word: str, parameters: Mapping[str, str]) -> list[str] | None:
+    """Return the words that ``{name...}`` stands for; None for a word that is none of these.
+
+    :raises SettingsError: if a quote in the value has no end.
+    """
+    found = _SPLICE.fullmatch(word)
+    if not found or found["name"] not in parameters:
+        return None
+    try:
+        return shlex.split(parameters[found["name"]])
+    except ValueError as error:
+        raise SettingsError(
+            f"parameter {found['name']}: {error}; close the quote, or write \\ before it"
+        ) from None
+
+
+def check(text: str, known: Iterable[str]) -> None:
+    """Refuse a text with a placeholder that is not known here, or a brace that begins none.
+
+    :raises ValueError: saying which, and the nearest right one.
+    """
+    known = list(known)
+    if "\0" in text or text != text.encode(errors="ignore").decode():
+        raise ValueError(f"{text!r} cannot be a word of a command")
+    for token in _TOKEN.finditer(text):
+        if token["lone"]:
+            raise ValueError(f"{text!r} has a brace that belongs to no placeholder; write {{{{ or }}}}")
+        if token["name"] and token["name"] not in known:
+            raise ValueError(f"{token[0]} in {text!r} is no placeholder here{nearest(token['name'], known)}")
+
+
+def expanded(text: str, values: Mapping[str, str]) -> str:
+    """Return a checked text with its placeholders replaced by their values."""
+
+    def value(token: re.Match[str]) -> str:
+        return token["brace"][0] if token["brace"] else values[token["name"]]
+
+    return _TOKEN.sub(value, text)
+
+
+def command(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
+    """Return the argument list that checked words stand for."""
+    return [expanded(word, values) for word in words]

@@ -1,0 +1,86 @@
+"""One commit and the way of building it: what its commands are told, and where they say what they do."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from perftrend.builds import commands, templates
+from perftrend.builds.commands import Steps
+from perftrend.builds.tables import Profile
+from perftrend.errors import UsageError
+
+_WHOLE = re.compile(r"[0-9a-f]{40}")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is done with a commit.
+
+    :raises UsageError: for what is no whole hash: the commit becomes a part of paths.
+    """
+
+    profile: Profile
+    commit: str
+    logs: Path
+    """The folder for the logs."""
+    say: Callable[[str], None]
+
+    def __post_init__(self) -> None:
+        if not _WHOLE.fullmatch(self.commit):
+            raise UsageError(f"{self.commit[:60]!r} is no whole hash of a commit: 40 hex digits")
+
+    @property
+    def what(self) -> str:
+        """What messages call it."""
+        return f"{self.profile.name} at {self.commit[:12]}"
+
+    @property
+    def key(self) -> str:
+        """The name of what is kept of it."""
+        return f"{self.commit}-{self.profile.hash}"
+
+    def log(self, step: str) -> Path:
+        """Return the file with all that the commands of a step said; it may not be there."""
+        return self.logs / f"{self.key}.{step}.log"
+
+    def values(self, **folders: Path) -> dict[str, str]:
+        """Return the values of all placeholders.
+
+        :param folders: ``source`` or ``artifacts``.
+        """
+        jobs = len(os.sched_getaffinity(0))
+        told = {name: str(path) for name, path in folders.items()}
+        return {"python": sys.executable, "commit": self.commit, "jobs": str(jobs), **told}
+
+    def steps(
+        self, name: Literal["build", "install", "identify", "measure"], folder: Path, *, keeps: bool = False
+    ) -> Steps:
+        """Return what runs the commands of a step in a folder.
+
+        :param keeps: whether processes that they leave in the background live on.
+        """
+        log = self.log(name)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        if name == "build":
+            log.write_bytes(b"")
+        values = self.values()
+        told = {
+            variable: templates.expanded(value, values)
+            for variable, value in self.profile.environment.items()
+        }
+        return Steps(
+            name=name,
+            what=self.what,
+            folder=folder,
+            environment=commands.environment(told, self.profile.inherit),
+            log=log,
+            timeout_s=getattr(self.profile.timeouts_s, name),
+            say=self.say,
+            keeps=keeps,
+        )

@@ -1,0 +1,11 @@
+"""Git: commits by their hash, the history between two of them, and a checkout of one.
+
+The only importer of the git program. How it is asked is told in the documentation, under Projects.
+"""
+
+from __future__ import annotations
+
+from perftrend.clients.git.addresses import Address, without_password
+from perftrend.clients.git.repository import Commit, Repository
+
+__all__ = ["Address", "Commit", "Repository", "without_password"]

@@ -1,0 +1,66 @@
+"""Where commits come from: URLs and paths, and the passwords that may stand in them.
+
+A command line is seen by everybody on the machine, and git starts programs of its own with the URL on
+theirs. So a password travels in the environment, as a header that is sent to that server only.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from perftrend.errors import UsageError
+
+_PASSWORD = re.compile(r"(?<=://)(?P<user>[^/@\s:]*):[^/\s]*@")
+_SCHEMES = ("file", "git", "http", "https", "ssh")
+_SHORT = re.compile(r"(?:[\w.-]+@)?[A-Za-z0-9][\w.-]*:(?!//)[^\s].*")
+"""What scp writes: ``user@host:path``."""
+
+
+def without_password(text: str) -> str:
+    """Return a text with the passwords of all URLs in it left out."""
+    return _PASSWORD.sub(r"\g<user>@", text)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A repository elsewhere."""
+
+    url: str
+    """Without a password; a path is absolute."""
+    configuration: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """Settings for git that hold the password."""
+
+    @classmethod
+    def of(cls, text: str) -> Address:
+        """Read a URL or a path.
+
+        :raises UsageError: if git would take it for something else, such as an option or a program to start.
+        """
+        if not text or text.startswith("-") or not text.isprintable():
+            raise UsageError(f"{text!r} is no repository: write a URL or a path")
+        if "://" not in text:
+            if not _SHORT.fullmatch(text) or Path(text).exists():
+                return cls(str(Path(text).expanduser().resolve()))
+            if "::" in text:
+                raise UsageError(f"{text!r} is no repository: write a URL or a path")
+            return cls(text)
+        try:
+            parts = urlsplit(text)
+        except ValueError:
+            raise UsageError("the address of the repository is no URL") from None
+        told = without_password(text)
+        if parts.scheme not in _SCHEMES:
+            raise UsageError(f"{told!r} is no repository: {parts.scheme}: is none of {', '.join(_SCHEMES)}")
+        if parts.password is None:
+            return cls(text)
+        host = parts.netloc.rpartition("@")[2]
+        if parts.scheme not in ("http", "https"):
+            return cls(told)
+        url = parts._replace(netloc=host).geturl()
+        user = f"{unquote(parts.username or '')}:{unquote(parts.password)}"
+        header = f"Authorization: Basic {base64.b64encode(user.encode()).decode()}"
+        return cls(url, ((f"http.{parts.scheme}://{host}/.extraHeader", header),))

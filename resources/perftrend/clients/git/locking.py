@@ -1,0 +1,59 @@
+"""Locks on files that may be removed: the kernel gives them back however their holder ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def taken(path: Path, *, shared: bool = False, wait: bool = True) -> int | None:
+    """Take the lock of a file, which is made if it is not there.
+
+    :param shared: others may hold it shared as well.
+    :param wait: None is returned instead of waiting where somebody holds it.
+    :returns: the descriptor that holds it; closing it gives the lock back.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    how = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        try:
+            fcntl.flock(descriptor, how)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        # Who held it before may have removed the file: then this is the lock of nothing.
+        if _is_at(descriptor, path):
+            return descriptor
+        os.close(descriptor)
+
+
+@contextmanager
+def held(path: Path, *, say: Callable[[], None] | None = None) -> Generator[int]:
+    """Hold the lock of a file, which nobody else holds then.
+
+    :param say: called once if somebody is waited for.
+    """
+    descriptor = taken(path, wait=False)
+    if descriptor is None:
+        if say:
+            say()
+        descriptor = taken(path)
+    assert descriptor is not None  # noqa: S101 - it was waited for
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,106 @@
+"""Bare mirrors of repositories, each in a folder that several processes may use.
+
+A mirror appears whole, by renaming, so that one that was only begun is never taken for one.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from pathlib import Path
+
+from perftrend.clients.git.addresses import Address
+from perftrend.clients.git.locking import held
+from perftrend.clients.git.program import Git
+from perftrend.errors import UsageError
+
+_EVERYTHING = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+
+
+def refresh(address: Address, folder: Path, *, timeout_s: float) -> None:
+    """Make a mirror, or fetch what is new.
+
+    :raises UsageError: for a shallow clone.
+    :raises ServiceError: if it cannot be fetched from.
+    """
+    refs = [*_EVERYTHING, *_head(address)]
+    with alone(folder):
+        if not folder.exists():
+            _make(address, refs, folder, timeout_s)
+        else:
+            _remove_begun(folder)
+            fetch(Git(folder), address, refs, timeout_s=timeout_s, prune=True)
+
+
+@contextmanager
+def alone(folder: Path) -> Generator[None]:
+    """Be the only one who changes the refs of a repository."""
+    with held(folder.with_name(f"{folder.name}.lock")):
+        yield
+
+
+def fetch(
+    git: Git,
+    address: Address | str,
+    refs: Iterable[str],
+    *,
+    timeout_s: float,
+    prune: bool = False,
+) -> None:
+    """Fetch refs.
+
+    :param address: where from, or the name of a remote.
+    :param refs: each with the name that it gets here.
+    :param prune: whether refs are removed here that are no longer there.
+    :raises ServiceError: if that fails.
+    """
+    where = address.url if isinstance(address, Address) else address
+    how = ["--quiet", "--force", "--no-tags", "--no-write-fetch-head", *(["--prune"] if prune else [])]
+    git.ask(address, ["fetch", *how, "--end-of-options", where, *refs], timeout_s=timeout_s)
+
+
+def _head(address: Address) -> list[str]:
+    """Return how the commit is fetched that is checked out in a repository on this machine.
+
+    It may be on no branch, as in the middle of a rebase or of a bisection by hand.
+
+    :raises UsageError: for a shallow clone, of which git would leave out a part and say nothing.
+    """
+    path = Path(address.url)
+    git = Git(path)
+    if not path.is_dir():
+        return []
+    if git.try_("rev-parse", "--is-shallow-repository").output.strip() == "true":
+        raise UsageError(
+            f"{path} has only the newest part of its history; fetch the rest with git fetch --unshallow"
+        )
+    has_commit = git.try_("rev-parse", "--verify", "--quiet", "HEAD^{commit}").code == 0
+    return ["+HEAD:refs/perftrend/HEAD"] if has_commit else []
+
+
+def _make(address: Address, refs: Iterable[str], folder: Path, timeout_s: float) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # What a killed process had begun; nobody else makes it now, for we hold the lock.
+    for begun in folder.parent.glob(f"{folder.name}.*.part"):
+        shutil.rmtree(begun, ignore_errors=True)
+    begun = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", suffix=".part", dir=folder.parent))
+    try:
+        git = Git(begun)
+        git.run("init", "--bare", "--quiet", "--template=", ".")
+        fetch(git, address, refs, timeout_s=timeout_s, prune=True)
+        begun.rename(folder)
+    except BaseException:
+        shutil.rmtree(begun, ignore_errors=True)
+        raise
+
+
+def _remove_begun(mirror: Path) -> None:
+    """Remove what a killed fetch left behind, which would refuse the next one or fill the disk.
+
+    To be called by who holds the mirror's lock: nobody else changes its refs or writes packs.
+    """
+    for pattern in ("*.lock", "refs/**/*.lock", "objects/pack/tmp_*"):
+        for path in mirror.glob(pattern):
+            path.unlink(missing_ok=True)

@@ -1,0 +1,179 @@
+"""The git program: argument lists, an environment without surprises, an end in time.
+
+What somebody has configured for their own work (hooks, signatures in logs, line ends) must not change
+what a commit is. So commands that stay on this machine see neither the user's nor the system's
+configuration. Commands that ask a server do see both, for there stand proxies, certificates and helpers
+for credentials; what they could disturb is set on the command line, which goes before both.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from perftrend.clients.git.addresses import Address, without_password
+from perftrend.errors import ServiceError
+
+_LOCAL_S = 120.0
+_SETTINGS = (
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "fetch.recurseSubmodules=false",
+    "fetch.fsckObjects=false",
+    "gc.autoDetach=false",
+    "gc.pruneExpire=never",
+    "maintenance.autoDetach=false",
+)
+_KEPT = re.compile(r"GIT_(SSH|SSH_COMMAND|SSH_VARIANT|ASKPASS|PROXY_.*|SSL_.*|HTTP_.*|CONFIG_.*)")
+"""Variables of git that a server may need; the others, such as GIT_DIR inside a hook, would mislead it."""
+_LONGEST_WORDS = 300
+_NOT_FOUND = 127
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How a command ended."""
+
+    code: int
+    output: str
+    words: str
+    """What it said on its way, in one line and without passwords."""
+
+
+class Git:
+    """The git program in one repository.
+
+    :param folder: the repository; its worktree, or itself where it is bare.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def try_(self, *arguments: str, text: str = "", timeout_s: float = _LOCAL_S) -> Done:
+        """Run a command that stays on this machine, and return how it ended.
+
+        :raises ServiceError: if it takes too long, or there is no git.
+        """
+        # The repository was named by whoever runs this job, so it is theirs to trust.
+        own = _options([*_SETTINGS, "safe.directory=*"])
+        try:
+            return self._run([*own, *arguments], _local_environment(), text=text, timeout_s=timeout_s)
+        except subprocess.TimeoutExpired:
+            raise ServiceError(
+                f"git {arguments[0]} in {self._folder} took longer than {timeout_s:g} s"
+            ) from None
+
+    def run(self, *arguments: str, text: str = "", timeout_s: float = _LOCAL_S) -> str:
+        """Run a command that stays on this machine, and return what it prints.
+
+        :raises ServiceError: if it fails.
+        """
+        done = self.try_(*arguments, text=text, timeout_s=timeout_s)
+        if done.code:
+            raise ServiceError(f"git {arguments[0]} in {self._folder} failed: {done.words}")
+        return done.output
+
+    def ask(self, address: Address | str, arguments: Iterable[str], *, timeout_s: float) -> None:
+        """Run a command that asks a server; it ends with this process, however that ends.
+
+        :param address: the server's, for the messages and the password in it; or the name of a remote.
+        :raises ServiceError: if it fails or takes too long.
+        """
+        environment = _remote_environment(address.configuration if isinstance(address, Address) else ())
+        command = [*_options(_SETTINGS), *arguments]
+        told = address.url if isinstance(address, Address) else address
+        try:
+            done = self._run(command, environment, timeout_s=timeout_s)
+        except subprocess.TimeoutExpired:
+            raise ServiceError(
+                f"{without_password(told)} did not give its commits within {timeout_s:g} s"
+            ) from None
+        if done.code:
+            raise ServiceError(
+                f"cannot fetch from {without_password(told)}: {done.words}; "
+                "look at the address, the network and what this user may read there"
+            )
+
+    def _run(
+        self,
+        arguments: Iterable[str],
+        environment: Mapping[str, str],
+        *,
+        text: str = "",
+        timeout_s: float,
+    ) -> Done:
+        try:
+            process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", "--", "git", "-C", str(self._folder), *arguments],
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+                # Away from the terminal, so that ssh cannot ask it for a password.
+                start_new_session=True,
+            )
+        except FileNotFoundError:
+            raise ServiceError(
+                "the program setpriv is missing (Debian: apt-get install util-linux)"
+            ) from None
+        with process:
+            try:
+                output, words = process.communicate(text, timeout=timeout_s)
+            except BaseException:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                raise
+        if process.returncode == _NOT_FOUND:
+            raise ServiceError("the program git is missing (Debian: apt-get install git)")
+        return Done(process.returncode, output, _one_line(words))
+
+
+def _options(settings: Iterable[str]) -> list[str]:
+    return [word for setting in settings for word in ("-c", setting)]
+
+
+def _plain_environment() -> dict[str, str]:
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("GIT_", "LC_", "LANGUAGE")) or _KEPT.fullmatch(name)
+    }
+    return {
+        **kept,
+        "LC_ALL": "C",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+    }
+
+
+def _local_environment() -> dict[str, str]:
+    plain = {name: value for name, value in _plain_environment().items() if not name.startswith("GIT_CONFIG")}
+    return {**plain, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
+
+
+def _remote_environment(configuration: Iterable[tuple[str, str]]) -> dict[str, str]:
+    found = {**_plain_environment(), "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh"}
+    for key, value in configuration:
+        count = found.get("GIT_CONFIG_COUNT", "")
+        number = int(count) if count.isdecimal() else 0
+        found[f"GIT_CONFIG_KEY_{number}"] = key
+        found[f"GIT_CONFIG_VALUE_{number}"] = value
+        found["GIT_CONFIG_COUNT"] = str(number + 1)
+    return found
+
+
+def _one_line(words: str) -> str:
+    """Return the sentences that tell what went wrong, without those that only advise."""
+    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    fatal = [line for line in lines if line.startswith(("fatal:", "error:", "ssh:", "remote:"))] or lines
+    return without_password(" / ".join(fatal))[:_LONGEST_WORDS] or "it said nothing"

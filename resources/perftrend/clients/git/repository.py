@@ -1,0 +1,229 @@
+"""A repository: its commits by hash, their order, and checkouts of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from perftrend.clients.git import mirrors, worktrees
+from perftrend.clients.git.addresses import Address
+from perftrend.clients.git.program import Git
+from perftrend.errors import UsageError
+
+FETCH_S = 3600.0
+"""A first fetch of a large project over a slow line takes long."""
+_ABBREVIATED = re.compile(r"[0-9a-f]{7,40}")
+_WHOLE = re.compile(r"[0-9a-f]{40}")
+_REF = re.compile(r"refs/[A-Za-z0-9_][A-Za-z0-9._+@/-]*[A-Za-z0-9_]")
+_FORMAT = "%H%x00%P%x00%an%x00%ct%x00%s"
+_CANDIDATES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit, as a person would name it."""
+
+    hash: str
+    """40 hex digits."""
+    parents: tuple[str, ...]
+    """Their whole hashes; two or more: it is a merge."""
+    subject: str
+    author: str
+    """The name, without the mail address."""
+    committed: datetime
+    """UTC."""
+
+
+class Repository:
+    """A repository on this machine.
+
+    Make one by :meth:`mirror` or :meth:`at`.
+    """
+
+    def __init__(self, folder: Path, address: Address | None = None) -> None:
+        self.folder = folder
+        self._address = address
+        self._git = Git(folder)
+
+    @classmethod
+    def mirror(cls, url: str, folder: Path, *, timeout_s: float = FETCH_S) -> Repository:
+        """Keep a bare mirror of a repository in a folder: make it, or fetch what is new.
+
+        Two processes may do so at once; one waits for the other. A mirror appears whole, by renaming, so
+        that one that was only begun is never taken for one.
+
+        :param url: where the commits come from, a URL or a path. A password in it is kept nowhere.
+        :param folder: the mirror itself.
+        :raises UsageError: if ``url`` is neither.
+        :raises ServiceError: if it cannot be fetched from.
+        """
+        address = Address.of(url)
+        folder = folder.resolve()
+        mirrors.refresh(address, folder, timeout_s=timeout_s)
+        return cls(folder, address)
+
+    @classmethod
+    def at(cls, folder: Path) -> Repository:
+        """Take the repository in a folder as it is.
+
+        :raises UsageError: if there is none.
+        """
+        found = cls(folder.resolve())
+        if not folder.is_dir() or found._git.try_("rev-parse", "--git-dir").code:
+            raise UsageError(f"{folder} is no git repository")
+        return found
+
+    def fetch(self, *refs: str, url: str | None = None, timeout_s: float = FETCH_S) -> tuple[str, ...]:
+        """Fetch refs, such as ``refs/changes/34/1234/5``, and keep them under the same names.
+
+        :param url: where from; none: where this repository is a mirror of, else its ``origin``.
+        :returns: the whole hashes of their commits, in the order of ``refs``.
+        :raises UsageError: for what is no full name of a ref.
+        :raises ServiceError: if one is not there, or the server does not give it.
+        """
+        for ref in refs:
+            if not _REF.fullmatch(ref) or ".." in ref or "//" in ref or "/." in ref:
+                raise UsageError(f"{ref!r} is no ref; write its full name, such as refs/heads/main")
+        source = Address.of(url) if url else self._address or "origin"
+        with mirrors.alone(self.folder):
+            mirrors.fetch(self._git, source, [f"+{ref}:{ref}" for ref in refs], timeout_s=timeout_s)
+        return tuple(
+            self._git.run("rev-parse", "--verify", "--end-of-options", f"{ref}^{{commit}}").strip()
+            for ref in refs
+        )
+
+    def resolve(self, text: str) -> str:
+        """Return the whole hash of a commit from 7 to 40 hex digits of it.
+
+        :raises UsageError: if they are none, or of no commit, or of several.
+        """
+        digits = text.strip().lower()
+        if not _ABBREVIATED.fullmatch(digits):
+            raise UsageError(f"{text[:60]!r} is no hash of a commit; write 7 to 40 hex digits")
+        # Not the name of a branch that looks like a hash: that would be another commit.
+        found = self._git.run("rev-parse", f"--disambiguate={digits}").split()
+        kinds = self._git.run("cat-file", "--batch-check=%(objectname) %(objecttype)", text="\n".join(found))
+        pairs = [line.split() for line in kinds.splitlines()]
+        commits = [name for name, kind in pairs if kind == "commit"]
+        existing = [kind for _, kind in pairs if kind != "missing"]
+        if len(commits) == 1:
+            return commits[0]
+        if commits:
+            raise UsageError(f"{digits} is ambiguous: {self._candidates(commits)}; write more digits of it")
+        if existing:
+            raise UsageError(f"{digits} is the hash of a {existing[0]} and not of a commit")
+        raise UsageError(f"{digits} does not exist in the repository; is it pushed, and all of it copied?")
+
+    def _candidates(self, commits: list[str]) -> str:
+        some = [self.commit(name) for name in commits[:_CANDIDATES]]
+        told = ", ".join(f"{each.hash[:12]} ({each.subject[:50]})" for each in some)
+        more = len(commits) - len(some)
+        return f"{told} and {more} more" if more else told
+
+    def is_ancestor(self, old: str, new: str) -> bool:
+        """Return whether a commit is in the history of another; each is in its own.
+
+        :raises UsageError: if one is not here, or the repository lacks the history that would tell.
+        """
+        done = self._git.try_("merge-base", "--is-ancestor", _whole(old), _whole(new))
+        if done.code not in (0, 1):
+            self._require(old, new)
+        if done.code:
+            self._require_history()
+        return done.code == 0
+
+    def commit(self, hash: str) -> Commit:  # noqa: A002 - what it is
+        """Return one commit.
+
+        :raises UsageError: if it is not here.
+        """
+        arguments = ["rev-list", "--no-walk", "--no-commit-header", f"--format={_FORMAT}", "--encoding=UTF-8"]
+        done = self._git.try_(*arguments, _whole(hash), "--")
+        if done.code:
+            self._require(hash)
+        return next(_commits(done.output))
+
+    def history(self, old: str, new: str, first_parent: bool = False) -> tuple[Commit, ...]:
+        """Return the commits that ``new`` has and ``old`` has not, each after its parents.
+
+        :param first_parent: only those that ``new`` comes to by first parents: a merge stands for its branch.
+        :raises UsageError: if one is not here, or the repository lacks a part of the history.
+        """
+        self._require(old, new)
+        self._require_history()
+        walk = ["--first-parent"] if first_parent else []
+        output = self._git.run(
+            "rev-list",
+            "--topo-order",
+            "--reverse",
+            *walk,
+            "--no-commit-header",
+            f"--format={_FORMAT}",
+            "--encoding=UTF-8",
+            _whole(new),
+            f"^{_whole(old)}",
+            "--",
+        )
+        return tuple(_commits(output))
+
+    def diff(self, commit: str, *, most_lines: int = 100) -> tuple[str, ...]:
+        """Return the first lines of what a commit changed, of a merge what its branch brought.
+
+        :raises UsageError: if it is not here.
+        """
+        self._require(commit)
+        plain = ["--no-color", "--no-ext-diff", "--no-textconv", "--encoding=UTF-8"]
+        output = self._git.run(
+            "show", "--format=", "--diff-merges=first-parent", *plain, _whole(commit), "--"
+        )
+        return tuple(output.rstrip("\n").split("\n")[:most_lines]) if output else ()
+
+    @contextmanager
+    def worktree(self, commit: str, folder: Path | None = None) -> Generator[Path]:
+        """Check out exactly this commit in a folder of its own, which is removed afterwards.
+
+        What processes left behind that were killed is removed before.
+
+        :param folder: where such folders are made; none: inside the repository's own.
+        :raises UsageError: if the commit is not here.
+        """
+        self._require(commit)
+        place = folder or self._own_folder()
+        with worktrees.checked_out(self._git, commit, place.resolve()) as path:
+            yield path
+
+    def _own_folder(self) -> Path:
+        told = self._git.run("rev-parse", "--git-common-dir").strip()
+        return self.folder / told / "perftrend-worktrees"
+
+    def _require(self, *hashes: str) -> None:
+        for each in hashes:
+            if self._git.try_("cat-file", "-e", f"{_whole(each)}^{{commit}}").code:
+                raise UsageError(f"commit {each} does not exist in the repository {self.folder}")
+
+    def _require_history(self) -> None:
+        if self._git.run("rev-parse", "--is-shallow-repository").strip() == "true":
+            raise UsageError(
+                f"{self.folder} has only the newest part of its history; "
+                "fetch the rest with git fetch --unshallow"
+            )
+
+
+def _whole(text: str) -> str:
+    if not _WHOLE.fullmatch(text):
+        raise UsageError(f"{text[:60]!r} is no whole hash of a commit: 40 hex digits")
+    return text
+
+
+def _commits(output: str) -> Iterator[Commit]:
+    # Not by splitlines(): a subject may hold what Unicode takes for the end of a line.
+    for line in output.split("\n"):
+        if not line:
+            continue
+        name, parents, author, seconds, subject = line.split("\0", 4)
+        moment = datetime.fromtimestamp(int(seconds), UTC)
+        yield Commit(name, tuple(parents.split()), subject, author, moment)
