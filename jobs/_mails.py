@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from perftrend import errors
@@ -24,20 +24,23 @@ def tell(
     judged: Judged,
     *,
     run: Run,
-    runs: Sequence[Run],
+    runs: Callable[[], Sequence[Run]],
     notices: Sequence[str],
     new_runs: int,
 ) -> int:
     """Write and send the mails of a run, and return the exit code: a mail that was not sent is an error.
 
     :param judged: the analysis of the run, by how many of the newest runs nobody has heard of.
-    :param runs: what the store knows of its testbed.
+    :param runs: returns what the store knows of its testbed; it is asked only where somebody may be told.
     :param notices: what a reader must be told.
     :param new_runs: how many of the newest runs are told to somebody who had no mail before.
     """
+    if not (_build_url() or settings.mail.server):
+        return errors.EXIT_PASS
+    known = runs()
     record = mails.Record(settings.mail.record)
     if _build_url():
-        untold = record.untold(run, runs, mails.FILES, at_first=new_runs)
+        untold = record.untold(run, known, mails.FILES, at_first=new_runs)
         mails.write(
             settings.report,
             judged(untold) if untold else (),
@@ -54,7 +57,7 @@ def tell(
         mails.send(
             judged,
             run=run,
-            runs=runs,
+            runs=known,
             server=server,
             recipients=settings.mail.recipients,
             record=record,

@@ -176,8 +176,14 @@ def judge(
     code = exit_code(verdicts, unstable=settings.analysis.regression == "unstable")
     if as_of is not None:
         return code
-    runs = store.runs(run.testbed)
-    mailed = mails.tell(settings, judged, run=run, runs=runs, notices=notices, new_runs=new_runs)
+    mailed = mails.tell(
+        settings,
+        judged,
+        run=run,
+        runs=lambda: store.runs(run.testbed),
+        notices=notices,
+        new_runs=new_runs,
+    )
     return code or mailed
 
 

@@ -102,7 +102,9 @@ class Ingestion:
             raise errors.UsageError("no SOURCE is given and no jenkins.url is set: where are the builds?")
         self._source = fetch.source_at(location, access(settings, self._pace, location))
         limits = fetch.Limits(maximum_bytes=settings.fetch.maximum_bytes, attempts=settings.jenkins.attempts)
-        fetcher = fetch.Fetcher(self._source, fetch.Cache(settings.fetch.cache), self._pace, limits)
+        fetcher = fetch.Fetcher(
+            self._source, fetch.Cache(settings.fetch.cache, settings.fetch.cache_bytes), self._pace, limits
+        )
         self._taker = fetch.Taker(self._source, fetcher, readers)
         self._broken: set[str] = set()
         """Builds that are not tried again by this process."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from typing_extensions import override
 
@@ -33,6 +33,8 @@ class Job:
     parameters: tuple[str, ...] = ()
     given: dict[int, dict[str, str]] = field(default_factory=dict)
     """Parameters of the builds that were started here."""
+    items: dict[int, int] = field(default_factory=dict)
+    """What those builds were in the queue."""
     building: set[int] = field(default_factory=set)
     artifacts: tuple[str, ...] = ("archives/output.xml.gz",)
     buildable: bool = True
@@ -48,8 +50,33 @@ class Job:
             "description": None,
             "duration": 60_000,
             "number": number,
+            "queueId": self.items.get(number, -1),
             "result": None if number in self.building else "SUCCESS",
             "timestamp": FIRST_STARTED_MS + number * 3_600_000,
+        }
+
+
+@dataclass
+class Item:
+    """A build that was asked for."""
+
+    job: str
+    parameters: dict[str, str]
+    number: int | None = None
+    """Of the build; None as long as it waits."""
+
+    def told(self, item: int, url: str) -> dict[str, Any]:
+        path = "".join(f"/job/{quote(part)}" for part in self.job.split("/"))
+        return {
+            "_class": "hudson.model.Queue$BlockedItem",
+            "id": item,
+            "why": "Waiting for next available executor on \u2018testbeds\u2019",
+            "inQueueSince": FIRST_STARTED_MS + item * 1000,
+            "task": {"_class": "hudson.model.FreeStyleProject", "url": f"{url}{path}/"},
+            "actions": [
+                {},
+                {"parameters": [{"name": name, "value": value} for name, value in self.parameters.items()]},
+            ],
         }
 
 
@@ -84,24 +111,35 @@ class JenkinsDouble:
         """How often an item is seen waiting before it runs."""
         self.queue_cancelled = False
         self.queue_forgets = False
+        self.queue_holds = False
+        """Whether what is started waits until it is let go."""
+        self.has_queue = True
         self.faults: deque[Fault | None] = deque()
         """What the next requests get, in turn; None: what they ask for."""
         self.always: Fault | None = None
         self.requests: list[Asked] = []
         self.changes: deque[Callable[[], None]] = deque()
         """What happens after each of the next requests."""
-        self._items: list[tuple[str, int]] = []
+        self._items: list[Item] = []
 
     def asked(self, method: str = "") -> list[str]:
         """Return the paths that were asked for."""
         return [each.path for each in self.requests if method in ("", each.method)]
 
     def enqueue(self, job: str, parameters: Mapping[str, str]) -> int:
-        number = max(self.jobs[job].numbers, default=0) + 1
-        self.jobs[job].numbers.insert(0, number)
-        self.jobs[job].given[number] = dict(parameters)
-        self._items.append((job, number))
+        self._items.append(Item(job, dict(parameters)))
+        if not self.queue_holds:
+            self.let_go(len(self._items))
         return len(self._items)
+
+    def let_go(self, item: int) -> None:
+        """Let what waits begin."""
+        waiting = self._items[item - 1]
+        job = self.jobs[waiting.job]
+        waiting.number = max(job.numbers, default=0) + 1
+        job.numbers.insert(0, waiting.number)
+        job.given[waiting.number] = waiting.parameters
+        job.items[waiting.number] = item
 
     def item(self, number: int) -> dict[str, Any] | None:
         if self.queue_forgets or not 0 < number <= len(self._items):
@@ -111,7 +149,12 @@ class JenkinsDouble:
         if self.queue_looks > 0:
             self.queue_looks -= 1
             return {"why": "In the quiet period."}
-        return {"executable": {"number": self._items[number - 1][1]}}
+        return {"executable": {"number": self._items[number - 1].number}}
+
+    def waiting(self) -> list[dict[str, Any]]:
+        """Return what is told of the queue."""
+        items = enumerate(self._items, 1)
+        return [each.told(item, self.url) for item, each in items if each.number is None]
 
     def listed(self, folder: str, *, deeper: bool = True) -> list[dict[str, Any]]:
         """Return the jobs and folders that lie directly in a folder."""
@@ -144,7 +187,7 @@ class Handler(faulty.Handler):
         elif double.login and self.headers.get("Authorization") != basic(*double.login):
             self.send(401)
         elif method == "POST":
-            self.post(parts.path, parse_qs(form))
+            self.post(parts.path, parse_qs(form, keep_blank_values=True))
         else:
             self.get(parts.path, parse_qs(parts.query))
         if double.changes:
@@ -183,6 +226,8 @@ class Handler(faulty.Handler):
         if path == "/crumbIssuer":
             crumb = {"crumbRequestField": "Jenkins-Crumb", "crumb": f"crumb{double.session}"}
             return crumb if double.crumbs else None
+        if path == "/queue":
+            return {"items": double.waiting()} if double.has_queue else None
         if item := re.fullmatch(r"/queue/item/(\d+)", path):
             return double.item(int(item[1]))
         if view := re.fullmatch(r"(?:/view/[^/]+)+", path):

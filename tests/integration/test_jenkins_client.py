@@ -11,6 +11,7 @@ from perftrend.clients.jenkins import Jenkins, RefusedError
 from tests.integration.servers.hudson import Server
 
 JOB = "client's jöb, all of it"
+PATIENT = f"{JOB}, later"
 XML = """<project>
   <quietPeriod>0</quietPeriod>
   <properties><hudson.model.ParametersDefinitionProperty><parameterDefinitions>
@@ -123,6 +124,25 @@ def test_each_of_two_starts_finds_its_own_build(jenkins: Jenkins) -> None:
     built = [jenkins.wait(each, timeout_s=60, poll_s=0.2) for each in (second, first)]
 
     assert ["second", "first"] == [build.parameters["WORDS"] for build in built]
+
+
+def test_build_that_waits_is_told_and_found_in_the_queue_and_out_of_it(
+    jenkins: Jenkins, jenkins_server: Server
+) -> None:
+    jenkins_server.create_job(PATIENT, XML.replace("<quietPeriod>0<", "<quietPeriod>3<"))
+    before = datetime.now(UTC)
+    started = jenkins.start(PATIENT, {"WORDS": "ü & waits"})
+
+    [waiting] = jenkins.queue(PATIENT)
+    assert (PATIENT, "ü & waits") == (waiting.job, waiting.parameters["WORDS"])
+    assert "quiet period" in waiting.why
+    assert abs(waiting.since - before) < timedelta(minutes=1)
+    assert [waiting.number] == [each.number for each in jenkins.find(PATIENT, "WORDS", "ü & waits")]
+
+    build = jenkins.wait(started, timeout_s=60, poll_s=0.2)
+    assert [] == jenkins.queue(PATIENT)
+    assert [build] == jenkins.find(PATIENT, "WORDS", "ü & waits")
+    assert [] == jenkins.find(PATIENT, "WORDS", "never said")
 
 
 def test_missing_job_is_answered_with_the_nearest(jenkins: Jenkins) -> None:

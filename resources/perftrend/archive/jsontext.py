@@ -1,8 +1,8 @@
 """The outline of a large JSON file: all of it but the values that nobody looks at.
 
 What :mod:`perftrend.archive.outline` does for XML, this does for JSON: the bodies of tests, their
-set-ups and teardowns are followed by their brackets alone and ``null`` takes their place. A bracket
-within a string does not count; which kind of bracket closes which is not looked at.
+set-ups and teardowns are followed by their brackets alone and ``null`` takes their place. Which kind of
+bracket closes which is not looked at.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from perftrend.archive import source
+from perftrend.archive.brackets import Brackets, Outside, Places
 from perftrend.archive.loglines import LogLines
 from perftrend.archive.source import Stream, TextCheck
 from perftrend.errors import ArchiveError
@@ -23,36 +24,31 @@ STRING_LIMIT_BYTES = 4_000_000
 NUMBER_LIMIT_BYTES = 1_000_000
 """Likewise for numbers, with what stands between them."""
 
-_STRING = rb'"(?:[^"\\]++|\\.)*+"'
-_SKIPPED = rb"body|setup|teardown|telemetry"
-_KEPT = re.compile(
-    rb'"(?P<key>%b)"\s*:\s*(?P<value>[\[{])' % _SKIPPED
-    # A chunk may end before it is clear whether that is a key, or within a string.
-    + rb'|(?P<begun>"(?:%b)"\s*(?::\s*)?\Z)' % _SKIPPED
-    + rb"|%b" % _STRING
-    + rb'|(?P<string>")|(?P<start>[\[{])|(?P<end>[\]}])',
-    re.DOTALL,
-)
-_WINDOWS_BYTES = (1 << 12, 1 << 16)
-_ESCAPE, _QUOTE = ord("\\"), ord('"')
-_STEPS = np.zeros(256, np.int32)
-_STEPS[[ord("["), ord("{")]] = 1
-_STEPS[[ord("]"), ord("}")]] = -1
+# A quote that is escaped is not the one that a key begins with; something stands before every key.
+_KEY = re.compile(rb'[^\\]"(body|setup|teardown|telemetry)"\s*:\s*\Z')
+_KEY_BYTES = 64
+"""A key that begins further before its value is not found: then the parser passes over the value."""
+_PIECE_BYTES = 1 << 17
+"""The memory of larger arrays is given back to the system each time, which takes longer than all else."""
+_AFTER_KEY = np.zeros(256, np.bool_)
+_AFTER_KEY[list(b": \t\r\n")] = True
+_NEAR = 64
 
 
 class JsonOutline:
-    """Reads JSON in chunks and passes on what is not skipped; a file object for a parser."""
+    """Reads JSON in pieces and passes on what is not skipped; a file object for a parser."""
 
     def __init__(self, stream: Stream, lines: LogLines) -> None:
         self._stream = stream
         self._lines = lines
-        self._skipped = 0
-        """How many brackets are open in a value that is skipped."""
-        self._in_string = False
+        self._brackets = Brackets()
+        self._around: int | None = None
+        """How many brackets are open around the value that is skipped."""
         self._in_set_up = False
-        self._depth = 0
+        self._before = b""
+        """The end of what was passed on, which may be a key."""
         self._unbroken = 0
-        self._window = _WINDOWS_BYTES[0]
+        """Bytes since a string, a number or what stands between them began."""
         self._pieces = self._outline()
 
     def read(self, size: int = -1, /) -> bytes:
@@ -66,99 +62,99 @@ class JsonOutline:
     def _outline(self) -> Iterator[bytes]:
         check = TextCheck()
         rest = b""
-        while chunk := self._stream.read1(source.CHUNK_BYTES):
+        while chunk := self._stream.read1(min(source.CHUNK_BYTES, _PIECE_BYTES)):
             length, damage = check.sound(chunk)
             text = rest + chunk[:length]
-            start = 0
-            while start < len(text):
-                before = start
-                if self._skipped:
-                    start = self._skip(text, start)
-                else:
-                    start, piece = self._keep(text, start)
-                    if piece:
-                        yield piece
-                if start == before:
-                    break
-            rest = text[start:]
+            # No piece ends between an escape and what it escapes.
+            end = len(text) - (len(text) - len(text.rstrip(b"\\"))) % 2
+            text, rest = text[:end], text[end:]
+            if text:
+                yield from filter(None, self._outside(text))
             if damage:
                 raise ArchiveError(damage)
-            if len(rest) > STRING_LIMIT_BYTES:
-                raise ArchiveError(f"has a string of more than {STRING_LIMIT_BYTES} bytes")
-        if self._skipped:
+        if self._around is not None:
             raise ArchiveError("the file is cut off within a test or a set-up")
         if rest:
             yield rest
 
-    def _keep(self, text: bytes, start: int) -> tuple[int, bytes]:
-        """Return where the next value begins that is skipped, or what the chunk cuts, and all before."""
-        self._unbroken += len(text) - start
-        for found in _KEPT.finditer(text, start):
-            self._unbroken = len(text) - found.end()
-            kind = found.lastgroup
-            if kind == "value":
-                self._skipped = 1
-                self._in_set_up = found["key"] == b"setup"
-                return found.end(), text[start : found.end() - 1] + b"null"
-            if kind in ("begun", "string"):
-                return found.start(), text[start : found.start()]
-            if kind:
-                self._depth += 1 if kind == "start" else -1
-                if self._depth > NESTING_LIMIT:
-                    raise ArchiveError(f"is nested more than {NESTING_LIMIT} deep")
-        if self._unbroken > NUMBER_LIMIT_BYTES:
-            raise ArchiveError(f"has {NUMBER_LIMIT_BYTES} bytes without a string or a bracket")
-        return len(text), text[start:]
+    def _outside(self, text: bytes) -> Iterator[bytes]:
+        """Yield what is not skipped of a piece."""
+        found = self._brackets.take(text)
+        if found.depths.size and found.depths.max() > NESTING_LIMIT:
+            raise ArchiveError(f"is nested more than {NESTING_LIMIT} deep")
+        # Most pieces are skipped as a whole, and need none.
+        values: Places | None = None
+        start = index = 0
+        while True:
+            if self._around is not None:
+                index = _closing(found.depths, index, self._around) + 1
+                start = self._skip(text, start, found, index)
+                if self._around is not None:
+                    return
+            if values is None:
+                values = _values(text, found)
+            index = self._keyed(text, start, found, values[values.searchsorted(index) :])
+            stop = int(found.places[index]) if index < found.places.size else len(text)
+            self._before = (self._before + text[max(start, stop - _KEY_BYTES) : stop])[-_KEY_BYTES:]
+            if index == found.places.size:
+                yield text[start:]
+                self._limit(len(text), max(start, found.end))
+                return
+            yield text[start:stop] + b"null"
+            self._around = int(found.depths[index]) - 1
+            start = stop
 
-    def _skip(self, text: bytes, start: int) -> int:
-        """Return where the value ends that is skipped, or where the chunk cuts it."""
-        # What lies behind the value should not be looked at for nothing, so its length is guessed.
-        position, window = start, self._window
-        while self._skipped and position < len(text):
-            end = min(position + window, len(text))
-            if text[end - 1] == _ESCAPE:
-                end = _behind_escapes(text, end)
-            if end == position:
-                break
-            position += self._skip_window(text[position:end])
-            window *= 2
-        least, most = _WINDOWS_BYTES
-        self._window = max(least, self._window // 2, min(most, position - start))
+    def _keyed(self, text: bytes, start: int, found: Outside, values: Places) -> int:
+        """Return the index of the first bracket that opens a value to skip; past the end if none does."""
+        for index in values:
+            place = int(found.places[index])
+            before = text[max(start, place - _KEY_BYTES) : place]
+            if place - start < _KEY_BYTES:
+                before = self._before + before
+            if key := _KEY.search(before):
+                self._in_set_up = key[1] == b"setup"
+                return int(index)
+        return int(found.places.size)
+
+    def _skip(self, text: bytes, start: int, found: Outside, index: int) -> int:
+        """Return where the value ends that is skipped, which is behind a bracket or not in this piece."""
+        is_whole = index <= found.places.size
+        end = int(found.places[index - 1]) + 1 if is_whole else len(text)
         if self._in_set_up:
-            self._lines.take(text[start:position])
-        if not self._skipped:
+            self._lines.take(text[start:end])
+        if is_whole:
             self._lines.end()
-        return position
-
-    def _skip_window(self, text: bytes) -> int:
-        """Follow the brackets outside of strings; return where the last open one is closed, or the end."""
-        characters = np.frombuffer(text, np.uint8)
-        quotes = np.flatnonzero(characters == _QUOTE)
-        if (characters[quotes[quotes > 0] - 1] == _ESCAPE).any():
-            unescaped = text.replace(b"\\\\", b"  ").replace(b'\\"', b"  ")
-            quotes = np.flatnonzero(np.frombuffer(unescaped, np.uint8) == _QUOTE)
-        # Less [, the four brackets are 0, 2, 32 and 34: nothing else has no bit but these.
-        brackets = np.flatnonzero(((characters - ord("[")) & 0xDD) == 0)
-        within = (np.searchsorted(quotes, brackets) + self._in_string) % 2
-        brackets = brackets[within == 0]
-        depths = self._skipped + np.cumsum(_STEPS[characters[brackets]])
-        closed = np.flatnonzero(depths == 0)
-        if closed.size:
-            self._skipped, self._in_string = 0, False
-            return int(brackets[closed[0]]) + 1
-        if depths.size:
-            self._skipped = int(depths[-1])
-            if depths.max() > NESTING_LIMIT:
-                raise ArchiveError(f"is nested more than {NESTING_LIMIT} deep")
-        self._in_string = bool((quotes.size + self._in_string) % 2)
-        return len(text)
-
-
-def _behind_escapes(text: bytes, end: int) -> int:
-    """Return the first place from an end on where nothing is escaped; what a chunk cuts is left out."""
-    while end < len(text) and text[end - 1] == _ESCAPE:
-        end += 1
-    if end < len(text) or text[end - 1] != _ESCAPE:
+            self._around = None
+        self._unbroken = 0
         return end
-    escapes = end - len(text.rstrip(b"\\"))
-    return end - escapes % 2
+
+    def _limit(self, length: int, broken: int) -> None:
+        """Refuse what the parser would have to hold in memory.
+
+        :param broken: where the last string, bracket or skipped value of the piece is; 0: it has none.
+        """
+        self._unbroken = length - broken if broken else self._unbroken + length
+        if self._brackets.in_string and self._unbroken > STRING_LIMIT_BYTES:
+            raise ArchiveError(f"has a string of more than {STRING_LIMIT_BYTES} bytes")
+        if not self._brackets.in_string and self._unbroken > NUMBER_LIMIT_BYTES:
+            raise ArchiveError(f"has {NUMBER_LIMIT_BYTES} bytes without a string or a bracket")
+
+
+def _values(text: bytes, found: Outside) -> Places:
+    """Return the indices of the brackets that open a value and may have a key before them."""
+    before = np.frombuffer(text, np.uint8)[found.places - 1]
+    # What stands before the first character is in another piece.
+    return np.flatnonzero(found.opens & (_AFTER_KEY[before] | (found.places == 0)))
+
+
+def _closing(depths: Places, index: int, around: int) -> int:
+    """Return the index of the first bracket from one on that leaves so many open; past the end if none."""
+    near = _NEAR
+    while index < depths.size:
+        closes = depths[index : index + near] == around
+        first = int(closes.argmax())
+        if closes[first]:
+            return index + first
+        # What lies behind the value should not be looked at for nothing.
+        index, near = index + near, 2 * near
+    return int(depths.size)

@@ -1,33 +1,29 @@
 """What a person who waits is told: how far a search is, and how each test ended.
 
 Results are for people here, JSON is not. On a terminal a search has one line, which changes with
-each trial; in a log it has one more line a minute. No thread runs for that: nothing shall disturb
-the trials, so a line stands still while a trial is under way.
+each trial; in a log it has one more line a minute.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-import time
 from types import TracebackType
 from typing import TextIO
 
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 from robot import result, running
+from typing_extensions import override
 
 from perftrend import message
 from perftrend.errors import ArchiveError
 from perftrend.measure import search
 from perftrend.model import Interval
+from perftrend.progress import ProgressLine
 
 TERMINAL = "TERMINAL_OF_PERFTREND"
 """The variable that names the terminal of the job, where standard output is a pipe to the job."""
 
 _MEGA = 1e6
-_LOG_EVERY_S = 60.0
 
 
 class Progress:
@@ -49,74 +45,45 @@ class Progress:
             _output().write(f"  {result.name}: {result.message}\n")
 
 
-class SearchProgress:
+class SearchProgress(ProgressLine):
     """Shows how far a search is, from entering to leaving; use it as ``on_step`` of the search."""
 
     def __init__(self) -> None:
-        self._live: Live | None = None
-        self._opened: TextIO | None = None
-        self._logged = time.monotonic()
+        self._of_job = _terminal_of_job()
+        super().__init__(_output(), terminal=self._of_job)
 
-    def __enter__(self) -> SearchProgress:
-        terminal = self._terminal()
-        if terminal is not None:
-            self._live = Live(
-                console=Console(file=terminal, force_terminal=True, width=_columns(terminal)),
-                auto_refresh=False,
-                transient=True,
-                redirect_stdout=False,
-                redirect_stderr=False,
-            )
-            self._live.start()
-        return self
-
+    @override
     def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._live is not None:
-            self._live.stop()
-        if self._opened is not None:
-            self._opened.close()
+        super().__exit__(kind, error, traceback)
+        if self._of_job is not None:
+            self._of_job.close()
 
     def tell(self, step: search.Progress) -> None:
         """Show what is known after a trial."""
-        if self._live is not None:
-            self._live.update(Text(_searching(step), no_wrap=True, overflow="ellipsis"), refresh=True)
-        elif time.monotonic() - self._logged >= _LOG_EVERY_S:
-            self._logged = time.monotonic()
-            _output().write(_searching(step) + "\n")
-            _output().flush()
+        self.show(_searching(step))
 
-    def _terminal(self) -> TextIO | None:
-        """Return the terminal that somebody looks at; None if nobody does."""
-        if _output().isatty():
-            return _output()
-        name = os.environ.get(TERMINAL)
-        if not name:
-            return None
-        try:
-            # It belongs to the job, and must not become the terminal that controls this process.
-            descriptor = os.open(name, os.O_WRONLY | os.O_NOCTTY)
-        except OSError:
-            return None
-        self._opened = os.fdopen(descriptor, "w", encoding="utf-8")
-        return self._opened
+
+def _terminal_of_job() -> TextIO | None:
+    """Return the terminal of the job that started this process; None where standard output will do."""
+    name = os.environ.get(TERMINAL)
+    if not name or _output().isatty():
+        return None
+    try:
+        # It belongs to the job, and must not become the terminal that controls this process.
+        descriptor = os.open(name, os.O_WRONLY | os.O_NOCTTY)
+    except OSError:
+        return None
+    return os.fdopen(descriptor, "w", encoding="utf-8")
 
 
 def _output() -> TextIO:
     """Return the real standard output: Robot Framework captures the other one while tests run."""
     return sys.__stdout__ or sys.stdout
-
-
-def _columns(terminal: TextIO) -> int | None:
-    """Return the width of a terminal, which need not be that of any standard stream; None: unknown."""
-    try:
-        return os.get_terminal_size(terminal.fileno()).columns or None
-    except OSError:
-        return None
 
 
 def _searching(step: search.Progress) -> str:

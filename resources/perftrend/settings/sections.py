@@ -217,7 +217,7 @@ class PerftestSettings(Section):
     """Number of the change in Gerrit; none: the one whose comment started the build."""
     minimum_rounds: Annotated[Count, Field(ge=2)] = 3
     """Rounds, each with the parent and the patch, before a verdict is given."""
-    maximum_rounds: Count = 10
+    maximum_rounds: Count = 20
     """Rounds after which a verdict is given, whatever is known by then."""
     threshold: Annotated[Number, Field(ge=0, lt=1)] = 0.01
     """The smallest difference that matters, relative to the parent."""
@@ -253,6 +253,8 @@ class FetchSettings(Section):
 
     cache: Folder = Path("cache")
     """Folder that keeps what was fetched, by content."""
+    cache_bytes: Count = 20 * 1024**3
+    """When it holds more, what was used longest ago is removed."""
     workers: Annotated[Count, Field(le=64)] = 4
     """Files that are fetched at the same time."""
     requests_per_second: Annotated[Number, Field(gt=0)] = 20.0

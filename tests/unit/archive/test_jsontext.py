@@ -18,7 +18,8 @@ from perftrend.errors import ArchiveError
 SKIPPED = ["body", "setup", "teardown", "telemetry"]
 
 texts = st.text(st.sampled_from('ab"\\[]{}:,\n é€😀body'), max_size=8)
-keys = st.one_of(st.sampled_from([*SKIPPED, "name", "bodyx", "tests"]), texts)
+strange_keys = ["name", "bodyx", "tests", 'a"body', 'a\\"setup', "\\", 'body"', ':"body":[']
+keys = st.one_of(st.sampled_from(SKIPPED), st.sampled_from(strange_keys), texts)
 values = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), texts, st.sampled_from(SKIPPED)),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=4),
@@ -55,10 +56,33 @@ def test_outline_is_the_document_without_bodies(
         assert without(value) == json.loads(through(text))
 
 
+def test_key_far_before_its_value_is_left_to_the_parser() -> None:
+    near, far = b'{"a\\"body":[1],"body"%b:[{"x":1}]}', b" " * 40
+
+    assert {'a"body': [1], "body": None} == json.loads(through(near % far))
+    for blanks in range(45, 80):
+        text = near.replace(b'"body":', b'"body"' + b" " * blanks + b":") % (2 * far)
+
+        assert {'a"body': [1], "body": [{"x": 1}]} == json.loads(through(text))
+
+
+def test_values_side_by_side_are_each_skipped() -> None:
+    tests = [{"name": str(number), "body": [], "setup": {}} for number in range(50_000)]
+
+    assert without(tests) == json.loads(through(json.dumps(tests).encode()))
+
+
 def test_long_body_is_skipped_as_a_short_one() -> None:
     body = [{"message": '\\"]}' * 3}] * 100_000
 
     assert {"body": None, "x": 1} == json.loads(through(json.dumps({"body": body, "x": 1}).encode()))
+
+
+@pytest.mark.parametrize("content", [b"x", b"[", b'\\"', b"\\\\"])
+def test_string_that_is_skipped_may_be_of_any_length(content: bytes) -> None:
+    text = b'{"body":["%b"],"x":1}' % (content * 6_000_000)
+
+    assert {"body": None, "x": 1} == json.loads(through(text))
 
 
 @pytest.mark.parametrize(
@@ -70,6 +94,8 @@ def test_long_body_is_skipped_as_a_short_one() -> None:
         (b'{"body":' + b"[" * 100_000, "nested more than 10000 deep"),
         (b"[" * 100_000, "nested more than 10000 deep"),
         (b'{"name":"' + b"x" * 5_000_000, "a string of more than 4000000 bytes"),
+        (b'{"name":"' + b'[\\"' * 2_000_000, "a string of more than 4000000 bytes"),
+        (b'{"body":[],"name":' + b" " * 2_000_000, "1000000 bytes without a string or a bracket"),
         (b'{"name":' + b"1" * 2_000_000, "1000000 bytes without a string or a bracket"),
     ],
 )

@@ -15,7 +15,6 @@ import pytest
 from robot import result, running
 
 from perftrend import message
-from perftrend.keywords import progress
 from perftrend.keywords.progress import TERMINAL, Progress, SearchProgress
 from perftrend.measure import search
 from perftrend.model import CriticalLoad, Interval, Measurement
@@ -109,7 +108,7 @@ NEARLY_TOLD = "~30 s left, final: NDR 11.9800 to 12.0400, PDR 12.0000 to 12.0600
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Give a clock that is set by hand."""
     now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("perftrend.progress.time.monotonic", lambda: now[0])
     return now
 
 

@@ -9,7 +9,7 @@
 
 Each file appears whole, by renaming. The order makes a kill at any moment harmless: first the index
 names the SHA-256, then the partial file becomes the object. An index without its object is no loss:
-the complete partial file is still there.
+the complete partial file is still there, or the object was removed to make room for others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import fcntl
 import hashlib
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -26,6 +26,9 @@ from typing import BinaryIO
 from pydantic import TypeAdapter, ValidationError
 
 from perftrend.archive.fetch.builds import Checksum, Version
+from perftrend.archive.fetch.pruning import Pruning, is_at
+
+MAXIMUM_BYTES = 20 * 1024**3
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +54,18 @@ _BEGUN = TypeAdapter(Begun)
 
 
 class Cache:
-    """A folder of fetched files; several threads and processes may use it."""
+    """A folder of fetched files; several threads and processes may use it.
 
-    def __init__(self, folder: Path) -> None:
+    :param maximum_bytes: when there is more of it, what was used longest ago is removed.
+    """
+
+    def __init__(self, folder: Path, maximum_bytes: int = MAXIMUM_BYTES) -> None:
         self._folder = folder
+        self._pruning = Pruning(folder, maximum_bytes)
+
+    def using(self) -> AbstractContextManager[None]:
+        """Let whatever is found or kept within stay as long as this lasts."""
+        return self._pruning.using()
 
     def object(self, sha256: str) -> Path:
         """Return where the bytes with this SHA-256 lie, or would lie."""
@@ -81,20 +92,24 @@ class Cache:
             with path.open("ab") as file:
                 fcntl.flock(file, fcntl.LOCK_EX)
                 # Who held it before may have made it the object: then this is no longer its file.
-                if _is_at(file, path):
+                if is_at(file, path):
                     held = Partial(file, path)
                     try:
                         yield held
                     finally:
-                        if not held.size and _is_at(file, path):
+                        if not held.size and is_at(file, path):
                             held.discard()
                     return
 
     def keep(self, partial: Partial, entry: Entry) -> Path:
-        """Make a complete partial file an object."""
+        """Make a complete partial file an object; what is too much then makes room."""
         partial.flush()
         _write(self._index(entry.location), _ENTRY.dump_json(entry))
-        return self._become_object(partial, entry.sha256)
+        size = partial.size
+        path = self._become_object(partial, entry.sha256)
+        if self._pruning.added(size):
+            self._forget_removed()
+        return path
 
     def recovered(self, partial: Partial, location: str) -> Entry | None:
         """Finish what a kill left behind between index and object; None if there is nothing."""
@@ -102,7 +117,7 @@ class Cache:
         if entry is None:
             return None
         path = self.object(entry.sha256)
-        if path.exists():
+        if self._pruning.use(path):
             if _digest(path, "sha256") == entry.sha256:
                 return entry
             path.unlink()  # the disk damaged it
@@ -114,9 +129,23 @@ class Cache:
     def _become_object(self, partial: Partial, sha256: str) -> Path:
         path = self.object(sha256)
         path.parent.mkdir(parents=True, exist_ok=True)
+        # What a kill left complete may have an old time, and begins to be used as a partial file.
+        os.utime(partial.path)
         partial.path.replace(path)
         partial.forget()
         return path
+
+    def _forget_removed(self) -> None:
+        """Remove what the index tells of objects that are no more."""
+        for path in self._folder.glob("index/*/*.json"):
+            try:
+                entry = _ENTRY.validate_json(path.read_bytes())
+            except (FileNotFoundError, ValidationError):
+                continue
+            # The order matters: what is partial now becomes an object.
+            is_partial = (self._folder / "partial" / f"{path.stem}.part").exists()
+            if not is_partial and not self.object(entry.sha256).exists():
+                path.unlink(missing_ok=True)
 
     def _index(self, location: str) -> Path:
         key = _key(location)
@@ -203,10 +232,3 @@ def _digest(path: Path, algorithm: str) -> str:
 
 def _key(location: str) -> str:
     return hashlib.sha256(location.encode()).hexdigest()
-
-
-def _is_at(file: BinaryIO, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:
-        return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -68,6 +69,10 @@ class Fetcher:
         self._cache = cache
         self._pace = pace
         self._limits = limits
+
+    def using(self) -> AbstractContextManager[None]:
+        """Let what is fetched within stay in the cache as long as this lasts."""
+        return self._cache.using()
 
     def fetch(self, file: ArchivedFile) -> Fetched:
         """Return a file's bytes: from the cache if they are still those of the source.

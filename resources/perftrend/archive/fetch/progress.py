@@ -1,4 +1,4 @@
-"""What a person who waits is told: a line that changes on a terminal, a line a minute in a log."""
+"""What a person who waits is told: what became of the builds so far."""
 
 from __future__ import annotations
 
@@ -6,17 +6,12 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
-from types import TracebackType
 from typing import TextIO
-
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 
 from perftrend.archive.fetch.taking import Fate, Taken
 from perftrend.archive.reading import Unknown
+from perftrend.progress import ProgressLine
 
-_LOG_EVERY_S = 60.0
 _MEGA = 1e6
 
 
@@ -57,45 +52,16 @@ class Tally:
         return ", ".join(f"{job}/{part}" for job, numbers in named for part in _ranges(numbers))
 
 
-class Progress:
+class Progress(ProgressLine):
     """Shows a tally while it grows, from entering to leaving."""
 
     def __init__(self, tally: Tally, output: TextIO) -> None:
+        super().__init__(output, guard_errors=True)
         self._tally = tally
-        self._output = output
-        self._live: Live | None = None
-        self._logged = time.monotonic()
-
-    def __enter__(self) -> Progress:
-        if self._output.isatty():
-            console = Console(file=self._output)
-            self._live = Live(console=console, auto_refresh=False, transient=True, redirect_stdout=False)
-            self._live.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()
-
-    def clear(self) -> None:
-        """Make room on the terminal for a line of somebody else."""
-        if self._live is not None:
-            self._live.update(Text(""), refresh=True)
 
     def tell(self) -> None:
         """Show the tally as it is now."""
-        line = f"  {self._tally}"
-        if self._live is not None:
-            self._live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
-        elif time.monotonic() - self._logged >= _LOG_EVERY_S:
-            self._logged = time.monotonic()
-            self._output.write(f"{line}\n")
-            self._output.flush()
+        self.show(f"  {self._tally}")
 
 
 def _ranges(numbers: Iterable[int]) -> list[str]:

@@ -64,6 +64,10 @@ class Taker:
 
     def take(self, build: ArchivedBuild, claim: Claim) -> Taken:
         """Fetch, read and store one build, from the first of its files that are sound."""
+        with self._fetcher.using():
+            return self._taken(build, claim)
+
+    def _taken(self, build: ArchivedBuild, claim: Claim) -> Taken:
         transferred = 0
         refused: list[str] = []
         try:

@@ -9,6 +9,7 @@ from perftrend.clients.jenkins.bodies import Download
 from perftrend.clients.jenkins.builds import Artifact, Build
 from perftrend.clients.jenkins.client import Jenkins, connect
 from perftrend.clients.jenkins.running import Started
+from perftrend.clients.jenkins.waiting import QueueItem
 from perftrend.clients.web.refusals import RefusedError, TooLargeError, UnavailableError
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Build",
     "Download",
     "Jenkins",
+    "QueueItem",
     "RefusedError",
     "Started",
     "TooLargeError",

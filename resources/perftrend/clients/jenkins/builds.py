@@ -12,7 +12,7 @@ from perftrend.clients.jenkins.paths import artifact_path
 from perftrend.errors import ServiceError
 
 TREE = (
-    "number,result,building,timestamp,duration,description,"
+    "number,queueId,result,building,timestamp,duration,description,"
     "actions[parameters[name,value]],artifacts[relativePath]"
 )
 """What is asked of a build: no more than this is sent."""
@@ -46,6 +46,8 @@ class Build:
     url: str = ""
     """Its page, with a slash at the end."""
     description: str = ""
+    queue_item: int | None = None
+    """What it was in the queue; None where the server does not tell."""
 
     @property
     def is_finished(self) -> bool:
@@ -64,18 +66,21 @@ def read_build(job: str, job_url: str, told: Mapping[str, Any]) -> Build:
     try:
         number = _number(told)
         url = f"{job_url}/{number}/"
-        paths = [_text(artifact["relativePath"]) for artifact in told.get("artifacts") or ()]
+        item = told.get("queueId")
+        paths = [text_of(artifact["relativePath"]) for artifact in told.get("artifacts") or ()]
         return Build(
             job=job,
             number=number,
             result=_word(told.get("result")),
             building=told.get("building") is True,
-            started=datetime.fromtimestamp(_whole(told["timestamp"]) / 1000, UTC),
-            duration_s=max(0, _whole(told.get("duration") or 0)) / 1000,
-            parameters=dict(_parameters(told.get("actions") or ())),
+            started=moment_of(told["timestamp"]),
+            duration_s=max(0, whole_of(told.get("duration") or 0)) / 1000,
+            parameters=parameters_of(told.get("actions") or ()),
             artifacts=tuple(Artifact(path, url + artifact_path(path)) for path in paths),
             url=url,
-            description=_text(told.get("description") or ""),
+            description=text_of(told.get("description") or ""),
+            # Of a build from before it knew such numbers, a Jenkins tells -1.
+            queue_item=whole_of(item) if item is not None and whole_of(item) > 0 else None,
         )
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError, OSError):
         raise _no_build(job_url) from None
@@ -95,6 +100,37 @@ def has_parameters(build: Build, wanted: Mapping[str, str]) -> bool:
     return all(build.parameters.get(name, value).strip() == value.strip() for name, value in wanted.items())
 
 
+def parameters_of(actions: Iterable[Any]) -> Mapping[str, str]:
+    """Return the parameters among what a server tells under ``actions``."""
+    return dict(_parameters(actions))
+
+
+def moment_of(value: object) -> datetime:
+    """Return a time that is told in milliseconds."""
+    return datetime.fromtimestamp(whole_of(value) / 1000, UTC)
+
+
+def whole_of(value: object) -> int:
+    """Return a whole number.
+
+    :raises TypeError: if it is none.
+    """
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(value)
+    return value
+
+
+def text_of(value: object) -> str:
+    """Return a text as it can be written.
+
+    :raises TypeError: if it is none.
+    """
+    if not isinstance(value, str):
+        raise TypeError(value)
+    # Half of a character pair cannot be written to a file or a terminal.
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
 def _no_build(job_url: str) -> ServiceError:
     return ServiceError(
         f"{job_url}: answers with a build that Jenkins would not tell of; is jenkins.url right?"
@@ -106,32 +142,19 @@ def _parameters(actions: Iterable[Any]) -> Iterator[tuple[str, str]]:
         for parameter in (action or {}).get("parameters") or ():
             value = parameter.get("value")
             if isinstance(value, bool):
-                yield _text(parameter["name"]), str(value).lower()
+                yield text_of(parameter["name"]), str(value).lower()
             elif isinstance(value, str | int | float):
-                yield _text(parameter["name"]), str(value)
+                yield text_of(parameter["name"]), str(value)
 
 
 def _number(told: Mapping[str, Any]) -> int:
-    number = _whole(told["number"])
+    number = whole_of(told["number"])
     if number < 1:
         raise ValueError(number)
     return number
 
 
-def _whole(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(value)
-    return value
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(value)
-    # Half of a character pair cannot be written to a file or a terminal.
-    return value.encode("utf-8", "replace").decode("utf-8")
-
-
 def _word(value: object) -> str | None:
-    if value is not None and not re.fullmatch(r"[A-Z_]{1,40}", _text(value)):
+    if value is not None and not re.fullmatch(r"[A-Z_]{1,40}", text_of(value)):
         raise ValueError(value)
-    return value if value is None else _text(value)
+    return value if value is None else text_of(value)

@@ -6,11 +6,11 @@ import codecs
 import fnmatch
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 
-from perftrend.clients.jenkins import running
+from perftrend.clients.jenkins import running, waiting
 from perftrend.clients.jenkins.api import Api
 from perftrend.clients.jenkins.bodies import Download
 from perftrend.clients.jenkins.builds import Build
@@ -18,6 +18,7 @@ from perftrend.clients.jenkins.listing import newest_first
 from perftrend.clients.jenkins.paths import is_below, job_path, view_path
 from perftrend.clients.jenkins.running import Started
 from perftrend.clients.jenkins.transport import Transport
+from perftrend.clients.jenkins.waiting import QueueItem
 from perftrend.clients.web.refusals import UnavailableError
 from perftrend.clients.web.retrying import Wait, patiently
 from perftrend.errors import ServiceError, SettingsError
@@ -120,6 +121,27 @@ class Jenkins:
             if (lowest and build.number < lowest) or (since and build.started < since):
                 return
             yield build
+
+    def queue(self, job: str | None = None) -> Sequence[QueueItem]:
+        """Return the builds that wait, newest first; none where the server has no such address.
+
+        :param job: full name; None: of all jobs that the user sees.
+        :raises TooLargeError: if that is more than 32 MiB.
+        """
+        return waiting.queue(self._api, job)
+
+    def find(
+        self, job: str, name: str, value: str, *, since: datetime | None = None, within: int = 1000
+    ) -> Sequence[QueueItem | Build]:
+        """Return what was started with a value of a parameter: what waits, then builds, newest first.
+
+        A build that leaves the queue meanwhile is told as a build, and once.
+
+        :param name: of the parameter; its value is compared without blanks at its ends.
+        :param since: builds that started earlier are left out; with a time zone.
+        :param within: so many of the newest builds are looked at.
+        """
+        return waiting.find(self._api, job, name, value, since=since, within=within)
 
     def build(self, job: str, number: int) -> Build:
         """Return one build of a job."""

@@ -13,9 +13,11 @@ import pytest
 
 from perftrend.archive.fetch import (
     ArchivedBuild,
+    Cache,
     Claim,
     Fate,
     Fetcher,
+    Limits,
     Pace,
     Progress,
     Readers,
@@ -107,6 +109,24 @@ def test_each_build_has_its_own_fate(bench: Bench) -> None:
     assert "read from output_info.xml instead" in taken["nightly/2"].note
     assert "there is no stronger output" in taken["nightly/1"].note
     assert {1, 2, 5} == stored(bench.store)
+
+
+def test_cache_that_is_too_small_takes_nothing_away_from_who_reads(bench: Bench, tmp_path: Path) -> None:
+    small = Cache(tmp_path / "small", maximum_bytes=1)
+    bench.fetcher = Fetcher(bench.fetcher._source, small, Pace(1e6), Limits())
+    result = json.dumps(RESULT)
+    for build in range(1, 9):
+        files = {f"tests/{test}.info.json": result.replace("64b", f"{test}b") for test in range(5)}
+        bench.archive(build, **{name: text.encode() + b" " * build for name, text in files.items()})
+
+    taken = bench.take(testbed="2n-clx")
+
+    assert [(Fate.NEW, 5)] * 8 == [(one.fate, one.results) for one in taken.values()], taken
+    bench.archive(9, **{"output.xml": OUTPUT})
+    source = bench.fetcher._source
+    with bench.fetcher.using():
+        kept = bench.fetcher.fetch(next(source.files(next(source.builds(Wanted())))))
+        assert [kept.path] == list((tmp_path / "small" / "objects").glob("*/*"))
 
 
 def test_result_files_serve_where_the_output_is_broken(bench: Bench) -> None:
@@ -290,7 +310,7 @@ def test_terminal_shows_one_line_that_changes() -> None:
 
 def test_log_gets_a_line_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     log, tally, now = io.StringIO(), Tally(), [0.0]
-    monkeypatch.setattr("perftrend.archive.fetch.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("perftrend.progress.time.monotonic", lambda: now[0])
 
     with Progress(tally, log) as progress:
         for _ in range(240):

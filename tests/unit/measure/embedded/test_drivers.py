@@ -176,7 +176,9 @@ def test_program_that_is_no_file_is_refused(device: EmbeddedDevice, value: str) 
         device.check({"program": value})
 
 
-@pytest.mark.parametrize("value", [*(set(HOSTILE) - {"0x10", "1e3"}), "a b", "x" * 65])
+@pytest.mark.parametrize(
+    "value", [*(each for each in HOSTILE if each not in ("0x10", "1e3")), "a b", "x" * 65]
+)
 def test_version_that_is_no_word_is_refused(device: EmbeddedDevice, value: str) -> None:
     with pytest.raises(SettingsError, match=r"device option version=.*: write a commit or a short word"):
         device.check({"version": value})
