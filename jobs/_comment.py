@@ -1,71 +1,153 @@
-"""The Gerrit comment that started a build, as Jenkins hands it on.
+"""What the Gerrit comment asks for that started a build, as Jenkins or the listener hands it on.
 
-Gerrit Trigger puts the whole comment, base64-encoded, into ``GERRIT_EVENT_COMMENT_TEXT``, so that
-no shell and no log ever meets what somebody typed. What it asks for is decided by
-:mod:`perftrend.trigger`; the pattern that Jenkins looks for is made of the same grammar.
+Both put the comment, base64-encoded, into ``GERRIT_EVENT_COMMENT_TEXT``, so that no shell and no log ever
+meets what somebody typed; what stands beside it says which change it is about. What it asks for is decided
+by :mod:`perftrend.trigger`; the pattern that Jenkins looks for is made of the same grammar.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from perftrend import trigger
 from perftrend.errors import UsageError
-from perftrend.trigger import Refusal, Trigger
+from perftrend.listener import checks
+from perftrend.listener.grammar import Grammar
+from perftrend.settings import Settings
+from perftrend.trigger import DEFAULT_WORDS, Refusal, Trigger
 
 VARIABLE = "GERRIT_EVENT_COMMENT_TEXT"
 LONGEST = 65536
 """Characters of base64; a comment of Gerrit's has at most a quarter of this."""
 
-_JOB = "trending"
-_RIGHT_FORM = (
-    "write trendingtest-{}, and tag expressions after it where you want to: trendingtest-{} mrrAND64b"
-)
+_FORMS: Mapping[str, str] = {
+    "GERRIT_CHANGE_NUMBER": r"[1-9][0-9]{0,17}",
+    "GERRIT_PATCHSET_NUMBER": r"[1-9][0-9]{0,8}",
+    "GERRIT_PATCHSET_REVISION": r"[0-9a-f]{40}|[0-9a-f]{64}",
+    "GERRIT_REFSPEC": r"refs/changes/[0-9]{2}/[0-9]{1,18}/[0-9]{1,9}",
+    "GERRIT_PROJECT": r"(?![-/.])[^\x00-\x1f\x7f]{1,255}",
+    "GERRIT_BRANCH": r"(?![-/.])[^\x00-\x1f\x7f]{1,255}",
+}
+"""What the other variables look like; nothing else is believed to come from Gerrit."""
 
 
-def tags(environment: Mapping[str, str], testbed: str) -> tuple[str, ...] | None:
-    """Return the tag expressions that the comment asks for on a testbed.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A job that a comment asks for, and the patch set that the comment stands on.
 
-    :returns: none of them where the trigger stands alone; None where no comment started the build.
-    :raises UsageError: if the comment cannot be decoded, does not ask for a run on this testbed, or
-        asks for what a run has not.
+    What Gerrit Trigger tells is whole. Of a build that somebody started by hand with a comment's text alone
+    the change is unknown: None and empty texts.
+    """
+
+    trigger: Trigger
+    change: int | None = None
+    patch_set: int | None = None
+    revision: str = ""
+    """The commit of the patch set."""
+    ref: str = ""
+    """What to fetch, ``refs/changes/34/1234/5``."""
+    project: str = ""
+    branch: str = ""
+    overrides: Mapping[str, object] = field(default_factory=dict, hash=False)
+    """The settings that follow from the request, by full name; options outweigh them."""
+
+    @property
+    def is_dry_run(self) -> bool:
+        """Whether it is only to be told what would be measured."""
+        return self.trigger.options.dry_run
+
+
+def asked(environment: Mapping[str, str], job: str, settings: Settings) -> Asked | None:
+    """Return what the comment asks of a job on the testbed of the settings.
+
+    Several lines that ask for the same job are one request, which selects what any of them selects.
+
+    :param job: one of :data:`perftrend.trigger.JOBS`.
+    :returns: None where no comment started the build.
+    :raises UsageError: if the comment cannot be decoded, does not ask for this job on this testbed, or asks
+        for what cannot be; with the right form.
     """
     encoded = environment.get(VARIABLE, "")
     if not encoded.strip():
         return None
-    requests = trigger.parse(_decoded(encoded))
-    asked = [each for each in requests if isinstance(each, Trigger) and each.job == _JOB]
-    wanted = [each for each in asked if each.testbed == testbed]
-    refused = [str(each) for each in requests if _is_wrong(each, testbed)]
+    requests = Grammar.of(settings).parse(_decoded(encoded))
+    heads = _heads(job, settings)
+    refused = [str(each) for each in requests if isinstance(each, Refusal) and _is_meant(each, heads)]
     if refused:
         raise UsageError(f"{VARIABLE}: {refused[0]}")
+    wanted = [
+        each
+        for each in requests
+        if isinstance(each, Trigger) and (each.job, each.testbed) == (job, settings.testbed)
+    ]
     if not wanted:
-        right = _RIGHT_FORM.replace("{}", testbed)
-        raise UsageError(f"{VARIABLE}: no line asks for a run on {testbed}; {right}")
-    return tuple(dict.fromkeys(tag for each in wanted for tag in _expressions(each)))
+        raise UsageError(
+            f"{VARIABLE}: no line asks for {job} on {settings.testbed}; write {heads[0]}, and tag "
+            f"expressions after it where you want to: {heads[0]} mrrAND64b"
+        )
+    try:
+        return _joined(wanted, environment, settings)
+    except checks.UnfitError as unfit:
+        raise UsageError(f"{VARIABLE}: {unfit}") from None
 
 
-def _is_wrong(request: Trigger | Refusal, testbed: str) -> bool:
-    """Whether a line means a run on this testbed and cannot be understood."""
-    head = f"trendingtest-{testbed}"
-    return isinstance(request, Refusal) and request.line.lower().startswith(head.lower())
+def _heads(job: str, settings: Settings) -> list[str]:
+    """Return what a line begins with that asks for a job on the testbed."""
+    words = {**settings.trigger.words} or DEFAULT_WORDS
+    return [
+        word.replace("{testbed}", settings.testbed) for word, started in words.items() if started == job
+    ] or [job]
 
 
-def _expressions(asked: Trigger) -> tuple[str, ...]:
-    """Return the expressions of a request, those that it leaves out subtracted from each."""
-    without = asked.exclude_patterns
-    wrong = ""
-    if asked.lists or str(asked.options):
-        wrong = "takes tag expressions alone"
-    elif without and not asked.include:
-        wrong = "needs a tag beside what is left out"
-    elif any("NOT" in each for each in without):
-        wrong = "cannot leave out what an expression with NOT fits"
-    if wrong:
-        raise UsageError(f"{VARIABLE}: {asked} {wrong}; {_RIGHT_FORM.replace('{}', asked.testbed)}")
-    return tuple("NOT".join((each, *without)) for each in asked.include_patterns)
+def _is_meant(refusal: Refusal, heads: Sequence[str]) -> bool:
+    """Whether a line means this job on this testbed and cannot be understood."""
+    return any(refusal.line.lower().startswith(head.lower()) for head in heads)
+
+
+def _joined(wanted: Sequence[Trigger], environment: Mapping[str, str], settings: Settings) -> Asked:
+    first = wanted[0]
+    for other in wanted[1:]:
+        if (other.old, other.options) != (first.old, first.options):
+            raise UsageError(
+                f"{VARIABLE}: '{first}' and '{other}' are two jobs; write them into two comments, or ask for "
+                "both with the same hash and options"
+            )
+    found = [checks.overrides(each, settings) for each in wanted]
+    tags = [each.get("tags", ()) for each in found]
+    # A line without tags asks for the job's own choice, and so for more than any other.
+    together = tuple(dict.fromkeys(tag for some in tags for tag in _texts(some))) if all(tags) else ()
+    overrides = {**found[0], "tags": together}
+    told = {name: _told(environment, name) for name in _FORMS}
+    return Asked(
+        trigger=first,
+        change=_number(told["GERRIT_CHANGE_NUMBER"]),
+        patch_set=_number(told["GERRIT_PATCHSET_NUMBER"]),
+        revision=told["GERRIT_PATCHSET_REVISION"],
+        ref=told["GERRIT_REFSPEC"],
+        project=told["GERRIT_PROJECT"],
+        branch=told["GERRIT_BRANCH"],
+        overrides={name: value for name, value in overrides.items() if value},
+    )
+
+
+def _texts(tags: object) -> tuple[str, ...]:
+    return tuple(map(str, tags)) if isinstance(tags, tuple) else ()
+
+
+def _told(environment: Mapping[str, str], name: str) -> str:
+    value = environment.get(name, "").strip()
+    if value and not re.fullmatch(_FORMS[name], value, re.ASCII):
+        raise UsageError(
+            f"{name} is {value[:100]!r}, which no Gerrit tells; leave it to Jenkins or the listener"
+        )
+    return value
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text else None
 
 
 def _decoded(encoded: str) -> str:

@@ -17,12 +17,14 @@ from jobs import _options as options
 from jobs import analysis
 from perftrend import archive, errors
 from perftrend.keywords import execution, selection
+from perftrend.listener import checks
 from perftrend.measure import lock, specification
 from perftrend.measure.specification import Specification
 from perftrend.measure.testbed import Testbed
 from perftrend.model import Run
 from perftrend.settings import Settings
 from perftrend.store import Store
+from perftrend.trigger import Trigger
 
 
 def parser() -> argparse.ArgumentParser:
@@ -69,11 +71,26 @@ def trend(given: argparse.Namespace) -> int:
         raise errors.UsageError(
             "--repeat: BUILD_NUMBER gives one number for one run; start more builds instead"
         )
-    settings = options.settings(given, _overrides(given))
-    if not given.tags and (asked := comment.tags(os.environ, settings.testbed)):
-        settings = settings.model_copy(update={"tags": asked})
+    given_by_hand = {name: value for name, value in _overrides(given).items() if value is not None}
+    settings = options.settings(given, given_by_hand)
+    asked = comment.asked(os.environ, "trending", settings)
+    if asked is None:
+        with mails.failure_told(settings):
+            return _trend(given, settings)
+    settings = options.settings(given, {**asked.overrides, **given_by_hand})
     with mails.failure_told(settings):
+        planned = checks.plan_of(asked.trigger, settings, suites=options.SUITES)
+        if asked.is_dry_run:
+            return _tell(planned, asked.trigger)
         return _trend(given, settings)
+
+
+def _tell(planned: checks.Plan, trigger: Trigger) -> int:
+    """Say what would be measured, and how long it would take."""
+    for name in planned.names:
+        print(name)
+    options.say_verdict(f"{trigger} would measure {planned}")
+    return errors.EXIT_PASS
 
 
 def _trend(given: argparse.Namespace, settings: Settings) -> int:

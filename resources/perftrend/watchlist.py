@@ -2,7 +2,8 @@
 
 A YAML file lists entries. Each says by ``tags``, ``names``, ``keys`` and ``metrics`` which traces it
 is about; all that are given must fit, and a trace belongs to the first entry that fits it. A trace
-that fits none is not analysed. ``aliases`` give renamed tests their new names, so that their history goes
+that fits none is not analysed. ``lists`` give tag expressions a name, by which a comment asks for
+them. ``aliases`` give renamed tests their new names, so that their history goes
 on: the store keeps what was measured under the name that it had, and series are put together when they
 are read.
 
@@ -52,6 +53,7 @@ def _address(value: str) -> str:
 
 Word = Annotated[str, Field(min_length=1)]
 Words = Annotated[tuple[Word, ...], BeforeValidator(_several), Field(min_length=1)]
+ListName = Annotated[str, Field(pattern=r"^[A-Za-z0-9](?:[._-]?[A-Za-z0-9_]){0,99}$")]
 Addresses = Annotated[tuple[Annotated[str, AfterValidator(_address)], ...], BeforeValidator(_several)]
 
 
@@ -143,6 +145,18 @@ class Watchlist(_Strict):
     tests: tuple[Entry, ...] = Field(min_length=1)
     aliases: tuple[Alias, ...] = ()
     """Applied one after the other, each to what the one before made."""
+    lists: Mapping[ListName, Words] = {}
+    """Tag expressions by the name that a comment asks for them by, without the ``#``."""
+
+    def listed(self, name: str) -> tuple[str, ...]:
+        """Return the tag expressions of a test list.
+
+        :raises UsageError: if there is none of that name, with the nearest.
+        """
+        if name not in self.lists:
+            choices = errors.nearest(f"#{name}", (f"#{known}" for known in self.lists))
+            raise errors.UsageError(f"no test list is named '#{name}'{choices}")
+        return self.lists[name]
 
     def renamed(self, key: TraceKey) -> TraceKey:
         """Return the key that a trace has under its newest names.

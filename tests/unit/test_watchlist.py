@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.errors import SettingsError
+from perftrend.errors import SettingsError, UsageError
 from perftrend.model import Better, Result, Run, Series, Status, TraceKey
 from perftrend.watchlist import Watchlist, load
 
@@ -209,3 +209,51 @@ def test_whatever_a_file_says_is_taken_or_refused_in_one_line(
 
     assert taken != bool(refusal)
     assert "\n" not in refusal
+
+
+# ---- test lists
+
+
+def lists(**named: object) -> Watchlist:
+    return Watchlist.model_validate({"tests": [{}], "lists": named})
+
+
+def test_list_gives_its_tag_expressions() -> None:
+    found = lists(nightly=["mrrAND64b", "pdr"], acl="*acl*")
+
+    assert (("mrrAND64b", "pdr"), ("*acl*",)) == (found.listed("nightly"), found.listed("acl"))
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("nigthly", "no test list is named '#nigthly'; did you mean '#nightly'?"),
+        ("zzz", "no test list is named '#zzz'; known are #acl, #nightly"),
+        ("Nightly", "no test list is named '#Nightly'; did you mean '#nightly'?"),
+    ],
+)
+def test_unknown_list_names_the_nearest(name: str, hint: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        lists(nightly="mrr", acl="*acl*").listed(name)
+
+    assert hint == str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "hint"),
+    [
+        ("lists: {nightly: []}", "lists.nightly is []; it "),
+        ("lists: {'a b': mrr}", "a b"),
+        ("lists: {'../x': mrr}", "../x"),
+        ("lists: mrr", "lists is 'mrr'; it "),
+    ],
+)
+def test_list_that_cannot_be_used_is_refused_in_one_line(content: str, hint: str, tmp_path: Path) -> None:
+    file = tmp_path / "watched.yaml"
+    file.write_text(f"tests: [{{}}]\n{content}\n")
+
+    with pytest.raises(SettingsError) as refused:
+        load(file)
+
+    assert hint in str(refused.value)
+    assert "\n" not in str(refused.value)

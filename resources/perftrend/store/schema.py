@@ -27,7 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0001"
+HEAD = "0002"
 """The newest migration: the form that this module describes."""
 
 metadata = MetaData()
@@ -105,4 +105,45 @@ details = Table(
     Column("run_id", ForeignKey("runs.id"), primary_key=True),
     Column("trace_id", ForeignKey("traces.id"), primary_key=True),
     Column("details", JSON, nullable=False),
+)
+
+# What comments asked for, and what became of it: no request is started twice or answered twice.
+requests = Table(
+    "requests",
+    metadata,
+    Column("key", String(64), primary_key=True),
+    Column("change", Integer, nullable=False),
+    Column("patch_set", Integer, nullable=False),
+    Column("project", String(255), nullable=False),
+    Column("branch", String(255), nullable=False),
+    Column("revision", String(64), nullable=False),
+    Column("ref", String(255), nullable=False),
+    Column("review", String(255), nullable=False),
+    Column("comment", String(255), nullable=False),
+    Column("path", Text),
+    Column("account", String(255), nullable=False),
+    Column("asked", Moment, nullable=False),
+    Column("place", Integer, nullable=False),
+    Column("line", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("right_form", Text, nullable=False),
+    Column("job", String(32), nullable=False),
+    Column("testbed", String(255), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("decided", Moment),
+    Column("told", Text, nullable=False),
+    Column("link", Text, nullable=False),
+    Column("exit_code", Integer),
+    Column("answered", Boolean, nullable=False),
+    Index("ix_requests_state", "state"),
+    Index("ix_requests_change_account", "change", "account"),
+    Index("ix_requests_answered", "answered"),
+)
+
+# How far something that comes again and again has been looked at.
+marks = Table(
+    "marks",
+    metadata,
+    Column("name", String(255), primary_key=True),
+    Column("moment", Moment, nullable=False),
 )

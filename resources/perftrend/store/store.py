@@ -14,6 +14,7 @@ from perftrend.errors import StoreError
 from perftrend.model import Result, Run, Series
 from perftrend.store import rows, series
 from perftrend.store.connection import engine_of, reading, writing
+from perftrend.store.requests import Requests
 from perftrend.store.schema import details, results, runs, trace_params, traces
 from perftrend.store.upgrade import upgrade
 
@@ -61,6 +62,11 @@ class Store:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    @property
+    def requests(self) -> Requests:
+        """What comments asked for."""
+        return Requests(self._engine)
 
     def add(self, run: Run, results: Iterable[Result]) -> bool:
         """Put a run with all its results into the store, in one transaction.

@@ -188,15 +188,18 @@ def test_analysis_refuses_in_one_line_too(bench: Any) -> None:
 @pytest.mark.parametrize(
     ("comment", "hint"),
     [
-        (b"Patch Set 1:\n\nperftest-simulated mrr", "no line asks for a run on simulated; write "),
-        (b"> trendingtest-simulated mrr", "no line asks for a run on simulated"),
-        (b"trendingtest-simulated was green yesterday", "no line asks for a run on simulated"),
+        (b"Patch Set 1:\n\nperftest-simulated mrr", "no line asks for trending on simulated; write "),
+        (b"> trendingtest-simulated mrr", "no line asks for trending on simulated"),
+        (b"trendingtest-simulated was green yesterday", "no line asks for trending on simulated"),
         (b"trendingtest-simulated $(reboot)", '"trendingtest-simulated $(reboot)" starts nothing: '),
         (b"trendingtest-simulated `id`; rm -rf /", "starts nothing"),
-        (b"trendingtest-simulated !soak", "!soak needs a tag beside what is left out; write "),
         (b"trendingtest-simulated mrr !64bNOT1c", "cannot leave out what an expression with NOT fits"),
-        (b"trendingtest-simulated #nightly", "takes tag expressions alone"),
-        (b"trendingtest-simulated mrr -- --duration 5", "takes tag expressions alone"),
+        (b"trendingtest-simulated #nightly", "no test list is named '#nightly'; there are none"),
+        (b"trendingtest-simulated mrr -- --duration 500", "--duration takes seconds from 0.1 to 60"),
+        (
+            b"trendingtest-simulated mrr -- --duration 1\ntrendingtest-simulated mrr",
+            "are two jobs; write them into two comments",
+        ),
         (
             b"trendingtest-simulated mrr\ntrendingtest-simulated --no-such",
             '"trendingtest-simulated --no-such" starts',

@@ -248,6 +248,67 @@ def test_comment_outweighs_the_environment_and_an_option_the_comment(
     assert "1 of 1 results" in bench.trending("--no-analysis", *ONE_TEST).out
 
 
+def test_comment_says_how_trials_are_made_and_what_is_left_out(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commented(monkeypatch, "trendingtest-simulated !*acl* !*l2bd* -- --duration 0.3 --multiplicity 3")
+
+    ended = bench.trending("--no-analysis")
+
+    assert (0, "") == (ended.exit_code, ended.err)
+    assert "1 of 1 results" in ended.out.splitlines()[-1]
+    archive = bench.archives / "perftrend-trending-nightly-simulated" / "1"
+    kept = yaml.safe_load((archive / "settings.yaml").read_text())
+    assert (0.3, 3) == (kept["trial"]["duration_s"], kept["trial"]["multiplicity"])
+
+
+def test_comment_asks_for_a_test_list_of_the_specification(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERFTREND_TRIAL_MULTIPLICITY", "1")
+    monkeypatch.setenv("PERFTREND_ANALYSIS_SPECIFICATION", "watched.yaml")
+    lists = {"rules": ["mrrAND64bAND*acl20", "mrrAND64bAND*acl60"]}
+    (bench.folder / "watched.yaml").write_text(yaml.safe_dump({"tests": [{}], "lists": lists}))
+    commented(monkeypatch, "trendingtest-simulated #rules")
+
+    assert "2 of 2 results" in bench.trending("--no-analysis").out
+
+    commented(monkeypatch, "trendingtest-simulated #ruler")
+    refused = bench.trending("--no-analysis")
+    assert (2, True) == (
+        refused.exit_code,
+        "no test list is named '#ruler'; did you mean '#rules'?" in refused.err,
+    )
+
+
+def test_dry_run_tells_what_would_be_measured_and_measures_nothing(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commented(
+        monkeypatch, "trendingtest-simulated mrrAND64bAND*acl20 -- --dry-run --multiplicity 50 --duration 6"
+    )
+
+    ended = bench.trending()
+
+    assert (0, "") == (ended.exit_code, ended.err)
+    assert [
+        "64b-1c-ethip4-ip4base-acl20-mrr",
+        "perftrend verdict: trendingtest-simulated mrrAND64bAND*acl20 -- --duration 6 --multiplicity 50 "
+        "--dry-run would measure 1 test, at most about 6 minutes",
+    ] == ended.out.splitlines()
+    assert [] == runs(bench.folder)
+
+
+def test_comment_that_asks_for_too_many_tests_is_refused(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERFTREND_TRIGGER_MAXIMUM_TESTS", "3")
+    commented(monkeypatch, "trendingtest-simulated")
+
+    ended = bench.trending()
+
+    assert 2 == ended.exit_code
+    assert "it selects 4 tests, and a comment may start 3; choose fewer by tags" in ended.err
+
+
 def test_last_line_says_how_many_results_were_measured(bench: Any) -> None:
     ended = bench.trending(*ONE_TEST, "--no-analysis")
 

@@ -1,0 +1,180 @@
+"""Listen to comments in Gerrit, start the jobs that they ask for, and answer them."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import quote
+
+from jobs import _options as options
+from perftrend import builds, errors
+from perftrend.clients import gerrit, jenkins
+from perftrend.listener import checks, health, on_jenkins
+from perftrend.listener.desk import Desk, Planner
+from perftrend.listener.grammar import Grammar
+from perftrend.listener.looking import Looking
+from perftrend.listener.metrics import Metrics
+from perftrend.listener.on_this_machine import OnThisMachine
+from perftrend.listener.running import Runner
+from perftrend.listener.service import Service
+from perftrend.listener.watch import Wakes, Watch
+from perftrend.measure import lock
+from perftrend.settings import FILE_VARIABLE, Settings
+from perftrend.store import Store
+from perftrend.store.requests import Request, Requests
+from perftrend.trigger import Trigger
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    described = options.Parser(prog="./run listener", description=__doc__)
+    add = described.add_argument
+    add("--settings", metavar="FILE", help="YAML file with the settings")
+    add("--store", metavar="PATH", help="where requests are kept: an SQLite file, or a database URL")
+    add("--archive", metavar="DIR", help="folder that receives what the jobs say that run here")
+    add("--runner", choices=["jenkins", "local"], help="who runs the jobs: Jenkins, or this machine")
+    add("--once", action="store_true", help="look once, serve what is asked, and end")
+    return described
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job and return its exit code."""
+    given = parser().parse_args(argv)
+    with errors.reported() as outcome:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        outcome.exit_code = listen(given)
+    return outcome.exit_code
+
+
+def listen(given: argparse.Namespace) -> int:
+    """Serve what is asked: once, or until somebody ends it, which is its way to end well."""
+    overrides = {"store": given.store, "archive": given.archive, "listener.runner": given.runner}
+    settings = Settings.load(given.settings, overrides=overrides)
+    try:
+        with prepared(given, settings) as service:
+            service.once() if given.once else service.run()
+    except KeyboardInterrupt:
+        if given.once:
+            raise
+        _say("stopped; what is under way goes on at the next start")
+    return errors.EXIT_PASS
+
+
+@contextmanager
+def prepared(given: argparse.Namespace, settings: Settings) -> Iterator[Service]:
+    """Give the service, with all that it needs opened.
+
+    :raises PerftrendError: for settings that cannot be used, and an address that is in use.
+    """
+    metrics, wakes, grammar = Metrics(), Wakes(), Grammar.of(settings)
+    client = gerrit.connect(settings.gerrit)
+    projects = settings.listener.projects
+    with ExitStack() as stack:
+        stack.enter_context(_alone(settings.store))
+        store = stack.enter_context(Store.open(settings.store))
+        runner = _runner(given, settings, store.requests)
+        stack.callback(runner.close)
+        desk = Desk(
+            client, store.requests, runner, grammar, settings.gerrit, planner(settings), metrics, _say
+        )
+        looking = Looking(
+            client, store.requests, grammar, projects=projects,
+            look_back=timedelta(seconds=settings.listener.look_back_s), metrics=metrics, say=_say,
+        )  # fmt: skip
+        watch = None if given.once else Watch(client.listen, wakes, projects=projects or None, say=_say)
+        service = Service(
+            client, looking, desk, wakes=wakes, watch=watch, metrics=metrics,
+            groups=settings.gerrit.groups, poll_s=settings.listener.poll_s, say=_say,
+        )  # fmt: skip
+        if watch:
+            address = stack.enter_context(
+                health.served(settings.listener.address, health=service.health, metrics=service.metrics)
+            )
+            watch.start()
+            stack.callback(watch.stop)
+            _say(f"listening to {client.url}; health at http://{address}/healthz")
+        yield service
+
+
+def planner(settings: Settings) -> Planner:
+    """Return what says how much a request is."""
+
+    def planned(request: Request, trigger: Trigger) -> str:
+        asked = settings.model_copy(update={"testbed": trigger.testbed})
+        if settings.listener.runner == "jenkins":
+            asked = on_jenkins.settings_of(trigger.job, asked)
+        told = _measurement(asked, trigger)
+        if trigger.old is not None and asked.project.profile is not None:
+            _check_hash(asked, request, trigger)
+        return told
+
+    return planned
+
+
+def _measurement(settings: Settings, trigger: Trigger) -> str:
+    """Say what is measured, and how long that takes.
+
+    :raises UnfitError: if it cannot be, for what was asked.
+    """
+    project = settings.project
+    if trigger.job in ("bisection", "perftest") and project.profile is not None:
+        profile = builds.load(project.profile, project.profiles, project.parameters)
+        if profile.measure is not None:
+            return f"what {profile.name} itself measures"
+    return str(checks.plan(trigger, settings, suites=options.SUITES))
+
+
+def _check_hash(settings: Settings, request: Request, trigger: Trigger) -> None:
+    """Make sure that the older commit is one that a bisection can begin at.
+
+    :raises UnfitError: if it is not.
+    :raises ServiceError: if the repository cannot be fetched from.
+    """
+    url = settings.project.repository or f"{settings.gerrit.url}/{quote(request.project)}"
+    with builds.opened(settings.project.model_copy(update={"repository": url})) as product:
+        product.repository.fetch(request.ref)
+        checks.check_hash(trigger, request.revision, product.repository)
+
+
+def _runner(given: argparse.Namespace, settings: Settings, requests: Requests) -> Runner:
+    if settings.listener.runner == "jenkins":
+        return on_jenkins.OnJenkins(jenkins.connect(settings.jenkins))
+    return OnThisMachine(requests, archive=settings.archive, settings=_environment(given, settings), say=_say)
+
+
+def _environment(given: argparse.Namespace, settings: Settings) -> Mapping[str, str]:
+    """Return the variables that give a job what this command line says."""
+    file = given.settings or os.environ.get(FILE_VARIABLE)
+    told = {"PERFTREND_STORE": settings.store, "PERFTREND_ARCHIVE": str(settings.archive)}
+    return {**told, **({FILE_VARIABLE: str(Path(file).absolute())} if file else {})}
+
+
+@contextmanager
+def _alone(store: str) -> Iterator[None]:
+    """Make sure that nobody else on this machine serves the requests of a store."""
+    place = store if "://" in store else str(Path(store).absolute())
+    name = f"listener-{hashlib.sha256(place.encode()).hexdigest()[:16]}"
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(lock.held(name, owner="a listener"))
+        except errors.TestbedError:
+            where = Path(store).name
+            raise errors.UsageError(
+                f"store {where}: another listener serves it; end that one first"
+            ) from None
+        yield
+
+
+def _say(message: str) -> None:
+    print(f"perftrend: {message}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

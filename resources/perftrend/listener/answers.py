@@ -1,0 +1,48 @@
+"""What a review is answered: one text for all that it asked.
+
+No line of an answer begins with a trigger word, so that nobody's plugin takes it for a request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from perftrend.store.requests import Request, State
+from perftrend.trigger import Refusal
+
+
+def _started(request: Request) -> str:
+    return f'"{request.line}" started: {", ".join(filter(None, (request.told, request.link)))}'
+
+
+def _told(request: Request) -> str:
+    return f'"{request.line}" would measure {request.told}. Nothing was started.'
+
+
+def _refused(request: Request) -> str:
+    if request.right_form:
+        return str(Refusal(request.line, request.reason, request.right_form))
+    return f'"{request.line}" starts nothing: {request.reason}.'
+
+
+_OF_STATE: Mapping[State, Callable[[Request], str]] = {
+    State.REFUSED: _refused,
+    State.LIMITED: _refused,
+    State.FAILED: _refused,
+    State.TOLD: _told,
+    State.STARTED: _started,
+    State.WAITING: _started,
+    State.RUNNING: _started,
+    State.ENDED: _started,
+}
+
+
+def is_decided(request: Request) -> bool:
+    """Tell whether it is known what to answer to a request, which may be nothing."""
+    return request.state in _OF_STATE or request.state is State.IGNORED
+
+
+def text(requests: Iterable[Request]) -> str:
+    """Return the answer to requests of one review; empty where there is nothing to say."""
+    known = [each for each in requests if each.state in _OF_STATE]
+    return "\n\n".join(_OF_STATE[each.state](each) for each in known)

@@ -1,0 +1,203 @@
+"""Decides requests, has them started and answers them, each step once, in the order in which they were asked.
+
+Every step is written down before the next one begins, and each can be repeated: a start is looked for before
+it is made again, and Gerrit itself remembers what has an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from itertools import groupby
+from typing import Any
+
+from perftrend.clients.gerrit import Comment, Gerrit, RefusedError, UnavailableError
+from perftrend.errors import PerftrendError, ServiceError
+from perftrend.listener import answers, asking, permission
+from perftrend.listener.checks import UnfitError
+from perftrend.listener.grammar import Grammar
+from perftrend.listener.metrics import Metrics
+from perftrend.listener.running import NotTakenError, Runner
+from perftrend.settings import GerritSettings
+from perftrend.store.requests import Request, Requests, State
+from perftrend.trigger import Refusal, Trigger
+
+_FOR_A_LINK = timedelta(seconds=20)
+"""How long an answer waits for the build to leave the queue, so that it can name its address."""
+_NEVER = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY)
+"""Refusals of an answer that will not become otherwise, such as that of a change that is gone."""
+
+Planner = Callable[[Request, Trigger], str]
+"""Returns what a job would do, in half a sentence; raises :class:`checks.UnfitError` where it cannot."""
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Takes requests from ``seen`` to an answer."""
+
+    gerrit: Gerrit
+    requests: Requests
+    runner: Runner
+    grammar: Grammar
+    settings: GerritSettings
+    planner: Planner
+    metrics: Metrics
+    say: Callable[[str], None]
+    now: Callable[[], datetime] = _now
+    patience: timedelta = field(default=_FOR_A_LINK)
+
+    def work(self) -> bool:
+        """Do what can be done; return whether something is left that can be done soon.
+
+        :raises ServiceError: if something could not be done: at once where a service is away, otherwise after
+            everything else.
+        """
+        failures: list[ServiceError] = []
+        is_left = False
+        for _, of_review in groupby(self.requests.open(), key=lambda each: each.review):
+            try:
+                is_left |= self._serve(list(of_review))
+            except UnavailableError:
+                raise
+            except ServiceError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+        return is_left
+
+    def length(self) -> int:
+        """Return how many requests wait for a decision, a start, an answer or their turn."""
+        waiting = {each.key for each in self.requests.in_states(State.WAITING)}
+        return len(waiting | {each.key for each in self.requests.open()})
+
+    def _serve(self, of_review: Sequence[Request]) -> bool:
+        """Serve the requests of one review; return whether its answer has to wait a little."""
+        served = [self._linked(self._started(self._decided(each), each)) for each in of_review]
+        if any(map(self._hopes_for_a_link, served)):
+            return True
+        if untold := [each for each in served if not each.answered]:
+            self._answer(untold)
+        return False
+
+    # ---- deciding
+
+    def _decided(self, request: Request) -> Request:
+        if request.state is not State.SEEN:
+            return request
+        asked = self._asked(request)
+        starts = isinstance(asked, Trigger) and not asked.options.dry_run
+        now = self.now()
+        today = self.requests.of(request.change, request.account, permission.since(now))
+        if wrong := permission.beyond_limit(today, most=self.settings.jobs_per_day, starts=starts):
+            is_told = permission.is_told(today)
+            state = State.IGNORED if is_told else State.LIMITED
+            return self._changed(request, state=state, reason=wrong, right_form="", decided=now)
+        if wrong := self._stranger(request):
+            return self._changed(request, state=State.REFUSED, reason=wrong, right_form="", decided=now)
+        told = self._planned(request, asked) if isinstance(asked, Trigger) else asked
+        if isinstance(told, Refusal):
+            return self._changed(
+                request, state=State.REFUSED, reason=told.reason, right_form=told.right_form, decided=now
+            )
+        return self._changed(request, state=State.CLAIMED if starts else State.TOLD, told=told, decided=now)
+
+    def _asked(self, request: Request) -> Trigger | Refusal:
+        if request.reason:
+            return Refusal(request.line, request.reason, request.right_form)
+        # What was right when it was seen is wrong where the settings have changed meanwhile.
+        found = self.grammar.parse(request.line)
+        return found[0] if found else Refusal(request.line, "it asks for nothing any more", "")
+
+    def _stranger(self, request: Request) -> str:
+        account = asking.account_of(request.account)
+        return permission.outside_groups(account, self.settings.groups, self.gerrit.groups)
+
+    def _planned(self, request: Request, trigger: Trigger) -> str | Refusal:
+        try:
+            return self.planner(request, trigger)
+        except UnfitError as unfit:
+            return unfit.refusal
+        except ServiceError:
+            raise
+        except PerftrendError as error:
+            self.say(f"{request.line}: {error}")
+            return Refusal(
+                request.line, "the files that it needs cannot be used, and its operators see why", ""
+            )
+
+    # ---- starting
+
+    def _started(self, request: Request, before: Request) -> Request:
+        if request.state is not State.CLAIMED:
+            return request
+        try:
+            link = self.runner.begin(request, is_new=before.state is State.SEEN)
+        except NotTakenError as error:
+            self.metrics.failures.labels("runner").inc()
+            self.say(f"{request.line}: {error}")
+            reason = "the job cannot be started here, and its operators see why"
+            return self._changed(request, state=State.FAILED, reason=reason)
+        except ServiceError:
+            self.metrics.failures.labels("runner").inc()
+            raise
+        self.say(f"{request.line}: started for change {request.change}, patch set {request.patch_set}")
+        return self._changed(request, state=self.runner.begun, link=link)
+
+    def _linked(self, request: Request) -> Request:
+        """Return a request with the address of its build, or of its job where that takes too long."""
+        if request.state is not State.STARTED or request.link or request.answered:
+            return request
+        link = self.runner.link(request)
+        if not link and not self._is_recent(request):
+            link = self.runner.page(request)
+        return self._changed(request, link=link) if link else request
+
+    def _hopes_for_a_link(self, request: Request) -> bool:
+        return request.state is State.STARTED and not request.link and self._is_recent(request)
+
+    def _is_recent(self, request: Request) -> bool:
+        return request.decided is not None and self.now() - request.decided < self.patience
+
+    def _changed(self, request: Request, **columns: Any) -> Request:  # noqa: ANN401 - of whatever kind
+        if not self.requests.change(request, **columns):
+            raise ServiceError(f"request {request.key} is served by another listener, too; run one of them")
+        changed = replace(request, **columns)
+        if changed.state is not request.state:
+            self.metrics.requests.labels(changed.job or "none", changed.state.value).inc()
+        return changed
+
+    # ---- answering
+
+    def _answer(self, requests: Sequence[Request]) -> None:
+        """Answer the requests of a review in one go."""
+        text = answers.text(requests)
+        if text:
+            try:
+                posted = self.gerrit.answer(requests[0].change, _comment(requests[0]), text)
+            except RefusedError as error:
+                self.metrics.failures.labels("gerrit").inc()
+                if error.status not in _NEVER:
+                    raise
+                self.say(f"change {requests[0].change} takes no answer: {error}")
+            else:
+                self.metrics.answers.inc(posted.is_new)
+        self.requests.answered([each.key for each in requests])
+
+
+def _comment(request: Request) -> Comment:
+    """Return the comment that is answered, as far as that needs it."""
+    return Comment(
+        identity=request.comment,
+        message_id=request.review,
+        author=None,
+        written=request.asked,
+        patch_set=request.patch_set,
+        text="",
+        path=request.path,
+    )

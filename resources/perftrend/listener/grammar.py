@@ -1,0 +1,42 @@
+"""What comments may ask for, as the settings have it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from perftrend import trigger
+from perftrend.measure import specification
+from perftrend.settings import Settings
+from perftrend.trigger import Limits, Refusal, Trigger
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """Trigger words, testbeds and limits, known to be usable."""
+
+    words: Mapping[str, str]
+    testbeds: tuple[str, ...]
+    limits: Limits
+
+    @classmethod
+    def of(cls, settings: Settings) -> Grammar:
+        """Return the grammar of the settings.
+
+        :raises SettingsError: for a trigger word that cannot be used, or a testbed that has no file.
+        """
+        for name in settings.trigger.testbeds:
+            specification.load(name, settings.testbeds)
+        shortest, fewest = trigger.DEFAULT_LIMITS.duration_s[0], trigger.DEFAULT_LIMITS.multiplicity[0]
+        return cls(
+            words=trigger.checked_words(settings.trigger.words),
+            testbeds=settings.trigger.testbeds or tuple(specification.names(settings.testbeds)),
+            limits=Limits(
+                duration_s=(shortest, max(shortest, settings.trigger.maximum_duration_s)),
+                multiplicity=(fewest, settings.trigger.maximum_multiplicity),
+            ),
+        )
+
+    def parse(self, texts: str | Iterable[str]) -> list[Trigger | Refusal]:
+        """Return what the texts of a review ask for."""
+        return trigger.parse(texts, words=self.words, testbeds=self.testbeds, limits=self.limits)

@@ -1,0 +1,33 @@
+"""What the listener counts, for Prometheus."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+
+
+class Metrics:
+    """The metrics of one listener."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self.comments = self._counter("comments", "Comments that were looked at, each once.")
+        self.requests = self._counter("requests", "Steps of requests.", "job", "outcome")
+        self.answers = self._counter("answers", "Answers that were posted.")
+        self.failures = self._counter("failures", "What failed, by service.", "service")
+        self.connected = self._gauge("connected", "Whether events of Gerrit come in.")
+        self.seconds_behind = self._gauge(
+            "seconds_behind", "Since all comments were known for the last time."
+        )
+        self.queue_length = self._gauge(
+            "queue_length", "Requests that wait for a decision, a start or an answer."
+        )
+
+    def _counter(self, name: str, told: str, *labels: str) -> Counter:
+        return Counter(f"perftrend_listener_{name}", told, labels, registry=self._registry)
+
+    def _gauge(self, name: str, told: str) -> Gauge:
+        return Gauge(f"perftrend_listener_{name}", told, registry=self._registry)
+
+    def text(self) -> bytes:
+        """Return all of them as Prometheus reads them."""
+        return generate_latest(self._registry)

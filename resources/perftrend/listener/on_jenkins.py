@@ -1,0 +1,83 @@
+"""Jenkins runs the jobs: the same ones, with the same parameters, as its Gerrit Trigger plugin starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+
+from perftrend.clients.jenkins import Build, Jenkins, QueueItem, RefusedError
+from perftrend.errors import UsageError
+from perftrend.listener.running import KEY, NotTakenError, parameters
+from perftrend.settings import Settings, TrialSettings
+from perftrend.store.requests import Request, State
+
+_NAMES = {
+    "analysis": "perftrend-analysis-{}",
+    "bisection": "perftrend-bisect-{}",
+    "perftest": "perftrend-perftest-{}",
+    "trending": "perftrend-trending-nightly-{}",
+}
+USUAL = TrialSettings(duration_s=10, multiplicity=5)
+"""The trials of the jobs that build the product: the parameters' defaults in ``jjb/``."""
+_BUILDING = ("bisection", "perftest")
+
+_CLOCKS = timedelta(hours=1)
+"""How far the clocks of Jenkins and this machine may lie apart."""
+_REFUSALS = (HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
+
+
+def job_name(request: Request) -> str:
+    """Return the name of the job that a request starts."""
+    return _NAMES[request.job].format(request.testbed)
+
+
+def settings_of(job: str, settings: Settings) -> Settings:
+    """Return the settings that a job has on Jenkins, where its parameters say more than the file."""
+    return settings.model_copy(update={"trial": USUAL}) if job in _BUILDING else settings
+
+
+class OnJenkins:
+    """Starts builds, and finds them again by the key of their request."""
+
+    begun = State.STARTED
+
+    def __init__(self, jenkins: Jenkins) -> None:
+        self._jenkins = jenkins
+
+    def begin(self, request: Request, *, is_new: bool) -> str:
+        """Start a build, unless it may be there and is."""
+        try:
+            if not is_new and (found := self._found(request)):
+                return _address(found)
+            self._jenkins.start(job_name(request), parameters(request))
+        except UsageError as error:
+            raise NotTakenError(str(error)) from None
+        except RefusedError as error:
+            if error.status not in _REFUSALS:
+                raise
+            raise NotTakenError(str(error)) from None
+        return ""
+
+    def link(self, request: Request) -> str:
+        """Return the address of the build; empty while it waits in the queue."""
+        return _address(self._found(request))
+
+    def page(self, request: Request) -> str:
+        """Return the address of the job."""
+        return f"{self._jenkins.url}/job/{job_name(request)}/"
+
+    def tend(self) -> bool:
+        """Jenkins looks after its builds itself."""
+        return False
+
+    def close(self) -> None:
+        """Jenkins goes on."""
+
+    def _found(self, request: Request) -> Sequence[QueueItem | Build]:
+        since = (request.decided or datetime.now(UTC)) - _CLOCKS
+        return self._jenkins.find(job_name(request), KEY, request.key, since=since)
+
+
+def _address(found: Sequence[QueueItem | Build]) -> str:
+    return next((each.url for each in found if isinstance(each, Build)), "")

@@ -1,0 +1,155 @@
+"""The listener itself: looks where it is woken, serves what is asked, and goes on whatever fails."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from perftrend.clients.gerrit import Gerrit, UnavailableError
+from perftrend.errors import PerftrendError, ServiceError, StoreError
+from perftrend.listener.desk import Desk
+from perftrend.listener.health import Health
+from perftrend.listener.looking import Looking
+from perftrend.listener.metrics import Metrics
+from perftrend.listener.watch import Wakes, Watch
+
+_SOON_S = 1.0
+"""How soon to look again after what runs, and for builds that have no number yet."""
+_LONGEST_PAUSE_S = 60.0
+
+
+class Service:
+    """Brings the parts together.
+
+    :param poll_s: how often to look everywhere although no event tells.
+    :param groups: whose members may start jobs; it is made sure once that there are such groups.
+    :param watch: listens to events; None: nobody does, where it is looked only once.
+    """
+
+    def __init__(
+        self,
+        gerrit: Gerrit,
+        looking: Looking,
+        desk: Desk,
+        *,
+        wakes: Wakes,
+        watch: Watch | None,
+        metrics: Metrics,
+        groups: Sequence[str],
+        poll_s: float,
+        say: Callable[[str], None],
+    ) -> None:
+        self._gerrit, self._looking, self._desk = gerrit, looking, desk
+        self._wakes, self._watch, self._metrics = wakes, watch, metrics
+        self._groups, self._poll_s, self._say = groups, poll_s, say
+        self._is_prepared = False
+        self._pause_s = _SOON_S
+        self._looked_at = self._next_look = self._resume_at = time.monotonic()
+        self._problem = ""
+
+    def once(self) -> None:
+        """Look everywhere, and serve what is asked until nothing is left.
+
+        :raises ServiceError: for what fails.
+        """
+        self._prepare()
+        self._looking.everywhere()
+        while self._serve():
+            time.sleep(_SOON_S)
+
+    def run(self) -> None:
+        """Listen and serve until this is interrupted.
+
+        :raises PerftrendError: for what will never work with these settings.
+        """
+        self._wakes.wake(everywhere=True)
+        while True:
+            self._check_watch()
+            is_busy = self._tend()
+            if time.monotonic() >= self._resume_at:
+                is_busy |= self._attempt()
+            now = time.monotonic()
+            pause_s = min(_SOON_S if is_busy else self._poll_s, max(0.0, self._next_look - now))
+            if now < self._resume_at:
+                time.sleep(min(_SOON_S, self._resume_at - now))
+            else:
+                self._wakes.wait(pause_s)
+
+    def health(self) -> Health:
+        """Say how it is; may be called by another thread."""
+        watch, now = self._watch, time.monotonic()
+        is_connected = watch is None or watch.is_connected
+        problems = [self._problem] if self._problem else []
+        if watch and not watch.is_connected and now - watch.connected_at > self._poll_s:
+            problems.append(watch.problem or "no connection to the events of Gerrit has come about")
+        behind_s = now - self._looked_at
+        if behind_s > 2 * self._poll_s:
+            problems.append(f"the comments were last looked at {behind_s:.0f} s ago")
+        return Health(is_connected, behind_s, tuple(problems))
+
+    def metrics(self) -> bytes:
+        """Return the metrics; may be called by another thread."""
+        health = self.health()
+        self._metrics.connected.set(health.is_connected)
+        self._metrics.seconds_behind.set(health.seconds_behind)
+        return self._metrics.text()
+
+    def _check_watch(self) -> None:
+        if self._watch and not self._watch.is_alive():
+            raise self._watch.failure or ServiceError("listening to events ended by a fault; start it again")
+
+    def _attempt(self) -> bool:
+        """Do what there is to be done; return whether more of it will be soon."""
+        began = time.monotonic()
+        changes, everywhere = self._wakes.take()
+        everywhere |= began >= self._next_look
+        has_looked = is_left = False
+        try:
+            self._prepare()
+            if everywhere:
+                self._looking.everywhere()
+                self._looked_at, self._next_look = began, began + self._poll_s
+            self._looking.at(changes)
+            has_looked = True
+            is_left = self._serve()
+        except (ServiceError, StoreError) as error:
+            self._failed(error)
+            if not has_looked:
+                self._look_again(changes, everywhere=everywhere)
+        else:
+            self._problem, self._pause_s = "", _SOON_S
+        return is_left
+
+    def _look_again(self, changes: Sequence[int], *, everywhere: bool) -> None:
+        for change in changes:
+            self._wakes.wake(change)
+        self._wakes.wake(everywhere=everywhere)
+
+    def _prepare(self) -> None:
+        if self._groups and not self._is_prepared:
+            self._gerrit.check_groups(self._groups)
+            self._is_prepared = True
+
+    def _serve(self) -> bool:
+        waits = self._desk.work()
+        runs = self._desk.runner.tend()
+        self._metrics.queue_length.set(self._desk.length())
+        return waits or runs
+
+    def _tend(self) -> bool:
+        """Look after what runs here, whatever becomes of Gerrit."""
+        try:
+            return self._desk.runner.tend()
+        except StoreError as error:
+            self._failed(error)
+            return True
+
+    def _failed(self, error: PerftrendError) -> None:
+        """Keep in mind what is wrong, and when to try again."""
+        if str(error) != self._problem:
+            self._say(str(error))
+        self._problem = str(error)
+        self._metrics.failures.labels("store" if isinstance(error, StoreError) else "service").inc()
+        asked_s = error.retry_after_s if isinstance(error, UnavailableError) else None
+        self._resume_at = time.monotonic() + max(self._pause_s, min(asked_s or 0.0, _LONGEST_PAUSE_S))
+        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)

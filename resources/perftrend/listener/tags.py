@@ -1,0 +1,79 @@
+"""Which tests a request chooses, as tag expressions, and what was probably meant where there are none."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from robot.api import TestSuite
+
+from perftrend import watchlist
+from perftrend.errors import UsageError
+from perftrend.settings import Settings
+from perftrend.trigger import Trigger
+
+_SOAK = "soak"
+_OPERATORS = re.compile("(AND|OR|NOT)")
+_PATTERN = re.compile(r"[*?\[\]]")
+
+
+def expressions(trigger: Trigger, settings: Settings) -> tuple[str, ...]:
+    """Return the tag expressions that a request comes to; any of them selects a test.
+
+    What it leaves out is subtracted from each; test lists are those of the specification. Empty: the request
+    leaves the choice to the job.
+
+    :raises UsageError: for a list that there is not, and for what cannot be left out by an expression.
+    """
+    lists = tuple(each for name in trigger.lists for each in _listed(name, settings))
+    included = (*trigger.include_patterns, *lists)
+    excluded = trigger.exclude_patterns
+    if not excluded:
+        return tuple(dict.fromkeys(included))
+    for each in excluded:
+        if "NOT" in each:
+            raise UsageError(f"'!{each}' cannot leave out what an expression with NOT fits")
+    chosen = included or settings.tags or settings.cadences[settings.cadence]
+    return tuple(dict.fromkeys("NOT".join((each, *_without(each, excluded))) for each in chosen))
+
+
+def _without(expression: str, excluded: Sequence[str]) -> tuple[str, ...]:
+    # A soak has to be asked for; that it is excluded does not ask for it.
+    is_meant = _SOAK in expression.lower() or all(_SOAK not in each.lower() for each in excluded)
+    return tuple(excluded) if is_meant or _SOAK in excluded else (*excluded, _SOAK)
+
+
+def _listed(name: str, settings: Settings) -> tuple[str, ...]:
+    file = settings.analysis.specification
+    if file is None:
+        raise UsageError(f"no test list is named '#{name}'; there are none")
+    return watchlist.load(file).listed(name)
+
+
+def known(suites: Path) -> frozenset[str]:
+    """Return all tags of the suites."""
+    return frozenset(tag for test in TestSuite.from_file_system(suites).all_tests for tag in test.tags)
+
+
+def mended(trigger: Trigger, tags: frozenset[str]) -> Trigger:
+    """Return a request with the nearest tag for each that no test has; those without a near one are left."""
+    return replace(
+        trigger,
+        include=tuple(_mended(each, tags) for each in trigger.include),
+        exclude=tuple(_mended(each, tags) for each in trigger.exclude),
+    )
+
+
+def _mended(expression: str, tags: frozenset[str]) -> str:
+    lowered = {tag.lower(): tag.lower() for tag in tags}
+    parts = _OPERATORS.split(expression)
+    for place in range(0, len(parts), 2):
+        word = parts[place].lower()
+        if not word or word in lowered or _PATTERN.search(word):
+            continue
+        close = difflib.get_close_matches(word, lowered, n=1)
+        parts[place] = close[0] if close else parts[place]
+    return "".join(parts)

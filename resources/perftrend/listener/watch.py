@@ -1,0 +1,136 @@
+"""Wakes the listener when Gerrit tells an event, and connects again when the connection breaks.
+
+An event only says where to look. Whatever may have been missed, before the connection stood, while it was
+broken or because Gerrit dropped it, makes the listener look everywhere.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Container
+from contextlib import suppress
+
+from typing_extensions import override
+
+from perftrend.clients.gerrit import CommentAdded, Dropped, EventStream
+from perftrend.errors import PerftrendError, ServiceError
+
+_IDLE_S = 5.0
+"""A connection that has lasted so long is taken for one: ssh does not say when it stands."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
+
+
+class Wakes:
+    """Where to look next; threads may share it."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._changes: set[int] = set()
+        self._everywhere = False
+        self._is_woken = False
+
+    def wake(self, change: int | None = None, *, everywhere: bool = False) -> None:
+        """Wake who waits, to look at a change, everywhere, or after itself."""
+        with self._condition:
+            if change is not None:
+                self._changes.add(change)
+            self._everywhere |= everywhere
+            self._is_woken = True
+            self._condition.notify_all()
+
+    def take(self) -> tuple[list[int], bool]:
+        """Return which changes to look at, and whether to look everywhere; both are forgotten."""
+        with self._condition:
+            changes, everywhere = sorted(self._changes), self._everywhere
+            self._changes.clear()
+            self._everywhere = self._is_woken = False
+        return changes, everywhere
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait until somebody wakes us, at most for so long."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._is_woken, timeout_s)
+
+
+class Watch(threading.Thread):
+    """Listens to the events until it is stopped.
+
+    :param listen: connects.
+    :param wakes: is woken.
+    :param projects: those that are looked at; None: all.
+    :param say: is told in one line what broke.
+    """
+
+    def __init__(
+        self,
+        listen: Callable[[], EventStream],
+        wakes: Wakes,
+        *,
+        projects: Container[str] | None,
+        say: Callable[[str], None],
+        pause_s: float = _FIRST_PAUSE_S,
+        idle_s: float = _IDLE_S,
+    ) -> None:
+        super().__init__(name="watch", daemon=True)
+        self._listen, self._wakes, self._projects, self._say = listen, wakes, projects, say
+        self._first_pause_s = self._pause_s = pause_s
+        self._idle_s = idle_s
+        self._stopping = threading.Event()
+        self._stream: EventStream | None = None
+        self.is_connected = False
+        self.connected_at = time.monotonic()
+        """When it was connected for the last time, or began to try, by the monotonic clock."""
+        self.problem = ""
+        """Why it is not connected."""
+        self.failure: PerftrendError | None = None
+        """Why it will never be, with these settings."""
+
+    @override
+    def run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._follow()
+            except ServiceError as error:
+                self._lost(str(error))
+            except PerftrendError as error:
+                self.failure = error
+                self._wakes.wake()
+                return
+            self._stopping.wait(self._pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - against a crowd
+            self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+
+    def stop(self) -> None:
+        """End it."""
+        self._stopping.set()
+        if stream := self._stream:
+            stream.close()
+        with suppress(RuntimeError):
+            self.join()
+
+    def _follow(self) -> None:
+        with self._listen() as stream:
+            self._stream = stream
+            if self._stopping.is_set():
+                return
+            for event in stream.events(idle_s=self._idle_s):
+                self._stands()
+                if isinstance(event, Dropped):
+                    self._wakes.wake(everywhere=True)
+                elif isinstance(event, CommentAdded) and self._is_ours(event.project):
+                    self._wakes.wake(event.change)
+
+    def _is_ours(self, project: str) -> bool:
+        return self._projects is None or project in self._projects
+
+    def _stands(self) -> None:
+        self.connected_at = time.monotonic()
+        if not self.is_connected:
+            self.is_connected, self.problem, self._pause_s = True, "", self._first_pause_s
+            self._wakes.wake(everywhere=True)
+
+    def _lost(self, problem: str) -> None:
+        if problem != self.problem:
+            self._say(problem)
+        self.is_connected, self.problem = False, problem

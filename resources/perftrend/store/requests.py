@@ -1,0 +1,170 @@
+"""What comments asked for and what became of it, so that nothing is started or answered twice.
+
+A request goes from ``seen`` to one of the other states, each step in a transaction of its own::
+
+    seen ── refused                        it is wrong, or may not be
+      │──── limited ─ ignored              its author asked too often: told once, then no more
+      │──── told                           a dry run
+      └──── claimed ─ failed               Jenkins does not take it
+               │───── started              Jenkins has it
+               └───── waiting ─ running ─ ended      this machine runs it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from enum import StrEnum
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine
+
+from perftrend.store.connection import reading, writing
+from perftrend.store.schema import marks, requests
+
+
+class State(StrEnum):
+    """How far a request has come."""
+
+    SEEN = "seen"
+    REFUSED = "refused"
+    LIMITED = "limited"
+    IGNORED = "ignored"
+    TOLD = "told"
+    CLAIMED = "claimed"
+    FAILED = "failed"
+    STARTED = "started"
+    WAITING = "waiting"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+JOBS = (State.CLAIMED, State.STARTED, State.WAITING, State.RUNNING, State.ENDED)
+"""States of requests that have started a job, or are about to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One line of a comment that asks for a job, rightly or wrongly."""
+
+    key: str
+    """What no other request has."""
+    change: int
+    patch_set: int
+    project: str
+    branch: str
+    revision: str
+    """The commit of the patch set."""
+    ref: str
+    review: str
+    """The identity of the review that the comment is a part of; its requests get one answer."""
+    comment: str
+    """The identity of the comment that is answered."""
+    path: str | None
+    """Where that comment stands; None: it is the message of a review."""
+    account: str
+    """Who asks."""
+    asked: datetime
+    place: int
+    """Among the requests of the review, from 0."""
+    line: str
+    """What asks for the job; of a wrong request as it was typed."""
+    reason: str = ""
+    """What is wrong with it; empty: nothing that the grammar knows."""
+    right_form: str = ""
+    job: str = ""
+    """Empty where that is not known."""
+    testbed: str = ""
+    state: State = State.SEEN
+    decided: datetime | None = None
+    """When it left the state ``seen``."""
+    told: str = ""
+    """What is answered: how many tests there are, or why there are none."""
+    link: str = ""
+    """The address of the build."""
+    exit_code: int | None = None
+    answered: bool = False
+
+
+_NAMES = tuple(field.name for field in fields(Request))
+
+
+class Requests:
+    """The requests of a store; safe for several processes at once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def add(self, asked: Iterable[Request]) -> list[Request]:
+        """Enter requests, and return those that are new; of the others nothing is changed."""
+        wanted = list(asked)
+        if not wanted:
+            return []
+        with writing(self._engine) as connection:
+            known = _known(connection, [each.key for each in wanted])
+            new = {each.key: each for each in reversed(wanted) if each.key not in known}
+            if new:
+                connection.execute(sa.insert(requests), [asdict(each) for each in new.values()])
+        return list(reversed(new.values()))
+
+    def open(self) -> list[Request]:
+        """Return what is left to be done: to decide, to start or to answer; the oldest first."""
+        states = (State.SEEN, State.CLAIMED)
+        return self._select(requests.c.state.in_(states) | requests.c.answered.is_(False))
+
+    def in_states(self, *states: State) -> list[Request]:
+        """Return the requests in some states, the oldest first."""
+        return self._select(requests.c.state.in_(states))
+
+    def of(self, change: int, account: str, since: datetime) -> list[Request]:
+        """Return what somebody asked on a change and what was decided at or after a moment."""
+        return self._select(
+            (requests.c.change == change) & (requests.c.account == account) & (requests.c.decided >= since)
+        )
+
+    def has_review(self, review: str) -> bool:
+        """Tell whether there is a request of a review."""
+        with reading(self._engine) as connection:
+            query = sa.select(requests.c.key).where(requests.c.review == review).limit(1)
+            return connection.execute(query).first() is not None
+
+    def change(self, request: Request, **columns: object) -> bool:
+        """Change columns of a request, unless somebody has changed its state meanwhile.
+
+        :param request: as it was read.
+        :returns: whether it was changed.
+        """
+        same = (requests.c.key == request.key) & (requests.c.state == request.state)
+        with writing(self._engine) as connection:
+            return connection.execute(sa.update(requests).where(same).values(**columns)).rowcount == 1
+
+    def answered(self, keys: Sequence[str]) -> None:
+        """Note that requests have their answer."""
+        with writing(self._engine) as connection:
+            connection.execute(sa.update(requests).where(requests.c.key.in_(keys)).values(answered=True))
+
+    def mark(self, name: str) -> datetime | None:
+        """Return how far something has been looked at; None: never."""
+        with reading(self._engine) as connection:
+            return connection.execute(sa.select(marks.c.moment).where(marks.c.name == name)).scalar()
+
+    def set_mark(self, name: str, moment: datetime) -> None:
+        """Note how far something has been looked at."""
+        with writing(self._engine) as connection:
+            change = sa.update(marks).where(marks.c.name == name).values(moment=moment)
+            if connection.execute(change).rowcount == 0:
+                connection.execute(sa.insert(marks), {"name": name, "moment": moment})
+
+    def _select(self, condition: sa.ColumnElement[bool]) -> list[Request]:
+        query = sa.select(requests).where(condition)
+        query = query.order_by(requests.c.asked, requests.c.review, requests.c.place)
+        with reading(self._engine) as connection:
+            rows = connection.execute(query).mappings().all()
+        return [
+            Request(**{**{name: row[name] for name in _NAMES}, "state": State(row["state"])}) for row in rows
+        ]
+
+
+def _known(connection: Connection, keys: Collection[str]) -> set[str]:
+    return set(connection.execute(sa.select(requests.c.key).where(requests.c.key.in_(keys))).scalars())

@@ -1,0 +1,207 @@
+"""What the tests of the listener lean on: a Gerrit and a runner that are none, and a store that is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perftrend.clients.gerrit import PATCH_SET_LEVEL, Account, Change, Comment, Group, PatchSet, Posted
+from perftrend.clients.gerrit.reviews import answer_tag
+from perftrend.errors import ServiceError
+from perftrend.listener.desk import Desk
+from perftrend.listener.grammar import Grammar
+from perftrend.listener.looking import Looking
+from perftrend.listener.metrics import Metrics
+from perftrend.settings import GerritSettings
+from perftrend.store import Store
+from perftrend.store.requests import Request, State
+from perftrend.trigger import DEFAULT_LIMITS, DEFAULT_WORDS, Trigger
+
+OURS = Account(7, "perftrend")
+DEV = Account(1, "dev")
+OTHER = Account(2, "other")
+REVISION = "a" * 40
+GRAMMAR = Grammar(DEFAULT_WORDS, ("2n-clx", "1n-veth"), DEFAULT_LIMITS)
+
+
+class Clock:
+    """The time, which goes on by itself a second at each look."""
+
+    def __init__(self) -> None:
+        self.now = datetime.now(UTC).replace(microsecond=0)
+
+    def __call__(self) -> datetime:
+        self.now += timedelta(seconds=1)
+        return self.now
+
+
+@dataclass
+class FakeGerrit:
+    """Some changes with comments, and what was answered there."""
+
+    clock: Clock
+    url: str = "https://review.example.org"
+    account: Account = OURS
+    members: dict[int, Sequence[Group]] = field(default_factory=dict)
+    comments_of: dict[int, list[Comment]] = field(default_factory=dict)
+    answers: list[tuple[str, str]] = field(default_factory=list)
+    """Identities of comments, and what they were answered."""
+    failures: list[ServiceError] = field(default_factory=list)
+    """What the next calls raise, in turn."""
+    looks: int = 0
+    """How often comments were read."""
+
+    def write(self, text: str, *, change: int = 1, author: Account = DEV, **others: Any) -> Comment:
+        """Write a comment on the patch set, or, with ``path=None``, the message of a review."""
+        number = sum(map(len, self.comments_of.values()))
+        identity = str(others.pop("identity", f"c{number}"))
+        comment = Comment(
+            identity=identity,
+            message_id=others.pop("message_id", f"m-{identity}"),
+            author=author,
+            written=others.pop("written", self.clock()),
+            patch_set=others.pop("patch_set", 1),
+            text=text,
+            path=others.pop("path", PATCH_SET_LEVEL),
+            **others,
+        )
+        self.comments_of.setdefault(change, []).append(comment)
+        return comment
+
+    def _fail(self) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
+
+    def change(self, number: int) -> Change:
+        self._fail()
+        patch_sets = tuple(
+            PatchSet(each, REVISION, f"refs/changes/01/{number}/{each}", (), self.clock.now, DEV)
+            for each in (1, 2)
+        )
+        updated = max(each.written for each in self.comments_of[number])
+        return Change(number, f"I{number:040}", "router", "master", "A", "NEW", DEV, updated, patch_sets)
+
+    def comments(self, number: int) -> tuple[Comment, ...]:
+        self._fail()
+        self.looks += 1
+        return tuple(self.comments_of[number])
+
+    def updated_since(self, moment: datetime, **_: Any) -> Iterator[Change]:
+        for number in list(self.comments_of):
+            if (change := self.change(number)).updated >= moment:
+                yield change
+
+    def answer(self, change: int, comment: Comment, text: str, link: str = "") -> Posted:
+        self._fail()
+        tag = answer_tag(comment)
+        if any(each.tag == tag for each in self.comments_of[change]):
+            return Posted(is_new=False)
+        self.answers.append((comment.identity, text))
+        self.write(text, change=change, author=OURS, tag=tag)
+        return Posted(is_new=True)
+
+    def groups(self, account: Account) -> Sequence[Group]:
+        self._fail()
+        return self.members.get(account.number or 0, ())
+
+    def check_groups(self, names: Sequence[str]) -> None:
+        self._fail()
+
+
+@dataclass
+class FakeRunner:
+    """Notes what it is to start."""
+
+    begun: State = State.STARTED
+    started: list[str] = field(default_factory=list)
+    found: list[str] = field(default_factory=list)
+    """Keys of requests that were looked for before they were started."""
+    addresses: dict[str, str] = field(default_factory=dict)
+    """Of builds, by the line of the request."""
+    failures: list[Exception] = field(default_factory=list)
+    runs: list[bool] = field(default_factory=list)
+    """What the next looks after it tell."""
+
+    def begin(self, request: Request, *, is_new: bool) -> str:
+        if not is_new:
+            self.found.append(request.line)
+            if request.line in self.addresses or request.line in self.started:
+                return self.addresses.get(request.line, "")
+        if self.failures:
+            raise self.failures.pop(0)
+        self.started.append(request.line)
+        return ""
+
+    def link(self, request: Request) -> str:
+        return self.addresses.get(request.line, "")
+
+    def page(self, request: Request) -> str:
+        return f"https://jenkins.example.org/job/{request.job}/"
+
+    def tend(self) -> bool:
+        return self.runs.pop(0) if self.runs else False
+
+    def close(self) -> None:
+        pass
+
+
+def planned(_: Request, trigger: Trigger) -> str:
+    return f"{max(1, len(trigger.include))} tests, at most about 14 minutes"
+
+
+@dataclass
+class Bench:
+    """A listener without its threads: look, then serve."""
+
+    gerrit: FakeGerrit
+    runner: FakeRunner
+    store: Store
+    clock: Clock
+    said: list[str] = field(default_factory=list)
+    metrics: Metrics = field(default_factory=Metrics)
+    settings: GerritSettings = field(default_factory=GerritSettings)
+    patience: timedelta = timedelta(0)
+    planner: Any = planned
+
+    @property
+    def desk(self) -> Desk:
+        return Desk(
+            self.gerrit,  # type: ignore[arg-type]
+            self.store.requests, self.runner, GRAMMAR, self.settings, self.planner, self.metrics,
+            self.said.append, now=self.clock, patience=self.patience,
+        )  # fmt: skip
+
+    def looking(self, **others: Any) -> Looking:
+        usual = {"projects": (), "look_back": timedelta(days=1), "metrics": self.metrics}
+        return Looking(
+            self.gerrit,  # type: ignore[arg-type]
+            self.store.requests, GRAMMAR, say=self.said.append, **{**usual, **others},
+        )  # fmt: skip
+
+    def serve(self) -> bool:
+        """Do what a listener does that has just started."""
+        self.looking().everywhere()
+        return self.desk.work()
+
+    @property
+    def answers(self) -> list[str]:
+        return [text for _, text in self.gerrit.answers]
+
+    def states(self) -> list[str]:
+        with_place = self.store.requests.in_states(*State)
+        return [each.state.value for each in with_place]
+
+    def limited_to(self, jobs_per_day: int) -> Bench:
+        return replace(self, settings=GerritSettings(jobs_per_day=jobs_per_day))
+
+
+@pytest.fixture
+def listener(tmp_path: Path) -> Iterator[Bench]:
+    clock = Clock()
+    with Store.open(tmp_path / "store.sqlite") as store:
+        yield Bench(FakeGerrit(clock), FakeRunner(), store, clock)

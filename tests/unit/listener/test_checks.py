@@ -1,0 +1,243 @@
+"""What a request is checked for before anything starts, and what it comes to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from robot.model import TagPatterns, Tags
+
+from perftrend.errors import UsageError
+from perftrend.listener import checks, estimate, tags
+from perftrend.listener.checks import UnfitError
+from perftrend.measure import specification
+from perftrend.model import TraceKey
+from perftrend.settings import Settings
+from perftrend.trigger import Trigger, parse
+
+SUITES = Path(__file__).resolve().parents[2] / "suites"
+REVISION = "f" * 40
+
+
+def asked(line: str) -> Trigger:
+    (found,) = parse(line)
+    assert isinstance(found, Trigger)
+    return found
+
+
+def settings(**overrides: Any) -> Settings:
+    return Settings.load(
+        environment={}, overrides={name.replace("__", "."): v for name, v in overrides.items()}
+    )
+
+
+def plan(line: str, **overrides: Any) -> checks.Plan:
+    trigger = asked(line)
+    return checks.plan(trigger, settings(testbed=trigger.testbed, **overrides), suites=SUITES)
+
+
+def refusal(line: str, **overrides: Any) -> tuple[str, str]:
+    with pytest.raises(UnfitError) as refused:
+        plan(line, **overrides)
+    return refused.value.refusal.reason, refused.value.refusal.right_form
+
+
+# ---- which tests
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("perftest-simulated", ()),
+        ("perftest-simulated MRR 64b", ("mrr", "64b")),
+        ("perftest-simulated mrr !64b !*acl*", ("mrrNOT64bNOT*acl*",)),
+        ("perftest-simulated !64b", ("mrrAND64bNOT64b",)),
+        ("perftest-simulated #rules", ("mrrAND*acl*", "pdr")),
+        ("perftest-simulated #rules mrrAND*acl* !1c", ("mrrAND*acl*NOT1c", "pdrNOT1c")),
+        ("perftest-simulated 64b !soak", ("64bNOTsoak",)),
+        ("perftest-simulated 64b !*soakANDlong", ("64bNOT*soakANDlongNOTsoak",)),
+    ],
+)
+def test_request_comes_to_tag_expressions(line: str, expected: tuple[str, ...], tmp_path: Path) -> None:
+    file = tmp_path / "watched.yaml"
+    file.write_text(yaml.safe_dump({"tests": [{}], "lists": {"rules": ["mrrAND*acl*", "pdr"]}}))
+
+    assert expected == tags.expressions(asked(line), settings(analysis__specification=str(file)))
+
+
+EXPRESSIONS = st.sampled_from(["a", "b*", "aANDb", "aORb", "aNOTb", "NOTa", "aANDbORc", "c"])
+EXCLUDED = st.sampled_from(["a", "b*", "aANDb", "aORb", "bANDcORa"])
+TESTS = [
+    Tags(each) for each in ([], ["a"], ["b"], ["a", "b"], ["c"], ["a", "c"], ["b1", "c"], ["a", "b", "c"])
+]
+
+
+@given(st.lists(EXPRESSIONS, min_size=1, max_size=3), st.lists(EXCLUDED, max_size=3))
+def test_one_expression_selects_what_including_and_excluding_do(
+    include: list[str], exclude: list[str]
+) -> None:
+    trigger = Trigger("perftest", "simulated", include=tuple(include), exclude=tuple(exclude))
+
+    together = TagPatterns(tags.expressions(trigger, Settings()))
+
+    expected = [TagPatterns(include).match(test) and not TagPatterns(exclude).match(test) for test in TESTS]
+    assert expected == [together.match(test) for test in TESTS]
+
+
+def test_exclusion_that_no_expression_can_say_is_refused() -> None:
+    reason, right = refusal("perftest-simulated mrr !64bNOT1c !2c")
+
+    assert "'!64bNOT1c' cannot leave out what an expression with NOT fits" == reason
+    assert "perftest-simulated mrr !2c" == right
+
+
+def test_unknown_list_names_the_nearest(tmp_path: Path) -> None:
+    file = tmp_path / "watched.yaml"
+    file.write_text(yaml.safe_dump({"tests": [{}], "lists": {"nightly": "mrr", "weekly": "pdr"}}))
+
+    reason, right = refusal("perftest-simulated #nigthly", analysis__specification=str(file))
+
+    assert "no test list is named '#nigthly'; did you mean '#nightly'?" == reason
+    assert "perftest-simulated TAGS" == right
+
+
+def test_list_without_a_specification_is_refused() -> None:
+    assert "no test list is named '#nightly'; there are none" == refusal("perftest-simulated #nightly")[0]
+
+
+def test_tag_that_no_test_has_names_the_one_that_comes_close() -> None:
+    reason, right = refusal("perftest-simulated mrrAND64bANDethip4-ip4bsae")
+
+    assert reason.endswith("did you mean 'ethip4-ip4base' for 'ethip4-ip4bsae'?")
+    assert "perftest-simulated mrrAND64bANDethip4-ip4base" == right
+
+
+def test_reason_with_all_tags_is_cut() -> None:
+    reason, right = refusal("perftest-simulated zzzzzz")
+
+    assert 301 >= len(reason)
+    assert "perftest-simulated TAGS" == right
+
+
+def test_too_many_tests_are_refused_and_a_forgotten_mrr_is_guessed() -> None:
+    reason, right = refusal("perftest-simulated 64b", trigger__maximum_tests=4)
+
+    assert "it selects 8 tests, and a comment may start 4; choose fewer by tags" == reason
+    assert "perftest-simulated mrrAND64b" == right
+
+
+def test_guess_that_is_still_too_many_is_not_made() -> None:
+    assert "perftest-simulated TAGS" == refusal("perftest-simulated 64b", trigger__maximum_tests=3)[1]
+
+
+def test_analysis_takes_no_tags() -> None:
+    words = {"analysistest-{testbed}": "analysis"}
+    (trigger,) = parse("analysistest-simulated mrr -- --dry-run", words=words)
+    assert isinstance(trigger, Trigger)
+
+    right = "Please write: analysistest-simulated -- --dry-run"
+    with pytest.raises(UnfitError, match=f"takes no tags.* {right}"):
+        checks.plan(trigger, Settings(), suites=SUITES)
+
+
+# ---- how long
+
+
+MRR = "mrrAND64bANDethip4-ip4base"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        # 10 trials of 1 s and a start of 5 s, and 15 s around them.
+        (f"trendingtest-simulated {MRR}", "1 test, at most about 1 minute"),
+        (
+            f"trendingtest-simulated {MRR} -- --duration 60 --multiplicity 10",
+            "1 test, at most about 11 minutes",
+        ),
+        # A search may take 720 s, and 5 s for the start.
+        ("trendingtest-simulated ndrpdrAND64bANDethip4-ip4base", "1 test, at most about 13 minutes"),
+        ("trendingtest-simulated soakAND64bANDethip4-ip4base", "1 test, at most about 31 minutes"),
+        # 10 rounds, each with two builds.
+        (f"perftest-simulated {MRR}", "1 test, at most about 10 minutes and building"),
+        # 150 measurements.
+        (f"bisecttest-simulated abcdef1 {MRR}", "1 test, at most about 75 minutes and building"),
+        ("trendingtest-simulated", "4 tests, at most about 2 minutes"),
+    ],
+)
+def test_request_is_told_as_tests_and_time(line: str, expected: str) -> None:
+    assert expected == str(plan(line, perftest__maximum_rounds=10, bisect__maximum_measurements=150))
+
+
+def test_starts_of_the_device_count() -> None:
+    spec = specification.load("1n-veth")
+    key = TraceKey.of(suite="s", test="t", metric="mrr")
+
+    assert 15 + 10 * 0.5 + 3 * 5 == estimate.run_s([key], spec, Settings())
+
+
+def test_test_with_two_metrics_counts_once() -> None:
+    spec = specification.load("simulated")
+    keys = [TraceKey.of(suite="s", test="t", metric=metric) for metric in ("ndr", "pdr")]
+
+    assert 15 + 725 == estimate.run_s(keys, spec, Settings())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(1, "1 minute"), (61, "2 minutes"), (10_800, "180 minutes"), (10_801, "4 hours"), (90_000, "25 hours")],
+)
+def test_time_is_told_as_people_do(seconds: float, expected: str) -> None:
+    assert expected == estimate.worded(seconds)
+
+
+# ---- the hash
+
+
+class History:
+    """Commits in a row, by their first letters."""
+
+    def __init__(self, *commits: str) -> None:
+        self.commits = commits
+
+    def resolve(self, text: str) -> str:
+        found = [each for each in self.commits if each.startswith(text)]
+        if len(found) != 1:
+            raise UsageError(f"no commit begins with {text!r}" if not found else f"{text!r} is ambiguous")
+        return found[0]
+
+    def is_ancestor(self, old: str, new: str) -> bool:
+        return self.commits.index(old) < self.commits.index(new)
+
+
+HISTORY = History("abcdef1" + "0" * 33, REVISION, "bbbbbbb" + "0" * 33, "ccccccc1", "ccccccc2")
+
+
+def test_older_commit_is_good() -> None:
+    checks.check_hash(asked("bisecttest-2n-clx abcdef1 mrr"), REVISION, HISTORY)
+
+
+@pytest.mark.parametrize(
+    ("old", "reason"),
+    [
+        ("fffffff", "'fffffff' is the patch set itself; write the hash of an older commit"),
+        ("bbbbbbb", "'bbbbbbb' is no ancestor of this patch set; write the hash of a commit that is"),
+        ("ccccccc", "'ccccccc' is ambiguous"),
+        ("ddddddd", "no commit begins with 'ddddddd'"),
+        (
+            "1234567",
+            "'1234567' is no commit of the repository, and looks like the number of a change; "
+            "write the hash of its commit",
+        ),
+    ],
+)
+def test_hash_that_a_bisection_cannot_begin_at_is_refused(old: str, reason: str) -> None:
+    with pytest.raises(UnfitError) as refused:
+        checks.check_hash(asked(f"bisecttest-2n-clx {old} mrr"), REVISION, HISTORY)
+
+    assert reason == refused.value.refusal.reason
+    assert "bisecttest-2n-clx HASH mrr" == refused.value.refusal.right_form

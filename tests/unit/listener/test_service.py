@@ -1,0 +1,185 @@
+"""The loop of the listener: what fails is tried again, and what it says of itself meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from perftrend.clients.gerrit import UnavailableError
+from perftrend.errors import PerftrendError, ServiceError, SettingsError, StoreError
+from perftrend.listener import service
+from perftrend.listener.service import Service
+from perftrend.listener.watch import Wakes
+
+LINE = "perftest-2n-clx mrrAND64b"
+
+
+class FakeWatch:
+    """A connection whose state the test sets."""
+
+    def __init__(self) -> None:
+        self.is_connected, self.problem, self.connected_at = True, "", 0.0
+        self.failure: PerftrendError | None = None
+        self.lives = True
+
+    def is_alive(self) -> bool:
+        return self.lives
+
+
+class Time:
+    """The monotonic clock of a service that never really waits, and ends when it has waited enough."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, wakes: Wakes) -> None:
+        self.now, self.waits, self.most = 1000.0, [], 1
+        patch.setattr(service, "time", self)
+        patch.setattr(wakes, "wait", self.sleep)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.now += seconds
+        if len(self.waits) >= self.most:
+            raise KeyboardInterrupt
+
+
+class Running:
+    """A service on the bench."""
+
+    def __init__(self, bench: Any, patch: pytest.MonkeyPatch) -> None:
+        self.bench, self.watch, self.wakes = bench, FakeWatch(), Wakes()
+        self.time = Time(patch, self.wakes)
+        self.service = Service(
+            bench.gerrit, bench.looking(), bench.desk, wakes=self.wakes, watch=self.watch,  # type: ignore[arg-type]
+            metrics=bench.metrics, groups=(), poll_s=300.0, say=bench.said.append,
+        )  # fmt: skip
+
+    def turns(self, number: int) -> None:
+        """Let it run until it has waited so often."""
+        self.time.most = len(self.time.waits) + number
+        with pytest.raises(KeyboardInterrupt):
+            self.service.run()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        return self.service.health().problems
+
+
+@pytest.fixture
+def running(listener: Any, monkeypatch: pytest.MonkeyPatch) -> Running:
+    return Running(listener, monkeypatch)
+
+
+def test_it_looks_when_it_starts_and_when_nobody_wakes_it(running: Running) -> None:
+    running.bench.gerrit.write(LINE)
+    running.turns(1)
+    assert [LINE] == running.bench.runner.started
+
+    running.bench.gerrit.write("perftest-1n-veth")
+    running.turns(2)
+
+    assert [LINE, "perftest-1n-veth"] == running.bench.runner.started
+    assert (300.0, ()) == (running.time.waits[0], running.problems)
+
+
+def test_it_looks_soon_after_what_runs(running: Running) -> None:
+    running.bench.runner.runs = [True] * 6
+
+    running.turns(4)
+
+    assert [1, 1, 1] == running.time.waits[:3]
+
+
+def test_server_that_is_away_is_asked_again_with_growing_pauses(running: Running) -> None:
+    running.bench.gerrit.write(LINE)
+    running.bench.gerrit.failures = [UnavailableError("502 Bad Gateway")] * 3
+
+    running.turns(1)
+    assert (("502 Bad Gateway",), ["502 Bad Gateway"]) == (running.problems, running.bench.said)
+    running.turns(7)
+
+    assert ([LINE], ()) == (running.bench.runner.started, running.problems)
+    assert 1 == running.bench.said.count("502 Bad Gateway")
+    assert b'failures_total{service="service"} 3.0' in running.service.metrics()
+
+
+def test_server_is_left_alone_for_as_long_as_it_asks(running: Running) -> None:
+    running.bench.gerrit.write(LINE)
+    running.bench.gerrit.failures = [UnavailableError("503", 20.0)]
+
+    running.turns(19)
+    assert [] == running.bench.runner.started
+    running.turns(3)
+
+    assert [LINE] == running.bench.runner.started
+
+
+def test_change_that_an_event_told_of_is_looked_at_again_after_a_failure(running: Running) -> None:
+    running.bench.gerrit.write("hello")
+    running.turns(1)
+    running.bench.gerrit.write(LINE)
+    running.bench.gerrit.failures = [UnavailableError("500")]
+    running.wakes.wake(1)
+
+    running.turns(4)
+
+    assert [LINE] == running.bench.runner.started
+
+
+def test_jobs_of_this_machine_are_looked_after_while_gerrit_is_away(running: Running) -> None:
+    running.bench.gerrit.write(LINE)
+    running.bench.gerrit.failures = [UnavailableError("500")] * 100
+    running.bench.runner.runs = [True] * 100
+
+    running.turns(50)
+
+    assert 50 >= len(running.bench.runner.runs)
+
+
+def test_store_that_fails_is_tried_again(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise StoreError("the disk is full")
+
+    running.bench.gerrit.write(LINE)
+    with monkeypatch.context() as patch:
+        patch.setattr("perftrend.store.requests.Requests.add", full)
+        running.turns(1)
+        assert ("the disk is full",) == running.problems
+    running.turns(3)
+
+    assert [LINE] == running.bench.runner.started
+
+
+def test_settings_that_will_never_do_end_it(running: Running) -> None:
+    running.watch.failure, running.watch.lives = SettingsError("gerrit.user is not set"), False
+
+    with pytest.raises(SettingsError, match="user is not set"):
+        running.service.run()
+
+
+def test_fault_of_the_connection_is_no_silence(running: Running) -> None:
+    running.watch.lives = False
+
+    with pytest.raises(ServiceError, match="ended by a fault; start it again"):
+        running.service.run()
+
+
+def test_short_break_of_the_connection_is_no_problem_and_a_long_one_is(running: Running) -> None:
+    running.turns(1)
+    running.watch.is_connected, running.watch.problem = False, "broke off"
+    running.watch.connected_at = running.time.now - 299
+    assert (False, ()) == (running.service.health().is_connected, running.problems)
+
+    running.watch.connected_at -= 2
+    assert ("broke off",) == running.problems
+    assert b"perftrend_listener_connected 0.0" in running.service.metrics()
+
+
+def test_comments_that_were_not_looked_at_for_long_are_a_problem(running: Running) -> None:
+    running.turns(1)
+    running.time.now += 601
+
+    (problem,) = running.problems
+    assert problem.startswith("the comments were last looked at 901 s ago")
