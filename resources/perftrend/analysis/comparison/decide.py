@@ -11,7 +11,7 @@ The difference has a posterior distribution (see :mod:`.model`); its central int
 A prior decides how often the verdict is wrong when it is looked for after every round. Nine tenths of it say
 that the difference is small, in units of the noise, as if ``HANDICAP`` of the planned rounds had been
 measured already, without a difference: a few lucky rounds do not outvote that, all of the planned ones do.
-One tenth lets large differences through.
+One tenth lets large differences through: most of it those of some per cent, a little those of a half or more.
 
 Source: Grossman, Parmar, Spiegelhalter and Freedman, A unified method for monitoring and analysing
 controlled trials, 1994, for the handicap; Kruschke, Rejecting or accepting parameter values in Bayesian
@@ -39,10 +39,10 @@ from perftrend.model import Better
 HANDICAP = 0.4
 """The share of the planned rounds that the prior weighs as much as."""
 PLANNED_ROUNDS = 10
-_SMALL, _LARGE = 0.9, 0.1
-"""Prior probabilities of a difference in units of the noise, and in per cent."""
-_LARGE_SCALE = 10.0
-"""Per cent: the deviation of large differences."""
+_WEIGHTS = (0.9, 0.08, 0.02)
+"""Prior probabilities of a difference in units of the noise, of some per cent, and of any size."""
+_LARGE_SCALES = (10.0, 100.0)
+"""Deviations of the latter two, in units of 100 ln(value): 100 is a factor of 2.7."""
 _HALF = 0.5
 LEAST_LEFT = 3
 """So many observations of each build, where something was left out: of two nobody knows which one is off."""
@@ -152,7 +152,8 @@ def compare(
     if set(known.builds.tolist()) != {PARENT, PATCH}:
         return _nothing(observations, rule, planned_rounds)
     noise = Noise(known_deviation=known_deviation)
-    sizes = Sizes((math.sqrt(2 / (HANDICAP * planned_rounds)), _LARGE_SCALE), (_SMALL, _LARGE), (True, False))
+    handicap = math.sqrt(2 / (HANDICAP * planned_rounds))
+    sizes = Sizes((handicap, *_LARGE_SCALES), _WEIGHTS, (True, False, False))
     step = known.builds == PATCH
     model, outliers = fitted(known, step[np.newaxis], noise=noise, sizes=sizes)
     if np.ptp(model.levels.builds) == 0:

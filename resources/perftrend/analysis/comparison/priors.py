@@ -14,8 +14,8 @@ import numpy as np
 from perftrend import errors
 from perftrend.analysis.comparison.observations import Floats
 
-LEVEL_DEVIATION = 30.0
-"""Of the level before the step, about the median."""
+LEVEL_DEVIATION = 100.0
+"""Of the level before the step, about the median: a step of a factor of ten has room on both sides."""
 
 KNOWN_WITHIN = 0.5
 """How well a history knows the deviation between runs: one sigma of its logarithm."""

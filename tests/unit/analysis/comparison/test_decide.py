@@ -55,6 +55,26 @@ def test_large_difference_is_told_by_its_direction(step: float, better: Better, 
     assert (found.probability_matters > 0.9) == (expected is Conclusion.REGRESSION)
 
 
+@pytest.mark.parametrize("factor", [0.03, 0.3, 0.5, 3.0, 30.0])
+@pytest.mark.parametrize("values", [((0, 1), (1, 0)), ((0, 1), (1, 0), (0,)), ((0, 1), (1, 0), (0, 1))])
+def test_a_build_that_is_quite_another_is_neither_an_outlier_nor_shrunk(
+    factor: float, values: tuple[tuple[int, ...], ...]
+) -> None:
+    order = [build for each in values for build in each]
+    wobble = (0.998, 1.003, 0.995, 1.001, 1.004, 0.997)
+    made = [
+        Observation(build, i / 50, (207e3 * (factor if build else 1.0) * wobble[i],))
+        for i, build in enumerate(order)
+    ]
+
+    found = compare(made)
+
+    assert () == found.outliers
+    assert found.outcome == (Conclusion.REGRESSION if factor < 1 else Conclusion.PROGRESSION)
+    assert found.low < factor - 1 < found.high
+    assert found.relative == pytest.approx(factor - 1, abs=0.02 * max(factor, 1))
+
+
 def test_estimate_is_the_difference_of_the_averages_where_all_is_even() -> None:
     made = [Observation(i % 2, i / 50, (100.0 * (0.9 if i % 2 else 1.0),) * 5) for i in range(8)]
 

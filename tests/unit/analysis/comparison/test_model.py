@@ -56,7 +56,7 @@ def dense(known: Levels, steps: list[Floats]) -> float:
     """Return the evidence of steps, all sums written out."""
     terms = []
     for (s, ps), (q, pq) in itertools.product(((0.5, 0.5), (2.0, 0.5)), ((0.1, 0.7), (2.0, 0.3))):
-        noise = 900 + q**2 * np.minimum.outer(known.at_h, known.at_h) + np.diag(s**2 + known.errors)
+        noise = 100.0**2 + q**2 * np.minimum.outer(known.at_h, known.at_h) + np.diag(s**2 + known.errors)
         for scales in itertools.product((3.0, 15.0), repeat=len(steps)):
             covariance = noise + sum(
                 scale**2 * np.outer(a, a) for scale, a in zip(scales, steps, strict=True)

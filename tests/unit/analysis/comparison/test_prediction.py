@@ -47,7 +47,7 @@ def test_prediction_is_that_of_the_model_written_out(at_h: float) -> None:
     found = predict(Model(known, NOISE, SIZES), steps, at_h=at_h, point=0)
 
     times = np.append(known.at_h, at_h - 10)
-    noise = 900 + Q**2 * np.minimum.outer(times, times) + (S**2 + known.errors[0]) * np.eye(8)
+    noise = 100.0**2 + Q**2 * np.minimum.outer(times, times) + (S**2 + known.errors[0]) * np.eye(8)
     assert (found.mean_none, found.variance_none) == pytest.approx(conditioned(known.y, noise))
     for after in (0, 1):
         for position, step in enumerate(steps):
