@@ -11,13 +11,13 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 SIDE_BY_SIDE = ("run-parallel", "--parallel", "2", "--parallel-no-spinner", "-e", "static,docs,unit")
-# Integration tests measure packet rates: nothing else may use the cores meanwhile.
-ALONE = ("run", "-e", "integration")
+# Packet rates are measured: nothing else may use the cores meanwhile.
+ONE_BY_ONE = ("run", "-e", "servers,packets")
 
 
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
-    both = "; ".join(" ".join(arguments) for arguments in (SIDE_BY_SIDE, ALONE))
+    both = "; ".join(" ".join(arguments) for arguments in (SIDE_BY_SIDE, ONE_BY_ONE))
     described = argparse.ArgumentParser(
         prog="./run tests", description=__doc__, epilog=f"Without arguments all checks run: {both}."
     )
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments and arguments[0] not in ("-h", "--help"):
         return tox(arguments)
     parser().parse_args(arguments)
-    return max(tox(SIDE_BY_SIDE), tox(ALONE))
+    return max(tox(SIDE_BY_SIDE), tox(ONE_BY_ONE))
 
 
 def tox(arguments: Sequence[str]) -> int:

@@ -57,6 +57,7 @@ def rates(testbed: Testbed) -> list[float]:
     return [testbed.trials.measure(testbed.maximum_pps, 0.3).receive_rate_pps for _ in range(3)]
 
 
+@pytest.mark.packets
 @pytest.mark.slow
 def test_slower_commit_is_slower_on_real_packets(
     product: RouterProduct, project: ProjectSettings, on_veth: Callable[[Built], Testbed]
@@ -75,6 +76,7 @@ def test_slower_commit_is_slower_on_real_packets(
     assert min(fast) > max(slow)
 
 
+@pytest.mark.packets
 def test_commit_that_crashes_at_start_tells_its_last_words(
     product: RouterProduct, project: ProjectSettings, on_veth: Callable[[Built], Testbed]
 ) -> None:
@@ -96,6 +98,7 @@ def test_commit_that_does_not_build_tells_why(product: RouterProduct, project: P
     assert "SyntaxError: invalid syntax" in caught.value.last_lines
 
 
+@pytest.mark.packets
 def test_suites_measure_the_program_that_the_settings_name(
     product: RouterProduct, project: ProjectSettings, tmp_path: Path, require: Require
 ) -> None:

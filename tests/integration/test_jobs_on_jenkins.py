@@ -11,8 +11,6 @@ import base64
 import json
 import os
 import re
-import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -26,8 +24,10 @@ from perftrend.clients.jenkins import Build, Jenkins
 from perftrend.measure import specification
 from perftrend.measure.testbed import Testbed
 from perftrend.store import Store
-from tests.integration.servers import hudson
+from tests.integration.servers import checkout, hudson
 from tests.unit.jjb import rendering
+
+pytestmark = pytest.mark.packets
 
 ROOT = Path(__file__).parents[2]
 TESTBED = "1n-veth"
@@ -42,20 +42,7 @@ PLENTY_S = 600
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give a repository with this checkout as it is, what is not committed included."""
-    folder = tmp_path_factory.mktemp("repository")
-    listed = git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    for name in filter(None, listed.split("\0")):
-        if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, folder / name)
-    git(folder, "init", "--quiet", "--initial-branch=master")
-    git(folder, "add", "--all", "--force")
-    git(folder, "-c", "user.name=test", "-c", "user.email=test@example.org", "commit", "--quiet", "-m", "All")
-    return folder
-
-
-def git(folder: Path, *arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout
+    return checkout.make_repository(tmp_path_factory.mktemp("repository"))
 
 
 class Ci:
@@ -69,12 +56,7 @@ class Ci:
             server.create_job(name, xml)
         self.workspaces = {name: server.home / "jobs" / name / "workspace" for name in made}
         for name in (TRENDING, ANALYSIS):
-            self._check_out(name)
-
-    def _check_out(self, name: str) -> None:
-        workspace = self.workspaces[name]
-        git(self.folder, "clone", "--quiet", self.made[name].findtext("scm//url"), str(workspace))
-        lend_environment(workspace)
+            checkout.check_out(self.made[name].findtext("scm//url"), self.workspaces[name])
 
     def build(self, name: str, **parameters: str) -> Build:
         started = self.jenkins.start(name, parameters)
@@ -98,23 +80,6 @@ class Ci:
 
     def console(self, build: Build) -> list[str]:
         return "".join(self.jenkins.console(build.job, build.number)).splitlines()
-
-
-def lend_environment(workspace: Path) -> None:
-    """Let ``./run`` find this environment in place, so that it does not install one for a minute.
-
-    Should ``./run`` think otherwise it makes one of its own, and the test is only slower.
-    """
-    python = workspace / ".venv/bin/python"
-    python.parent.mkdir(parents=True)
-    paths = os.pathsep.join(str(workspace / name) for name in (".", "resources"))
-    python.write_text(f'#!/bin/sh\nPYTHONPATH={shlex.quote(paths)} exec {shlex.quote(sys.executable)} "$@"\n')
-    python.chmod(0o755)
-    script = (workspace / "run").read_text()
-    functions, _, start = script.partition("# ---- start\n")
-    (programs,) = re.findall(r"^programs='.*'$", start, re.MULTILINE)
-    stamp = f"{functions}\n{programs}\nvenv=$here/.venv\nstate >$venv/stamp"
-    subprocess.run(["sh", "-c", stamp, workspace / "run"], check=True)
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,8 @@ from perftrend.measure.embedded.drivers import EmbeddedGenerator
 from perftrend.measure.specification import DriverFile
 from perftrend.measure.testbed import Testbed
 
+pytestmark = pytest.mark.packets
+
 Require = Callable[[object, str], None]
 
 ATTEMPTS = 20

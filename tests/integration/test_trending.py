@@ -17,6 +17,8 @@ import pytest
 from perftrend.measure import specification
 from perftrend.measure.testbed import Testbed
 
+pytestmark = pytest.mark.packets
+
 ROOT = Path(__file__).parents[2]
 SLOWED = {"64b-1c-ethip4-ip4base-mrr", "64b-1c-ethip4-ip4base-acl20-mrr"}
 """What 60 rules slow down: the tests that have fewer of their own. A bridge has no access list."""
