@@ -1,0 +1,254 @@
+r"""Where changes may be, by all tests and all measurements so far.
+
+Each class of commits (see :mod:`.suspects`) holds a change with a probability that grows with its number
+of commits; so do two classes together. With the likelihood ratios B\ :sub:`t` = L\ :sub:`t`\ (change) /
+L\ :sub:`t`\ (none) of the tests, of which each is affected with the probability g, one of them for sure,
+
+    weight(j)    = prior(j) (Π ((1-g) + g Bₜ(j)) - (1-g)ᵀ) / (1 - (1-g)ᵀ),
+
+and two changes the same with each test affected by both, by one, or by none. With one test that is
+prior(j) B(j).
+
+A class with a sure change that cannot be split further is *found*. What it did is then taken into the
+covariance, whatever its size, and the rest of the range is believed to hold no more changes, one or two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftrend.analysis.comparison.mixture import log_sum
+from perftrend.analysis.comparison.observations import Floats, Levels, Observation, levels
+from perftrend.analysis.comparison.priors import Noise
+from perftrend.bisect.adaptive.evidence import Evidence
+from perftrend.bisect.adaptive.failures import Failures
+from perftrend.bisect.adaptive.hypotheses import Hypotheses, Likelihood
+from perftrend.bisect.adaptive.suspects import Suspects
+from perftrend.bisect.state import State
+
+AFFECTED = 0.3
+"""g: the probability that a change affects a test, where there are several."""
+FIRST = (0.3, 0.65, 0.05)
+"""Prior probabilities of no change, of one and of two."""
+FURTHER = (0.93, 0.065, 0.005)
+"""The same, beside the changes that were found."""
+FOUND_VARIANCE = 100.0**2
+"""Of the size of a change that was found, in squares of about per cent."""
+_IMPOSSIBLE = -1e9
+"""Logarithm of a probability that is none, and can still be reckoned with."""
+DRIFTS, DRIFT_WEIGHTS = (0.05, 0.7, 2.5), (0.5, 0.3, 0.2)
+"""In per cent in the square root of an hour."""
+DEVIATIONS = (0.1, 0.3, 0.6, 1.0, 1.6, 2.6, 5.0)
+"""Between runs, in per cent, where no history knows it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TestData:
+    """What was measured of one test."""
+
+    __test__ = False
+
+    name: str
+    positions: tuple[int, ...]
+    """The measurements that tried it, n of them."""
+    observations: tuple[Observation, ...]
+    """Without samples where it failed."""
+    levels: Levels
+    noise: Noise
+
+    @property
+    def failed(self) -> Floats:
+        """1 where it failed, (n,)."""
+        return np.array([not each.usable for each in self.observations], np.float64)
+
+
+def test_data(state: State, known: Mapping[str, float]) -> tuple[TestData, ...]:
+    """Take the measurements apart by tests.
+
+    A measurement without a sample above zero failed: nothing came back.
+
+    :param known: the deviation between runs by test, in per cent, as far as a history knows it.
+    """
+    start = state.measured[0].started
+    found = []
+    for test in dict.fromkeys(name for each in state.measured for name in (*each.values, *each.failed)):
+        positions, observations = [], []
+        for position, each in enumerate(state.measured):
+            if test in each.values or test in each.failed:
+                middle = each.started + (each.finished - each.started) / 2
+                samples = each.values[test].samples if test in each.values else ()
+                if not any(sample > 0 for sample in samples):
+                    samples = ()
+                at_h = (middle - start).total_seconds() / 3600
+                positions.append(position)
+                observations.append(Observation(state.history.index(each.commit), at_h, samples))
+        noise = Noise(
+            deviations=DEVIATIONS,
+            known_deviation=known.get(test),
+            drifts=DRIFTS,
+            drift_weights=DRIFT_WEIGHTS,
+        )
+        found.append(TestData(test, tuple(positions), tuple(observations), levels(observations), noise))
+    return tuple(found)
+
+
+test_data.__test__ = False  # type: ignore[attr-defined]
+
+
+class TestBelief:
+    """What one test says of the classes."""
+
+    __test__ = False
+
+    def __init__(self, data: TestData, suspects: Suspects, prior: Hypotheses, found: Sequence[int]) -> None:
+        self.data = data
+        self.found = tuple(found)
+        columns = [suspects.measured.index(_commit(suspects, each)) for each in data.observations]
+        tried = suspects.after[:, columns]
+        self.failures = Failures(data.failed, tried, tuple(found)) if data.failed.any() else None
+        self.evidence: Evidence | None = None
+        parts = []
+        if len(data.levels):
+            steps = tried[:, data.levels.positions]
+            extra = FOUND_VARIANCE * steps[list(found)].T @ steps[list(found)]
+            self.evidence = Evidence(data.levels, steps, extra, prior, noise=data.noise)
+            parts.append(self.evidence.likelihood)
+        if self.failures:
+            parts.append(self.failures.likelihood(prior))
+        self.ratios = _ratios(parts, prior)
+        self.affected: Floats = _share(self.ratios.one)
+        """The probability that a change in each class affects this test, if there are several, (j,)."""
+
+    @property
+    def begin_h(self) -> float:
+        """When the first measurement with a value was made."""
+        observations = self.data.observations
+        return min(observations[int(at)].at_h for at in self.data.levels.positions)
+
+    @property
+    def outliers(self) -> tuple[int, ...]:
+        """Which measurements were left out as far off."""
+        if self.evidence is None:
+            return ()
+        kept = self.data.levels.positions[self.evidence.kept]
+        return tuple(self.data.positions[at] for at in self.data.levels.positions if at not in kept)
+
+
+class Belief:
+    """The posterior of the classes, with the changes that were found before taken for granted."""
+
+    def __init__(self, data: Sequence[TestData], suspects: Suspects, found: Sequence[int] = ()) -> None:
+        self.suspects = suspects
+        self.found = tuple(found)
+        """Classes that hold a change for sure."""
+        self.prior = _prior(suspects, found)
+        self.tests = tuple(TestBelief(each, suspects, self.prior, found) for each in data)
+        ratios = [test.ratios for test in self.tests]
+        one = self.prior.one + _one(ratios)
+        two = self.prior.two + _two(ratios, self.prior)
+        logs = np.concatenate([[self.prior.none], one, two])
+        weights = np.exp(logs - log_sum(logs))
+        self.none = float(weights[0])
+        """The probability of no change, besides those that were found."""
+        self.one: Floats = weights[1 : 1 + one.size]
+        """Of one in each class, (j,)."""
+        self.two: Floats = weights[1 + one.size :]
+        """Of two, for each pair of the prior, (k,)."""
+        self.held: Floats = self.one.copy()
+        """Of a change in each class, alone or with another one, (j,)."""
+        np.add.at(self.held, self.prior.first, self.two)
+        np.add.at(self.held, self.prior.second, self.two)
+
+    def affected(self, test: TestBelief) -> Floats:
+        """Return how probable a change in each class affects a test, (j,)."""
+        return test.affected if len(self.tests) > 1 else np.ones_like(test.affected)
+
+
+def believed(data: Sequence[TestData], suspects: Suspects, *, sure: float, limit: int) -> list[Belief]:
+    """Find the changes that are sure, one after the other.
+
+    :param sure: the probability from which on a change is.
+    :param limit: no more are looked for.
+    :returns: what is believed before and after each that was found; the last is believed now.
+    """
+    beliefs = [Belief(data, suspects)]
+    atomic = np.array([not suspects.splitting(each) for each in suspects.classes])
+    while len(beliefs) <= limit:
+        last = beliefs[-1]
+        best = int(np.argmax(np.where(atomic, last.held, 0.0)))
+        if not atomic[best] or last.held[best] < sure:
+            break
+        beliefs.append(Belief(data, suspects, (*last.found, best)))
+    return beliefs
+
+
+def _commit(suspects: Suspects, observation: Observation) -> str:
+    index = observation.build
+    return suspects.history.commits[index] if index >= 0 else suspects.history.old
+
+
+def _prior(suspects: Suspects, found: Sequence[int]) -> Hypotheses:
+    none, one, two = FURTHER if found else FIRST
+    shares = suspects.shares
+    open_classes = np.setdiff1d(np.arange(shares.size), np.array(found, dtype=np.int64))
+    singles = np.full(shares.size, _IMPOSSIBLE)
+    singles[open_classes] = np.log(one * shares[open_classes])
+    at = np.triu_indices(open_classes.size, 1)
+    first, second = open_classes[at[0]], open_classes[at[1]]
+    return Hypotheses(
+        math.log(none), singles, np.log(2 * two * shares[first] * shares[second]), first, second
+    )
+
+
+def _ratios(parts: Sequence[Likelihood], prior: Hypotheses) -> Likelihood:
+    one, two = np.zeros(prior.one.size), np.zeros(prior.two.size)
+    for part in parts:
+        one = one + part.one - part.none
+        two = two + part.two - part.none
+    return Likelihood(0.0, one, two)
+
+
+def _share(ratio: Floats) -> Floats:
+    """Return g B / ((1-g) + g B), given log B."""
+    odds = np.clip(math.log((1 - AFFECTED) / AFFECTED) - ratio, -700, 700)
+    share: Floats = 1 / (1 + np.exp(odds))
+    return share
+
+
+def _some(ratio: Floats) -> Floats:
+    """Return log((1-g) + g B), given log B."""
+    some: Floats = np.logaddexp(math.log(1 - AFFECTED), math.log(AFFECTED) + ratio)
+    return some
+
+
+def _less(larger: Floats, smaller: Floats) -> Floats:
+    """Return log(exp(larger) - exp(smaller)); next to nothing where they are equal."""
+    less: Floats = larger + np.log(np.maximum(-np.expm1(np.minimum(smaller - larger, 0.0)), 1e-300))
+    return less
+
+
+def _one(ratios: Sequence[Likelihood]) -> Floats:
+    if len(ratios) == 1:
+        return ratios[0].one
+    nobody = len(ratios) * math.log(1 - AFFECTED)
+    total = np.sum([_some(each.one) for each in ratios], axis=0)
+    return _less(total, np.array(nobody)) - math.log(-math.expm1(nobody))
+
+
+def _two(ratios: Sequence[Likelihood], prior: Hypotheses) -> Floats:
+    if len(ratios) == 1:
+        return ratios[0].two
+    no, yes = math.log(1 - AFFECTED), math.log(AFFECTED)
+    nobody = len(ratios) * no
+    total = np.zeros(prior.two.size)
+    alone = np.zeros(prior.one.size)
+    for each in ratios:
+        either = np.logaddexp(each.one[prior.first], each.one[prior.second]) + no + yes
+        total = total + np.logaddexp(np.logaddexp(2 * no, either), 2 * yes + each.two)
+        alone = alone + _some(each.one)
+    lacking = np.logaddexp(alone[prior.first], alone[prior.second]) + nobody
+    return _less(np.logaddexp(total, 2 * nobody), lacking) - 2 * math.log(-math.expm1(nobody))

@@ -1,0 +1,180 @@
+r"""Which run tells the most about where the change is, for what it costs.
+
+For each commit that could be measured, the model predicts the level of the next run under every
+hypothesis: a normal distribution whose average is the old level or one with the change. The
+information of a run is how much less is expected to be unknown after it,
+
+    I = H(Σ w p) - Σ w H(p) ≈ - Σᵢ wᵢ log Σⱼ wⱼ exp(-Dᵢⱼ),
+
+with the weights w of the hypotheses and a distance D of two normal distributions with variances v,
+
+    D = ½ (μ - μ')² / (v + v') + ½ log((v + v') / (2 √(v v'))),
+
+for which this is right where all lie close together and where all lie far apart, and at most an eighth off
+for two between. A run of a commit that
+was built gives I / M for each second that it takes; r runs of one that was not give
+P(builds) I\ :sub:`r` / (B + r M). B is less than what a build takes: what a build tells is also worth
+something for the steps after it, which this looks not at.
+
+Source of the form: Kolchinsky and Tracey, Estimating mixture entropy with pairwise distances, 2017; its
+bounds have half and twice this D between close averages.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from perftrend.analysis.comparison.observations import Floats
+from perftrend.bisect.adaptive.belief import Belief, TestBelief
+from perftrend.bisect.adaptive.evidence import Evidence
+from perftrend.bisect.adaptive.prediction import Plan, predicted
+from perftrend.bisect.state import State
+
+_RUNS = (1, 2, 4)
+_WORTH_ASKING = 0.005
+_NEGLIGIBLE = 1e-4
+_UNLIKELY = 0.05
+"""A layout of less probability is not asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What a step takes, in seconds."""
+
+    build_s: float = 600.0
+    measure_s: float = 50.0
+
+    @classmethod
+    def of(cls, state: State, assumed: Costs) -> Costs:
+        """Take the medians of what steps took so far; builds out of a cache tell nothing."""
+        built = [seconds for seconds in state.built.values() if seconds > 1]
+        measured = [(each.finished - each.started).total_seconds() for each in state.measured]
+        return cls(
+            median(built) if built else assumed.build_s,
+            max(median(measured) if measured else assumed.measure_s, 1e-3),
+        )
+
+    @property
+    def considered_build_s(self) -> float:
+        """B: a quarter of a build, and no more than three runs."""
+        return min(self.build_s / 4, 3 * self.measure_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A commit to measure."""
+
+    commit: str
+    information: float
+    """What one run is expected to tell, in bits."""
+
+
+def choose(state: State, belief: Belief, costs: Costs) -> Choice:
+    """Choose the commit whose next run tells the most for its cost."""
+    suspects = belief.suspects
+    ready = [commit for commit in suspects.measured if commit not in state.broken]
+    fresh = [
+        commit
+        for chosen, held in zip(suspects.classes, belief.held, strict=True)
+        if held >= _WORTH_ASKING
+        for commit in (*suspects.candidates(chosen), *_built_within(state, belief, chosen))
+        if commit not in ready
+    ]
+    commits = [*ready, *dict.fromkeys(fresh)]
+    new = np.array([commit not in state.built for commit in commits])
+    inside = np.array([suspects.inside(commit) for commit in commits])
+    last = state.measured[-1]
+    waits = np.where(new, costs.build_s, 0.0) + costs.measure_s / 2
+    elapsed = last.finished - state.measured[0].started
+    at_h = (elapsed.total_seconds() + waits) / 3600
+    gains = sum(
+        (_information(belief, test, commits, inside, at_h) for test in belief.tests),
+        np.zeros((len(commits), len(_RUNS))),
+    )
+    runs = np.array(_RUNS, dtype=np.float64)
+    rates = gains / (np.where(new, costs.considered_build_s, 0.0)[:, np.newaxis] + runs * costs.measure_s)
+    # Runs of a built commit are chosen one by one.
+    rates[~new, 1:] = 0.0
+    rates[len(ready) :] *= np.array([_builds(state, commit) for commit in commits[len(ready) :]])[
+        :, np.newaxis
+    ]
+    best = int(np.argmax(rates.max(axis=1)))
+    return Choice(commits[best], float(gains[best, 0]) / math.log(2))
+
+
+def _built_within(state: State, belief: Belief, chosen: int) -> Sequence[str]:
+    """Return the commits of a class that are built, and not measured yet: they cost less."""
+    fresh = set(state.built).difference(belief.suspects.measured)
+    if not fresh:
+        return ()
+    known = belief.suspects.history.commits
+    return [known[at] for at in belief.suspects.splitting(chosen) if known[at] in fresh]
+
+
+def _builds(state: State, commit: str) -> float:
+    """Return how probable a commit builds: those that do not come in stretches."""
+    if commit in state.built:
+        return 1.0
+    if not state.broken:
+        return 0.97
+    index = state.history.index(commit)
+    distance = min(abs(index - state.history.index(each)) for each in state.broken)
+    return 1 - max(0.05, 0.75 * 0.7 ** (distance - 1))
+
+
+def _information(
+    belief: Belief, test: TestBelief, commits: Sequence[str], inside: Floats, at_h: Floats
+) -> Floats:
+    """Return what runs at commits tell by one test, in nats, shape (commits, runs)."""
+    told = np.zeros((at_h.size, len(_RUNS)))
+    if test.evidence is not None:
+        told += _by_values(belief, test, test.evidence, Plan(commits, inside, at_h))
+    if test.failures is not None:
+        affected = belief.affected(test)
+        none, before, after = test.failures.rates(test.failures.steps)
+        split = np.concatenate([belief.one * affected * inside, belief.one * affected * (1 - inside)], axis=1)
+        rest = np.maximum(1 - split.sum(axis=1, keepdims=True), 0.0)
+        weights = np.concatenate([rest, split], axis=1)
+        rates = np.concatenate([[none], after, before])
+        once = _binary(weights @ rates) - weights @ _binary(rates)
+        told += once[:, np.newaxis]
+    return told
+
+
+def _binary(rates: Floats) -> Floats:
+    entropy: Floats = -rates * np.log(rates) - (1 - rates) * np.log1p(-rates)
+    return entropy
+
+
+def _by_values(belief: Belief, test: TestBelief, evidence: Evidence, plan: Plan) -> Floats:
+    told = np.zeros((plan.at_h.size, len(_RUNS)))
+    for view in evidence.views:
+        if belief.none * view.none + (1 - belief.none) * view.one.max() < _UNLIKELY:
+            continue
+        parts = predicted(belief, test, view, plan)
+        share = parts.weights.sum(axis=1)
+        weights = parts.weights / share[:, np.newaxis]
+        kept = np.flatnonzero(weights.max(axis=0) > _NEGLIGIBLE)
+        chosen = weights[:, kept], parts.means[:, kept]
+        gains = [_gain(*chosen, parts.variances[:, kept] + parts.noise / runs) for runs in _RUNS]
+        told += share[:, np.newaxis] * np.stack(gains, axis=1)
+    return told
+
+
+def _gain(weights: Floats, means: Floats, variances: Floats) -> Floats:
+    """Return about the information of each row of a mixture of normal distributions, in nats.
+
+    :param weights: shape (m, p), as are the others.
+    """
+    sums = variances[:, :, np.newaxis] + variances[:, np.newaxis]
+    distances = 0.5 * (means[:, :, np.newaxis] - means[:, np.newaxis]) ** 2 / sums
+    logs = np.log(variances)
+    distances += 0.5 * (np.log(sums / 2) - 0.5 * (logs[:, :, np.newaxis] + logs[:, np.newaxis]))
+    overlap = np.einsum("mij,mj->mi", np.exp(-distances), weights)
+    gain: Floats = -(weights * np.log(np.maximum(overlap, 1e-300))).sum(axis=1)
+    return np.maximum(gain, 0.0)

@@ -1,0 +1,150 @@
+"""How large the changes are that were found, and how large one would have to be to be seen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from perftrend.analysis.comparison.mixture import Mixture
+from perftrend.analysis.comparison.observations import Floats, Levels
+from perftrend.bisect.adaptive.belief import Belief, TestBelief
+from perftrend.bisect.adaptive.field import SIZE_WEIGHTS, SIZES
+from perftrend.bisect.outcome import Effect
+
+POWER = 3.6
+"""Standard errors of a difference that is seen at 99 %, two-sided, in 85 of 100 cases."""
+_MOST_RELATIVE = 10.0
+
+
+def effects(belief: Belief, chosen: int, beside: Sequence[int]) -> dict[str, Effect]:
+    """Return what a change did to each test.
+
+    :param belief: in which that class was not yet taken for granted.
+    :param chosen: the class.
+    :param beside: the classes of all other changes.
+    """
+    found = {}
+    for test in belief.tests:
+        effect = _failing(test, chosen) or _sized(belief, test, chosen, beside)
+        if effect is not None:
+            found[test.data.name] = effect
+    return found
+
+
+def smallest_visible(belief: Belief) -> dict[str, float]:
+    """Return the smallest relative difference of old and new that would have been shown, by test."""
+    found = {}
+    whole = belief.suspects.after.max(axis=0)
+    for test in belief.tests:
+        if test.evidence is None:
+            continue
+        field = test.evidence.field
+        columns = _columns(belief, test)
+        step = whole[columns][test.evidence.kept]
+        weight = float(step @ field.precision[test.evidence.best] @ step)
+        if step.any() and not step.all() and weight > 0:
+            size = min(POWER / math.sqrt(weight), 100 * math.log1p(_MOST_RELATIVE))
+            found[test.data.name] = field.levels.relative(size)
+    return found
+
+
+def _columns(belief: Belief, test: TestBelief) -> list[int]:
+    suspects = belief.suspects
+    names = [
+        suspects.history.commits[each.build] if each.build >= 0 else suspects.history.old
+        for each in test.data.observations
+    ]
+    return [suspects.measured.index(names[at]) for at in test.data.levels.positions]
+
+
+def _failing(test: TestBelief, chosen: int) -> Effect | None:
+    """Return the effect on a test that fails on one side; None if it fails on none or both."""
+    if test.failures is None:
+        return None
+    _, before, after = (
+        float(np.ravel(rate)[0]) for rate in test.failures.rates(test.failures.steps[[chosen]])
+    )
+    if (before > 0.5) == (after > 0.5):  # noqa: PLR2004 - more often than not
+        return None
+    working = [
+        sample
+        for each, inside in zip(test.data.observations, test.failures.steps[chosen], strict=True)
+        for sample in each.samples
+        if bool(inside) == (before > after)
+    ]
+    level = float(np.mean(working)) if working else math.nan
+    levels = (math.nan, level) if before > after else (level, math.nan)
+    return Effect(*levels, math.nan, probability=float(test.affected[chosen]))
+
+
+def _sized(belief: Belief, test: TestBelief, chosen: int, beside: Sequence[int]) -> Effect | None:
+    if test.evidence is None:
+        return None
+    field = test.evidence.field
+    size = _posterior(test, chosen)
+    affected = float(belief.affected(test)[chosen])
+    relative = field.levels.relative
+    before = _level_before(belief, test, chosen, beside)
+    change = relative(size.mean)
+    after = before * (1 + change) if field.levels.logarithmic else before + _unit(test) * size.mean
+    return Effect(
+        before, after, change, relative(size.quantile(0.025)), relative(size.quantile(0.975)), affected
+    )
+
+
+def _posterior(test: TestBelief, chosen: int) -> Mixture:
+    """Return what is known of the size of a change, in about per cent."""
+    assert test.evidence is not None  # noqa: S101 - for the reader
+    field = test.evidence.field
+    own = field.weight[:, chosen, chosen][:, np.newaxis] + 1 / SIZES
+    pull = field.pull[:, chosen][:, np.newaxis]
+    parts = SIZE_WEIGHTS + 0.5 * (pull**2 / own - np.log(own * SIZES))
+    parts -= np.logaddexp.reduce(parts, axis=1, keepdims=True)
+    logs = test.evidence.one_by_point[:, chosen][:, np.newaxis] + parts
+    return Mixture.of(logs, pull / own, 1 / own)
+
+
+def _level_before(belief: Belief, test: TestBelief, chosen: int, beside: Sequence[int]) -> float:
+    """Return the level right before a change, with the other changes that its commits contain."""
+    assert test.evidence is not None  # noqa: S101 - for the reader
+    field, g = test.evidence.field, test.evidence.best
+    others = [each for each in beside if each != chosen]
+    design = np.concatenate([np.ones((1, len(field.levels))), field.steps[[chosen, *others]]])
+    weight = design @ field.precision[g] @ design.T + 1e-9 * np.eye(len(design))
+    fitted = np.linalg.solve(weight, design @ field.pulled[g])
+    contained = belief.suspects.history.ancestors[_oldest(belief.suspects.classes[chosen])]
+    inside = [bool(belief.suspects.classes[other] & contained) for other in others]
+    y = fitted[0] + float(np.dot(fitted[2:], inside))
+    return _in_units(test.data.levels, test, y)
+
+
+def _oldest(chosen: int) -> int:
+    return (chosen & -chosen).bit_length() - 1
+
+
+def _in_units(levels: Levels, test: TestBelief, y: float) -> float:
+    """Return a level in the unit of the samples: that of the first observation tells the origin."""
+    first = _samples(test)
+    if levels.logarithmic:
+        return math.exp((y - levels.y[0]) / 100 + float(np.log(first).mean()))
+    return float(first.mean()) + _unit(test) * (y - float(levels.y[0]))
+
+
+def _unit(test: TestBelief) -> float:
+    """Return what one of the model's units is in that of the samples, where steps are not logarithmic."""
+    y = test.data.levels.y
+    means = np.array([np.nanmean(test.data.observations[at].samples) for at in test.data.levels.positions])
+    spread = float(np.ptp(y))
+    return float(np.ptp(means)) / spread if spread else 0.0
+
+
+def _samples(test: TestBelief) -> Floats:
+    values = np.array(test.data.observations[test.data.levels.positions[0]].samples, np.float64)
+    return values[np.isfinite(values)]
+
+
+def outliers(belief: Belief) -> Mapping[str, tuple[int, ...]]:
+    """Return which measurements were left out as far off, by test."""
+    return {test.data.name: test.outliers for test in belief.tests if test.outliers}

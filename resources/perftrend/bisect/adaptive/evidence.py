@@ -1,0 +1,130 @@
+"""How probable the values of one test are, without a change, with one in each class, and with two.
+
+With b = aᵀPy, d = aᵀPa + 1/v and the variance v of a change's size (see :mod:`.field`),
+
+    log L(one) = log L(none) + ½ b²/d - ½ log(v d),
+
+summed over the parts of v; for two changes see :mod:`.pairs`. One observation, and one only, may lie far off
+in each hypothesis; where one is found it is left out, and the rest is looked at again.
+
+Source: Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, equations 2.30, 2.43 and 5.12.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from perftrend.analysis.comparison.mixture import log_sum
+from perftrend.analysis.comparison.model import log_gain
+from perftrend.analysis.comparison.observations import Floats, Indices, Levels
+from perftrend.analysis.comparison.priors import FarOff, Noise
+from perftrend.bisect.adaptive.field import LAYOUTS, SIZE_WEIGHTS, SIZES, Field
+from perftrend.bisect.adaptive.hypotheses import Found, Hypotheses, Likelihood
+from perftrend.bisect.adaptive.pairs import of_pairs
+
+_SURE, _MOST = 0.6, 6
+"""A run that is far off with this probability is left out; no more than so many."""
+_MATTERS = math.log(1e-4)
+"""Points of the grid and hypotheses of less weight are not looked at closely."""
+
+
+class View(NamedTuple):
+    """One point of the grid that stands for a layout."""
+
+    point: int
+    none: float
+    """The probability of the layout if nothing changed."""
+    one: Floats
+    """The same if a change is in each class, (j,)."""
+
+
+class Evidence:
+    """What the values of one test say.
+
+    :param levels: of the measurements with a value, n of them.
+    :param steps: 1 for measurements of commits that contain the class, (j, n).
+    :param extra: covariance by what is known besides, (n, n).
+    :param prior: of the hypotheses; it decides what is far off, and is not in the likelihood.
+    """
+
+    def __init__(
+        self,
+        levels: Levels,
+        steps: Floats,
+        extra: Floats,
+        prior: Hypotheses,
+        *,
+        noise: Noise,
+        far_off: FarOff | None = None,
+    ) -> None:
+        self._far_off = far_off or FarOff()
+        self.prior = prior
+        kept = np.arange(len(levels))
+        while True:
+            self.field = Field(
+                levels.without([i for i in range(len(levels)) if i not in kept]),
+                steps[:, kept],
+                extra[np.ix_(kept, kept)],
+                noise,
+                self._far_off,
+            )
+            suspicion = self._weighed()
+            if len(levels) - kept.size >= min(_MOST, len(levels) // 4) or suspicion.max() < _SURE:
+                break
+            kept = np.delete(kept, int(np.argmax(suspicion)))
+        self.kept: Indices = kept
+        """Which of the observations are not left out."""
+
+    @property
+    def views(self) -> list[View]:
+        """The best point for each layout, with how probable that layout is, given each hypothesis."""
+        none = self.none_by_point.reshape(-1, len(LAYOUTS))
+        one = self.one_by_point.reshape(*none.shape, -1)
+        none_share = np.exp(log_sum(none, axis=0) - self.likelihood.none)
+        one_share = np.exp(log_sum(one, axis=0) - self.likelihood.one)
+        best = self.by_point.reshape(none.shape).argmax(axis=0)
+        return [
+            View(int(best[c]) * len(LAYOUTS) + c, float(none_share[c]), one_share[c])
+            for c in range(len(LAYOUTS))
+        ]
+
+    def _weighed(self) -> Floats:
+        """Find the likelihood, and return how probable each observation lies far off."""
+        field, prior = self.field, self.prior
+        none = Found(field.base, field.rho(field.pulled, field.diagonal))
+        one, shape = _of_one(field)
+        by_none, by_one = none.gained, one.gained.reshape(shape)
+        weighted = by_one + prior.one[:, np.newaxis]
+        self.none_by_point: Floats = by_none
+        self.one_by_point: Floats = log_sum(by_one, axis=2)
+        self.by_point: Floats = np.logaddexp(by_none + prior.none, log_sum(weighted, axis=(1, 2)))
+        points = np.flatnonzero(self.by_point > self.by_point.max() + _MATTERS)
+        two, close = of_pairs(field, points, prior)
+        self.likelihood = Likelihood(float(log_sum(by_none)), log_sum(by_one, axis=(0, 2)), two)
+        logs = np.concatenate([by_none + prior.none, weighted.ravel(), close.gained])
+        heavy = logs > logs.max() + _MATTERS
+        weights = np.exp(logs[heavy] - logs.max())
+        rho = np.concatenate([none.rho, one.rho, close.rho])[heavy]
+        shares: Floats = (weights / weights.sum()) @ np.exp(rho - log_gain(rho)[:, np.newaxis])
+        return shares
+
+    @property
+    def best(self) -> int:
+        """The most probable point of the grid."""
+        return int(np.argmax(self.by_point))
+
+
+def _of_one(field: Field) -> tuple[Found, tuple[int, ...]]:
+    """Return the evidence of one change, for points, classes and sizes, and the shape of these."""
+    own = np.einsum("gjj->gj", field.weight)[..., np.newaxis] + 1 / SIZES
+    size = field.pull[..., np.newaxis] / own
+    gain = 0.5 * (field.pull[..., np.newaxis] * size - np.log(own * SIZES))
+    evidence = field.base[:, np.newaxis, np.newaxis] + SIZE_WEIGHTS + gain
+    each = field.moved[:, :, np.newaxis]
+    alpha = field.pulled[:, np.newaxis, np.newaxis] - each * size[..., np.newaxis]
+    precision = field.diagonal[:, np.newaxis, np.newaxis] - each**2 / own[..., np.newaxis]
+    rho = field.rho(alpha, precision)
+    return Found(evidence.ravel(), rho.reshape(-1, rho.shape[-1])), evidence.shape

@@ -1,0 +1,123 @@
+r"""Measurements of one test under each kind of noise, and what a change in each class would move.
+
+The level y of each measurement, at time t and with the error e (see
+:mod:`perftrend.analysis.comparison.observations`), is
+
+    y = μ + Σ Δ a + D(t) + noise,   S = 30² 1 1ᵀ + q² min(t, t') + c² [same commit] + diag(s² + e) + X,
+
+where a is 1 for measurements of commits that contain the change, s the deviation between runs, q the drift,
+and c what commits differ by that change nothing. X is what is known besides: changes that were found already.
+Nothing of the noise is estimated: all is summed over a grid of (s, q, c). P = S⁻¹ serves all hypotheses.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from perftrend.analysis.comparison.mixture import log_sum
+from perftrend.analysis.comparison.observations import Floats, Levels
+from perftrend.analysis.comparison.priors import LEVEL_DEVIATION, FarOff, Noise
+
+SIZES = np.array([3.0, 15.0, 150.0]) ** 2
+"""Variances of a change's size, in squares of about per cent: small ones, large ones, and collapses."""
+SIZE_WEIGHTS = np.log([0.475, 0.475, 0.05])
+"""Logarithms of their probabilities."""
+EXPECTED_DEVIATION, DEVIATION_SPREAD = 0.8, 1.0
+"""Between runs, in per cent, and how uncertain its logarithm is, where no history knows it."""
+LAYOUTS, LAYOUT_WEIGHTS = (0.01, 0.5), (0.9, 0.1)
+"""What commits that change nothing differ by, in deviations between runs: code lies elsewhere in memory."""
+
+
+class Grid(NamedTuple):
+    """Noise of g kinds, in per cent."""
+
+    runs: Floats
+    """s, the deviation between runs, (g,)."""
+    drift: Floats
+    """q, of the random walk in the square root of an hour."""
+    layout: Floats
+    """c, the deviation between commits that change nothing."""
+    prior: Floats
+    """Logarithm of the probability."""
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """Observations under each noise of the grid, g points, and steps at j classes."""
+
+    levels: Levels
+    steps: Floats
+    """a of each class, (j, n)."""
+    extra: Floats
+    """X, (n, n)."""
+    noise: Noise
+    far_off: FarOff
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The points of the grid."""
+        s, q, prior = self.noise.grid()
+        if self.noise.known_deviation is None:
+            prior = prior - 0.5 * (np.log(s / EXPECTED_DEVIATION) / DEVIATION_SPREAD) ** 2
+        count = len(LAYOUTS)
+        prior = np.add.outer(prior - log_sum(prior), np.log(np.array(LAYOUT_WEIGHTS))).ravel()
+        return Grid(np.repeat(s, count), np.repeat(q, count), np.outer(s, LAYOUTS).ravel(), prior)
+
+    @cached_property
+    def precision(self) -> Floats:
+        """P, (g, n, n)."""
+        return np.asarray(np.linalg.inv(self._covariance), np.float64)
+
+    @cached_property
+    def _covariance(self) -> Floats:
+        s, q, c = (each[:, np.newaxis, np.newaxis] for each in self.grid[:3])
+        walk = np.minimum.outer(self.levels.at_h, self.levels.at_h)
+        same = np.equal.outer(self.levels.builds, self.levels.builds)
+        covariance = LEVEL_DEVIATION**2 + self.extra + q**2 * walk + c**2 * same
+        index = np.arange(len(self.levels))
+        covariance[:, index, index] += s[:, 0] ** 2 + self.levels.errors
+        return covariance
+
+    @cached_property
+    def pulled(self) -> Floats:
+        """Py, (g, n)."""
+        return self.precision @ self.levels.y
+
+    @cached_property
+    def base(self) -> Floats:
+        """Prior and evidence of each point without a step, (g,)."""
+        root = np.linalg.cholesky(self._covariance)
+        log_determinant = 2 * np.log(np.einsum("gii->gi", root)).sum(axis=1)
+        constant = len(self.levels) * math.log(2 * math.pi)
+        result: Floats = self.grid.prior - 0.5 * (self.pulled @ self.levels.y + log_determinant + constant)
+        return result
+
+    @cached_property
+    def moved(self) -> Floats:
+        """Pa, (g, j, n)."""
+        return np.ascontiguousarray(np.swapaxes(self.precision @ self.steps.T, 1, 2))
+
+    @cached_property
+    def weight(self) -> Floats:
+        """aᵀPa', (g, j, j)."""
+        return self.moved @ self.steps.T
+
+    @cached_property
+    def pull(self) -> Floats:
+        """b, (g, j)."""
+        return self.pulled @ self.steps.T
+
+    @cached_property
+    def diagonal(self) -> Floats:
+        """That of P, (g, n)."""
+        diagonal: Floats = np.einsum("gii->gi", self.precision)
+        return diagonal
+
+    def rho(self, alpha: Floats, precision: Floats) -> Floats:
+        """Return how much more probable each observation is as a far-off one; logarithms."""
+        return self.far_off.log_ratio(alpha, precision)

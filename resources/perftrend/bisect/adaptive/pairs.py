@@ -1,0 +1,83 @@
+"""How probable the values of one test are with two changes, for all pairs of classes at once.
+
+With b = (aᵀPy, a'ᵀPy) and the matrix M of aᵀPa' with 1/v and 1/v' on its diagonal (see :mod:`.field`),
+
+    log L(two) = log L(none) + ½ bᵀM⁻¹b - ½ log(v v' det M).
+
+That a run may lie far off is looked at for the most probable pairs alone.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from perftrend.analysis.comparison.mixture import log_sum
+from perftrend.analysis.comparison.model import log_gain
+from perftrend.analysis.comparison.observations import Floats, Indices
+from perftrend.bisect.adaptive.field import SIZE_WEIGHTS, SIZES, Field
+from perftrend.bisect.adaptive.hypotheses import Found, Hypotheses
+
+_MOST = 250
+_MATTERS = math.log(1e-8)
+
+
+class _Systems(NamedTuple):
+    """Solved systems of two equations, ((a, c), (c, d)) (m, m') = b, all of one shape."""
+
+    a: Floats
+    c: Floats
+    d: Floats
+    m: Floats
+    other: Floats
+    """m'"""
+    determinant: Floats
+
+    def chosen(self, which: Indices) -> _Systems:
+        """Return some of them, each with an axis for the observations."""
+        return _Systems(*(each.ravel()[which][:, np.newaxis] for each in self))
+
+
+def of_pairs(field: Field, points: Indices, prior: Hypotheses) -> tuple[Floats, Found]:
+    """Return the likelihood of each pair, (k,), and the evidence of the best ones with their prior.
+
+    :param points: of the grid, those that matter.
+    """
+    if not prior.first.size:
+        return np.empty(0), Found(np.empty(0), np.empty((0, len(field.levels))))
+    systems, gains = _solved(field, points, prior)
+    evidence = field.base[points][:, np.newaxis, np.newaxis, np.newaxis] + gains
+    weighted = (evidence + prior.two[:, np.newaxis, np.newaxis]).ravel()
+    order = np.argpartition(weighted, -min(_MOST, weighted.size))[-_MOST:]
+    best = order[weighted[order] > weighted.max() + _MATTERS]
+    g, k, *_ = np.unravel_index(best, evidence.shape)
+    rho = _far_off(field, systems.chosen(best), points[g], (prior.first[k], prior.second[k]))
+    gained = evidence.ravel()
+    gained[best] += log_gain(rho)
+    return log_sum(gained.reshape(evidence.shape), axis=(0, 2, 3)), Found(weighted[best], rho)
+
+
+def _solved(field: Field, points: Indices, prior: Hypotheses) -> tuple[_Systems, Floats]:
+    """Return the systems and what each gains, of shape (points, k, parts of one size, of the other)."""
+    first, second = prior.first, prior.second
+    weight, pull = field.weight[points], field.pull[points]
+    own = np.einsum("gjj->gj", weight)[..., np.newaxis, np.newaxis]
+    a, d = own[:, first] + 1 / SIZES[:, np.newaxis], own[:, second] + 1 / SIZES
+    c = weight[:, first, second][..., np.newaxis, np.newaxis]
+    b, other = pull[:, first][..., np.newaxis, np.newaxis], pull[:, second][..., np.newaxis, np.newaxis]
+    determinant = a * d - c**2
+    m, m_other = (d * b - c * other) / determinant, (a * other - c * b) / determinant
+    sizes = np.add.outer(SIZE_WEIGHTS, SIZE_WEIGHTS)
+    scale = np.log(determinant * np.multiply.outer(SIZES, SIZES))
+    gains: Floats = sizes + 0.5 * (b * m + other * m_other - scale)
+    return _Systems(*np.broadcast_arrays(a, c, d, m, m_other, determinant)), gains
+
+
+def _far_off(field: Field, systems: _Systems, g: Indices, pair: tuple[Indices, Indices]) -> Floats:
+    """Return how much more probable each observation is as a far-off one, (h, n)."""
+    one, other = field.moved[g, pair[0]], field.moved[g, pair[1]]
+    alpha = field.pulled[g] - one * systems.m - other * systems.other
+    taken = systems.d * one**2 - 2 * systems.c * one * other + systems.a * other**2
+    return field.rho(alpha, field.diagonal[g] - taken / systems.determinant)

@@ -1,0 +1,110 @@
+"""What the next run of a commit would measure, under each hypothesis: normal distributions.
+
+With k the covariance of the new run with the old ones, κ its own, and a* 1 if its commit contains the
+change, the level is expected at kᵀPy + (a* - kᵀPa) Δ, with the variance κ - kᵀPk + (a* - kᵀPa)² var Δ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftrend.analysis.comparison.observations import Floats
+from perftrend.analysis.comparison.priors import LEVEL_DEVIATION
+from perftrend.bisect.adaptive.belief import FOUND_VARIANCE, Belief, TestBelief
+from perftrend.bisect.adaptive.evidence import View
+from perftrend.bisect.adaptive.field import SIZE_WEIGHTS, SIZES, Field
+
+_MOST_PAIRS = 20
+_NEGLIGIBLE = 1e-3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """Commits that could be measured, m of them."""
+
+    commits: Sequence[str]
+    inside: Floats
+    """The share of each class that they contain, (m, j)."""
+    at_h: Floats
+    """When, in hours since the first measurement, (m,)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parts:
+    """The level under p hypotheses, a class that a commit splits being two."""
+
+    weights: Floats
+    """(m, p); they sum up to the probability of the view."""
+    means: Floats
+    variances: Floats
+    """Without the noise of the run itself, (m, p)."""
+    noise: float
+    """Variance of one run."""
+
+
+def predicted(belief: Belief, test: TestBelief, view: View, plan: Plan) -> Parts:
+    """Predict the next run of each commit, for one test, seen from one point of the grid."""
+    assert test.evidence is not None  # noqa: S101 - for the reader
+    field, g = test.evidence.field, view.point
+    s, q, c, _ = (each[g] for each in field.grid)
+    at = plan.at_h - test.begin_h
+    found = list(belief.found)
+    known = plan.inside[:, found]
+    index = np.array([belief.suspects.history.index(commit) for commit in plan.commits])
+    cross = (
+        LEVEL_DEVIATION**2
+        + q**2 * np.minimum(at[:, np.newaxis], field.levels.at_h)
+        + c**2 * np.equal.outer(index, field.levels.builds)
+        + FOUND_VARIANCE * known @ field.steps[found]
+    )
+    own = LEVEL_DEVIATION**2 + q**2 * at + c**2 + FOUND_VARIANCE * (known**2).sum(axis=1)
+    mean = cross @ field.pulled[g]
+    variance = own - np.einsum("mn,mn->m", cross @ field.precision[g], cross)
+    reach = cross @ field.moved[g].T
+    sizes, spreads = _sizes(field, g)
+
+    weights, means, variances = [], [mean[:, np.newaxis]], [variance[:, np.newaxis]]
+    held = belief.one * belief.affected(test)
+    for stepped, share in ((1.0, plan.inside), (0.0, 1 - plan.inside)):
+        means.append(mean[:, np.newaxis] + (stepped - reach) * sizes)
+        variances.append(variance[:, np.newaxis] + (stepped - reach) ** 2 * spreads)
+        weights.append(held * view.one * share)
+    left = np.full(mean.size, 1 - held.sum())
+    of_pairs = float(held @ view.one / held.sum()) if held.any() else view.none
+    for pair in _heavy(belief):
+        chosen = [int(belief.prior.first[pair]), int(belief.prior.second[pair])]
+        covariance = np.linalg.inv(field.weight[g][np.ix_(chosen, chosen)] + np.eye(2) / SIZES[1])
+        both = covariance @ field.pull[g][chosen]
+        for both_stepped in np.ndindex(2, 2):
+            step = np.array(both_stepped) - reach[:, chosen]
+            share = np.abs(1 - np.array(both_stepped) - plan.inside[:, chosen]).prod(axis=1)
+            means.append((mean + step @ both)[:, np.newaxis])
+            variances.append((variance + np.einsum("mk,kl,ml->m", step, covariance, step))[:, np.newaxis])
+            weights.append((belief.two[pair] * of_pairs * share)[:, np.newaxis])
+        left -= belief.two[pair]
+    rest = np.maximum(left, 0.0)[:, np.newaxis] * view.none
+    return Parts(
+        np.concatenate([rest, *weights], axis=1),
+        np.concatenate(means, axis=1),
+        np.concatenate(variances, axis=1),
+        float(s**2 + field.levels.errors.mean()),
+    )
+
+
+def _sizes(field: Field, g: int) -> tuple[Floats, Floats]:
+    """Return mean and variance of the size of a change in each class, at a point, (j,)."""
+    own = np.diagonal(field.weight[g])[:, np.newaxis] + 1 / SIZES
+    mean = field.pull[g][:, np.newaxis] / own
+    logs = SIZE_WEIGHTS + 0.5 * (field.pull[g][:, np.newaxis] * mean - np.log(own * SIZES))
+    share = np.exp(logs - logs.max(axis=1, keepdims=True))
+    share /= share.sum(axis=1, keepdims=True)
+    average = (share * mean).sum(axis=1)
+    return average, (share * (1 / own + mean**2)).sum(axis=1) - average**2
+
+
+def _heavy(belief: Belief) -> Sequence[int]:
+    order = np.argsort(-belief.two, kind="stable")[:_MOST_PAIRS]
+    return [int(each) for each in order if belief.two[each] > _NEGLIGIBLE]

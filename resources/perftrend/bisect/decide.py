@@ -1,0 +1,216 @@
+"""Which side a middle build belongs to: the three-way rule of minimum description length.
+
+Three builds in the order of history, E (early), M (middle) and L (late), were measured. Their samples
+are grouped in three ways, (E+M, L), (E, M+L) and (E, M, L), and the way that takes the fewest bits to
+tell wins. Where M joins a side it becomes that end of the range. Where it stays apart it becomes the
+end that leaves the larger relative difference of averages between the new ends. Bits are counted for
+each test, with one maximum over all its samples, and summed over the tests.
+
+What the rule says does not depend on which direction is better: a relative difference is taken
+against the larger of both averages, so that a rate and its inverse, a time, give the same one. The
+direction only names the change, see :meth:`Pair.direction`.
+
+A test without a value in a build counts as zeros there, as many as the most that another build has: it
+forwards nothing, and that is a change too. Samples that are not finite count as none. A test whose
+samples are all zero says nothing. No input or output is done here.
+
+Source: "Bisecting", sections Basic operation and Console output.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from perftrend.analysis.description import NEWER, Floats, Formula, formula_named
+from perftrend.model import Better, Direction, Group
+
+Side: TypeAlias = Literal["early", "late"]
+Grouping: TypeAlias = Literal["early", "late", "apart"]
+TestSamples: TypeAlias = Mapping[str, Sequence[float]]
+"""Samples by the name of the test."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weighing:
+    """The three groupings of one test."""
+
+    bits: Mapping[Grouping, float]
+    groups: Mapping[Grouping, tuple[Group, ...]]
+    """Their positions count through the samples of early, middle and late."""
+    early_difference: float
+    """Relative difference of the averages of early and middle, from 0."""
+    late_difference: float
+    """That of middle and late."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Where the middle build belongs."""
+
+    grouping: Grouping
+    """Which end the middle build joins, or ``apart``."""
+    replaces: Side
+    """Which end the middle build becomes."""
+    bits: Mapping[Grouping, float]
+    """Of each grouping, summed over the tests."""
+    tests: Mapping[str, Weighing]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One test in two builds: what takes fewer bits, one group or two."""
+
+    together: Group
+    apart: tuple[Group, Group]
+    """The later group's bits include the effect of the earlier one's average."""
+
+    @property
+    def saved_bits(self) -> float:
+        """How much shorter two groups are told than one; not positive where nothing changed."""
+        return self.together.bits - sum(group.bits for group in self.apart)
+
+    @property
+    def difference(self) -> float:
+        """Late minus early average, relative to the early one; NaN where that is zero."""
+        early, late = (group.mean for group in self.apart)
+        return (late - early) / early if early else math.nan
+
+    def direction(self, better: Better) -> Direction | None:
+        """Name the change; None where one group is shorter.
+
+        This is all that depends on whether higher or lower is better.
+        """
+        early, late = (group.mean for group in self.apart)
+        if self.saved_bits <= 0 or early == late:
+            return None
+        good = (late > early) == (better is Better.HIGHER)
+        return Direction.PROGRESSION if good else Direction.REGRESSION
+
+
+def decide(
+    early: TestSamples,
+    middle: TestSamples,
+    late: TestSamples,
+    *,
+    formula: str = NEWER,
+    unit: float | None = None,
+) -> Decision:
+    """Decide which end of the range a middle build becomes.
+
+    Of groupings with equally many bits the first of early, late and apart wins; where both differences
+    are equal, middle becomes the early end.
+
+    :param early: samples of the early build by test, any unit, any number.
+    :param middle: samples of the middle build.
+    :param late: samples of the late build.
+    :param formula: ``jumpavg-0.4``, or ``jumpavg-0.1``, which the document names and whose unit of 1
+        tells values near 1 badly.
+    :param unit: resolution of the samples; none: the formula's own.
+    :raises SettingsError: if there is no such formula.
+    """
+    counting = formula_named(formula)
+    # Names in the order of the builds, so that sums come out the same on every run.
+    names = dict.fromkeys(name for build in (early, middle, late) for name in build)
+    weighings = {}
+    for name in names:
+        parts = _filled([build.get(name, ()) for build in (early, middle, late)])
+        if parts:
+            weighings[name] = _weighed(parts, _Counter(counting, parts, unit))
+    bits = {way: math.fsum(each.bits[way] for each in weighings.values()) for way in _WAYS}
+    grouping = min(_WAYS, key=bits.__getitem__)
+    return Decision(grouping, _replaced(grouping, weighings), bits, weighings)
+
+
+def compare(
+    early: Sequence[float], late: Sequence[float], *, formula: str = NEWER, unit: float | None = None
+) -> Pair | None:
+    """Compare two builds by one test: what the console tells of old and new.
+
+    :param early: samples of the early build; none: it failed there, and counts as zeros.
+    :param late: samples of the late build.
+    :returns: None where there is nothing to compare: no sample, or none above zero.
+    :raises SettingsError: if there is no such formula.
+    """
+    counting = formula_named(formula)
+    parts = _filled([early, late])
+    if not parts:
+        return None
+    counter = _Counter(counting, parts, unit)
+    (together,), (first, second) = counter.groups([np.concatenate(parts)]), counter.groups(parts)
+    return Pair(together, (first, second))
+
+
+def relative_difference(one: float, other: float) -> float:
+    """Return how far two averages are apart, relative to the larger; 0 where both are zero."""
+    largest = max(abs(one), abs(other))
+    return abs(one - other) / largest if largest else 0.0
+
+
+_WAYS: tuple[Grouping, ...] = ("early", "late", "apart")
+
+
+class _Counter:
+    """Counts the bits of groups of one test's samples."""
+
+    def __init__(self, formula: Formula, parts: Sequence[Floats], unit: float | None) -> None:
+        top = max(float(part.max()) for part in parts)
+        self._formula = formula
+        self._unit = unit or formula.default_unit(top)
+        self._maximum = top / self._unit
+
+    def groups(self, parts: Sequence[Floats]) -> tuple[Group, ...]:
+        found: list[Group] = []
+        for part in parts:
+            start = found[-1].stop if found else 0
+            mean, stdev = float(part.mean()), float(part.std())
+            bits = self._alone(part.size, stdev) + self._average(mean, found[-1].mean if found else None)
+            found.append(Group(start, start + part.size, mean, stdev, bits))
+        return tuple(found)
+
+    def _alone(self, size: int, stdev: float) -> float:
+        in_units = np.array([stdev / self._unit])
+        return float(self._formula.alone_bits(np.array([size]), in_units, self._maximum)[0])
+
+    def _average(self, mean: float, previous: float | None) -> float:
+        if previous is None:
+            return self._formula.first_bits(self._maximum)
+        in_units = np.array([mean, previous]) / self._unit
+        return float(self._formula.later_bits(in_units[:1], in_units[1:], self._maximum)[0])
+
+
+def _filled(builds: Sequence[Sequence[float]]) -> list[Floats]:
+    """Copy the samples, with zeros where a build has none; empty where the test says nothing."""
+    parts = [np.array([value for value in samples if math.isfinite(value)], float) for samples in builds]
+    most = max(part.size for part in parts)
+    if not any((part > 0).any() for part in parts):
+        return []
+    return [part if part.size else np.zeros(most) for part in parts]
+
+
+def _weighed(parts: Sequence[Floats], counter: _Counter) -> Weighing:
+    early, middle, late = parts
+    groups = {
+        "early": counter.groups([np.concatenate([early, middle]), late]),
+        "late": counter.groups([early, np.concatenate([middle, late])]),
+        "apart": counter.groups(parts),
+    }
+    first, second, third = (group.mean for group in groups["apart"])
+    return Weighing(
+        {way: math.fsum(group.bits for group in groups[way]) for way in _WAYS},
+        {way: groups[way] for way in _WAYS},
+        relative_difference(first, second),
+        relative_difference(second, third),
+    )
+
+
+def _replaced(grouping: Grouping, weighings: Mapping[str, Weighing]) -> Side:
+    if grouping != "apart":
+        return grouping
+    early = math.fsum(each.early_difference for each in weighings.values())
+    late = math.fsum(each.late_difference for each in weighings.values())
+    return "late" if early > late else "early"

@@ -1,0 +1,85 @@
+"""The documented strategy: git's order of halving, and the three-way rule at each step.
+
+Old and new are built and measured, then the commits that ``git bisect`` chooses. Each middle build
+becomes the new old or the new new one, as :func:`perftrend.bisect.decide` says. A commit that does not
+build is skipped. It always names a commit, however small the difference of old and new.
+
+Source: "Bisecting", sections Basic operation and Temporary specifics, which name jumpavg 0.1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from perftrend.analysis.description import OLDER
+from perftrend.bisect.decide import Pair, compare, decide
+from perftrend.bisect.outcome import Culprit, Effect, Kind, Measure, Outcome
+from perftrend.bisect.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Documented:
+    """The strategy of the document.
+
+    :param formula: of the description length.
+    :param repeats: measurements of every build; the document makes one.
+    """
+
+    formula: str = OLDER
+    repeats: int = 1
+
+    @property
+    def name(self) -> str:
+        """What settings call it."""
+        return "documented"
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """What it was made with."""
+        return asdict(self)
+
+    def next(self, state: State) -> Measure | Outcome:
+        """Follow the rule through all that was measured, up to what is lacking."""
+        old, new = state.range.old, state.history.new
+        for end, name in ((old, "old"), (new, "new")):
+            if end in state.broken:
+                return Outcome(Kind.NOT_BUILT, f"the {name} commit {end} does not build: {state.broken[end]}")
+            if self._lacks(state, end):
+                return Measure(end, f"the {name} end of the range")
+        if not any(samples for end in (old, new) for samples in state.samples(end).values()):
+            return Outcome(Kind.UNDECIDED, "no test has a value at either end of the range")
+        good, bad = [old], new
+        while True:
+            halving = state.history.next_commit(good=good, bad=bad, skipped=state.broken)
+            middle = halving.commit
+            if middle is None:
+                return self._found(state, good[-1], bad, halving.suspects)
+            if self._lacks(state, middle):
+                return Measure(middle, f"halves what is between {good[-1]} and {bad}")
+            builds = (state.samples(commit) for commit in (good[-1], middle, bad))
+            if decide(*builds, formula=self.formula).replaces == "early":
+                good.append(middle)
+            else:
+                bad = middle
+
+    def _lacks(self, state: State, commit: str) -> bool:
+        return state.times_measured(commit) < self.repeats
+
+    def _found(self, state: State, early: str, late: str, suspects: tuple[str, ...]) -> Outcome:
+        before, after = state.samples(early), state.samples(late)
+        effects = {}
+        for test in dict.fromkeys([*before, *after]):
+            pair = compare(before.get(test, ()), after.get(test, ()), formula=self.formula)
+            if pair is not None:
+                effects[test] = _effect(pair, fails=(not before.get(test), not after.get(test)))
+        culprit = Culprit(suspects, effects=effects)
+        hidden = "; commits among them do not build" if len(suspects) > 1 else ""
+        return Outcome(Kind.FOUND, f"no commit is left between {early} and {late}{hidden}", (culprit,))
+
+
+def _effect(pair: Pair, *, fails: tuple[bool, bool]) -> Effect:
+    means = [math.nan if failed else group.mean for group, failed in zip(pair.apart, fails, strict=True)]
+    return Effect(means[0], means[1], math.nan if any(fails) else pair.difference)

@@ -1,0 +1,167 @@
+"""The records of a session as plain values of JSON, and back.
+
+One record is one fact: the range and strategy (``range``), a build (``built``), one that failed
+(``broken``), a measurement (``measured``), a decision what to measure (``decided``), the end
+(``ended``). See docs/formats/bisection.rst.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from perftrend.bisect.outcome import Measure, Outcome, Suspicion
+from perftrend.bisect.state import Commit, Range, State, Strategy
+from perftrend.model import Better, Measured, Sampled
+
+FORMAT = "perftrend-bisection-1"
+
+Record = dict[str, Any]
+
+
+def of_range(asked: Range, strategy: Strategy) -> Record:
+    """Write the first record."""
+    return {
+        "record": "range",
+        "format": FORMAT,
+        "old": asked.old,
+        "first_parent": asked.first_parent,
+        "strategy": strategy.name,
+        "options": dict(strategy.options),
+        "commits": [[each.hash, *each.parents] for each in asked.commits],
+    }
+
+
+def of_built(commit: str, seconds: float) -> Record:
+    """Write that a commit was built."""
+    return {"record": "built", "commit": commit, "seconds": round(seconds, 3)}
+
+
+def of_broken(commit: str, reason: str) -> Record:
+    """Write that a commit could not be built."""
+    return {"record": "broken", "commit": commit, "reason": reason}
+
+
+def of_measured(measured: Measured) -> Record:
+    """Write a measurement; a sample that is not finite becomes null."""
+    values = {
+        test: {
+            "samples": [sample if math.isfinite(sample) else None for sample in each.samples],
+            "unit": each.unit,
+            "better": each.better.value,
+        }
+        for test, each in measured.values.items()
+    }
+    return {
+        "record": "measured",
+        "commit": measured.commit,
+        "started": _told(measured.started),
+        "finished": _told(measured.finished),
+        "values": values,
+        "failed": dict(measured.failed),
+        "archive": measured.archive,
+    }
+
+
+def of_decided(step: Measure) -> Record:
+    """Write what is measured next."""
+    return {
+        "record": "decided",
+        "commit": step.commit,
+        "reason": step.reason,
+        "belief": _suspicions(step.belief),
+    }
+
+
+def of_ended(outcome: Outcome) -> Record:
+    """Write the end, for people and programs; a replay does not need it."""
+    return {
+        "record": "ended",
+        "kind": outcome.kind.value,
+        "reason": outcome.reason,
+        "culprits": [
+            {
+                "commits": list(culprit.commits),
+                "confidence": _finite(culprit.confidence),
+                "effects": {
+                    test: {
+                        name: _finite(getattr(effect, name))
+                        for name in ("before", "after", "relative", "low", "high", "probability")
+                    }
+                    for test, effect in culprit.effects.items()
+                },
+            }
+            for culprit in outcome.culprits
+        ],
+        "belief": _suspicions(outcome.belief),
+        "smallest_visible": {test: _finite(size) for test, size in outcome.smallest_visible.items()},
+        "outliers": {test: list(which) for test, which in outcome.outliers.items()},
+    }
+
+
+def range_of(record: Mapping[str, Any]) -> Range:
+    """Read the range out of the first record.
+
+    :raises LookupError, TypeError, ValueError: if it is none.
+    """
+    if record["record"] != "range" or record["format"] != FORMAT:
+        raise ValueError(f"no {FORMAT}")
+    commits = tuple(Commit(str(each[0]), tuple(map(str, each[1:]))) for each in record["commits"])
+    return Range(str(record["old"]), commits, bool(record["first_parent"]))
+
+
+def replayed(state: State, record: Mapping[str, Any]) -> State:
+    """Return the state after one more record.
+
+    :raises LookupError, TypeError, ValueError: if it cannot be understood.
+    """
+    kind = record["record"]
+    if kind == "built":
+        return state.with_built(str(record["commit"]), float(record["seconds"]))
+    if kind == "broken":
+        return state.with_broken(str(record["commit"]), str(record["reason"]))
+    if kind == "measured":
+        return state.with_measured(_measured(record))
+    if kind == "decided":
+        step = Measure(str(record["commit"]), str(record["reason"]), _believed(record["belief"]))
+        return state.with_step(step)
+    if kind == "ended":
+        return state
+    raise ValueError(f"unknown record {kind!r}")
+
+
+def _measured(record: Mapping[str, Any]) -> Measured:
+    values = {
+        str(test): Sampled(
+            tuple(math.nan if sample is None else float(sample) for sample in each["samples"]),
+            str(each["unit"]),
+            Better(each["better"]),
+        )
+        for test, each in record["values"].items()
+    }
+    return Measured(
+        str(record["commit"]),
+        datetime.fromisoformat(record["started"]),
+        datetime.fromisoformat(record["finished"]),
+        values,
+        {str(test): str(reason) for test, reason in record["failed"].items()},
+        str(record["archive"]),
+    )
+
+
+def _suspicions(belief: Sequence[Suspicion]) -> list[list[Any]]:
+    return [[round(each.probability, 6), *each.commits] for each in belief]
+
+
+def _believed(belief: Sequence[Sequence[Any]]) -> tuple[Suspicion, ...]:
+    return tuple(Suspicion(tuple(map(str, each[1:])), float(each[0])) for each in belief)
+
+
+def _told(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat()
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

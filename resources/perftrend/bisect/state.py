@@ -1,0 +1,110 @@
+"""What is known of a bisection: the range that was asked for, and what was built and measured since."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+from perftrend.bisect import history
+from perftrend.bisect.history import History
+from perftrend.bisect.outcome import Measure, Outcome
+from perftrend.model import Measured
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit of the range."""
+
+    hash: str
+    parents: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Range:
+    """The commits that are asked about.
+
+    :raises UsageError: from ``history``, where they are no range, see :class:`History`.
+    """
+
+    old: str
+    commits: tuple[Commit, ...]
+    """Oldest first, see :class:`History`; the last is the new one."""
+    first_parent: bool = False
+
+    @classmethod
+    def of(cls, old: str, commits: Sequence[history.Commit], *, first_parent: bool = False) -> Range:
+        """Take a range out of a repository's own kind of commits."""
+        return cls(old, tuple(Commit(each.hash, tuple(each.parents)) for each in commits), first_parent)
+
+    @cached_property
+    def history(self) -> History:
+        """How the commits descend from each other."""
+        return History(self.old, self.commits, first_parent=self.first_parent)
+
+
+@dataclass(frozen=True)
+class State:
+    """All that the records of a session say; strategies decide by nothing else."""
+
+    range: Range
+    built: Mapping[str, float] = field(default_factory=dict)
+    """Seconds that each commit took that was built."""
+    broken: Mapping[str, str] = field(default_factory=dict)
+    """Why, of each commit that could not be built."""
+    measured: tuple[Measured, ...] = ()
+    """In the order of measuring."""
+    steps: tuple[Measure, ...] = ()
+    """What was decided to be measured, the unfinished last one among them."""
+
+    @property
+    def history(self) -> History:
+        """How the commits descend from each other."""
+        return self.range.history
+
+    def with_built(self, commit: str, seconds: float) -> State:
+        """Return the state after a build."""
+        return replace(self, built={**self.built, commit: seconds})
+
+    def with_broken(self, commit: str, reason: str) -> State:
+        """Return the state after a build that failed."""
+        return replace(self, broken={**self.broken, commit: reason})
+
+    def with_measured(self, measured: Measured) -> State:
+        """Return the state after a measurement."""
+        return replace(self, measured=(*self.measured, measured))
+
+    def with_step(self, step: Measure) -> State:
+        """Return the state after a decision."""
+        return replace(self, steps=(*self.steps, step))
+
+    def samples(self, commit: str) -> dict[str, list[float]]:
+        """Return all samples of a commit by test; tests that failed have none."""
+        found: dict[str, list[float]] = {}
+        for each in self.measured:
+            if each.commit == commit:
+                for test, sampled in each.values.items():
+                    found.setdefault(test, []).extend(sampled.samples)
+                for test in each.failed:
+                    found.setdefault(test, [])
+        return found
+
+    def times_measured(self, commit: str) -> int:
+        """Return how many measurements there are of a commit."""
+        return sum(each.commit == commit for each in self.measured)
+
+
+class Strategy(Protocol):
+    """Decides by a state, and by nothing else, so that a session can be replayed."""
+
+    @property
+    def name(self) -> str:
+        """``adaptive`` or ``documented``."""
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """What the session's file keeps of it: plain values of JSON."""
+
+    def next(self, state: State) -> Measure | Outcome:
+        """Say what to measure next, or how it ends."""

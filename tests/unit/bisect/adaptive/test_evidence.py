@@ -1,0 +1,80 @@
+import math
+
+import numpy as np
+import pytest
+
+from perftrend.analysis.comparison.observations import Levels, Observation, levels
+from perftrend.analysis.comparison.priors import FarOff, Noise
+from perftrend.bisect.adaptive.evidence import Evidence
+from perftrend.bisect.adaptive.field import Field
+from perftrend.bisect.adaptive.hypotheses import Hypotheses
+
+STEPS = np.array([[0, 0, 1, 1, 1, 0, 1], [0, 0, 0, 1, 1, 0, 0], [0, 0, 0, 0, 1, 0, 1]], np.float64)
+PAIRS = np.array([0, 0, 1]), np.array([1, 2, 2])
+PRIOR = Hypotheses(math.log(0.3), np.log(np.full(3, 0.2)), np.log(np.full(3, 0.1 / 3)), *PAIRS)
+NOISE = Noise(deviations=(0.5, 2.0), drifts=(0.1, 1.0), drift_weights=(0.7, 0.3))
+NEVER_FAR_OFF = FarOff(share=1e-12)
+
+
+def observed(values: list[float]) -> Levels:
+    builds = [-1, 0, 1, 2, 3, -1, 1]
+    return levels(
+        [
+            Observation(build, 0.3 * at, (value, value * 1.01))
+            for at, (build, value) in enumerate(zip(builds, values, strict=True))
+        ]
+    )
+
+
+def log_density(known: Levels, steps: np.ndarray, extra: np.ndarray) -> float:
+    """Sum the normal densities over noise and sizes, one by one, without any of the identities."""
+    grid = Field(known, STEPS, extra, NOISE, FarOff()).grid
+    total = -math.inf
+    for s, q, c, prior in zip(*grid, strict=True):
+        for variances in np.ndindex(*[3] * len(steps)):
+            covariance = 100.0**2 + q**2 * np.minimum.outer(known.at_h, known.at_h) + extra
+            covariance = covariance + np.diag(s**2 + known.errors)
+            covariance += c**2 * np.equal.outer(known.builds, known.builds)
+            for step, which in zip(steps, variances, strict=True):
+                covariance += (9.0, 225.0, 22500.0)[which] * np.outer(step, step)
+            _, log_determinant = np.linalg.slogdet(covariance)
+            square = known.y @ np.linalg.solve(covariance, known.y)
+            density = -0.5 * (square + log_determinant + known.y.size * math.log(2 * math.pi))
+            total = float(
+                np.logaddexp(
+                    total, density + prior + sum(math.log((0.475, 0.475, 0.05)[which]) for which in variances)
+                )
+            )
+    return total
+
+
+@pytest.mark.parametrize("found", [[], [1]])
+def test_evidence_is_that_of_the_normal_densities(found: list[int]) -> None:
+    known = observed([100.0, 101.0, 96.0, 95.0, 99.0, 100.5, 96.5])
+    extra = 100 * STEPS[found].T @ STEPS[found]
+
+    likelihood = Evidence(known, STEPS, extra, PRIOR, noise=NOISE, far_off=NEVER_FAR_OFF).likelihood
+
+    assert log_density(known, STEPS[:0], extra) == pytest.approx(likelihood.none)
+    for one, step in zip(likelihood.one, STEPS, strict=True):
+        assert log_density(known, step[np.newaxis], extra) == pytest.approx(one)
+    # Pairs are summed over the points that matter alone.
+    for two, pair in zip(likelihood.two, zip(*PAIRS, strict=True), strict=True):
+        assert log_density(known, STEPS[list(pair)], extra) == pytest.approx(two, abs=0.01)
+
+
+def test_observation_that_lies_far_off_is_left_out() -> None:
+    values = [100.0, 100.2, 99.9, 70.0, 100.1, 99.8, 100.0]
+
+    found = Evidence(observed(values), STEPS, np.zeros((7, 7)), PRIOR, noise=NOISE)
+
+    assert [0, 1, 2, 4, 5, 6] == found.kept.tolist()
+
+
+def test_layouts_share_the_probability_of_each_hypothesis() -> None:
+    known = observed([100.0, 101.0, 96.0, 95.0, 99.0, 100.5, 96.5])
+
+    views = Evidence(known, STEPS, np.zeros((7, 7)), PRIOR, noise=NOISE).views
+
+    assert sum(view.none for view in views) == pytest.approx(1)
+    assert [1, 1, 1] == pytest.approx(sum(view.one for view in views).tolist())

@@ -1,0 +1,220 @@
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from perftrend import errors
+from perftrend.bisect import Adaptive, Documented, Kind, Outcome, Range, Session, Strategy, load
+from perftrend.bisect.state import Commit
+from perftrend.model import Better, Direction, Measured
+from tests.unit.bisect.world import World, line, names, stepped
+
+
+def bisected(world: World, asked: Range, file: Path, **options: float) -> Outcome:
+    strategy = Adaptive(**options)  # type: ignore[arg-type]
+    return Session(file / "session", asked, strategy, build=world.build, measure=world.measure).run()
+
+
+@pytest.mark.parametrize("culprit", [1, 20, 32])
+def test_change_is_found_with_its_size_and_confidence(culprit: int, tmp_path: Path) -> None:
+    outcome = bisected(World(stepped(32, {culprit: 0.95}), noise=0.01), line(32), tmp_path)
+
+    (found,) = outcome.culprits
+    effect = found.effects["t"]
+    assert (Kind.FOUND, names([culprit])) == (outcome.kind, found.commits)
+    assert found.confidence >= 0.99
+    assert effect.low <= -0.05 <= effect.high
+    assert effect.before == pytest.approx(100, rel=0.02)
+    assert effect.after == pytest.approx(95, rel=0.02)
+    assert effect.direction(Better.HIGHER) is Direction.REGRESSION
+    assert effect.direction(Better.LOWER) is Direction.PROGRESSION
+
+
+def test_nothing_is_named_where_nothing_changed(tmp_path: Path) -> None:
+    world = World(stepped(32, {}), noise=0.01)
+
+    outcome = bisected(world, line(32), tmp_path)
+
+    assert outcome.kind is Kind.NO_DIFFERENCE
+    assert not outcome.culprits
+    assert 0.005 < outcome.smallest_visible["t"] < 0.03
+    assert set(world.built) == {"c0", "c32"}
+
+
+def test_commits_that_do_not_build_are_told_with_the_one_after_them(tmp_path: Path) -> None:
+    world = World(stepped(32, {11: 0.9}), noise=0.01, broken={"c10", "c11", "c20"})
+
+    outcome = bisected(world, line(32), tmp_path)
+
+    assert [names([10, 11, 12])] == [each.commits for each in outcome.culprits]
+
+
+@pytest.mark.parametrize("sizes", [(0.93, 0.85), (0.9, 1.06)])
+def test_two_changes_are_both_found_the_larger_first(sizes: tuple[float, float], tmp_path: Path) -> None:
+    steps = dict(zip([22, 7] if sizes[0] > sizes[1] else [7, 22], sizes, strict=True))
+    larger = min(steps, key=lambda index: steps[index])
+
+    outcome = bisected(World(stepped(32, steps), noise=0.007), line(32), tmp_path)
+
+    assert [names([larger]), names([29 - larger])] == [each.commits for each in outcome.culprits]
+
+
+def test_changes_that_cancel_each_other_are_found_by_a_look_inside(tmp_path: Path) -> None:
+    world = World(stepped(32, {5: 0.9, 20: 1 / 0.9}), noise=0.01)
+
+    outcome = bisected(world, line(32), tmp_path, inside=True)
+
+    assert {names([5]), names([20])} == {each.commits for each in outcome.culprits}
+
+
+def test_look_inside_ends_where_nothing_changed(tmp_path: Path) -> None:
+    world = World(stepped(32, {}), noise=0.01)
+
+    outcome = bisected(world, line(32), tmp_path, inside=True)
+
+    assert outcome.kind is Kind.NO_DIFFERENCE
+    assert ["c0", "c32", "c8", "c16", "c24"] == world.built
+
+
+def test_no_more_changes_are_looked_for_than_asked(tmp_path: Path) -> None:
+    world = World(stepped(32, {7: 0.9, 22: 0.8}), noise=0.005)
+
+    assert len(bisected(world, line(32), tmp_path, maximum_changes=1).culprits) == 1
+
+
+def test_failure_of_a_test_is_a_change(tmp_path: Path) -> None:
+    levels = stepped(32, {})
+    for index in range(19, 33):
+        levels[f"c{index}"] = {}
+
+    outcome = bisected(World(levels, noise=0.01), line(32), tmp_path)
+
+    effect = outcome.culprits[0].effects["t"]
+    assert names([19]) == outcome.culprits[0].commits
+    assert effect.before == pytest.approx(100, rel=0.02)
+    assert math.isnan(effect.after)
+
+
+def test_tests_are_told_apart_by_how_probably_they_are_affected(tmp_path: Path) -> None:
+    levels = {name: {"slower": level["t"], "same": 50.0} for name, level in stepped(32, {9: 0.94}).items()}
+
+    (found,) = bisected(World(levels, noise=0.01), line(32), tmp_path).culprits
+
+    assert names([9]) == found.commits
+    assert found.effects["slower"].probability > 0.95
+    assert found.effects["same"].probability < 0.2
+
+
+def merged(guilty: str) -> tuple[Range, World]:
+    r"""Return c0 - a1 - … - a8 - m - a9, with b1 … b6 from a2 into m, and a slow commit."""
+    shape = {"a1": ["c0"], "a2": ["a1"]}
+    shape |= {f"b{n}": [f"b{n - 1}" if n > 1 else "a2"] for n in range(1, 7)}
+    shape |= {f"a{n}": [f"a{n - 1}"] for n in range(3, 9)}
+    shape |= {"m": ["a8", "b6"], "a9": ["m"]}
+    asked = Range("c0", tuple(Commit(name, tuple(parents)) for name, parents in shape.items()))
+    history = asked.history
+    slow = 1 << history.index(guilty)
+    levels = {name: {"t": 90.0 if history.contained(name) & slow else 100.0} for name in ["c0", *shape]}
+    return asked, World(levels, noise=0.01)
+
+
+@pytest.mark.parametrize("guilty", ["a5", "b3", "m"])
+def test_guilty_commit_of_a_merged_history_is_found(guilty: str, tmp_path: Path) -> None:
+    asked, world = merged(guilty)
+
+    assert [(guilty,)] == [each.commits for each in bisected(world, asked, tmp_path).culprits]
+
+
+def test_merge_is_guilty_as_a_whole_where_only_the_mainline_is_asked(tmp_path: Path) -> None:
+    asked, world = merged("b3")
+
+    outcome = bisected(world, replace(asked, first_parent=True), tmp_path)
+
+    assert [("m",)] == [each.commits for each in outcome.culprits]
+
+
+def test_same_state_has_the_same_next_step_however_often_it_was_killed(tmp_path: Path) -> None:
+    world = World(stepped(16, {5: 0.95}), noise=0.01)
+    bisected(world, line(16), tmp_path)
+
+    state = load(tmp_path / "session")
+
+    strategy = Adaptive()
+    for count in range(4, len(state.measured)):
+        before = replace(state, measured=state.measured[:count])
+        known = {each.commit for each in before.measured}
+        before = replace(before, built={name: state.built[name] for name in state.built if name in known})
+        assert state.steps[count] == replace(strategy.next(before), belief=state.steps[count].belief)
+
+
+def test_measurements_end_with_what_is_known(tmp_path: Path) -> None:
+    world = World(stepped(64, {30: 0.98}), noise=0.01)
+
+    outcome = bisected(world, line(64), tmp_path, maximum_measurements=12)
+
+    assert outcome.kind is Kind.UNDECIDED
+    assert len(world.measured) == 12
+    assert sum(each.probability for each in outcome.belief) == pytest.approx(1, abs=0.2)
+
+
+@pytest.mark.parametrize("strategy", [Adaptive(), Documented()])
+def test_nothing_is_said_without_a_value(strategy: Strategy, tmp_path: Path) -> None:
+    world = World({f"c{index}": {} for index in range(9)})
+
+    outcome = Session(tmp_path / "s", line(8), strategy, build=world.build, measure=world.measure).run()
+
+    assert outcome.kind is Kind.UNDECIDED
+    assert len(world.measured) == 2
+
+
+def test_range_of_one_commit_needs_its_ends_alone(tmp_path: Path) -> None:
+    outcome = bisected(World(stepped(1, {1: 0.9}), noise=0.01), line(1), tmp_path)
+
+    assert [names([1])] == [each.commits for each in outcome.culprits]
+
+
+def test_all_commits_between_that_do_not_build_are_suspected(tmp_path: Path) -> None:
+    world = World(stepped(5, {3: 0.9}), noise=0.01, broken={"c1", "c2", "c3", "c4"})
+
+    outcome = bisected(world, line(5), tmp_path)
+
+    assert [names([1, 2, 3, 4, 5])] == [each.commits for each in outcome.culprits]
+
+
+def test_run_far_off_is_named_and_harmless(tmp_path: Path) -> None:
+    class Unlucky(World):
+        def measure(self, commit: str) -> Measured:
+            measured = super().measure(commit)
+            if len(self.measured) != 6:
+                return measured
+            half = {
+                t: replace(s, samples=tuple(x / 2 for x in s.samples)) for t, s in measured.values.items()
+            }
+            return replace(measured, values=half)
+
+    outcome = bisected(Unlucky(stepped(32, {20: 0.93}), noise=0.01), line(32), tmp_path)
+
+    assert {"t": (5,)} == outcome.outliers
+    assert [names([20])] == [each.commits for each in outcome.culprits]
+
+
+@pytest.mark.parametrize("level", [0.0, 2.0])
+def test_value_that_collapses_is_a_change_like_others(level: float, tmp_path: Path) -> None:
+    levels = stepped(16, {})
+    for index in range(6, 17):
+        levels[f"c{index}"] = {"t": level}
+
+    outcome = bisected(World(levels, noise=0.01), line(16), tmp_path)
+
+    (found,) = outcome.culprits
+    assert names([6]) == found.commits
+    assert found.effects["t"].direction(Better.HIGHER) is Direction.REGRESSION
+
+
+@pytest.mark.parametrize(
+    "options", [{"confidence": 1.0}, {"confidence": 0.5}, {"maximum_measurements": 0}, {"maximum_changes": 0}]
+)
+def test_options_without_a_meaning_are_refused(options: dict[str, float]) -> None:
+    with pytest.raises(errors.SettingsError, match=next(iter(options))):
+        Adaptive(**options)  # type: ignore[arg-type]
