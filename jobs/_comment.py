@@ -30,6 +30,7 @@ _FORMS: Mapping[str, str] = {
     "GERRIT_REFSPEC": r"refs/changes/[0-9]{2}/[0-9]{1,18}/[0-9]{1,9}",
     "GERRIT_PROJECT": r"(?![-/.])[^\x00-\x1f\x7f]{1,255}",
     "GERRIT_BRANCH": r"(?![-/.])[^\x00-\x1f\x7f]{1,255}",
+    "GERRIT_EVENT_HASH": r"[\w-]{1,128}",
 }
 """What the other variables look like; nothing else is believed to come from Gerrit."""
 
@@ -51,6 +52,8 @@ class Asked:
     """What to fetch, ``refs/changes/34/1234/5``."""
     project: str = ""
     branch: str = ""
+    request: str = ""
+    """What tells the request from all others: started again, it is the same one."""
     overrides: Mapping[str, object] = field(default_factory=dict, hash=False)
     """The settings that follow from the request, by full name; options outweigh them."""
 
@@ -129,6 +132,7 @@ def _joined(wanted: Sequence[Trigger], environment: Mapping[str, str], settings:
         ref=told["GERRIT_REFSPEC"],
         project=told["GERRIT_PROJECT"],
         branch=told["GERRIT_BRANCH"],
+        request=told["GERRIT_EVENT_HASH"],
         overrides={name: value for name, value in overrides.items() if value},
     )
 

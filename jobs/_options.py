@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -44,6 +45,60 @@ def add_analysis(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_suites(parser: argparse.ArgumentParser) -> None:
+    """Add what chooses tests, how they measure, and where the files go."""
+    add = parser.add_argument
+    add("--testbeds", metavar="DIR", help="folder of a team's own testbed files")
+    add("--suites", metavar="PATH", help="the Robot suites, a file or a folder")
+    add(
+        "--tags",
+        metavar="EXPRESSION",
+        action="append",
+        help="tag expression that chooses tests; may be repeated",
+    )
+    add(
+        "--device-option", metavar="KEY=VALUE", action="append", help="option for the device; may be repeated"
+    )
+    add("--trial-duration", metavar="SECONDS", type=float, help="duration of an MRR trial")
+    add("--trial-multiplicity", metavar="N", type=int, help="trials of an MRR test")
+    add("--final-trial-duration", metavar="SECONDS", type=float, help="duration of a search's last trials")
+    add("--archive", metavar="DIR", help="folder that receives the files of each build")
+    add("--wait", metavar="SECONDS", type=float, help="how long to wait for a testbed that is in use")
+    add("--timeout", metavar="SECONDS", type=float, help="the suites of one run are ended after this time")
+
+
+def of_suites(given: argparse.Namespace) -> dict[str, object]:
+    """Return the settings of :func:`add_suites`, by full name."""
+    return {
+        "testbeds": given.testbeds,
+        "suites": given.suites,
+        "tags": given.tags,
+        "device_options": pairs("--device-option", given.device_option),
+        "trial.duration_s": given.trial_duration,
+        "trial.multiplicity": given.trial_multiplicity,
+        "search.final_duration_s": given.final_trial_duration,
+        "archive": given.archive,
+        "wait_s": given.wait,
+        "timeout_s": given.timeout,
+    }
+
+
+def add_product(parser: argparse.ArgumentParser) -> None:
+    """Add what says how the product under test is built, and where the report goes."""
+    parser.add_argument("--profile", metavar="NAME", help="how the product is built")
+    parser.add_argument("--repository", metavar="URL", help="where the product's commits are fetched from")
+    parser.add_argument("--report", metavar="DIR", help="folder that receives the report")
+
+
+def of_product(given: argparse.Namespace) -> dict[str, object]:
+    """Return the settings of :func:`add_product`, by full name."""
+    return {
+        "project.profile": given.profile,
+        "project.repository": given.repository,
+        "report": given.report,
+    }
+
+
 def settings(given: argparse.Namespace, overrides: Mapping[str, object]) -> Settings:
     """Return the settings, with the command line above everything else."""
     shared = {
@@ -80,4 +135,10 @@ def pairs(option: str, words: Sequence[str] | None) -> dict[str, str] | None:
 
 def say_verdict(verdict: str) -> None:
     """Print the line that Jenkins takes for the description of the build."""
-    print(f"perftrend verdict: {verdict}", flush=True)
+    say(f"perftrend verdict: {verdict}")
+
+
+def say(text: str) -> None:
+    """Print a text; what the encoding cannot express becomes a question mark."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "replace").decode(encoding), flush=True)

@@ -127,7 +127,7 @@ def _measurement(settings: Settings, trigger: Trigger) -> str:
     if trigger.job in ("bisection", "perftest") and project.profile is not None:
         profile = builds.load(project.profile, project.profiles, project.parameters)
         if profile.measure is not None:
-            return f"what {profile.name} itself measures"
+            return "what the product's own command measures"
     return str(checks.plan(trigger, settings, suites=options.SUITES))
 
 

@@ -32,26 +32,10 @@ def parser() -> argparse.ArgumentParser:
     described = options.Parser(prog="./run trending", description=__doc__)
     options.add_common(described)
     options.add_analysis(described)
+    options.add_suites(described)
     add = described.add_argument
-    add("--testbeds", metavar="DIR", help="folder of a team's own testbed files")
-    add("--suites", metavar="PATH", help="the Robot suites, a file or a folder")
-    add(
-        "--tags",
-        metavar="EXPRESSION",
-        action="append",
-        help="tag expression that chooses tests; may be repeated",
-    )
     add("--cadence", metavar="NAME", help="which tests when no tags are given: nightly or weekly")
-    add(
-        "--device-option", metavar="KEY=VALUE", action="append", help="option for the device; may be repeated"
-    )
-    add("--trial-duration", metavar="SECONDS", type=float, help="duration of an MRR trial")
-    add("--trial-multiplicity", metavar="N", type=int, help="trials of an MRR test")
-    add("--final-trial-duration", metavar="SECONDS", type=float, help="duration of a search's last trials")
     add("--repeat", metavar="N", type=options.count, default=1, help="so many runs, one after the other")
-    add("--archive", metavar="DIR", help="folder that receives each run's files")
-    add("--wait", metavar="SECONDS", type=float, help="how long to wait for a testbed that is in use")
-    add("--timeout", metavar="SECONDS", type=float, help="the suites of one run are ended after this time")
     add("--no-analysis", action="store_true", help="end after archiving and storing")
     return described
 
@@ -99,7 +83,7 @@ def _trend(given: argparse.Namespace, settings: Settings) -> int:
         settings.suites or options.SUITES,
         settings.expressions,
         testbed=spec.name,
-        driver_tag=_driver_tag(spec),
+        driver_tag=spec.test_tag,
     )
     with Store.open(settings.store) as store:
         for _ in range(given.repeat):
@@ -116,19 +100,7 @@ def _trend(given: argparse.Namespace, settings: Settings) -> int:
 
 
 def _overrides(given: argparse.Namespace) -> Mapping[str, object]:
-    return {
-        "testbeds": given.testbeds,
-        "suites": given.suites,
-        "tags": given.tags,
-        "cadence": given.cadence,
-        "device_options": options.pairs("--device-option", given.device_option),
-        "trial.duration_s": given.trial_duration,
-        "trial.multiplicity": given.trial_multiplicity,
-        "search.final_duration_s": given.final_trial_duration,
-        "archive": given.archive,
-        "wait_s": given.wait,
-        "timeout_s": given.timeout,
-    }
+    return {"cadence": given.cadence, **options.of_suites(given)}
 
 
 def usable_testbed(settings: Settings) -> tuple[Settings, Specification, list[str]]:
@@ -154,10 +126,6 @@ def usable_testbed(settings: Settings) -> tuple[Settings, Specification, list[st
         )
         _say(notices[-1])
         settings = settings.model_copy(update={"testbed": spec.fallback})
-
-
-def _driver_tag(spec: Specification) -> str:
-    return f"DRV_{spec.driver_tag}"
 
 
 def measure(settings: Settings, spec: Specification, store: Store, *, expected: int) -> archive.Ingested:
@@ -187,7 +155,7 @@ def measure(settings: Settings, spec: Specification, store: Store, *, expected: 
             run,
             suites=settings.suites or options.SUITES,
             folder=folder,
-            tags=[_driver_tag(spec)],
+            tags=[spec.test_tag],
             held=execution.Held(spec.lock, place),
         )
         if not in_time:

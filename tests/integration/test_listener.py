@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 import itertools
-import json
-import os
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import requests
-import yaml
+from typing_extensions import override
 
 from perftrend.clients.gerrit import Comment, Gerrit, connect
 from perftrend.clients.jenkins import Jenkins
 from perftrend.settings import GerritSettings
-from perftrend.store import Store
-from perftrend.store.requests import State
 from tests.integration.servers import hudson
 from tests.integration.servers.gerrit import Pushed, Server, User
+from tests.integration.servers.listening import CHECKOUT, Listener, of_gerrit, until
 
 PROJECT = "listened to"
 LINE = "perftest-simulated mrrAND64bANDethip4-ip4base"
-CHECKOUT = Path(__file__).resolve().parents[2]
 
 STAND_IN = """
 import base64, os, sys
@@ -46,7 +39,6 @@ on_this_machine.OnThisMachine.__init__ = init
 {also}
 sys.exit(listener.main(["--settings", "settings.yaml", *sys.argv[1:]]))
 """
-"""A listener whose jobs only say what they were told."""
 
 DIES_AFTER_THE_CLAIM = (
     "on_this_machine.OnThisMachine.begin = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)"
@@ -79,107 +71,32 @@ def gerrit(gerrit_server: Server, robot: User) -> Gerrit:
     return connect(GerritSettings(**of_gerrit(gerrit_server, robot)))
 
 
-def of_gerrit(server: Server, robot: User) -> dict[str, Any]:
-    return {
-        "url": server.url, "user": robot.name, "token": robot.password, "ssh_port": server.ssh_port,
-        "ssh_key": str(robot.key), "known_hosts": str(server.known_hosts), "notify": "none", "attempts": 1,
-    }  # fmt: skip
+class StandIns(Listener):
+    """A listener whose jobs only say what they were told."""
 
+    also = ""
+    """What is done to it besides."""
 
-class Listener:
-    """A listener with a folder of its own, which tests start, stop and kill."""
-
-    def __init__(self, folder: Path, server: Server, robot: User) -> None:
-        self.folder = folder
-        self.settings: dict[str, Any] = {
-            "gerrit": of_gerrit(server, robot),
-            "perftest": {"maximum_rounds": 10},
-            "listener": {
-                "runner": "local", "address": "127.0.0.1:0", "projects": [PROJECT], "poll_s": 3600,
-                # What earlier tests wrote on the same server is nobody's request here.
-                "look_back_s": 1,
-            },
-        }  # fmt: skip
-        self.process: subprocess.Popen[str] | None = None
-        self.said: list[str] = []
-        self._reader = threading.Thread()
-
-    def write(self, also: str = "") -> list[str]:
-        """Write down what it is; return what starts it."""
-        (self.folder / "settings.yaml").write_text(yaml.safe_dump(self.settings))
-        program = STAND_IN.format(checkout=str(CHECKOUT), resources=str(CHECKOUT / "resources"), also=also)
+    @override
+    def command(self) -> list[str]:
+        program = STAND_IN.format(
+            checkout=str(CHECKOUT), resources=str(CHECKOUT / "resources"), also=self.also
+        )
         (self.folder / "listen.py").write_text(program)
         return [sys.executable, "listen.py"]
 
-    def environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("PERFTREND_")}
-        return {**kept, "PYTHONPATH": f"{CHECKOUT}{os.pathsep}{CHECKOUT / 'resources'}", "NETRC": "/dev/null"}
-
-    def once(self, also: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*self.write(also), "--once"], cwd=self.folder, env=self.environment(), text=True, timeout=120,
-            capture_output=True, check=False,
-        )  # fmt: skip
-
-    def start(self, also: str = "") -> None:
-        """Start it and wait until it serves its health."""
-        self.said.clear()
-        self.process = subprocess.Popen(
-            self.write(also), cwd=self.folder, env=self.environment(), text=True, stderr=subprocess.PIPE
-        )
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
-        until(lambda: any("health at" in line for line in self.said) or not self.lives())
-
-    def _read(self) -> None:
-        assert self.process
-        assert self.process.stderr
-        with self.process.stderr as lines:
-            self.said += lines
-
-    def lives(self) -> bool:
-        return self.process is not None and self.process.poll() is None
-
-    def health(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.page("healthz").content)
-        return found
-
-    def page(self, name: str) -> requests.Response:
-        address = next(line for line in self.said if "health at" in line).split("health at ")[1].strip()
-        return requests.get(address.replace("healthz", name), timeout=10)
-
-    def is_connected(self) -> bool:
-        return bool(self.health()["connected"])
-
-    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
-        assert self.process
-        self.process.send_signal(number)
-        code = self.process.wait(60)
-        self._reader.join()
-        return code
-
-    def consoles(self) -> list[str]:
-        """Return what the jobs said, in no order."""
-        return sorted(
-            file.read_text().strip() for file in self.folder.glob("archives/requests/*/console.log")
-        )
-
-    def states(self) -> list[str]:
-        with Store.open(self.folder / "perftrend.sqlite") as store:
-            return [each.state.value for each in store.requests.in_states(*State)]
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Wait for processes; the limit only ends a test that would hang."""
-    end = time.monotonic() + 90
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    def once_with(self, also: str) -> subprocess.CompletedProcess[str]:
+        self.also = also
+        try:
+            return self.once()
+        finally:
+            del self.also
 
 
 @pytest.fixture
 def listener(tmp_path: Path, gerrit_server: Server, robot: User) -> Iterator[Listener]:
-    found = Listener(tmp_path, gerrit_server, robot)
+    found = StandIns(tmp_path, gerrit_server, robot, PROJECT)
+    found.settings["perftest"] = {"maximum_rounds": 10}
     yield found
     if found.lives():
         found.end(signal.SIGKILL)
@@ -334,7 +251,7 @@ def test_listener_killed_between_claim_and_start_starts_once(
     listener.once()
     say(LINE)
 
-    assert -signal.SIGKILL == listener.once(DIES_AFTER_THE_CLAIM).returncode
+    assert -signal.SIGKILL == listener.once_with(DIES_AFTER_THE_CLAIM).returncode
     assert (["claimed"], []) == (listener.states(), answers(gerrit, pushed))
     listener.once()
     listener.once()
@@ -409,7 +326,7 @@ def test_jobs_of_jenkins_are_started_once_and_the_answer_names_the_build(
     listener.once()
     say(LINE)
 
-    assert -signal.SIGKILL == listener.once(LOSES_THE_ANSWER).returncode
+    assert -signal.SIGKILL == listener.once_with(LOSES_THE_ANSWER).returncode
     assert ["claimed"] == listener.states()
     done = listener.once()
 

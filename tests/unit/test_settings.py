@@ -292,6 +292,14 @@ def test_password_of_a_database_is_not_written_beside_the_results(store: str, sh
     assert shown == yaml.safe_load(settings.as_yaml())["store"]
 
 
+def test_password_of_a_repository_is_not_written() -> None:
+    given = {"project.repository": f"https://robot:{SECRET}@git.example.org/router"}
+
+    written = Settings.load(environment={}, overrides=given).as_yaml()
+
+    assert "https://robot@git.example.org/router" == yaml.safe_load(written)["project"]["repository"]
+
+
 @pytest.mark.parametrize("name", SECRETS)
 def test_secret_is_refused_on_the_command_line(name: str) -> None:
     message = refusal(overrides={name: SECRET})

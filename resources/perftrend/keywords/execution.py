@@ -1,8 +1,7 @@
-"""Executes the suites of a run in Robot Framework and archives what they leave.
+"""Executes suites in Robot Framework and archives what they leave.
 
-A run's files are collected in a folder whose name begins with a dot; it gets its real name when
-the run is complete. What a killed run leaves is thus never taken for a run, and the next start
-removes it.
+The files are collected in a folder whose name begins with a dot; it gets its real name when all is
+complete. What a killed run leaves is thus never taken for a run, and the next start removes it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import distributions
@@ -66,33 +65,59 @@ def execute(
         raise UsageError(
             f"{target} exists: build {run.build} of {run.job} is archived already; remove it or count on"
         )
-    with _staged(folder, run.build) as staging:
-        resolved = staging / "settings.yaml"
-        resolved.write_text(settings.as_yaml(), encoding="utf-8")
-        (staging / "environment.json").write_text(json.dumps(_environment(), indent=1), encoding="utf-8")
+    with staged(target) as staging:
         started = datetime.now(UTC)
-        command = _robot(settings, suites, staging, run, tags)
-        in_time = _run(command, staging / "console.log", resolved, held, settings.timeout_s)
+        metadata = {"Testbed": run.testbed, "Job": run.job, "Build": str(run.build)}
+        in_time = run_suites(settings, staging, suites=suites, metadata=metadata, tags=tags, held=held)
         pending.mark(
             staging,
             replace(run, started=started, finished=datetime.now(UTC), archive=run.archive or str(target)),
         )
-        staging.rename(target)
     return in_time
 
 
+def run_suites(
+    settings: Settings,
+    folder: Path,
+    *,
+    suites: Path,
+    metadata: Mapping[str, str],
+    tags: Sequence[str],
+    held: Held,
+) -> bool:
+    """Run the chosen tests and leave output, log, counters, environment, settings and console in a folder.
+
+    :param folder: receives the files; it exists.
+    :param metadata: of the outermost suite, by name.
+    :param tags: set on every test.
+    :param held: the testbed's lock; the suites inherit it.
+    :returns: whether the suites ended by themselves; False: they were told to, after the time-out.
+    :raises TestbedError: if Robot Framework could not run, or had to be ended by force.
+    """
+    resolved = folder / "settings.yaml"
+    resolved.write_text(settings.as_yaml(), encoding="utf-8")
+    (folder / "environment.json").write_text(json.dumps(_environment(), indent=1), encoding="utf-8")
+    command = _robot(settings, suites, folder, metadata, tags)
+    return _run(command, folder / "console.log", resolved, held, settings.timeout_s)
+
+
 @contextlib.contextmanager
-def _staged(folder: Path, build: int) -> Iterator[Path]:
-    folder.mkdir(parents=True, exist_ok=True)
-    for abandoned in folder.glob(".*.unfinished"):
+def staged(target: Path) -> Iterator[Path]:
+    """Give a folder to fill, which becomes ``target`` at the end; an error leaves nothing of it.
+
+    What killed processes left in the same place is removed.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for abandoned in target.parent.glob(".*.unfinished"):
         with _locked(abandoned) as alone:
             if alone:
                 shutil.rmtree(abandoned, ignore_errors=True)
-    staging = folder / f".{build}.unfinished"
+    staging = target.with_name(f".{target.name}.unfinished")
     staging.mkdir()
     try:
         with _locked(staging):
             yield staging
+            staging.rename(target)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
@@ -110,10 +135,11 @@ def _locked(folder: Path) -> Iterator[bool]:
         os.close(descriptor)
 
 
-def _robot(settings: Settings, suites: Path, staging: Path, run: Run, tags: Sequence[str]) -> list[str]:
-    command = [sys.executable, "-m", "robot", "--outputdir", str(staging), "--console", "none"]
+def _robot(
+    settings: Settings, suites: Path, folder: Path, metadata: Mapping[str, str], tags: Sequence[str]
+) -> list[str]:
+    command = [sys.executable, "-m", "robot", "--outputdir", str(folder), "--console", "none"]
     command += ["--listener", "perftrend.keywords.progress.Progress"]
-    metadata = {"Testbed": run.testbed, "Job": run.job, "Build": str(run.build)}
     for name, value in metadata.items():
         command += ["--metadata", f"{name}:{value}"]
     for tag in tags:

@@ -128,7 +128,7 @@ def _of_analysis(trigger: Trigger) -> Plan:
 def _selected(trigger: Trigger, settings: Settings, suites: Path) -> frozenset[TraceKey]:
     spec = specification.load(trigger.testbed, settings.testbeds)
     try:
-        keys = _select(settings, suites, trigger.testbed, spec.driver_tag)
+        keys = _select(settings, suites, trigger.testbed, spec.test_tag)
     except UsageError as error:
         nearest = tags.mended(trigger, tags.known(suites)) if suites.exists() else trigger
         right = nearest if nearest != trigger else _with_placeholder(trigger)
@@ -136,12 +136,12 @@ def _selected(trigger: Trigger, settings: Settings, suites: Path) -> frozenset[T
     count, most = len(estimate.tests(keys)), settings.trigger.maximum_tests
     if count > most:
         reason = f"it selects {count} tests, and a comment may start {most}; choose fewer by tags"
-        raise _refused(trigger, reason, _narrower(trigger, settings, suites, spec.driver_tag))
+        raise _refused(trigger, reason, _narrower(trigger, settings, suites, spec.test_tag))
     return keys
 
 
 def _select(settings: Settings, suites: Path, testbed: str, driver_tag: str) -> frozenset[TraceKey]:
-    return selection.select(suites, settings.expressions, testbed=testbed, driver_tag=f"DRV_{driver_tag}")
+    return selection.select(suites, settings.expressions, testbed=testbed, driver_tag=driver_tag)
 
 
 def _narrower(trigger: Trigger, settings: Settings, suites: Path, driver_tag: str) -> Trigger:

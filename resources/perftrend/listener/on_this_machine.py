@@ -22,6 +22,8 @@ from perftrend.store.requests import Request, Requests, State
 
 FOLDER = "requests"
 """Of the archive: where each request has its folder."""
+REPORT = "report"
+"""Of that folder: what its job reports."""
 _FAREWELL_S = 60.0
 _MOST_TRIES = 3
 _OF_A_BUILD = ("BUILD_NUMBER", "BUILD_URL", "JOB_NAME")
@@ -112,7 +114,9 @@ class OnThisMachine:
         folder.mkdir(parents=True, exist_ok=True)
         self._say(f"{request.line}: begins; see {folder / keeper.CONSOLE}")
         environment = {name: value for name, value in os.environ.items() if name not in _OF_A_BUILD}
-        environment |= {**self._settings, "PERFTREND_TESTBED": request.testbed, **parameters(request)}
+        # Several testbeds measure at the same time, and a report is replaced whole by the next one.
+        own = {"PERFTREND_TESTBED": request.testbed, "PERFTREND_REPORT": str(folder / REPORT)}
+        environment |= {**self._settings, **own, **parameters(request)}
         process = subprocess.Popen(
             [sys.executable, "-m", keeper.__name__, str(folder), *self._command(request)],
             stdin=subprocess.DEVNULL, env=environment, start_new_session=True,

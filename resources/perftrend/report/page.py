@@ -32,8 +32,11 @@ from perftrend.report.sparkline import HEIGHT, WIDTH, sparkline
 from perftrend.report.table import SYMBOLS, WORST_FIRST, Row, passes, percent, plain, sentence
 
 INDEX = "index.html"
-NAMES = frozenset({INDEX, "style.css", "report.js", "plotly.min.js", "report.json", "data", "mails"})
-"""Everything that a report's folder holds; the mails are written after it."""
+NAMES = frozenset(
+    {INDEX, "style.css", "report.js", "plotly.min.js", "report.json", "data", "mails"}
+    | {"perftest.json", "bisection.json", "message.txt", "console.txt"}
+)
+"""Everything that the folder of any kind of report holds; the mails are written after it."""
 
 TESTS_PER_FILE = 20
 """Opening a test loads the data of its neighbours too: 150 kB at 180 runs."""

@@ -157,6 +157,8 @@ class GerritSettings(Section):
     """Whose members may start jobs, names or identities of groups; none: everybody."""
     jobs_per_day: Count = 20
     """Jobs that one person may start on one change in 24 hours."""
+    post: bool = True
+    """Whether verdicts are posted."""
 
 
 class TriggerSettings(Section):
@@ -223,8 +225,6 @@ class PerftestSettings(Section):
     """The smallest difference that matters, relative to the parent."""
     confidence: Annotated[Number, Field(gt=0.5, lt=1)] = 0.99
     """How sure a verdict has to be."""
-    post: bool = True
-    """Whether the verdict is posted in Gerrit."""
 
 
 class BisectSettings(Section):

@@ -95,10 +95,12 @@ class Settings(BaseModel):
     def as_yaml(self) -> str:
         """Return a settings file that gives these very settings, the secrets left out.
 
-        Of a database URL that is the password.
+        Of the URLs of a database and of a repository that is the password.
         """
         told = self.model_dump(mode="json", exclude_none=True)
         told["store"] = _PASSWORD.sub(r"\g<user>@", self.store)
+        if self.project.repository:
+            told["project"]["repository"] = _PASSWORD.sub(r"\g<user>@", self.project.repository)
         return yaml.safe_dump(told, sort_keys=False)
 
     @classmethod

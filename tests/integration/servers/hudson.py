@@ -38,6 +38,10 @@ OPENED = [
     *(f"java.desktop/java.{name}" for name in ("awt", "awt.font", "beans")),
 ]
 
+# Where it is found, as an administrator tells it: without that, a build knows no address of its own.
+ADDRESS_FILE = "hudson.tasks.Mailer.xml"
+OF_ADDRESS = "hudson.tasks.Mailer_-DescriptorImpl"
+
 # What it cannot load, and in which element. Those of plugins that it lacks it drops by itself.
 UNKNOWN = [("hudson.tasks.ArtifactArchiver", "allowEmptyArchive")]
 
@@ -83,10 +87,11 @@ def running(home: Path) -> Iterator[Server]:
     home.mkdir(parents=True, exist_ok=True)
     with (home / "server.log").open("wb") as log:
         port = java.free_port()
+        server = Server(f"http://127.0.0.1:{port}", home)
+        (home / ADDRESS_FILE).write_text(f"<{OF_ADDRESS}><hudsonUrl>{server.url}/</hudsonUrl></{OF_ADDRESS}>")
         process = subprocess.Popen(command(files, port), env=environment(home), stdout=log, stderr=log,
                                    stdin=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
         try:
-            server = Server(f"http://127.0.0.1:{port}", home)
             wait_until_ready(server, process)
             yield server
         finally:

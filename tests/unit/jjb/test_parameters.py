@@ -13,12 +13,13 @@ import pytest
 from jobs import _comment
 from perftrend import settings
 from perftrend.settings import Settings
-from tests.unit.jjb import rendering
 
 SCRIPTS = {
     "perftrend-trending-nightly-2n-clx": "trending",
     "perftrend-trending-weekly-2n-clx": "trending",
     "perftrend-analysis-2n-clx": "analysis",
+    "perftrend-perftest-2n-clx": "perftest",
+    "perftrend-bisect-2n-clx": "bisection",
 }
 NO_PARAMETERS = {
     "trending": {
@@ -34,32 +35,35 @@ NO_PARAMETERS = {
         "--report": "the artifacts are taken from there",
         "--json": "the report is archived as JSON, too",
     },
+    "perftest": {
+        "--new": "the change is measured",
+        "--old": "the change's parent is measured",
+        "--profile": "the settings file says what the product is",
+        "--repository": "the settings file says where the product is",
+        "--rounds": "the settings file says how much a verdict may cost",
+        "--archive": "the artifacts are taken from there",
+        "--report": "the artifacts are taken from there",
+        "--no-post": "a comment is answered",
+        "--dry-run": "the comment says it",
+        "--resume": "a build goes on under its number",
+    },
+    "bisection": {
+        "--profile": "the settings file says what the product is",
+        "--repository": "the settings file says where the product is",
+        "--archive": "the artifacts are taken from there",
+        "--report": "the artifacts are taken from there",
+        "--no-post": "a comment is answered",
+        "--dry-run": "the comment says it",
+    },
 }
 """Options that Jenkins does not ask for, and why."""
 
 SETTINGS_ONLY = {"PERFTREND_MAIL_RECORD": "people do not change it from run to run, but workspaces do"}
 """Parameters that are a setting without an option, and why."""
 
-COMMON = {"PERFTREND_TESTBED", "PERFTREND_STORE", "PERFTREND_SETTINGS"}
-SUITES = {
-    "PERFTREND_TESTBEDS",
-    "PERFTREND_SUITES",
-    "PERFTREND_TAGS",
-    "PERFTREND_DEVICE_OPTIONS",
-    "PERFTREND_WAIT_S",
-    "PERFTREND_TIMEOUT_S",
-    "PERFTREND_TRIAL_DURATION_S",
-    "PERFTREND_TRIAL_MULTIPLICITY",
-    "PERFTREND_SEARCH_FINAL_DURATION_S",
-}
-WAITING = {
-    "bisection": (
-        "perftrend-bisect-2n-clx",
-        COMMON | SUITES | {"PERFTREND_BISECT_OLD", "PERFTREND_BISECT_NEW", "PERFTREND_BISECT_CHANGE"},
-    ),
-    "perftest": ("perftrend-perftest-2n-clx", COMMON | SUITES | {"PERFTREND_PERFTEST_CHANGE"}),
-}
-"""Jobs whose script is still to come, by its name: move them to SCRIPTS with it."""
+COMPARING = ("perftrend-bisect-2n-clx", "perftrend-perftest-2n-clx")
+"""Jobs that compare builds; Jenkins gives the documented trials to them."""
+TRIALS = {"PERFTREND_TRIAL_DURATION_S", "PERFTREND_TRIAL_MULTIPLICITY"}
 
 GERRIT = {
     "GERRIT_BRANCH",
@@ -154,22 +158,8 @@ def test_every_exception_is_an_option_without_a_parameter(
     assert not {known[option] for option in NO_PARAMETERS[script]} & set(parameters(jobs[name]))
 
 
-@pytest.mark.parametrize("script", WAITING)
-def test_job_that_waits_for_its_script_asks_what_is_agreed(script: str, jobs: dict[str, Any]) -> None:
-    name, agreed = WAITING[script]
-
-    assert agreed == set(parameters(jobs[name])) - GERRIT
-    assert f"./run {script}" == jobs[name].findtext("builders//command")
-
-
-def test_no_job_waits_for_a_script_that_is_there() -> None:
-    there = [script for script in WAITING if (rendering.CHECKOUT / "jobs" / f"{script}.py").exists()]
-
-    assert [] == there, "move it from WAITING to SCRIPTS"
-
-
 def test_every_job_is_looked_at(jobs: dict[str, Any]) -> None:
-    assert {*SCRIPTS, *(name for name, _ in WAITING.values()), "perftrend-verify"} == set(jobs)
+    assert {*SCRIPTS, "perftrend-verify"} == set(jobs)
 
 
 def test_the_comment_is_a_parameter_wherever_comments_start_a_job(jobs: dict[str, Any]) -> None:
@@ -193,7 +183,8 @@ def test_empty_is_not_given(jobs: dict[str, Any]) -> None:
     for name in SCRIPTS:
         for parameter, entry in parameters(jobs[name]).items():
             default = entry.findtext("defaultValue") or entry.findtext("choices/a/string") or ""
-            assert bool(default) == (parameter in given), f"{name} {parameter}"
+            known = given | TRIALS if name in COMPARING else given
+            assert bool(default) == (parameter in known), f"{name} {parameter}"
 
 
 def test_choices_are_those_of_the_options(jobs: dict[str, Any]) -> None:
@@ -218,7 +209,7 @@ def test_what_is_chosen_can_be_used(jobs: dict[str, Any]) -> None:
 
 def test_bisect_and_perftest_measure_long_trials(jobs: dict[str, Any]) -> None:
     """Source: "Bisecting", section Temporary specifics."""
-    for name, _ in WAITING.values():
+    for name in COMPARING:
         asked = parameters(jobs[name])
         assert "10" == asked["PERFTREND_TRIAL_DURATION_S"].findtext("defaultValue")
         assert "5" == asked["PERFTREND_TRIAL_MULTIPLICITY"].findtext("defaultValue")

@@ -17,6 +17,7 @@ from jobs import _comment
 from perftrend import errors, trigger
 from perftrend.errors import UsageError
 from perftrend.report import sentence
+from perftrend.settings import Settings
 from tests.unit.jjb import rendering
 
 TESTBED = "2n-clx"
@@ -136,9 +137,9 @@ def test_patterns_are_those_of_the_grammar() -> None:
     assert rendering.patterns() == written
 
 
-def requests(comment: str) -> list[trigger.Trigger]:
+def requests(comment: str, testbed: str = TESTBED) -> list[trigger.Trigger]:
     found = (each for each in trigger.parse(comment) if isinstance(each, trigger.Trigger))
-    return [each for each in found if each.testbed == TESTBED]
+    return [each for each in found if each.testbed == testbed]
 
 
 @pytest.mark.parametrize("word", ["trendingtest", "bisecttest", "perftest"])
@@ -154,11 +155,12 @@ def test_a_line_starts_the_job_where_the_grammar_finds_a_request(
 
 @given(st.text("ab-*.!$> \t\u00a0\r", max_size=12))
 def test_the_job_understands_what_the_grammar_does(tail: str) -> None:
-    comment = f"{EVENT}trendingtest-{TESTBED}{tail}"
+    settings = Settings(testbed="1n-veth")
+    comment = f"{EVENT}trendingtest-{settings.testbed}{tail}"
     encoded = {_comment.VARIABLE: base64.b64encode(comment.encode()).decode()}
-    found = requests(comment)
+    found = requests(comment, settings.testbed)
     try:
-        understood = _comment.tags(encoded, TESTBED)
+        understood = _comment.asked(encoded, "trending", settings)
     except UsageError:
         understood = None
 
@@ -305,7 +307,7 @@ def test_dead_build_is_told_only_where_the_job_left_nothing(jobs: dict[str, Any]
     assert told()
     (mails / "failed-job.html").write_text("")
     assert not told()
-    (mails / "failed-job.html").rename(tmp_path / "report" / "report.json")
+    (mails / "failed-job.html").rename(tmp_path / "report" / "index.html")
     assert not told()
 
 

@@ -19,6 +19,7 @@ TOLD = {
     "GERRIT_REFSPEC": "refs/changes/34/1234/5",
     "GERRIT_PROJECT": "team/router of ours",
     "GERRIT_BRANCH": "stable/25.02",
+    "GERRIT_EVENT_HASH": "0a1b2c",
 }
 
 
@@ -38,6 +39,7 @@ def test_request_is_told_with_its_patch_set() -> None:
         "change": 1234,
         "patch_set": 5,
         "revision": "a" * 40,
+        "request": "0a1b2c",
         "ref": "refs/changes/34/1234/5",
         "project": "team/router of ours",
         "branch": "stable/25.02",

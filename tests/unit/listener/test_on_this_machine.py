@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from perftrend.listener import keeper
-from perftrend.listener.on_this_machine import FOLDER, OnThisMachine
+from perftrend.listener.on_this_machine import FOLDER, REPORT, OnThisMachine
 from perftrend.store import Store
 from perftrend.store.requests import Request, Requests, State
 
@@ -97,6 +97,18 @@ def test_job_is_told_its_request_and_its_console_is_kept(place: Place) -> None:
     (ended,) = place.requests.in_states(State.ENDED)
     assert 0 == ended.exit_code
     assert "perftest-2n-clx k1: ended with exit code 0" == place.said[-1]
+
+
+def test_each_request_has_a_report_of_its_own(place: Place) -> None:
+    """What one testbed's job reports is not replaced by another one's."""
+    place.requests.add([request("k1"), request("k2", "1n-veth")])
+    runner = place.runner("import os; print(os.environ['PERFTREND_REPORT'])")
+
+    until(lambda: not runner.tend())
+
+    assert {f"{place.folder(key) / REPORT}\n" for key in ("k1", "k2")} == {
+        place.console("k1"), place.console("k2")
+    }  # fmt: skip
 
 
 def test_exit_code_of_a_job_is_kept(place: Place) -> None:

@@ -1,0 +1,107 @@
+"""What a job that compares builds measures: the testbed, the tests, and the place in the archive."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobs import _options as options
+from jobs.trending import usable_testbed
+from perftrend import errors
+from perftrend.builds import Builds
+from perftrend.keywords import selection
+from perftrend.listener import estimate
+from perftrend.measure import specification
+from perftrend.measure.specification import Specification
+from perftrend.model import TraceKey
+from perftrend.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The testbed and the tests."""
+
+    settings: Settings
+    """With the testbed that is used."""
+    spec: Specification
+    keys: frozenset[TraceKey]
+    """What the suites measure; empty where the product's profile has a command that does."""
+    notices: tuple[str, ...] = ()
+    """What a reader of the report must be told."""
+
+    def extent(self, job: str) -> str:
+        """Say what is measured, and how long that takes at most."""
+        if not self.keys:
+            return "the command of the product's profile"
+        count = len(estimate.tests(self.keys))
+        longest = estimate.worded(estimate.job_s(job, self.keys, self.spec, self.settings))
+        tests = "1 test" if count == 1 else f"{count} tests"
+        return f"{tests} on {self.spec.name}, at most about {longest} and building"
+
+
+def chosen(settings: Settings, product: Builds) -> Chosen:
+    """Choose the testbed and the tests.
+
+    :raises UsageError: if there is no test, or there are too many.
+    :raises TestbedError: if the testbed cannot be had here, nor what its file names instead.
+    """
+    if product.profile.measure is not None:
+        return Chosen(settings, specification.load(settings.testbed, settings.testbeds), frozenset())
+    settings, spec, notices = usable_testbed(settings)
+    return Chosen(settings, spec, _selected(settings, spec), tuple(notices))
+
+
+def _selected(settings: Settings, spec: Specification) -> frozenset[TraceKey]:
+    keys = selection.select(
+        settings.suites or options.SUITES,
+        settings.expressions,
+        testbed=spec.name,
+        driver_tag=spec.test_tag,
+    )
+    count, most = len(estimate.tests(keys)), settings.trigger.maximum_tests
+    if count > most:
+        raise errors.UsageError(
+            f"{count} tests are selected, and at most {most} may be; choose fewer by tags"
+        )
+    return keys
+
+
+def how(settings: Settings, product: Builds) -> dict[str, str]:
+    """Return what changes values beside builds and tests: what was measured otherwise does not count."""
+    return {
+        "profile": f"{product.profile.name} {product.profile.hash}",
+        "device_options": str(sorted(settings.device_options.items())),
+        "trial": settings.trial.model_dump_json(),
+        "search": settings.search.model_dump_json(),
+        "soak": settings.soak.model_dump_json(),
+    }
+
+
+def archive_of(settings: Settings, job: str) -> Path:
+    """Return a job's folder in the archive."""
+    return settings.archive / re.sub(r"^\.+|[^\w.-]+", "-", job)
+
+
+def build_number(folder: Path, *, resume: bool, begun: int | None = None) -> int:
+    """Return Jenkins's build number, or else the next one that the archive has not.
+
+    :param folder: the job's folder in the archive.
+    :param resume: whether the newest one in the archive is gone on with.
+    :param begun: one in the archive that is known to be this very build.
+    """
+    given = os.environ.get("BUILD_NUMBER", "")
+    if given.isdecimal():
+        return int(given)
+    if begun is not None:
+        return begun
+    newest = newest_build(folder)
+    if resume and not newest:
+        raise errors.UsageError(f"--resume: {folder} has no build to go on with")
+    return newest if resume else newest + 1
+
+
+def newest_build(folder: Path) -> int:
+    """Return the newest build of a job's folder in the archive; 0 where there is none."""
+    return max((int(entry.name) for entry in folder.glob("[0-9]*") if entry.name.isdecimal()), default=0)

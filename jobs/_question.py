@@ -1,0 +1,154 @@
+"""What a bisection is asked, and where what is known of it is kept.
+
+The session has a name that is made of what is asked. Whoever asks the same again, after a kill, by another
+build or on another machine with the same folder, goes on where it stopped. When it has ended it is moved
+into the archive: who asks the same from then on wants it measured anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jobs import _chosen as choosing
+from jobs._chosen import Chosen
+from jobs._noise import known_deviations
+from perftrend.bisect import Adaptive, Documented, Range, State, Strategy
+from perftrend.bisect.journal import Journal
+from perftrend.bisect.session import state_of
+from perftrend.builds import Builds
+from perftrend.clients.git.locking import taken
+from perftrend.errors import UsageError
+from perftrend.keywords import measuring_builds
+from perftrend.model import TraceKey
+
+ASKED, SESSION = "asked.json", "session.jsonl"
+"""Files of a build's folder in the archive: what was asked, and the session when it has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is searched, by what, and where it is kept."""
+
+    chosen: Chosen
+    asked: Range
+    strategy: Strategy
+    names: Mapping[TraceKey, str]
+    """The tests of the suites; empty where the product's profile has a command that measures."""
+    session: Path
+    job: str
+    build: int
+    folder: Path
+    """The build's folder in the archive."""
+
+    @property
+    def state(self) -> State:
+        """What the session knows by now."""
+        records = _records(self.session)
+        return state_of(records, self.session) if records else State(self.asked)
+
+    def close(self) -> None:
+        """Move the session into the archive."""
+        beside = self.folder / f".{SESSION}.unfinished"
+        shutil.copyfile(self.session, beside)
+        beside.replace(self.folder / SESSION)
+        self.session.unlink()
+
+
+@contextmanager
+def planned(chosen: Chosen, product: Builds, asked: Range, *, job: str) -> Iterator[Plan]:
+    """Choose the strategy, the session and the place in the archive, and keep others away from them.
+
+    :raises UsageError: if another process works on the same question, or the build of another one.
+    """
+    settings, wanted = chosen.settings, chosen.settings.bisect
+    names = measuring_builds.names_of(chosen.keys)
+    question = {
+        "testbed": chosen.spec.name,
+        "old": asked.old,
+        "new": asked.history.new,
+        "first_parent": asked.first_parent,
+        "strategy": wanted.strategy,
+        "confidence": wanted.confidence,
+        "maximum_measurements": wanted.maximum_measurements,
+        "tests": list(names.values()),
+        **choosing.how(settings, product),
+    }
+    key = hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()[:24]
+    session = settings.bisect.sessions / f"{key}.jsonl"
+    with _alone(session):
+        folder = choosing.archive_of(settings, job)
+        build = choosing.build_number(folder, resume=_is_unfinished(folder, question))
+        _keep(question, folder / str(build))
+        strategy = _strategy(chosen, names, session)
+        yield Plan(chosen, asked, strategy, names, session, job, build, folder / str(build))
+
+
+@contextmanager
+def _alone(session: Path) -> Iterator[None]:
+    lock_file = session.with_suffix(".lock")
+    holding = taken(lock_file, wait=False)
+    if holding is None:
+        raise UsageError(f"{session}: another process answers the same question; wait until it has ended")
+    try:
+        yield
+    finally:
+        lock_file.unlink(missing_ok=True)
+        os.close(holding)
+
+
+def _is_unfinished(folder: Path, question: Mapping[str, Any]) -> bool:
+    """Whether the newest build in the archive was to answer the same question, and has not."""
+    newest = folder / str(choosing.newest_build(folder))
+    return _kept(newest) == question and not (newest / SESSION).exists()
+
+
+def _keep(question: Mapping[str, Any], folder: Path) -> None:
+    kept = _kept(folder)
+    if kept is None and not folder.exists():
+        folder.mkdir(parents=True)
+    if kept is None and not any(folder.glob("[!.]*")):
+        beside = folder / f".{ASKED}.unfinished"
+        beside.write_text(json.dumps(question, indent=1) + "\n", encoding="utf-8")
+        beside.replace(folder / ASKED)
+    elif kept != question:
+        raise UsageError(f"{folder} holds the answer to another question; remove it or count on")
+
+
+def _kept(folder: Path) -> object:
+    try:
+        return json.loads((folder / ASKED).read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def _strategy(chosen: Chosen, names: Mapping[TraceKey, str], session: Path) -> Strategy:
+    wanted = chosen.settings.bisect
+    if wanted.strategy == "documented":
+        return Documented()
+    # A session goes on with what was known at its beginning, whatever was measured each night since.
+    records = _records(session)
+    deviations = (
+        records[0].get("options", {}).get("known_deviations", {})
+        if records
+        else known_deviations(chosen.settings, chosen.spec.name, names)
+    )
+    return Adaptive(
+        confidence=wanted.confidence,
+        maximum_measurements=wanted.maximum_measurements,
+        known_deviations=deviations,
+    )
+
+
+def _records(session: Path) -> list[dict[str, Any]]:
+    if not session.is_file():
+        return []
+    with Journal(session) as journal:
+        return journal.records

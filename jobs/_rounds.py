@@ -1,0 +1,157 @@
+"""The rounds of a per-patch test: both commits built, the testbed held, the suites run, the verdict found."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+
+from jobs import _options as options
+from perftrend.builds import Builds, Built
+from perftrend.errors import BuildError
+from perftrend.keywords import execution, measuring_builds
+from perftrend.measure import lock
+from perftrend.measure.specification import Specification
+from perftrend.model import Measured, TraceKey
+from perftrend.perftest import Broken, Criteria, Round, Side, Verdict, judge, measured_rounds
+from perftrend.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is measured, by what, and where it is archived."""
+
+    settings: Settings
+    """With the testbed that is used."""
+    spec: Specification
+    commits: Mapping[Side, str]
+    """Whole hashes."""
+    names: Mapping[TraceKey, str]
+    """The tests of the suites; empty where the product's profile has a command that measures."""
+    job: str
+    build: int
+    folder: Path
+    """The build's folder in the archive."""
+    known_deviations: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """Standard deviation between runs in per cent, by test."""
+
+    @property
+    def criteria(self) -> Criteria:
+        """What the settings ask of the verdict."""
+        asked = self.settings.perftest
+        return Criteria(
+            threshold=asked.threshold,
+            confidence=asked.confidence,
+            formula=self.settings.analysis.formula,
+            minimum_rounds=min(asked.minimum_rounds, asked.maximum_rounds),
+            maximum_rounds=asked.maximum_rounds,
+            known_deviations=self.known_deviations,
+        )
+
+
+def compared(plan: Plan, product: Builds) -> tuple[Verdict, Sequence[Round]]:
+    """Build both commits and measure them in turn until the verdict is settled.
+
+    What is archived already is neither measured nor archived again.
+
+    :raises TestbedError: if the testbed cannot be had, or Robot Framework not be run.
+    """
+    try:
+        built = {}
+        for side in Side:
+            with _blamed(side):
+                built[side] = product.build(plan.commits[side])
+        with lock.held(
+            plan.spec.lock,
+            capacity=plan.spec.capacity,
+            wait_s=plan.settings.wait_s,
+            owner=plan.job,
+            say=say,
+        ) as place:
+            return _measured(plan, _measuring(plan, product, built, execution.Held(plan.spec.lock, place)))
+    except _BrokenError as error:
+        log = Path(error.log)
+        if log.is_file():
+            shutil.copyfile(log, plan.folder / f"{error.broken.side}.{log.name}")
+        return Verdict(broken=error.broken), ()
+
+
+def _measured(plan: Plan, measure: Callable[[Side, int], Measured]) -> tuple[Verdict, Sequence[Round]]:
+    criteria, verdict = plan.criteria, Verdict()
+    rounds: Sequence[Round] = ()
+    for rounds in measured_rounds(measure, criteria.maximum_rounds):
+        if len(rounds) < criteria.minimum_rounds:
+            continue
+        verdict = judge(rounds, list(plan.names.values()) or _tests(rounds), criteria)
+        settled = sum(test.is_settled for test in verdict.tests)
+        _tell(f"after round {len(rounds)}: {settled} of {len(verdict.tests)} tests are settled")
+        if verdict.is_settled:
+            break
+    return verdict, rounds
+
+
+def _measuring(
+    plan: Plan, product: Builds, built: Mapping[Side, Built], held: execution.Held
+) -> Callable[[Side, int], Measured]:
+    """Return what measures a build in a round, unless the archive has it."""
+    suites = measuring_builds.Suites(
+        plan.settings,
+        plan.settings.suites or options.SUITES,
+        plan.spec.name,
+        [plan.spec.test_tag],
+        held,
+        plan.names,
+    )
+
+    def measure(side: Side, number: int) -> Measured:
+        place, build = f"{side}/{number}", built[side]
+
+        def once(staging: Path) -> Measured:
+            _tell(f"round {number} of at most {plan.criteria.maximum_rounds}: {side} {build.commit[:12]}")
+            with _blamed(side):
+                product.install(build)
+            if product.profile.measure is not None:
+                return replace(product.measure(build), archive=place)
+            return suites.measure(build.commit, build.device_options, staging, archive=place)
+
+        return measuring_builds.measured_once(plan.folder / place, once)
+
+    return measure
+
+
+def _tests(rounds: Collection[Round]) -> list[str]:
+    """Return the tests that gave a value at all, or, where none did, those that failed."""
+    measured = [each[side] for each in rounds for side in Side]
+    found = {test for each in measured for test in each.values}
+    return sorted(found or {test for each in measured for test in each.failed})
+
+
+class _BrokenError(Exception):
+    """Carries which of the builds failed, and how."""
+
+    def __init__(self, side: Side, error: BuildError) -> None:
+        super().__init__(str(error))
+        self.log = error.log
+        # The log is archived beside the rounds, so that nobody needs its place on this machine.
+        self.broken = Broken(side, str(error).removesuffix(f"; see {error.log}"), error.last_lines)
+
+
+@contextmanager
+def _blamed(side: Side) -> Iterator[None]:
+    try:
+        yield
+    except BuildError as error:
+        raise _BrokenError(side, error) from error
+
+
+def say(message: str) -> None:
+    """Tell the person who started the job, beside what the job prints."""
+    print(f"perftrend: {message}", file=sys.stderr, flush=True)
+
+
+def _tell(message: str) -> None:
+    print(message, flush=True)

@@ -1,0 +1,166 @@
+"""Find the commit that changed the performance, and tell it in Gerrit."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+
+from jobs import _answering as answering
+from jobs import _chosen as choosing
+from jobs import _comment as comment
+from jobs import _mails as mails
+from jobs import _options as options
+from jobs import _posting as posting
+from jobs import _question as question
+from jobs import _revisions as revisions
+from jobs import _searching as searching
+from jobs._revisions import Review
+from perftrend import builds, errors
+from perftrend.bisect import Kind, Range
+from perftrend.clients.git import Repository
+from perftrend.listener import checks
+from perftrend.report.bisection import Named, Report
+from perftrend.settings import Settings
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    described = options.Parser(prog="./run bisection", description=__doc__)
+    options.add_common(described)
+    add = described.add_argument
+    add("--old", metavar="HASH", help="the older commit, before the change of performance")
+    add("--new", metavar="HASH", help="the newer commit, after it")
+    add("--change", metavar="N", type=options.count, help="change in Gerrit, whose newest patch set is newer")
+    add("--strategy", choices=["adaptive", "documented"], help="how commits are chosen and judged")
+    add("--first-parent", action="store_true", default=None, help="look at merges as a whole")
+    add("--confidence", metavar="P", type=float, help="how sure it has to be of a commit, such as 0.99")
+    add("--measurements", metavar="N", type=options.count, help="measurements, at most")
+    options.add_product(described)
+    options.add_suites(described)
+    add("--dry-run", action="store_true", help="only tell what would be searched, and how long it takes")
+    add("--no-post", action="store_true", default=None, help="post nothing in Gerrit")
+    return described
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job and return its exit code."""
+    given = parser().parse_args(argv)
+    with errors.reported() as outcome:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        overrides = _overrides(given)
+        settings = Settings.load(given.settings, overrides=overrides)
+        with mails.failure_told(settings):
+            asked = comment.asked(os.environ, "bisection", settings)
+            if asked:
+                settings = _with_request(settings, asked, overrides)
+            outcome.exit_code = bisection(given, settings, asked)
+    return outcome.exit_code
+
+
+def _with_request(settings: Settings, asked: comment.Asked, given: Mapping[str, object]) -> Settings:
+    """Return the settings with what a comment asks for, as far as no option says otherwise."""
+    requested = {name: value for name, value in asked.overrides.items() if given.get(name) is None}
+    if settings.bisect.old is None:
+        requested["bisect.old"] = asked.trigger.old
+    if settings.bisect.new is None and settings.bisect.change is None:
+        requested["bisect.change"] = asked.change
+    return checks.applied(settings, requested)
+
+
+def _overrides(given: argparse.Namespace) -> Mapping[str, object]:
+    return {
+        "testbed": given.testbed,
+        "store": given.store,
+        "bisect.old": given.old,
+        "bisect.new": given.new,
+        "bisect.change": given.change,
+        "bisect.strategy": given.strategy,
+        "bisect.first_parent": given.first_parent,
+        "bisect.confidence": given.confidence,
+        "bisect.maximum_measurements": given.measurements,
+        "gerrit.post": None if given.no_post is None else not given.no_post,
+        **options.of_product(given),
+        **options.of_suites(given),
+    }
+
+
+def bisection(given: argparse.Namespace, settings: Settings, asked: comment.Asked | None = None) -> int:
+    """Search, report and post; return the exit code."""
+    wanted = settings.bisect
+    if not wanted.old or bool(wanted.new) == bool(wanted.change):
+        raise errors.UsageError(
+            "say where to search: --old HASH with --new HASH, or with --change N of a change in Gerrit"
+        )
+    is_its_own = asked is not None and asked.change == wanted.change
+    reviewed = revisions.review(settings, wanted.change, asked.patch_set if asked and is_its_own else None)
+    told_in = reviewed if settings.gerrit.post else None
+    job = os.environ.get("JOB_NAME") or f"perftrend-bisect-{settings.testbed}"
+    with (
+        posting.failure_posted(settings, told_in, job=job),
+        builds.opened(revisions.project(settings, reviewed), log=searching.say) as product,
+    ):
+        searched, names = _range(product.repository, settings, reviewed)
+        chosen = choosing.chosen(settings, product)
+        count = len(searched.history.commits)
+        extent = f"{count} commit{'' if count == 1 else 's'}, {chosen.extent('bisection')}"
+        if given.dry_run or (asked and asked.is_dry_run):
+            text = f"Would search {extent}. Nothing was measured."
+            options.say_verdict(text)
+            return posting.posted(settings, told_in, job=job, text=text)
+        with question.planned(chosen, product, searched, job=job) as plan:
+            options.say(f"{job} #{plan.build}: {extent}")
+            teller = answering.Teller(
+                plan, product, names, reviewed, answering.command(given, settings, searched)
+            )
+            try:
+                outcome = searching.searched(plan, product)
+            except KeyboardInterrupt:
+                teller.tell(teller.report(answering.interrupted(plan)), told_in)
+                raise
+            told = teller.report(outcome)
+            code = teller.tell(told, told_in)
+            if code == errors.EXIT_PASS:
+                plan.close()  # else who asks again gets it told without measuring
+    return exit_code(told, unstable=settings.analysis.regression == "unstable") or code
+
+
+def exit_code(told: Report, *, unstable: bool = False) -> int:
+    """Return what the job ends with: a regression that was found fails it, as in trending.
+
+    :param unstable: whether a regression makes the job unstable instead of failing it.
+    """
+    if told.outcome.kind is Kind.NOT_BUILT:
+        return errors.EXIT_USAGE
+    if told.regressed:
+        return errors.EXIT_UNSTABLE if unstable else errors.EXIT_REGRESSION
+    return errors.EXIT_PASS
+
+
+def _range(
+    repository: Repository, settings: Settings, reviewed: Review | None
+) -> tuple[Range, dict[str, Named]]:
+    """Return the commits to search, and what people know them by.
+
+    :raises UsageError: if there is no such commit, or the older one is none of the newer one's history.
+    """
+    wanted = settings.bisect
+    assert wanted.old is not None  # noqa: S101 - asked before
+    if reviewed:
+        new = revisions.of_review(repository, reviewed).patch
+    else:
+        new = repository.resolve(wanted.new or "")
+    old = repository.resolve(wanted.old)
+    if old == new:
+        raise errors.UsageError(f"old and new are the same commit {old[:12]}; give an older one")
+    if not repository.is_ancestor(old, new):
+        raise errors.UsageError(f"{old[:12]} is no ancestor of {new[:12]}; give a commit of its history")
+    commits = repository.history(old, new, wanted.first_parent)
+    named = {each.hash: Named(each.subject, each.author) for each in (repository.commit(old), *commits)}
+    return Range.of(old, commits, first_parent=wanted.first_parent), named
+
+
+if __name__ == "__main__":
+    sys.exit(main())

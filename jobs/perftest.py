@@ -1,0 +1,191 @@
+"""Compare a change under review with its parent, and tell the verdict in Gerrit."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from jobs import _chosen as choosing
+from jobs import _comment as comment
+from jobs import _mails as mails
+from jobs import _options as options
+from jobs import _posting as posting
+from jobs import _revisions as revisions
+from jobs import _rounds as rounds
+from jobs._chosen import Chosen
+from jobs._noise import known_deviations
+from jobs._revisions import Review, Revisions
+from jobs._rounds import Plan
+from perftrend import builds, errors
+from perftrend.builds import Builds
+from perftrend.keywords import measuring_builds
+from perftrend.perftest import Asked, Round, Side, Verdict, begun
+from perftrend.report import perftest as report
+from perftrend.report.perftest import Report, Subject
+from perftrend.settings import Settings
+
+_REPORT = "report"
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    described = options.Parser(prog="./run perftest", description=__doc__)
+    options.add_common(described)
+    add = described.add_argument
+    add("--change", metavar="N", type=options.count, help="number of the change in Gerrit")
+    add("--new", metavar="HASH", help="without Gerrit: the commit that is compared")
+    add("--old", metavar="HASH", help="without Gerrit: what it is compared with; by default its parent")
+    add("--rounds", metavar="N", type=options.count, help="rounds of both builds, at most")
+    options.add_product(described)
+    options.add_suites(described)
+    add("--dry-run", action="store_true", help="only tell what would be measured, and how long it takes")
+    add("--resume", action="store_true", help="go on with the newest build of this job that is archived")
+    add("--no-post", action="store_true", default=None, help="post nothing in Gerrit")
+    return described
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job and return its exit code."""
+    given = parser().parse_args(argv)
+    with errors.reported() as outcome:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        by_hand = {name: value for name, value in _overrides(given).items() if value is not None}
+        settings = Settings.load(given.settings, overrides=by_hand)
+        asked = comment.asked(os.environ, "perftest", settings)
+        if asked:
+            change = settings.perftest.change or asked.change
+            requested = {**asked.overrides, "perftest.change": change, **by_hand}
+            settings = Settings.load(given.settings, overrides=requested)
+        with mails.failure_told(settings):
+            outcome.exit_code = perftest(given, settings, asked)
+    return outcome.exit_code
+
+
+def _overrides(given: argparse.Namespace) -> Mapping[str, object]:
+    return {
+        "testbed": given.testbed,
+        "store": given.store,
+        "perftest.change": given.change,
+        "perftest.maximum_rounds": given.rounds,
+        "gerrit.post": None if given.no_post is None else not given.no_post,
+        **options.of_product(given),
+        **options.of_suites(given),
+    }
+
+
+def perftest(given: argparse.Namespace, settings: Settings, asked: comment.Asked | None = None) -> int:
+    """Compare, report and post; return the exit code."""
+    if bool(given.new) == bool(settings.perftest.change) or (given.old and not given.new):
+        raise errors.UsageError(
+            "say what is compared: --change N of a change in Gerrit, or --new HASH without Gerrit"
+        )
+    is_its_own = asked is not None and asked.change == settings.perftest.change
+    patch_set = asked.patch_set if asked and is_its_own else None
+    reviewed = None if given.new else revisions.review(settings, settings.perftest.change, patch_set)
+    job = os.environ.get("JOB_NAME") or f"perftrend-perftest-{settings.testbed}"
+    with (
+        posting.failure_posted(settings, reviewed, job=job),
+        builds.opened(revisions.project(settings, reviewed), log=rounds.say) as product,
+    ):
+        if reviewed:
+            compared = revisions.of_review(product.repository, reviewed)
+        else:
+            compared = revisions.named(product.repository, given.old, given.new)
+        chosen = choosing.chosen(settings, product)
+        if given.dry_run or (asked and asked.is_dry_run):
+            text = f"Would measure {_extent(chosen)}. Nothing was measured."
+            code = posting.posted(settings, reviewed, job=job, text=text)
+            options.say_verdict(text)
+            return code
+        request = asked.request if asked else ""
+        plan = _planned(chosen, product, compared, reviewed, job=job, request=request, resume=given.resume)
+        verdict, done = rounds.compared(plan, product)
+        told = _report(plan, verdict, done, _subject(plan, compared, reviewed), chosen.notices)
+        report.write(plan.folder / _REPORT, told)
+    _print(report.console(told))
+    code = posting.posted(settings, reviewed, job=job, text=report.message(told), vote=verdict.vote)
+    print(f"report: {report.write(settings.report, told)}", flush=True)
+    options.say_verdict(report.sentence(told))
+    return verdict.exit_code(unstable=settings.analysis.regression == "unstable") or code
+
+
+def _print(text: str) -> None:
+    """Print a text; what the encoding cannot express becomes a question mark."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "replace").decode(encoding), flush=True)
+
+
+def _planned(
+    chosen: Chosen, product: Builds, compared: Revisions, reviewed: Review | None,
+    *, job: str, request: str, resume: bool,
+) -> Plan:  # fmt: skip
+    """Choose the place in the archive, and say what is about to be done.
+
+    :raises UsageError: if the place holds rounds of something else.
+    """
+    names = measuring_builds.names_of(chosen.keys)
+    asked = Asked(
+        testbed=chosen.spec.name,
+        parent=compared.parent,
+        patch=compared.patch,
+        tests=tuple(names.values()),
+        how=choosing.how(chosen.settings, product),
+        change=reviewed.change.number if reviewed else None,
+        patch_set=reviewed.patch_set.number if reviewed else None,
+        request=request,
+    )
+    folder = choosing.archive_of(chosen.settings, job)
+    build = choosing.build_number(folder, resume=resume, begun=begun(folder, asked))
+    asked.keep(folder / str(build))
+    print(f"{job} #{build}: {_extent(chosen)}", flush=True)
+    commits = {Side.PARENT: compared.parent, Side.CURRENT: compared.patch}
+    deviations = known_deviations(chosen.settings, chosen.spec.name, names)
+    return Plan(chosen.settings, chosen.spec, commits, names, job, build, folder / str(build), deviations)
+
+
+def _extent(chosen: Chosen) -> str:
+    most = chosen.settings.perftest.maximum_rounds
+    return f"{chosen.extent('perftest')}, {most} rounds of both builds or less"
+
+
+def _subject(plan: Plan, compared: Revisions, reviewed: Review | None) -> Subject:
+    return Subject(
+        testbed=plan.spec.name,
+        parent=compared.parent,
+        patch=compared.patch,
+        change=reviewed.change.number if reviewed else None,
+        patch_set=reviewed.patch_set.number if reviewed else None,
+        page=reviewed.page if reviewed else "",
+        is_merge=compared.is_merge,
+        simulated=plan.spec.simulated,
+    )
+
+
+def _report(
+    plan: Plan, verdict: Verdict, done: Sequence[Round], subject: Subject, notices: Sequence[str]
+) -> Report:
+    measured = [each[side] for each in done for side in Side]
+    now = datetime.now(UTC)
+    return Report(
+        verdict,
+        subject,
+        plan.job,
+        plan.build,
+        started=min((each.started for each in measured), default=now),
+        finished=max((each.finished for each in measured), default=now),
+        threshold=plan.criteria.threshold,
+        confidence=plan.criteria.confidence,
+        formula=plan.criteria.formula,
+        maximum_rounds=plan.criteria.maximum_rounds,
+        link=posting.link(),
+        archive=posting.artifact(plan.folder) or str(plan.folder),
+        notices=notices,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,158 @@
+"""Measures builds of the product: the chosen suites, run once on one build, give one ``Measured``.
+
+Each measurement has a folder of its own, with all that Robot Framework left and with what was found.
+The folder gets its name when it is complete, so that a job which was killed and is started again takes
+what is there and measures only what is not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from perftrend.archive import Output
+from perftrend.archive.ingest import without_doubles
+from perftrend.archive.pending import OUTPUT
+from perftrend.errors import ArchiveError
+from perftrend.keywords.execution import Held, run_suites, staged
+from perftrend.model import Measured, Result, Sampled, Status, TraceKey
+from perftrend.perftest import NOT_VALID
+from perftrend.settings import Settings
+
+RECORD = "measured.json"
+"""The file of a measurement's folder that holds what was found."""
+
+
+_MEASURED = TypeAdapter(Measured)
+_LAST_LINES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Suites:
+    """The suites of a job, which are run again and again, each time with another build."""
+
+    settings: Settings
+    """Its tags choose the tests."""
+    suites: Path
+    testbed: str
+    tags: Sequence[str]
+    """Set on every test."""
+    held: Held
+    """The testbed's lock."""
+    names: Mapping[TraceKey, str]
+    """What is measured, and what it is called: see :func:`names_of`."""
+
+    def measure(
+        self, commit: str, device_options: Mapping[str, str], folder: Path, *, archive: str = ""
+    ) -> Measured:
+        """Run the suites once on a build.
+
+        :param commit: what is installed, or what the device options start.
+        :param device_options: with them the device is that build; a person's own go before them.
+        :param folder: receives the files; it exists.
+        :param archive: where these will lie, relative to the job's archive.
+        :raises TestbedError: if Robot Framework could not run.
+        """
+        settings = self.settings.model_copy(
+            update={"device_options": {**device_options, **self.settings.device_options}}
+        )
+        metadata = {"Testbed": self.testbed, "Commit": commit}
+        started = datetime.now(UTC)
+        in_time = run_suites(
+            settings, folder, suites=self.suites, metadata=metadata, tags=self.tags, held=self.held
+        )
+        results = without_doubles(Output(folder / OUTPUT, testbed=self.testbed))
+        values, failed = found(
+            results, self.names, ended_after_s=None if in_time else self.settings.timeout_s
+        )
+        return Measured(commit, started, datetime.now(UTC), values, failed, archive)
+
+
+def measured_once(target: Path, measure: Callable[[Path], Measured]) -> Measured:
+    """Return what was measured into a folder, measuring it where that has not been done.
+
+    :param target: the folder; it is whole or not there.
+    :param measure: gets the folder to fill, under another name for the time being.
+    :raises ArchiveError: if the folder is there, but does not say what was found.
+    """
+    record = target / RECORD
+    if target.exists():
+        try:
+            return _MEASURED.validate_json(record.read_bytes())
+        except (OSError, ValidationError):
+            raise ArchiveError(
+                f"{record}: does not tell a measurement; remove {target} to measure it again"
+            ) from None
+    with staged(target) as staging:
+        measured = measure(staging)
+        (staging / RECORD).write_bytes(_MEASURED.dump_json(measured, indent=1))
+    return measured
+
+
+def names_of(keys: Collection[TraceKey]) -> dict[TraceKey, str]:
+    """Name what a comparison of builds looks at, in the order of these names.
+
+    Of a search for both rates only PDR is looked at. A test has its metric behind its name where it has
+    several left, and its suite before it where another suite has a test of the same name.
+
+    Source: "Bisecting", section Bisect jobs, for PDR.
+    """
+    tests = {_test(key) for key in keys}
+    both = {_test(key) for key in keys if key["metric"] == "pdr"}
+    kept = [key for key in keys if key["metric"] != "ndr" or _test(key) not in both]
+    namesakes = Counter(name for _, name in tests)
+    metrics = Counter(_test(key) for key in kept)
+    named = {}
+    for key in kept:
+        suite, name = _test(key)
+        before = f"{suite}." if suite and namesakes[name] > 1 else ""
+        behind = f" {key['metric']}" if metrics[suite, name] > 1 else ""
+        named[key] = f"{before}{name}{behind}"
+    return dict(sorted(named.items(), key=lambda item: item[1]))
+
+
+def found(
+    results: Collection[Result], names: Mapping[TraceKey, str], *, ended_after_s: float | None = None
+) -> tuple[dict[str, Sampled], dict[str, str]]:
+    """Sort results into values that can be trusted, and reasons why there is none.
+
+    :param names: what was to be measured; of anything else nothing is said.
+    :param ended_after_s: the time-out, where the suites were ended by it.
+    :returns: both by name, in the order of the names.
+    """
+    known = {result.key: result for result in results}
+    values, failed = {}, {}
+    for key, name in names.items():
+        result = known.get(key)
+        if result and result.usable and result.samples:
+            values[name] = Sampled(result.samples, result.unit, result.better)
+        elif ended_after_s is not None:
+            # Which test was slow is not known, nor is whether the build was.
+            failed[name] = f"{NOT_VALID}the suites were ended after {ended_after_s:g} s"
+        else:
+            failed[name] = _reason(result)
+    return values, failed
+
+
+def _reason(result: Result | None) -> str:
+    if result is None:
+        return "the output has no result of it"
+    if result.status is Status.PASS:
+        return f"{NOT_VALID}{result.invalid or 'it measured nothing'}"
+    lines = list(_last_lines(result.message))
+    return "\n".join(lines) or f"the test ended as {result.status}"
+
+
+def _last_lines(message: str) -> Iterator[str]:
+    lines = [line.rstrip() for line in message.splitlines() if line.strip()]
+    yield from lines[-_LAST_LINES:]
+
+
+def _test(key: TraceKey) -> tuple[str, str]:
+    parameters = key.as_dict()
+    return parameters.get("suite", ""), parameters["test"]

@@ -1,0 +1,273 @@
+"""The verdict on a patch: what became of each test, and what that means for the change.
+
+A test is compared by what both builds gave for it in all rounds. Where there is nothing to compare, it is
+said why: a test that fails with the patch alone speaks against the patch; a result that cannot be trusted
+speaks against nobody, and is measured again in the rounds that are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+from perftrend import errors
+from perftrend.analysis.comparison import (
+    PARENT,
+    PATCH,
+    Comparison,
+    Conclusion,
+    Documented,
+    Observation,
+    compare,
+    documented,
+    is_settled,
+)
+from perftrend.model import Better, Sampled
+from perftrend.perftest.rounds import Round, Side
+
+NOT_VALID = "not valid: "
+"""What a reason begins with where a test ran, but its result cannot be trusted."""
+_NO_RESULT = "the measurement tells nothing of it"
+_HOUR_S = 3600.0
+_FEWEST = 2
+"""Measurements of each build below which there is nothing to compare."""
+
+
+class Finding(StrEnum):
+    """What is said of a test; the worst first."""
+
+    REGRESSION = "regression"
+    FAILS = "fails with the patch"
+    NOT_MEASURED = "not measured"
+    UNDECIDED = "undecided"
+    REPAIRED = "fails with the parent alone"
+    PROGRESSION = "progression"
+    SAME = "no difference"
+
+
+_FINDINGS = {
+    Conclusion.REGRESSION: Finding.REGRESSION,
+    Conclusion.PROGRESSION: Finding.PROGRESSION,
+    Conclusion.NO_DIFFERENCE: Finding.SAME,
+    Conclusion.UNDECIDED: Finding.UNDECIDED,
+}
+_WORSE = frozenset({Finding.REGRESSION, Finding.FAILS})
+_FINE = frozenset({Finding.SAME, Finding.PROGRESSION, Finding.REPAIRED})
+
+
+@dataclass(frozen=True, slots=True)
+class Criteria:
+    """What is asked of a verdict."""
+
+    threshold: float
+    """The smallest difference that matters, relative to the parent."""
+    confidence: float
+    formula: str
+    """Description length of the documented comparison."""
+    minimum_rounds: int
+    """Values of each build before a test is decided."""
+    maximum_rounds: int
+    """Rounds after which it is decided at the latest."""
+    known_deviations: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """Standard deviation between runs in per cent, by test, where the history tells it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What one build gave for one test, round by round."""
+
+    values: Mapping[int, Sampled]
+    """By round, from 1."""
+    failed: Mapping[int, str]
+    """The rounds in which the test failed, and why."""
+    untrusted: Mapping[int, str]
+    """The rounds whose result cannot be trusted, and why."""
+
+    @property
+    def samples(self) -> tuple[float, ...]:
+        """All samples in the order of time."""
+        return tuple(sample for sampled in self.values.values() for sample in sampled.samples)
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the test fails with this build, and never gave a value."""
+        return bool(self.failed) and not self.values
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One test of both builds."""
+
+    test: str
+    finding: Finding
+    parent: Observed
+    current: Observed
+    comparison: Comparison | None = None
+    """None where there is nothing to compare."""
+    documented: Documented | None = None
+    """The comparison by description length, as "Bisecting" has it."""
+    is_settled: bool = True
+    """Whether further rounds would not change the finding."""
+
+    @property
+    def unit(self) -> str:
+        """The unit of its values."""
+        return self._any.unit if self._any else "pps"
+
+    @property
+    def better(self) -> Better:
+        """Which direction is good news."""
+        return self._any.better if self._any else Better.HIGHER
+
+    @property
+    def _any(self) -> Sampled | None:
+        return next(iter([*self.parent.values.values(), *self.current.values.values()]), None)
+
+    @property
+    def fails_at_times(self) -> bool:
+        """Whether it fails in some rounds with the patch, and never with the parent."""
+        return bool(self.current.failed and self.current.values and not self.parent.failed)
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A build that failed."""
+
+    side: Side
+    reason: str
+    """Which step, and how."""
+    last_lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is said of a patch."""
+
+    tests: tuple[Judged, ...] = ()
+    """The worst first, and among equals the largest difference."""
+    rounds: int = 0
+    broken: Broken | None = None
+    """A build that failed: nothing was measured then."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether further rounds would change nothing."""
+        return all(test.is_settled for test in self.tests)
+
+    @property
+    def vote(self) -> int:
+        """-1: the patch makes something worse; 1: all was measured, and nothing is; 0: not known."""
+        if self.broken:
+            return -1 if self.broken.side is Side.CURRENT else 0
+        findings = {test.finding for test in self.tests}
+        if findings & _WORSE:
+            return -1
+        return int(
+            bool(findings) and findings <= _FINE and not any(test.fails_at_times for test in self.tests)
+        )
+
+    def exit_code(self, *, unstable: bool = False) -> int:
+        """Return the exit code of the job.
+
+        :param unstable: whether a regression makes the job unstable instead of failed.
+        """
+        if self.broken:
+            return errors.EXIT_USAGE
+        findings = {test.finding for test in self.tests}
+        if findings & _WORSE:
+            return errors.EXIT_UNSTABLE if unstable else errors.EXIT_REGRESSION
+        is_whole = bool(findings) and Finding.NOT_MEASURED not in findings
+        return errors.EXIT_PASS if is_whole else errors.EXIT_TESTBED
+
+
+def judge(rounds: Sequence[Round], tests: Sequence[str], criteria: Criteria) -> Verdict:
+    """Compare both builds by all rounds up to now.
+
+    :param tests: the names of all tests that were to be measured.
+    """
+    judged = [_judged(test, rounds, criteria) for test in tests]
+    return Verdict(tuple(sorted(judged, key=_rank)), len(rounds))
+
+
+def observed(test: str, side: Side, rounds: Sequence[Round]) -> Observed:
+    """Collect what one build gave for a test."""
+    values, failed, untrusted = {}, {}, {}
+    for number, each in enumerate(rounds, 1):
+        measured = each[side]
+        if test in measured.values:
+            values[number] = measured.values[test]
+            continue
+        # A command that failed does not know which tests it would have told of.
+        reason = measured.failed.get(test) or next(iter(measured.failed.values()), _NO_RESULT)
+        if reason.startswith(NOT_VALID):
+            untrusted[number] = reason.removeprefix(NOT_VALID)
+        else:
+            failed[number] = reason
+    return Observed(values, failed, untrusted)
+
+
+def _judged(test: str, rounds: Sequence[Round], criteria: Criteria) -> Judged:
+    parent, current = (observed(test, side, rounds) for side in Side)
+    if current.is_broken or parent.is_broken:
+        return Judged(test, _broken(parent, current), parent, current)
+    if min(len(parent.values), len(current.values)) < _FEWEST:
+        return Judged(test, Finding.NOT_MEASURED, parent, current, is_settled=False)
+    return _compared(test, rounds, parent, current, criteria)
+
+
+def _broken(parent: Observed, current: Observed) -> Finding:
+    if current.is_broken and parent.values and not parent.failed:
+        return Finding.FAILS
+    if parent.is_broken and current.values and not current.failed:
+        return Finding.REPAIRED
+    return Finding.NOT_MEASURED
+
+
+def _compared(
+    test: str,
+    rounds: Sequence[Round],
+    parent: Observed,
+    current: Observed,
+    criteria: Criteria,
+) -> Judged:
+    better = next(iter(parent.values.values())).better
+    observations = _observations(test, rounds)
+    comparison = compare(
+        observations,
+        better=better,
+        threshold=criteria.threshold,
+        confidence=criteria.confidence,
+        known_deviation=criteria.known_deviations.get(test),
+        planned_rounds=criteria.maximum_rounds,
+    )
+    enough = min(len(parent.values), len(current.values)) >= criteria.minimum_rounds
+    return Judged(
+        test,
+        _FINDINGS[comparison.outcome],
+        parent,
+        current,
+        comparison,
+        documented(parent.samples, current.samples, formula=criteria.formula, better=better),
+        is_settled=enough and is_settled(comparison, criteria.maximum_rounds - len(rounds)),
+    )
+
+
+def _observations(test: str, rounds: Sequence[Round]) -> list[Observation]:
+    """Return the values of a test in the order of time."""
+    builds = {Side.PARENT: PARENT, Side.CURRENT: PATCH}
+    measured = sorted(
+        ((each[side], builds[side]) for each in rounds for side in Side), key=lambda one: one[0].started
+    )
+    first = measured[0][0].started
+    return [
+        Observation(build, (each.started - first).total_seconds() / _HOUR_S, each.values[test].samples)
+        for each, build in measured
+        if test in each.values
+    ]
+
+
+def _rank(judged: Judged) -> tuple[int, float, str]:
+    size = abs(judged.comparison.relative) if judged.comparison else 0.0
+    return list(Finding).index(judged.finding), -size, judged.test

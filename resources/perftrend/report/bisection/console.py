@@ -1,0 +1,71 @@
+"""The text of the console: each measurement as it comes, each test in the documented form, and the end.
+
+Source: "Bisecting", section Console output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from perftrend.bisect import Measure
+from perftrend.errors import BuildError
+from perftrend.model import Measured
+from perftrend.report.bisection import words
+from perftrend.report.bisection.contents import Report
+from perftrend.report.bisection.table import aligned, effects, measured
+from perftrend.report.documented import groups, values
+from perftrend.report.prose import HASH, excerpt, line, value
+
+_SUSPECTS = 3
+
+
+def step(told: Measure | Measured | BuildError) -> str:
+    """Say what is measured next and why, or what that gave."""
+    if isinstance(told, Measure):
+        return f"next: {told.commit[:HASH]}, {line(told.reason)}{_suspected(told)}"
+    if isinstance(told, BuildError):
+        return f"  does not build: {line(str(told))}"
+    averages = [
+        f"{line(test)} {value(sum(each.samples) / len(each.samples), line(each.unit))}"
+        for test, each in told.values.items()
+        if each.samples
+    ]
+    failed = [f"{line(test)} failed" for test in told.failed]
+    return f"  {told.commit[:HASH]}: {', '.join([*averages, *failed]) or 'nothing was measured'}"
+
+
+def _suspected(told: Measure) -> str:
+    suspects = sorted((each for each in told.belief if each.commits), key=lambda each: -each.probability)
+    parts = (
+        f"{words.probable(each.probability)} {each.commits[0][:HASH]}"
+        f"{f' to {each.commits[-1][:HASH]}' if len(each.commits) > 1 else ''}"
+        for each in suspects[:_SUSPECTS]
+    )
+    belief = "; ".join(parts)
+    return f" (suspects: {belief})" if belief else ""
+
+
+def console(report: Report) -> str:
+    """Return all that is told at the end: the proof of each change, the measurements, and the answer."""
+    lines: list[str] = []
+    for culprit in report.outcome.culprits:
+        lines += [*_proof(report, *report.beside(culprit)), *aligned(effects(report, culprit)), ""]
+    if not report.outcome.culprits and report.state.measured:
+        lines += _proof(report, report.state.range.old, report.state.history.new)
+    lines += [*excerpt(report.last_lines), *aligned(measured(report, report.tests)), ""]
+    lines += [words.searched(report), *words.notes(report), "", words.sentence(report)]
+    return "\n".join(lines) + "\n"
+
+
+def _proof(report: Report, before: str, after: str) -> Iterator[str]:
+    """Tell each test in the last build before a change and the first one after it."""
+    yield f"parent: {words.commit(report, before)}"
+    yield f"current: {words.commit(report, after)}"
+    parent, current = report.state.samples(before), report.state.samples(after)
+    for index, test in enumerate(report.tests):
+        one, other = tuple(parent.get(test, ())), tuple(current.get(test, ()))
+        found = report.compared(test, before, after)
+        yield f"Test {index}: {line(test)}"
+        for each in (*values("parent", one), *values("current", other), *groups(found)):
+            yield f"  {each}"
+    yield ""

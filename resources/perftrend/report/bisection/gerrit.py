@@ -1,0 +1,97 @@
+"""The message in Gerrit: one sentence to act on, the proof as tables, what a reader must know, a link.
+
+Tables stand behind four blanks, as in the message of a per-patch test. They share what room there is: of
+many tests those that changed the most are shown, of many commits those around a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from perftrend.bisect import Culprit
+from perftrend.report.bisection import words
+from perftrend.report.bisection.contents import Report
+from perftrend.report.bisection.table import Cells, aligned, effects, measured, tried
+from perftrend.report.prose import counted, excerpt, line
+
+ROOM = 11_000
+"""Characters that all tables may have; the message has to fit into Gerrit's limit of 16 Ki."""
+_MOST_TESTS, _MOST_COLUMNS, _MOST_COMMITS = 12, 3, 15
+_LONGEST_CELL = 100
+_INDENT = "    "
+
+
+def message(report: Report) -> str:
+    """Return the text for Gerrit."""
+    return "\n\n".join(paragraph for paragraph in _paragraphs(report) if paragraph) + "\n"
+
+
+def _paragraphs(report: Report) -> Iterator[str]:
+    culprits = report.outcome.culprits
+    room = ROOM // (len(culprits) + 1)
+    yield words.sentence(report)
+    for culprit in culprits:
+        writer = words.author(report, culprit.commits[0]) if len(culprit.commits) == 1 else ""
+        yield f"{words.among(report, culprit.commits)}{f', by {writer}' if writer else ''}:"
+        yield _block(effects(report, culprit), _MOST_TESTS, "test", room)
+    if report.last_lines:
+        yield _indented(excerpt(report.last_lines), room)
+    if report.state.measured:
+        yield "What was measured, oldest first:"
+        rows = measured(report, _columns(report))
+        yield _block(
+            [rows[0], *(rows[1 + place] for place in _around(report))], _MOST_COMMITS, "commit", room
+        )
+        yield _missing(report)
+    yield words.searched(report)
+    yield "\n".join(f"- {note}" for note in words.notes(report))
+    if report.command:
+        yield f"To repeat it by hand:\n\n{_INDENT}{line(report.command)}"
+    yield f"Whole report: {report.link}" if report.link else ""
+
+
+def _columns(report: Report) -> list[str]:
+    """Choose the tests that tell the most of the changes that were found."""
+    moved = (test for culprit in report.outcome.culprits for test in report.affected(culprit))
+    return list(dict.fromkeys([*moved, *report.tests]))[:_MOST_COLUMNS]
+
+
+def _around(report: Report) -> list[int]:
+    """Choose the commits that are shown: the ends, and those next to a change."""
+    names = tried(report)
+    found = [place for culprit in report.outcome.culprits for place in _places(names, culprit)]
+    near = [*(found or [len(names) // 2]), 0, len(names) - 1]
+    order = sorted(range(len(names)), key=lambda place: min(abs(place - each) for each in near))
+    return sorted(order[:_MOST_COMMITS])
+
+
+def _places(names: list[str], culprit: Culprit) -> Iterator[int]:
+    yield from (place for place, name in enumerate(names) if name in culprit.commits)
+
+
+def _missing(report: Report) -> str:
+    """Say what the table of commits leaves out."""
+    commits = len(tried(report)) - _MOST_COMMITS
+    tests = len(report.tests) - _MOST_COLUMNS
+    parts = [
+        counted(count, f"more {word}") for count, word in ((commits, "commit"), (tests, "test")) if count > 0
+    ]
+    return f"{' and '.join(parts)} in the whole report." if parts else ""
+
+
+def _block(rows: Cells, most: int, word: str, room: int) -> str:
+    shown = [tuple(cell[:_LONGEST_CELL] for cell in row) for row in rows[: most + 1]]
+    left = len(rows) - len(shown)
+    return _indented([*aligned(shown), *([f"… and {counted(left, f'more {word}')}"] if left else [])], room)
+
+
+def _indented(lines: list[str], room: int) -> str:
+    """Put lines behind blanks, as many as there is room for."""
+    kept: list[str] = []
+    for text in lines:
+        room -= len(text) + len(_INDENT) + 1
+        if room < 0:
+            kept.append(f"{_INDENT}…")
+            break
+        kept.append(f"{_INDENT}{text}")
+    return "\n".join(kept)

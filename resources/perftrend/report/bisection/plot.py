@@ -1,0 +1,115 @@
+"""A picture of a bisection: the average of each measurement over git's order of commits, and the belief.
+
+It is SVG without scripts and styles of its own: class names leave colours to the style sheet, because
+Jenkins forbids inline styles on artifact pages. Below the values stands for each commit how probable it is,
+in the end, that it changed something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from perftrend.report.bisection import words
+from perftrend.report.bisection.contents import Report
+from perftrend.report.prose import line, value
+
+WIDTH, HEIGHT, BOTTOM = 960, 230, 170
+"""Of the picture, and where the belief stands."""
+MARGIN = 24
+BARS = 40
+"""Height of a certainty."""
+MOST_PLOTS = 6
+_LEAST_SPAN = 0.04
+"""The least height, relative to the middle: noise of a tenth of a per cent looks flat."""
+_LEAST_PROBABILITY = 0.005
+_NARROWEST, _WIDEST = 2.0, 24.0
+"""Of a commit's bar."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """One measurement."""
+
+    x: float
+    y: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """One test in coordinates of the picture."""
+
+    test: str
+    dots: tuple[Dot, ...]
+    failed: tuple[Dot, ...]
+    """At the bottom."""
+    changes: tuple[tuple[float, float], ...]
+    """Left edges and widths of the commits that are named."""
+    bars: str
+    """The belief, a path in SVG's notation."""
+    low: str
+    high: str
+
+
+def plots(report: Report) -> list[Plot]:
+    """Draw the tests that changed the most, or the first ones."""
+    moved = (test for culprit in report.outcome.culprits for test in report.affected(culprit))
+    chosen = list(dict.fromkeys([*moved, *report.tests]))[:MOST_PLOTS]
+    return [_plot(report, test) for test in chosen]
+
+
+def _plot(report: Report, test: str) -> Plot:
+    history = report.state.history
+    averages = [
+        (each.commit, sum(values) / len(values) if values else None)
+        for each in report.state.measured
+        for values in [each.values[test].samples if test in each.values else ()]
+        if values or test in each.failed
+    ]
+    low, high = _range([average for _, average in averages if average is not None])
+    step = (WIDTH - 2 * MARGIN) / max(len(history.commits), 1)
+    unit = line(report.sampled(test).unit)
+
+    def x(commit: str) -> float:
+        return round(MARGIN + step * (history.index(commit) + 1), 1)
+
+    def dot(commit: str, average: float | None) -> Dot:
+        told = "failed" if average is None else value(average, unit)
+        share = 0.0 if average is None else (average - low) / (high - low)
+        y = round(BOTTOM - MARGIN - share * (BOTTOM - 2 * MARGIN), 1)
+        return Dot(x(commit), y, f"{words.commit(report, commit)}: {told}")
+
+    width = min(max(step, _NARROWEST), _WIDEST)
+    return Plot(
+        test=line(test),
+        dots=tuple(dot(*each) for each in averages if each[1] is not None),
+        failed=tuple(dot(*each) for each in averages if each[1] is None),
+        changes=tuple(
+            (round(x(commit) - width / 2, 1), round(width, 1))
+            for culprit in report.outcome.culprits
+            for commit in culprit.commits
+        ),
+        bars="".join(_bars(report, x, width)),
+        low=value(low, unit),
+        high=value(high, unit),
+    )
+
+
+def _bars(report: Report, x: Callable[[str], float], width: float) -> Iterator[str]:
+    base = HEIGHT - MARGIN / 2
+    for suspected in report.outcome.belief:
+        if suspected.probability < _LEAST_PROBABILITY:
+            continue
+        height = round(suspected.probability * BARS, 1)
+        for commit in suspected.commits:
+            yield f"M{x(commit) - width / 2:.1f} {base}v{-height}h{width:.1f}v{height}z"
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    if not values:
+        return 0.0, 1.0
+    low, high = min(values), max(values)
+    middle = (low + high) / 2
+    half = max((high - low) / 2, _LEAST_SPAN * abs(middle) / 2) or 1.0
+    return middle - half, middle + half

@@ -1,0 +1,193 @@
+"""The words of a bisection: its sentence, its commits and its notes, the same in every report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from perftrend.bisect import Culprit, Effect, Kind, Suspicion
+from perftrend.model import Better, Direction
+from perftrend.report.bisection.contents import Report
+from perftrend.report.prose import HASH, counted, line, signed, span, value
+
+_FEW = 3
+_MADE = {"fails from then on": "fail", "works from then on": "work"}
+"""What stands for these words after ``made``."""
+_MINUTE_S = 60
+
+
+def sentence(report: Report) -> str:
+    """Say what a busy person has to know, such as ``1a2b3c4d5e6f "Copy twice" made 1 of 2 tests slower…``."""
+    marked = "SIMULATED: " if report.subject.simulated else ""
+    return marked + _SENTENCES[report.outcome.kind](report)
+
+
+def commit(report: Report, name: str) -> str:
+    """Return a commit as people know it: its hash and its subject."""
+    known = report.names.get(name)
+    return f'{name[:HASH]} "{line(known.subject)}"' if known and known.subject else name[:HASH]
+
+
+def author(report: Report, name: str) -> str:
+    """Return who wrote a commit."""
+    known = report.names.get(name)
+    return line(known.author) if known else ""
+
+
+def suspicion(report: Report, suspected: Suspicion) -> str:
+    """Say how probable it is that a change is among some commits."""
+    if not suspected.commits:
+        return f"{probable(suspected.probability)}: nothing changed"
+    return f"{probable(suspected.probability)}: {among(report, suspected.commits)}"
+
+
+def among(report: Report, commits: Sequence[str]) -> str:
+    """Name one commit, or the ends of some."""
+    if len(commits) == 1:
+        return commit(report, commits[0])
+    return f"{len(commits)} commits, {commits[0][:HASH]} to {commits[-1][:HASH]}"
+
+
+def probable(probability: float) -> str:
+    """Return a probability in per cent, never as certainty."""
+    if probability > 0.9995:  # noqa: PLR2004 - would be rounded to 1
+        return "over 99.9 %"
+    return "under 0.1 %" if probability < 0.0005 else f"{100 * probability:.1f} %"  # noqa: PLR2004 - to 0
+
+
+def effect(report: Report, test: str, moved: Effect) -> tuple[str, str, str, str]:
+    """Word what a change did to a test: before, after, difference, and the interval that it lies in."""
+    unit = line(report.sampled(test).unit)
+    before, after = (
+        "fails" if math.isnan(level) else value(level, unit) for level in (moved.before, moved.after)
+    )
+    interval = "" if math.isnan(moved.low) else f"{signed(moved.low)} to {signed(moved.high)}"
+    return before, after, "" if math.isnan(moved.relative) else signed(moved.relative), interval
+
+
+def outcome_word(report: Report, test: str, moved: Effect) -> str:
+    """Return the word for what a change did to a test."""
+    higher = report.better(test) is Better.HIGHER
+    match report.direction(test, moved):
+        case Direction.REGRESSION:
+            return "fails from then on" if math.isnan(moved.after) else "slower" if higher else "worse"
+        case Direction.PROGRESSION:
+            return "works from then on" if math.isnan(moved.before) else "faster" if higher else "better"
+        case None:
+            return "the same"
+
+
+def effort(report: Report) -> str:
+    """Say what it took."""
+    state = report.state
+    parts = [
+        counted(len(state.range.commits), "commit"),
+        counted(len(state.built), "build"),
+        counted(len(state.measured), "measurement"),
+    ]
+    if report.started and report.finished:
+        minutes = math.ceil((report.finished - report.started).total_seconds() / _MINUTE_S)
+        parts.append(counted(max(minutes, 1), "minute"))
+    return ", ".join(parts)
+
+
+def broken(report: Report, name: str) -> str:
+    """Say why a commit does not build; its log is in the archive, wherever that machine had it."""
+    return line(report.state.broken[name].partition("; see ")[0]).rstrip(".")
+
+
+def searched(report: Report) -> str:
+    """Say where was searched."""
+    state = report.state
+    return (
+        f"Searched from {commit(report, state.range.old)} to {commit(report, state.history.new)} on "
+        f"{line(report.subject.testbed)} by the strategy {report.strategy}: {effort(report)}."
+    )
+
+
+def notes(report: Report) -> list[str]:
+    """Say what a reader has to know to trust the answer, each in one sentence."""
+    return [line(note) for note in (*report.notices, *_notes(report))]
+
+
+def _found(report: Report) -> str:
+    first, *others = report.outcome.culprits
+    text = _blamed(report, first)
+    for other in others[:_FEW]:
+        text = f"{text[:-1]}; {among(report, other.commits)} {_done(report, other)}."
+    return text
+
+
+def _blamed(report: Report, culprit: Culprit) -> str:
+    sure = "" if math.isnan(culprit.confidence) else f", with a probability of {probable(culprit.confidence)}"
+    what = _done(report, culprit)
+    if len(culprit.commits) == 1:
+        return f"{commit(report, culprit.commits[0])} {what}{sure}."
+    return (
+        f"One of {among(report, culprit.commits)}, {what}{sure}; "
+        "which one cannot be told, because not all of them build."
+    )
+
+
+def _done(report: Report, culprit: Culprit) -> str:
+    affected, total = report.affected(culprit), len(report.tests)
+    if not affected:
+        return "is named, although no single test is known to have changed"
+    by_word: dict[str, list[float]] = {}
+    for test, moved in affected.items():
+        by_word.setdefault(outcome_word(report, test, moved), []).append(abs(moved.relative))
+    parts = []
+    for word, sizes in sorted(by_word.items(), key=lambda item: -len(item[1])):
+        count = "the only test" if total == 1 else f"{len(sizes)} of {total} tests"
+        by = f" by {span(sizes)}" if span(sizes) else ""
+        parts.append(f"{count} {_MADE.get(word, word)}{by}")
+    return f"made {' and '.join(parts)}"
+
+
+def _nothing(report: Report) -> str:
+    state = report.state
+    ends = f"{commit(report, state.range.old)} and {commit(report, state.history.new)}"
+    visible = span(report.outcome.smallest_visible.values())
+    if not visible:
+        return f"No difference shown between {ends}."
+    each = ", depending on the test," if " to " in visible else ""
+    return f"No difference shown between {ends}; one of {visible}{each} would probably have been shown."
+
+
+def _undecided(report: Report) -> str:
+    text = f"Undecided, because {line(report.outcome.reason)}"
+    suspected = [each for each in report.outcome.belief if each.commits]
+    if not suspected:
+        return f"{text}."
+    most = max(suspected, key=lambda each: each.probability)
+    return f"{text}; most suspect, with {probable(most.probability)}: {among(report, most.commits)}."
+
+
+def _not_built(report: Report) -> str:
+    state = report.state
+    ends = {"old": state.range.old, "new": state.history.new}
+    which, name = next((which, name) for which, name in ends.items() if name in state.broken)
+    return f"The {which} commit {commit(report, name)} does not build: {broken(report, name)}; name another."
+
+
+_SENTENCES = {
+    Kind.FOUND: _found,
+    Kind.NO_DIFFERENCE: _nothing,
+    Kind.UNDECIDED: _undecided,
+    Kind.NOT_BUILT: _not_built,
+}
+
+
+def _notes(report: Report) -> Iterator[str]:
+    state, outcome = report.state, report.outcome
+    if outcome.kind is Kind.FOUND:
+        yield f"Ended because {outcome.reason}."
+    between = [name for name in state.broken if name not in (state.range.old, state.history.new)]
+    if between:
+        some = ", ".join(name[:HASH] for name in between[:_FEW])
+        more = ", …" if len(between) > _FEW else ""
+        verb = "does" if len(between) == 1 else "do"
+        yield f"{counted(len(between), 'commit')} {verb} not build: {some}{more}."
+    outliers = sum(map(len, outcome.outliers.values()))
+    if outliers:
+        yield f"{counted(outliers, 'value')} left out as {'an outlier' if outliers == 1 else 'outliers'}."

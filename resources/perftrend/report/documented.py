@@ -1,0 +1,37 @@
+"""One test of two builds in the form that "Bisecting" documents.
+
+Source: "Bisecting", section Console output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from perftrend.analysis.comparison import Documented
+
+
+def values(name: str, samples: Sequence[float]) -> Iterator[str]:
+    """Tell the values of a build in the order of time, and by value."""
+    yield f"Values of {name} in the order of time: {_listed(samples)}"
+    yield f"Values of {name} by value: {_listed(sorted(samples))}"
+
+
+def groups(found: Documented) -> Iterator[str]:
+    """Tell the difference, the groups with their bits, which description is shorter, and the verdict."""
+    if not (found.parent.samples and found.current.samples):
+        yield "Difference of averages: none, because a build has no values"
+        yield f"Test result classification: {found.classification}"
+        return
+    yield f"Difference of averages: {found.difference_percent:+.3f} % of the parent average"
+    for name, group in (("parent", found.parent), ("current", found.current), ("combined", found.combined)):
+        yield (
+            f"jumpavg representation of {name}: size={len(group.samples)} avg={group.average:.8g} "
+            f"stdev={group.deviation:.6g} bits={group.bits:.3f}"
+        )
+    shorter = "two groups" if found.are_two else "one group"
+    yield f"The description as {shorter} is the shorter one by {abs(found.shorter_by_bits):.3f} bits."
+    yield f"Test result classification: {found.classification}"
+
+
+def _listed(samples: Sequence[float]) -> str:
+    return f"[{', '.join(f'{sample:.8g}' for sample in samples)}]"

@@ -1,0 +1,123 @@
+"""A per-patch test as JSON: everything that the message and the page show, and all samples.
+
+``docs/formats/perftest.rst`` documents the keys, and a schema beside it checks them. JSON has no NaN, so a
+value that does not exist is null.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from perftrend.perftest import Judged, Observed
+from perftrend.report.document import exact
+from perftrend.report.perftest import words
+from perftrend.report.perftest.contents import Report
+from perftrend.report.prose import excerpt
+from perftrend.report.table import plain
+
+FORMAT = "perftrend-perftest-1"
+"""The first key of the document; a new number when a key changes its meaning."""
+
+
+def document(report: Report) -> dict[str, Any]:
+    """Return everything that is known, ready for JSON."""
+    subject, verdict = report.subject, report.verdict
+    broken = verdict.broken
+    return {
+        "format": FORMAT,
+        "sentence": words.sentence(report),
+        "vote": verdict.vote,
+        "job": plain(report.job),
+        "build": report.build,
+        "testbed": plain(subject.testbed),
+        "simulated": subject.simulated,
+        "parent": subject.parent,
+        "patch": subject.patch,
+        "change": subject.change,
+        "patch_set": subject.patch_set,
+        "page": subject.page or None,
+        "merge": subject.is_merge,
+        "started": _moment(report.started),
+        "finished": _moment(report.finished),
+        "rounds": verdict.rounds,
+        "maximum_rounds": report.maximum_rounds,
+        "settled": verdict.is_settled,
+        "threshold": report.threshold,
+        "confidence": report.confidence,
+        "formula": report.formula,
+        "broken": broken
+        and {
+            "build": str(broken.side),
+            "reason": plain(broken.reason),
+            "last_lines": excerpt(broken.last_lines),
+        },
+        "tests": [_test(test) for test in verdict.tests],
+        "notes": words.notes(report),
+        "archive": plain(report.archive) or None,
+    }
+
+
+def _test(test: Judged) -> dict[str, Any]:
+    return {
+        "test": plain(test.test),
+        "unit": plain(test.unit),
+        "better": str(test.better),
+        "finding": str(test.finding),
+        "settled": test.is_settled,
+        "parent": _observed(test.parent),
+        "current": _observed(test.current),
+        "comparison": _comparison(test),
+        "documented": _documented(test),
+    }
+
+
+def _observed(build: Observed) -> dict[str, Any]:
+    return {
+        "rounds": [
+            {"round": number, "samples": [exact(sample) for sample in sampled.samples]}
+            for number, sampled in build.values.items()
+        ],
+        "failed": [{"round": number, "reason": plain(reason)} for number, reason in build.failed.items()],
+        "not_valid": [
+            {"round": number, "reason": plain(reason)} for number, reason in build.untrusted.items()
+        ],
+    }
+
+
+def _comparison(test: Judged) -> dict[str, Any] | None:
+    found = test.comparison
+    if found is None:
+        return None
+    return {
+        "relative": exact(found.relative),
+        "low": exact(found.low),
+        "high": exact(found.high),
+        "probability_worse": exact(found.probability_worse),
+        "probability_better": exact(found.probability_better),
+        "smallest": exact(found.smallest),
+        "outliers": len(found.outliers),
+        "parent": exact(found.parent),
+        "patch": exact(found.patch),
+    }
+
+
+def _documented(test: Judged) -> dict[str, Any] | None:
+    found = test.documented
+    if found is None:
+        return None
+    return {
+        "difference_percent": exact(found.difference_percent),
+        "bits": {
+            "parent": exact(found.parent.bits),
+            "current": exact(found.current.bits),
+            "combined": exact(found.combined.bits),
+        },
+        "groups": 2 if found.are_two else 1,
+        "shorter_by_bits": exact(abs(found.shorter_by_bits)),
+        "classification": str(found.classification),
+    }
+
+
+def _moment(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

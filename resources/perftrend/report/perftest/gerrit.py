@@ -1,0 +1,84 @@
+"""The message in Gerrit: one sentence to act on, a table, what a reader must know, and a link.
+
+Tables and output of programs stand behind four blanks. Old and new pages of Gerrit, and mails, show such
+lines as they are and in letters of one width; no line of them is taken for a comment that asks for a job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from perftrend.perftest import Finding, Judged
+from perftrend.report.perftest import words
+from perftrend.report.perftest.aligned import aligned
+from perftrend.report.perftest.contents import Report
+from perftrend.report.prose import counted, excerpt, line
+
+ROOM = 10_000
+"""Characters that the table may have. What is left of Gerrit's limit of 16 Ki is for the rest."""
+_FAILED_TESTS = 3
+"""Of so many tests that fail with the patch the last lines are shown."""
+_LAST_LINES = 20
+_REASONS = 10
+_INDENT = "    "
+
+
+def message(report: Report) -> str:
+    """Return the text for Gerrit, a few lines more than the table."""
+    return "\n\n".join(paragraph for paragraph in _paragraphs(report) if paragraph) + "\n"
+
+
+def _paragraphs(report: Report) -> Iterator[str]:
+    verdict = report.verdict
+    yield words.sentence(report)
+    if verdict.broken:
+        yield _block(excerpt(verdict.broken.last_lines)[-_LAST_LINES:])
+    if verdict.tests:
+        yield _table(verdict.tests, words.rows(verdict.tests))
+        yield words.legend(report)
+    for test in [each for each in verdict.tests if each.finding is Finding.FAILS][:_FAILED_TESTS]:
+        reason = list(test.current.failed.values())[-1]
+        yield f"{line(test.test)} {words.outcome(test)}:"
+        yield _block(excerpt(reason.splitlines())[-_LAST_LINES:])
+    yield words.subject(report)
+    yield "\n".join(f"- {note}" for note in [*_reasons(verdict.tests), *map(line, words.notes(report))])
+    yield "\n\n".join(_links(report))
+
+
+def _links(report: Report) -> Iterator[str]:
+    if report.link:
+        yield f"Whole report: {report.link}"
+    # A path on the machine that measured says nothing to who reads this elsewhere.
+    if "://" in report.archive:
+        yield f"Files of all rounds: {report.archive}"
+
+
+def _reasons(tests: Sequence[Judged]) -> Iterator[str]:
+    """Say why tests have no numbers, or not from all rounds; as many as there is room for."""
+    rows = [row for row in words.rows(tests) if row.reason and row.judged.finding is not Finding.FAILS]
+    for row in rows[:_REASONS]:
+        yield f"{row.test}: {row.verdict}: {row.reason}"
+    if len(rows) > _REASONS:
+        yield f"{counted(len(rows) - _REASONS, 'more test')} could not be told as they should."
+
+
+def _table(tests: Sequence[Judged], rows: Sequence[words.Row]) -> str:
+    """Lay out the worst tests, as many as there is room for, and count the others."""
+    lines = [f"{_INDENT}{line}".rstrip() for line in aligned(rows)]
+    kept = length = 0
+    for text in lines:
+        length += len(text) + 1
+        if length > ROOM:
+            break
+        kept += 1
+    shown = max(kept - 1, 0)
+    left = tests[shown:]
+    if left:
+        findings = [words.outcome(test) for test in left]
+        counts = ", ".join(f"{findings.count(each)} {each}" for each in dict.fromkeys(findings))
+        return "\n".join([*lines[: shown + 1], f"{_INDENT}… and {counted(len(left), 'more test')}: {counts}"])
+    return "\n".join(lines)
+
+
+def _block(lines: Sequence[str]) -> str:
+    return "\n".join(f"{_INDENT}{line}" for line in lines)

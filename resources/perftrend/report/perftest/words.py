@@ -1,0 +1,250 @@
+"""The words of a per-patch test: its sentence, its rows and its notes, the same in every report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from perftrend.model import Better
+from perftrend.perftest import Finding, Judged, Observed, Side, Verdict
+from perftrend.report.perftest.contents import Report
+from perftrend.report.prose import HASH, counted, excerpt, line, share, signed, span
+from perftrend.report.table import NOTHING, plain
+
+_MEGA = 1e6
+_LEAST_DECIMALS, _MOST_DECIMALS = 2, 6
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One test as text."""
+
+    judged: Judged
+    test: str
+    parent: str
+    """In Mpps; with its unit where that is not pps."""
+    patch: str
+    difference: str
+    """Of the patch in percent of the parent."""
+    interval: str
+    """What the difference lies in."""
+    verdict: str
+    reason: str
+    """What explains the verdict, in a line; empty where the numbers do."""
+
+
+def sentence(report: Report) -> str:
+    """Say what a busy person has to know, such as ``2 of 12 tests are slower by 3.1 to 5.2 %``."""
+    verdict = report.verdict
+    marked = "SIMULATED: " if report.subject.simulated else ""
+    if verdict.broken:
+        return marked + _broken(verdict)
+    parts = list(_parts(verdict, report.threshold))
+    whole = f"{'; '.join(parts)}." if parts else "No test was measured."
+    return f"{marked}{whole[0].upper()}{whole[1:]}"
+
+
+def rows(tests: Sequence[Judged]) -> list[Row]:
+    """Word some tests, with as many decimals as the smallest rate of them needs."""
+    rates = [
+        value
+        for test in tests
+        if test.comparison and _unit(test) == "pps"
+        for value in (test.comparison.parent, test.comparison.patch)
+    ]
+    decimals = _decimals(rates)
+    return [_row(test, decimals) for test in tests]
+
+
+def notes(report: Report) -> list[str]:
+    """Say what a reader has to know to trust the table, each in one sentence."""
+    return [plain(note) for note in (*report.notices, *_notes(report))]
+
+
+def outcome(judged: Judged) -> str:
+    """Return the word for what became of a test."""
+    rate = judged.better is Better.HIGHER
+    match judged.finding:
+        case Finding.REGRESSION:
+            return "slower" if rate else "worse"
+        case Finding.PROGRESSION:
+            return "faster" if rate else "better"
+        case _:
+            return str(judged.finding)
+
+
+def build_name(side: Side) -> str:
+    """Return what a build is called in sentences."""
+    return "the parent" if side is Side.PARENT else "the patch"
+
+
+def subject(report: Report) -> str:
+    """Say what was compared with what, where and how often."""
+    about, rounds = report.subject, report.verdict.rounds
+    patch_set = f"Patch set {about.patch_set}" if about.patch_set else "The newer commit"
+    parent = "its parent" if about.patch_set else "the older one"
+    often = f", {counted(rounds, 'round')} of both" if rounds else ""
+    return (
+        f"{patch_set} ({about.patch[:HASH]}) against {parent} ({about.parent[:HASH]}) "
+        f"on {line(about.testbed)}{often}."
+    )
+
+
+def legend(report: Report) -> str:
+    """Say what the numbers of the table are."""
+    shown = [test for test in report.verdict.tests if test.comparison]
+    if not shown:
+        return ""
+    mega = "Rates are in Mpps. " if any(test.unit == "pps" for test in shown) else ""
+    sure = f"{100 * report.confidence:g} %"
+    return f"{mega}Differences are relative to the parent, and lie in the interval with {sure}."
+
+
+def _broken(verdict: Verdict) -> str:
+    assert verdict.broken is not None  # noqa: S101 - asked before
+    reason = " ".join(plain(verdict.broken.reason).split()).rstrip(".")
+    if verdict.broken.side is Side.CURRENT:
+        return f"The patch does not build: {reason}."
+    return f"The parent does not build, so there is nothing to compare the patch with: {reason}."
+
+
+def _parts(verdict: Verdict, threshold: float) -> Iterator[str]:
+    total, is_first = len(verdict.tests), True
+    for finding in Finding:
+        found = [test for test in verdict.tests if test.finding is finding]
+        if not found:
+            continue
+        if not is_first:
+            who = str(len(found))
+        elif total == 1:
+            who = "the only test"
+        else:
+            who = f"all {total} tests" if len(found) == total else f"{len(found)} of {total} tests"
+        is_one = len(found) == 1
+        yield f"{who} {_said(finding, found, threshold, is_one=is_one)}"
+        is_first = False
+
+
+def _said(finding: Finding, found: Sequence[Judged], threshold: float, *, is_one: bool) -> str:
+    be = "is" if is_one else "are"
+    match finding:
+        case Finding.REGRESSION | Finding.PROGRESSION:
+            words = sorted({outcome(test) for test in found}, reverse=True)
+            by = span(test.comparison.relative for test in found if test.comparison)
+            return f"{be} {' or '.join(words)} by {by}"
+        case Finding.SAME:
+            least = f" of {share(threshold)} or more" if threshold else ""
+            return f"{'shows' if is_one else 'show'} no difference{least}"
+        case Finding.UNDECIDED:
+            return f"{be} undecided"
+        case Finding.NOT_MEASURED:
+            return "could not be measured"
+        case Finding.FAILS | Finding.REPAIRED:
+            return str(finding) if is_one else str(finding).replace("fails", "fail", 1)
+
+
+def _row(test: Judged, decimals: int) -> Row:
+    name = line(test.test)
+    comparison = test.comparison
+    if comparison is None:
+        return Row(test, name, NOTHING, NOTHING, NOTHING, NOTHING, outcome(test), _reason(test))
+    unit = _unit(test)
+    return Row(
+        test,
+        name,
+        _value(comparison.parent, unit, decimals),
+        _value(comparison.patch, unit, decimals),
+        signed(comparison.relative),
+        f"{signed(comparison.low).removesuffix(' %')} to {signed(comparison.high)}",
+        outcome(test),
+        _reason(test),
+    )
+
+
+def _reason(test: Judged) -> str:
+    """Return in a line what explains a verdict that numbers do not."""
+    match test.finding:
+        case Finding.NOT_MEASURED if test.parent.is_broken and test.current.is_broken:
+            return f"fails with both builds: {_last(test.current)}"
+        case Finding.NOT_MEASURED:
+            return _untold(test)
+        case Finding.FAILS:
+            return _last(test.current)
+        case Finding.REPAIRED:
+            return _last(test.parent)
+        case _ if test.fails_at_times:
+            failed, tried = len(test.current.failed), _tried(test.current)
+            return f"failed in {failed} of {tried} rounds with the patch, and never with the parent"
+        case _:
+            return ""
+
+
+def _untold(test: Judged) -> str:
+    """Say what is wrong with the build that gave less."""
+    sides = {Side.PARENT: test.parent, Side.CURRENT: test.current}
+    side = min(sides, key=lambda each: len(sides[each].values))
+    how = "failed" if sides[side].failed else "not valid"
+    return f"{how} with {build_name(side)}: {_last(sides[side])}"
+
+
+def _last(build: Observed) -> str:
+    """Return the end of why a test has no value, in one line."""
+    reasons = [*build.untrusted.values(), *build.failed.values()]
+    lines = excerpt(reasons[-1].splitlines()) if reasons else []
+    return line(lines[-1]) if lines else ""
+
+
+def _tried(build: Observed) -> int:
+    return len(build.values) + len(build.failed) + len(build.untrusted)
+
+
+def _notes(report: Report) -> Iterator[str]:
+    verdict = report.verdict
+    if report.subject.is_merge:
+        yield "The patch set is a merge; it is compared with its first parent."
+    if verdict.rounds and verdict.is_settled and verdict.rounds < report.maximum_rounds:
+        yield (
+            f"Ended after {counted(verdict.rounds, 'round')} of {report.maximum_rounds}: "
+            "more would not change the verdict."
+        )
+    yield from _power(verdict)
+    yield from _outliers(verdict)
+    for test in verdict.tests:
+        for side, build in ((Side.PARENT, test.parent), (Side.CURRENT, test.current)):
+            if build.untrusted and test.comparison:
+                results = counted(len(build.untrusted), "result")
+                why = next(iter(build.untrusted.values()))
+                yield f"{test.test}: {results} of {build_name(side)} left out as not valid ({why})."
+
+
+def _power(verdict: Verdict) -> Iterator[str]:
+    """Say how small a difference would have been shown, where none is."""
+    quiet = [test for test in verdict.tests if test.finding in (Finding.SAME, Finding.UNDECIDED)]
+    least = span(test.comparison.smallest for test in quiet if test.comparison)
+    if least:
+        each = ", depending on the test," if " to " in least else ""
+        yield f"Where no difference is told, one of {least}{each} would probably have been shown."
+
+
+def _outliers(verdict: Verdict) -> Iterator[str]:
+    counts = {test.test: len(test.comparison.outliers) for test in verdict.tests if test.comparison}
+    if total := sum(counts.values()):
+        where = [name for name, count in counts.items() if count]
+        tests = where[0] if len(where) == 1 else counted(len(where), "test")
+        what = "an outlier" if total == 1 else "outliers"
+        yield f"{counted(total, 'measurement')} of {tests} left out as {what}."
+
+
+def _unit(test: Judged) -> str:
+    return plain(test.unit)
+
+
+def _value(value: float, unit: str, decimals: int) -> str:
+    return f"{value / _MEGA:.{decimals}f}" if unit == "pps" else f"{value:#.4g} {unit}"
+
+
+def _decimals(rates: Iterable[float]) -> int:
+    """Give the smallest rate four significant digits, and all others the same decimals."""
+    smallest = min((rate for rate in rates if math.isfinite(rate) and rate > 0), default=_MEGA)
+    return min(max(3 - math.floor(math.log10(smallest / _MEGA)), _LEAST_DECIMALS), _MOST_DECIMALS)

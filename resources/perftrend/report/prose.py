@@ -1,0 +1,60 @@
+"""How reports write hashes, counts, rates and shares, and lines that somebody else wrote."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from perftrend.report.table import NOTHING, percent, plain
+
+HASH = 12
+"""Digits of a hash that are shown."""
+_MEGA = 1e6
+_LONGEST_LINE = 200
+_WHOLE, _HUGE = 999.95, 1e15
+"""From there on numbers need no decimals, and then an exponent."""
+
+signed = percent
+
+
+def line(text: str) -> str:
+    """Make a text fit to stand in one line."""
+    return " ".join(plain(text).split())
+
+
+def excerpt(lines: Iterable[str]) -> list[str]:
+    """Make lines that a program wrote fit to be shown: no control characters, none too long."""
+    return [plain(line).replace("\t", "    ").rstrip()[:_LONGEST_LINE] for line in lines if line.strip()]
+
+
+def counted(count: int, word: str) -> str:
+    """Return a count with its word: ``1 round``, ``2 rounds``."""
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+def share(ratio: float) -> str:
+    """Return a ratio without its sign and with two digits that matter: ``3.1 %``."""
+    value = abs(100 * ratio)
+    return f"{value:.0f} %" if value >= 10 else f"{value:.2g} %"  # noqa: PLR2004 - two digits
+
+
+def span(ratios: Iterable[float]) -> str:
+    """Return from where to where some ratios lie, without their signs: ``3.1 to 5.2 %``; empty for none."""
+    sizes = sorted(abs(ratio) for ratio in ratios if math.isfinite(ratio))
+    if not sizes:
+        return ""
+    low, high = share(sizes[0]), share(sizes[-1])
+    return high if low == high else f"{low.removesuffix(' %')} to {high}"
+
+
+def value(number: float, unit: str) -> str:
+    """Return a value with its unit, rates in Mpps, with four digits that matter."""
+    if not math.isfinite(number):
+        return NOTHING
+    return f"{_digits(number / _MEGA)} Mpps" if unit == "pps" else f"{_digits(number)} {unit}".rstrip()
+
+
+def _digits(number: float) -> str:
+    """Write four digits that matter, large numbers without an exponent."""
+    is_whole = _WHOLE <= abs(number) < _HUGE
+    return f"{number:.0f}" if is_whole else f"{number:#.4g}"
