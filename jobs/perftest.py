@@ -161,7 +161,7 @@ def _subject(plan: Plan, compared: Revisions, reviewed: Review | None) -> Subjec
         patch_set=reviewed.patch_set.number if reviewed else None,
         page=reviewed.page if reviewed else "",
         is_merge=compared.is_merge,
-        simulated=plan.spec.simulated,
+        simulated=plan.spec.simulated and bool(plan.names),
     )
 
 

@@ -102,8 +102,8 @@ class Measure(Table):
     on each; or JSON: a number, a list of numbers, or an object of names with either."""
     test: Text = "command"
     """The name of the test that numbers without a name belong to."""
-    unit: Text = "pps"
-    """The unit of numbers that stand without one."""
+    unit: str = ""
+    """The unit of numbers that stand without one; empty: they have none."""
     better: Better = Better.HIGHER
     """Which direction is good news: ``higher`` or ``lower``."""
     ignore: tuple[Pattern, ...] = ()

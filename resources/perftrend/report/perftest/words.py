@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from perftrend.model import Better
 from perftrend.perftest import Finding, Judged, Observed, Side, Verdict
 from perftrend.report.perftest.contents import Report
-from perftrend.report.prose import HASH, counted, excerpt, line, share, signed, span
+from perftrend.report.prose import HASH, counted, excerpt, line, share, signed, span, value
 from perftrend.report.table import NOTHING, plain
 
 _MEGA = 1e6
@@ -240,8 +240,8 @@ def _unit(test: Judged) -> str:
     return plain(test.unit)
 
 
-def _value(value: float, unit: str, decimals: int) -> str:
-    return f"{value / _MEGA:.{decimals}f}" if unit == "pps" else f"{value:#.4g} {unit}"
+def _value(number: float, unit: str, decimals: int) -> str:
+    return f"{number / _MEGA:.{decimals}f}" if unit == "pps" else value(number, unit)
 
 
 def _decimals(rates: Iterable[float]) -> int:
