@@ -143,6 +143,8 @@ def _strategy(chosen: Chosen, names: Mapping[TraceKey, str], session: Path) -> S
     return Adaptive(
         confidence=wanted.confidence,
         maximum_measurements=wanted.maximum_measurements,
+        maximum_changes=wanted.maximum_changes,
+        inside=wanted.inside,
         known_deviations=deviations,
     )
 

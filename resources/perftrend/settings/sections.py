@@ -244,6 +244,10 @@ class BisectSettings(Section):
     """How sure it has to be of a commit that it names."""
     maximum_measurements: Count = 150
     """Measurements after which it ends, whatever is known by then."""
+    maximum_changes: Count = 3
+    """No more changes are named, the largest first."""
+    inside: bool = False
+    """Whether commits between are measured even where old and new do not differ."""
     sessions: Folder = Path("bisections")
     """Folder that keeps what was built, measured and decided, so that a bisection goes on after a kill."""
 

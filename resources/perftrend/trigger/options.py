@@ -92,7 +92,7 @@ def _with_value(options: Options, name: str, value: str, limits: Limits) -> tupl
         return replace(options, multiplicity=allowed), "" if allowed == count else wrong
     shortest, longest = limits.duration_s
     seconds = _SECONDS.fullmatch(value)
-    wrong = f"--duration takes seconds from {shortest:g} to {longest:g}, such as 10 or 0.5"
+    wrong = f"--duration takes seconds from {shortest:g} to {longest:g} in tenths, such as 10 or 0.5"
     if not seconds:
         return options, wrong
     asked = float(seconds[1])

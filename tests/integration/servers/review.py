@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Self
 
 from perftrend.clients.gerrit import Comment, Gerrit, connect
 from perftrend.settings import GerritSettings
@@ -22,11 +23,14 @@ class Project:
     """As the account that posts the verdicts."""
 
     @classmethod
-    def create(cls, server: Server, name: str, folder: Path, robot: User) -> Project:
-        """Create it, with a clone in a new folder."""
+    def create(cls, server: Server, name: str, folder: Path, robot: User, **more: Any) -> Self:
+        """Create it, with a clone in a new folder.
+
+        :param more: what a class of somebody else's has besides.
+        """
         server.create_project(name)
         account = GerritSettings(url=server.url, user=robot.name, token=robot.password)
-        return cls(server, name, server.clone(name, folder), connect(account))
+        return cls(server, name, server.clone(name, folder), connect(account), **more)
 
     def start(self, files: Mapping[str, str]) -> None:
         """Give the branch its first version, without a review."""
