@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jobs import _options as options
 from jobs import _posting as posting
 from jobs import _searching as searching
 from jobs._question import Plan
 from jobs._revisions import Review
-from perftrend.bisect import Kind, Outcome, Range, State
+from perftrend.bisect import Adaptive, Kind, Outcome, Range, State
 from perftrend.builds import Builds
 from perftrend.clients.git import without_password
 from perftrend.report import bisection as report
@@ -24,10 +24,14 @@ _DIFF_LINES, _LOG_LINES = 60, 20
 
 
 def interrupted(plan: Plan) -> Outcome:
-    """Return what is known by now as an answer."""
-    steps = plan.state.steps
+    """Return what is known by now as an answer: what would be said if no more could be measured."""
     reason = "it was interrupted, and goes on where it stopped when the same is asked again"
-    return Outcome(Kind.UNDECIDED, reason, belief=steps[-1].belief if steps else ())
+    state, strategy = plan.state, plan.strategy
+    if isinstance(strategy, Adaptive) and state.measured:
+        known = replace(strategy, maximum_measurements=len(state.measured)).next(state)
+        if isinstance(known, Outcome):
+            return replace(known, reason=reason)
+    return Outcome(Kind.UNDECIDED, reason, belief=state.steps[-1].belief if state.steps else ())
 
 
 def command(given: argparse.Namespace, settings: Settings, searched: Range) -> str:

@@ -50,7 +50,7 @@ def failure_posted(settings: Settings, reviewed: Review | None, *, job: str) -> 
     """Tell the change of an error that ends the job without a verdict."""
     try:
         yield
-    except errors.PerftrendError as error:
+    except (errors.PerftrendError, OSError) as error:
         text = f"Could not be measured: {' '.join(str(error).split())}"
         posted(settings, reviewed, job=job, text=text)
         raise

@@ -2,7 +2,7 @@
 
 ::
 
-    python -m benchmarks.comparing [--json] [--patches 1000] [--maximum-rounds 10] [--only 1n-veth drift …]
+    python -m benchmarks.comparing [--json] [--patches 1000] [--maximum-rounds 20] [--only 1n-veth drift …]
         [--differences 0 -0.03 …] [--samples 5]
 
 Simulated patches with a known difference are compared round after round, from three rounds on, until the
@@ -80,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--patches", type=int, default=1000, help="patches of a row (default: %(default)s)")
-    parser.add_argument("--maximum-rounds", type=int, default=10, help="default: %(default)s")
+    parser.add_argument("--maximum-rounds", type=int, default=20, help="default: %(default)s")
     parser.add_argument(
         "--differences",
         nargs="+",

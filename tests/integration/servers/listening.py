@@ -31,12 +31,15 @@ def of_gerrit(server: Server, robot: User) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def until(condition: Callable[[], object], limit_s: float = 90) -> None:
-    """Wait for processes; the limit only ends a test that would hang."""
+def until(condition: Callable[[], object], limit_s: float = 90, *, every_s: float = 0.05) -> None:
+    """Wait for processes; the limit only ends a test that would hang.
+
+    :param every_s: how often to look, which takes time from who measures packets.
+    """
     end = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < end
-        time.sleep(0.05)
+        time.sleep(every_s)
 
 
 class Listener:
