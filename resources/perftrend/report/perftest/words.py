@@ -219,12 +219,12 @@ def _notes(report: Report) -> Iterator[str]:
 
 
 def _power(verdict: Verdict) -> Iterator[str]:
-    """Say how small a difference would have been shown, where none is."""
-    quiet = [test for test in verdict.tests if test.finding in (Finding.SAME, Finding.UNDECIDED)]
-    least = span(test.comparison.smallest for test in quiet if test.comparison)
+    """Say how small a difference would have been shown, where neither one nor its absence was."""
+    undecided = [test for test in verdict.tests if test.finding is Finding.UNDECIDED]
+    least = span(test.comparison.smallest for test in undecided if test.comparison)
     if least:
         each = ", depending on the test," if " to " in least else ""
-        yield f"Where no difference is told, one of {least}{each} would probably have been shown."
+        yield f"Where it is undecided, a difference of {least}{each} would probably have been shown."
 
 
 def _outliers(verdict: Verdict) -> Iterator[str]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from perftrend.perftest import NOT_VALID, Broken, Side, Verdict
+from perftrend.perftest import NOT_VALID, Broken, Finding, Side, Verdict
 from perftrend.report.perftest import sentence, words
 from tests.unit.report.perftest.reports import SUBJECT, compared, report
 
@@ -80,12 +80,21 @@ def test_reason_of_a_test_without_numbers_is_told() -> None:
     assert {"a": "not valid with the parent: late", "b": "fails with both builds: line two"} == found
 
 
-def test_notes_say_that_it_ended_early_and_what_would_have_been_seen() -> None:
+def test_notes_say_that_it_ended_early() -> None:
+    """Of a test without a difference the interval says how small one may be."""
     notes = words.notes(compared({"a": SAME, "b": (1e6, 0.9e6)}))
 
-    assert "Ended after 6 rounds of 10: more would not change the verdict." == notes[0]
-    assert notes[1].startswith("Where no difference is told, one of 1.")
-    assert 2 == len(notes)
+    assert ["Ended after 6 rounds of 10: more would not change the verdict."] == list(notes)
+
+
+def test_notes_say_what_would_have_been_seen_where_it_is_undecided() -> None:
+    done = compared({"a": SAME})
+    [test] = done.verdict.tests
+    undecided = replace(test, finding=Finding.UNDECIDED)
+
+    notes = words.notes(replace(done, verdict=replace(done.verdict, tests=(undecided,))))
+
+    assert any(note.startswith("Where it is undecided, a difference of 1.") for note in notes)
 
 
 def test_merge_is_told() -> None:

@@ -1,0 +1,61 @@
+"""The folder of a report that is one page: plain HTML, its style sheet, and the same in other forms.
+
+The page needs no script, so that it shows under Jenkins's policy for artifacts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from perftrend.report import page
+from perftrend.report.markup import environment
+from perftrend.report.replace import replaced
+from perftrend.report.table import plain
+
+INDEX, STYLE, MESSAGE, CONSOLE = page.INDEX, "style.css", "message.txt", "console.txt"
+
+
+def write_files(directory: Path, files: Mapping[str, str]) -> Path:
+    """Write a report into a directory of its own, whose old report it replaces whole.
+
+    :param files: their texts by name.
+    :returns: the path of the page.
+    :raises UsageError: if the directory holds anything that is no part of a report.
+    :raises OSError: if it cannot be written; an old report stays as it was then.
+    """
+    with replaced(directory, names=page.NAMES) as fresh:
+        for name, text in files.items():
+            (fresh / name).write_text(text, encoding="utf-8")
+    return directory / INDEX
+
+
+def rendered(template: str, **values: object) -> str:
+    """Render a page."""
+    found = environment()
+    found.filters |= {"plain": plain, "moment": _moment, "signed": _signed}
+    return found.get_template(template).render(**values)
+
+
+def style(*names: str) -> str:
+    """Return the style sheet of all reports with those of some kinds behind it."""
+    folder = resources.files("perftrend.report").joinpath("templates")
+    return "".join(folder.joinpath(name).read_text("utf-8") for name in (STYLE, *names))
+
+
+def dumped(document: Mapping[str, Any]) -> str:
+    """Return a report's document as JSON."""
+    return json.dumps(document, allow_nan=False, indent=1) + "\n"
+
+
+def _moment(moment: datetime | None) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}" if moment else ""
+
+
+def _signed(text: str) -> str:
+    """Write a true minus sign, as wide as the plus."""
+    return text.replace("-", "\N{MINUS SIGN}")
