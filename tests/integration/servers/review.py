@@ -23,7 +23,7 @@ class Project:
     """As the account that posts the verdicts."""
 
     @classmethod
-    def create(cls, server: Server, name: str, folder: Path, robot: User, **more: Any) -> Self:
+    def create(cls, server: Server, name: str, folder: Path, robot: User, /, **more: Any) -> Self:
         """Create it, with a clone in a new folder.
 
         :param more: what a class of somebody else's has besides.

@@ -1,0 +1,295 @@
+"""From a comment under a change to the verdict on it: Gerrit, the listener, the job, and all between them."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from lxml import etree
+
+from perftrend.clients.jenkins import Jenkins
+from perftrend.listener import keeper
+from perftrend.measure import specification
+from perftrend.measure.testbed import Testbed
+from tests.integration.conftest import fetch
+from tests.integration.servers import checkout, hudson
+from tests.integration.servers.gerrit import Pushed, Server, User
+from tests.integration.servers.listening import Listener, until
+from tests.integration.servers.review import Project
+from tests.products import router
+from tests.unit.jjb import rendering
+
+TESTBED = "1n-veth"
+JOB = f"perftrend-perftest-{TESTBED}"
+FORWARDING = "64b-1c-ethip4-ip4base-mrr"
+PERFTEST = f"perftest-{TESTBED} 64bANDmrrANDethip4-ip4baseNOTacl20NOTacl60"
+MEASURED = "what the product's own command measures"
+PLENTY_S = 300
+
+# A threshold of 15 %: what is shown is a change of half, and not how quiet this machine is. It may be busy
+# now and then; a trial that it disturbed is measured again.
+BY_PACKETS = {
+    "project": {"profile": "embedded-router"},
+    "perftest": {"threshold": 0.15, "minimum_rounds": 2, "maximum_rounds": 8},
+    "trial": {"starts": 2, "attempts": 8},
+}
+BENCH = """import random, time
+for _ in range(5):
+    time.sleep({pause_s})
+    print(random.gauss({level}, 0.02))
+"""
+BY_A_COMMAND = {
+    "project": {"profile": "command", "parameters": {"measure": "{python} bench.py", "unit": "ops"}},
+    "perftest": {"minimum_rounds": 2, "maximum_rounds": 4},
+}
+
+
+@pytest.fixture(scope="module")
+def developer(gerrit_server: Server) -> User:
+    return gerrit_server.create_user("verdict-developer")
+
+
+@pytest.fixture(scope="module")
+def robot(gerrit_server: Server) -> User:
+    return gerrit_server.create_user("verdict-robot", ["Service Users"])
+
+
+@pytest.fixture
+def project(gerrit_server: Server, robot: User, tmp_path: Path) -> Project:
+    return Project.create(gerrit_server, f"data plane/{tmp_path.name}", tmp_path / "clone", robot)
+
+
+@pytest.fixture
+def listener(tmp_path: Path, gerrit_server: Server, robot: User, project: Project) -> Iterator[Listener]:
+    folder = tmp_path / "listener"
+    folder.mkdir()
+    found = Listener(folder, gerrit_server, robot, project.name)
+    yield found
+    if found.lives():
+        found.end()
+
+
+@pytest.fixture
+def ask(gerrit_server: Server, developer: User) -> Callable[[Pushed, str], None]:
+    def comment(change: Pushed, line: str) -> None:
+        gerrit_server.comment(change, developer, f"Does this cost anything?\n\n{line}\n")
+
+    return comment
+
+
+Ask = Callable[[Pushed, str], None]
+
+
+def is_served(listener: Listener, requests: int) -> bool:
+    """Tell whether so many requests have come to their ends, whatever these are."""
+    states = listener.states()
+    return len(states) == requests and not {"seen", "claimed", "waiting", "running"} & set(states)
+
+
+def row(verdict: str) -> list[str]:
+    """Return the words of the line of the table that is about forwarding."""
+    [found] = [line.split() for line in verdict.splitlines() if line.startswith(f"    {FORWARDING}")]
+    return found
+
+
+# ---- on this machine
+
+
+@pytest.mark.packets
+@pytest.mark.slow
+def test_slow_change_and_its_repair_are_told_after_a_comment(
+    listener: Listener, project: Project, ask: Ask, require: Callable[[object, str], None]
+) -> None:
+    """On real packets; the durations are those that the comment asks for."""
+    reason = Testbed(specification.load(TESTBED)).unusable()
+    require(not reason, reason)
+    listener.settings |= BY_PACKETS
+    line = f"{PERFTEST} -- --duration 0.3 --multiplicity 4"
+    project.start({router._FILE: router._MAIN.format(rules=0)})
+    listener.start()
+    until(listener.is_connected)
+
+    slower = project.push({router._FILE: router._MAIN.format(rules=40)})
+    ask(slower, line)
+    until(lambda: is_served(listener, 1), PLENTY_S, every_s=2)
+    assert project.said(slower, JOB), (project.answers(slower), listener.consoles())
+
+    [answer], [first] = project.answers(slower), project.said(slower, JOB)
+    assert re.fullmatch(
+        rf'"{re.escape(line)}" started: 1 test, at most about \d minutes and building', answer
+    )
+    assert "The only test is slower by " in first.text
+    assert ("slower", -1) == (row(first.text)[-1], project.vote(slower))
+    assert float(row(first.text)[1]) > 1.2 * float(row(first.text)[2])
+
+    repaired = project.push({"NOTES": "repaired\n"}, slower)
+    assert 0 == project.vote(repaired)
+    ask(repaired, line)
+    until(lambda: is_served(listener, 2), PLENTY_S, every_s=2)
+
+    [first_again, second] = project.said(repaired, JOB)
+    assert "The only test shows no difference of 15 % or more." in second.text
+    assert (first.text, [1, 2], 1) == (
+        first_again.text, [first.patch_set, second.patch_set], project.vote(repaired)
+    )  # fmt: skip
+    assert 0 == listener.end()
+
+
+def test_job_outlives_its_listener_and_the_verdict_comes_once(
+    listener: Listener, project: Project, ask: Ask
+) -> None:
+    """On a testbed that nobody else waits for."""
+    listener.settings |= BY_A_COMMAND
+    project.start({"bench.py": BENCH.format(level=100, pause_s=0.4)})
+    slower = project.push({"bench.py": BENCH.format(level=90, pause_s=0.4)})
+    listener.once()
+    ask(slower, "perftest-simulated")
+
+    listener.start()
+    until(lambda: any("round 1 of" in console for console in listener.consoles()))
+    listener.end(signal.SIGKILL)
+    [folder] = listener.folder.glob("archives/requests/*")
+    assert keeper.is_held(folder)
+    listener.start()
+    until(lambda: is_served(listener, 1))
+
+    [verdict] = project.said(slower, "perftrend-perftest-simulated")
+    assert "The only test is slower by 10 %." in verdict.text
+    assert -1 == project.vote(slower)
+    assert 1 == len(project.answers(slower))
+    assert [1] == [console.count("after round 2:") for console in listener.consoles()]
+    assert 0 == listener.end()
+
+
+def test_job_that_was_killed_goes_on_with_what_it_has_measured(
+    listener: Listener, project: Project, ask: Ask
+) -> None:
+    listener.settings |= BY_A_COMMAND
+    project.start({"bench.py": BENCH.format(level=100, pause_s=0.1)})
+    slower = project.push({"bench.py": BENCH.format(level=90, pause_s=0.1)})
+    listener.once()
+    ask(slower, "perftest-simulated")
+
+    listener.start()
+    until(lambda: any("round 2 of" in console for console in listener.consoles()))
+    listener.end(signal.SIGKILL)
+    kill_jobs(listener)
+    done = listener.once()
+
+    [verdict], [console] = project.said(slower, "perftrend-perftest-simulated"), listener.consoles()
+    assert (0, ["ended"], 1) == (done.returncode, listener.states(), len(project.answers(slower)))
+    assert "The only test is slower by 10 %." in verdict.text
+    assert 2 == console.count("perftrend-perftest-simulated #1: ")
+    assert [1, 1] == [console.count(f"round 1 of at most 4: {side}") for side in ("parent", "current")]
+
+
+def kill_jobs(listener: Listener) -> None:
+    """Kill what a dead listener has left running, as a machine does that goes down."""
+    ours = [keeper.__name__.encode(), *map(os.fsencode, listener.folder.glob("archives/requests/*"))]
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            if len(set(ours) & set(words)) > 1:
+                # Its job, and what that runs, are in its group.
+                os.killpg(int(process.name), signal.SIGKILL)
+
+
+def test_trending_is_told_beforehand_how_long_it_would_take(
+    listener: Listener, project: Project, ask: Ask
+) -> None:
+    change = project.push({"NOTES": "words\n"})
+    listener.once()
+    line = f"trendingtest-{TESTBED} {FORWARDING.partition('-')[0]}ANDmrr -- --dry-run"
+    ask(change, line)
+
+    done = listener.once()
+
+    [answer] = project.answers(change)
+    assert re.fullmatch(
+        rf'"{re.escape(line)}" would measure \d+ tests, at most about \d+ minutes\. Nothing was started\.',
+        answer,
+    )
+    assert (0, ["told"], []) == (done.returncode, listener.states(), listener.consoles())
+
+
+# ---- through Jenkins
+
+
+class Ci:
+    """The perftest job that ``jjb/`` makes, on a server of its own.
+
+    The server has neither the git nor the credentials-binding plugin, and drops their elements. What they
+    do is done here: a clone in the workspace, and the token in the variable that stands there.
+    """
+
+    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+        self.folder = folder
+        file = folder / "settings.yaml"
+        file.touch(mode=stat.S_IRUSR | stat.S_IWUSR)
+        file.write_text(yaml.safe_dump(settings))
+        made = {
+            "name": "test",
+            "testbed": TESTBED,
+            "jobs": ["perftrend-on-change"],
+            "perftrend-git-url": str(checkout.make_repository(folder / "repository")),
+            "store": str(folder / "perftrend.sqlite"),
+            "settings": str(file),
+            "testbed-node": "master",
+        }
+        (folder / "project.yaml").write_text(yaml.safe_dump([{"project": made}]))
+        self.xml = rendering.render([folder / "project.yaml"])[JOB]
+        self.made = etree.fromstring(self.xml.encode())
+
+    @property
+    def token_variable(self) -> str:
+        """The variable that the job has Gerrit's password in."""
+        [found] = self.made.iterfind("buildWrappers//bindings//variable")
+        return found.text or ""
+
+    def install(self, server: hudson.Server) -> Jenkins:
+        """Make the job, and its checkout."""
+        server.create_job(JOB, self.xml)
+        workspace = server.home / "jobs" / JOB / "workspace"
+        checkout.check_out(self.made.findtext("scm//url") or "", workspace)
+        return Jenkins(server.url)
+
+
+def test_jenkins_runs_the_job_and_its_verdict_names_the_build(  # noqa: PLR0917 - fixtures
+    listener: Listener, gerrit_server: Server, project: Project, robot: User, ask: Ask, tmp_path: Path,
+    require: Callable[[object, str], None], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    fetch(hudson.fetched, require)
+    folder = tmp_path / "ci"
+    folder.mkdir()
+    ci = Ci(folder, {"gerrit": {"url": gerrit_server.url, "user": robot.name}, **BY_A_COMMAND})
+    monkeypatch.setenv(ci.token_variable, robot.password)
+    project.start({"bench.py": BENCH.format(level=100, pause_s=0)})
+    slower = project.push({"bench.py": BENCH.format(level=90, pause_s=0)})
+    with hudson.running(tmp_path / "jenkins") as server:
+        jenkins = ci.install(server)
+        listener.settings |= {"jenkins": {"url": server.url}, **BY_A_COMMAND}
+        listener.settings["listener"]["runner"] = "jenkins"
+        listener.once()
+        ask(slower, PERFTEST)
+        listener.once()
+        build = jenkins.wait((JOB, 1), timeout_s=PLENTY_S, poll_s=0.5)
+        console = "".join(jenkins.console(JOB, 1))
+
+    [answer], [verdict] = project.answers(slower), project.said(slower, JOB)
+    assert f'"{PERFTEST}" started: {MEASURED}, {build.url}' == answer
+    assert ("FAILURE", -1) == (build.result, project.vote(slower))
+    assert "The only test is slower by 10 %." in verdict.text
+    assert f"{build.url}artifact/report/index.html" in verdict.text
+    assert {"report/index.html", "report/perftest.json", f"archives/{JOB}/1/asked.json"} <= {
+        each.path for each in build.artifacts
+    }
+    assert "perftrend verdict: The only test is slower by 10 %." in console
+    assert robot.password not in console + verdict.text + answer
