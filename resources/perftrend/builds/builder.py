@@ -116,7 +116,8 @@ class Builds:
         was_made = False
         while (built := self._taken(commit, was_kept=not was_made)) is None:
             try:
-                was_made = self._make(commit)
+                # Another process may come in between, which then has nothing to do.
+                was_made |= self._make(commit)
             except BuildError as error:
                 self._failed[commit] = error
                 raise
