@@ -1,7 +1,9 @@
 """What a run costs outside its trials: ``python -m benchmarks.overhead [--json]``.
 
-Runs the job, sums the time of all its trials from the messages of its tests, and shows what is
-left, of which the starts of devices are told apart.
+Runs the job, sums the time of all its trials from the messages of its tests, and shows what is left. How long
+the job waited for a machine that others used, before it measured a trial again, is told apart: a testbed that
+is nobody else's has none of it. The Python of ``.venv`` has what users have: numba, which others may have,
+takes a second to load.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from perftrend import archive
+from perftrend.measure import trust
+from perftrend.settings import TrialSettings
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -43,16 +47,31 @@ def main(argv: Sequence[str] | None = None) -> int:
             trial for result in archive.read_output(outputs[0]) for trial in result.details.get("trials", [])
         ]
     spent_s = sum(trial["elapsed_s"] for trial in trials)
+    waited_s = waited_before([bool(trial["invalid"]) for trial in trials])
     row = {
         "exit_code": done.returncode,
         "whole_s": whole_s,
         "trials": len(trials),
+        "repeated": sum(bool(trial["invalid"]) for trial in trials),
         "trials_s": spent_s,
-        "overhead_s": whole_s - spent_s,
+        "waited_s": waited_s,
+        "overhead_s": whole_s - spent_s - waited_s,
     }
     text = "  ".join(f"{name} {value:.1f}" for name, value in row.items())
     print(json.dumps(row) if given.json else text)
     return 0
+
+
+def waited_before(invalid: Sequence[bool]) -> float:
+    """Return how long the job paused before trials that it measured again.
+
+    :param invalid: of each trial, in their order, whether it could not be trusted.
+    """
+    waited_s, attempt = 0.0, 0
+    for is_invalid in invalid:
+        waited_s += trust.pause_s(attempt)
+        attempt = (attempt + 1) % TrialSettings().attempts if is_invalid else 0
+    return waited_s
 
 
 if __name__ == "__main__":

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from jobs import _guilty as guilty
 from jobs import _options as options
 from jobs import _posting as posting
 from jobs import _searching as searching
@@ -15,17 +16,22 @@ from jobs._revisions import Review
 from perftrend.bisect import Adaptive, Kind, Outcome, Range, State
 from perftrend.builds import Builds
 from perftrend.clients.git import without_password
+from perftrend.errors import explained
 from perftrend.report import bisection as report
 from perftrend.report.bisection import Named, Report, Subject
+from perftrend.report.prose import counted
 from perftrend.settings import Settings
 
 _REPORT = "report"
 _DIFF_LINES, _LOG_LINES = 60, 20
 
 
-def interrupted(plan: Plan) -> Outcome:
+def stopped(plan: Plan, error: BaseException) -> Outcome:
     """Return what is known by now as an answer: what would be said if no more could be measured."""
-    reason = "it was interrupted, and goes on where it stopped when the same is asked again"
+    if isinstance(error, KeyboardInterrupt):
+        reason = "it was interrupted, and goes on where it stopped when the same is asked again"
+    else:
+        reason = f"it could not go on: {explained(error)}"
     state, strategy = plan.state, plan.strategy
     if isinstance(strategy, Adaptive) and state.measured:
         known = replace(strategy, maximum_measurements=len(state.measured)).next(state)
@@ -36,23 +42,35 @@ def interrupted(plan: Plan) -> Outcome:
 
 def command(given: argparse.Namespace, settings: Settings, searched: Range) -> str:
     """Return what a person types to search the same."""
-    wanted, project = settings.bisect, settings.project
-    new = ("--change", wanted.change) if wanted.change else ("--new", searched.history.new)
-    repository = without_password(project.repository) if project.repository and not wanted.change else None
+    wanted = settings.bisect
     pairs = [
         ("--settings", given.settings),
         ("--testbed", settings.testbed),
-        ("--old", searched.old),
-        new,
-        ("--profile", project.profile),
-        ("--repository", repository),
-        *(("--tags", tag) for tag in settings.tags),
-        ("--trial-duration", settings.trial.duration_s),
-        ("--trial-multiplicity", settings.trial.multiplicity),
+        *(_of_example(given) if given.example else _of_product(settings, searched)),
         ("--strategy", wanted.strategy if wanted.strategy != "adaptive" else None),
     ]
     words = [word for name, value in pairs if value is not None for word in (name, str(value))]
-    return shlex.join(["./run", "bisection", *words, *(["--first-parent"] if wanted.first_parent else [])])
+    flags = {"--example": given.example, "--first-parent": wanted.first_parent}
+    return shlex.join(["./run", "bisection", *words, *(name for name, is_given in flags.items() if is_given)])
+
+
+def _of_product(settings: Settings, searched: Range) -> Iterator[tuple[str, object]]:
+    wanted, project = settings.bisect, settings.project
+    yield "--old", searched.old
+    yield ("--change", wanted.change) if wanted.change else ("--new", searched.history.new)
+    yield "--profile", project.profile
+    if project.repository and not wanted.change:
+        yield "--repository", without_password(project.repository)
+    yield from (("--tags", tag) for tag in settings.tags)
+    yield "--trial-duration", settings.trial.duration_s
+    yield "--trial-multiplicity", settings.trial.multiplicity
+
+
+def _of_example(given: argparse.Namespace) -> Iterator[tuple[str, object]]:
+    """Yield what was given besides: the example chooses the rest again."""
+    yield from (("--tags", tag) for tag in given.tags or ())
+    yield "--trial-duration", given.trial_duration
+    yield "--trial-multiplicity", given.trial_multiplicity
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +82,15 @@ class Teller:
     names: Mapping[str, Named]
     reviewed: Review | None
     command: str
+    ending: posting.Ending
+
+    def begin(self, extent: str) -> None:
+        """Say what is about to be searched; the change is told, too."""
+        plan, done = self.plan, len(self.plan.state.measured)
+        extent += f", going on after {counted(done, 'measurement')}" if done else ""
+        options.say(f"{plan.job} #{plan.build}: {extent}")
+        text = f"Looking for the commit that changed the performance: {extent}. {posting.build()}"
+        posting.posted(plan.chosen.settings, self.reviewed, job=plan.job, text=text.rstrip())
 
     def report(self, outcome: Outcome) -> Report:
         """Return the report of an end."""
@@ -105,14 +132,20 @@ class Teller:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
         return lines[-_LOG_LINES:]
 
-    def tell(self, told: Report, told_in: Review | None) -> int:
-        """Print, write and post a report, and return the exit code of posting."""
+    def tell(self, told: Report) -> int:
+        """Print, post and write a report, and return the exit code of posting.
+
+        The change is told first: the disk may be full, and who aborts a build does not wait for long.
+        """
         settings = self.plan.chosen.settings
+        options.say(report.console(told))
+        with posting.undisturbed():
+            code = posting.posted(settings, self.reviewed, job=self.plan.job, text=report.message(told))
+            self.ending.is_told = True
+            guilty.tell(settings, self.reviewed, self.product.repository, told)
         searching.keep_logs(self.plan, self.product, told.state)
         report.write(settings.report, told)
         report.write(self.plan.folder / _REPORT, told)
-        options.say(report.console(told))
         options.say(f"report: {settings.report / 'index.html'}")
-        code = posting.posted(settings, told_in, job=self.plan.job, text=report.message(told))
         options.say_verdict(report.sentence(told))
         return code

@@ -32,13 +32,13 @@ class Chosen:
     """What a reader of the report must be told."""
 
     def extent(self, job: str) -> str:
-        """Say what is measured, and how long that takes at most."""
+        """Say what is measured, and how long that takes."""
         if not self.keys:
             return "the command of the product's profile"
         count = len(estimate.tests(self.keys))
-        longest = estimate.worded(estimate.job_s(job, self.keys, self.spec, self.settings))
+        takes = estimate.told(job, self.keys, self.spec, self.settings)
         tests = "1 test" if count == 1 else f"{count} tests"
-        return f"{tests} on {self.spec.name}, at most about {longest} and building"
+        return f"{tests} on {self.spec.name}, {takes}"
 
 
 def chosen(settings: Settings, product: Builds) -> Chosen:
@@ -72,6 +72,7 @@ def how(settings: Settings, product: Builds) -> dict[str, str]:
     """Return what changes values beside builds and tests: what was measured otherwise does not count."""
     return {
         "profile": f"{product.profile.name} {product.profile.hash}",
+        "measuring": product.profile.model_dump_json(include={"install", "device_options", "measure"}),
         "device_options": str(sorted(settings.device_options.items())),
         "trial": settings.trial.model_dump_json(),
         "search": settings.search.model_dump_json(),

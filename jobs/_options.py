@@ -142,3 +142,8 @@ def say(text: str) -> None:
     """Print a text; what the encoding cannot express becomes a question mark."""
     encoding = sys.stdout.encoding or "utf-8"
     print(text.encode(encoding, "replace").decode(encoding), flush=True)
+
+
+def warn(message: str) -> None:
+    """Tell the person who started the job, beside what the job prints."""
+    print(f"perftrend: {message}", file=sys.stderr, flush=True)

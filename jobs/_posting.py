@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import sys
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from jobs import _options as options
 from jobs._revisions import Review
 from perftrend import errors
 from perftrend.clients.gerrit import Verdict
@@ -37,23 +39,53 @@ def posted(
         found = reviewed.gerrit.post(change, patch_set, verdict)
     except errors.PerftrendError as error:
         # It is on the console and in the archive all the same.
-        _say(f"the verdict is not posted: {error}")
+        options.warn(f"the verdict is not posted: {error}")
         return errors.EXIT_SERVICE
     if found.unvoted:
-        _say(f"the verdict is posted without its vote: {found.unvoted}")
+        options.warn(f"the verdict is posted without its vote: {found.unvoted}")
     print(f"posted: {reviewed.page}", flush=True)
     return errors.EXIT_PASS
 
 
+@dataclass(slots=True)
+class Ending:
+    """Whether a job has said its last word."""
+
+    is_told: bool = False
+
+
 @contextmanager
-def failure_posted(settings: Settings, reviewed: Review | None, *, job: str) -> Iterator[None]:
-    """Tell the change of an error that ends the job without a verdict."""
+def failure_posted(settings: Settings, reviewed: Review | None, *, job: str) -> Iterator[Ending]:
+    """Tell the change of what ends the job without a verdict, unless the job says that it has told it."""
+    ending = Ending()
+    text = ""
+    try:
+        yield ending
+    except (errors.PerftrendError, OSError) as error:
+        text = f"Could not be measured: {errors.explained(error)}"
+        raise
+    except KeyboardInterrupt:
+        text = "Interrupted before it came to an end."
+        raise
+    finally:
+        if text and not ending.is_told:
+            with undisturbed():
+                posted(settings, reviewed, job=job, text=text)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Let no SIGTERM end what is said last: who aborts a build may send one after the other."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
         yield
-    except (errors.PerftrendError, OSError) as error:
-        text = f"Could not be measured: {' '.join(str(error).split())}"
-        posted(settings, reviewed, job=job, text=text)
-        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def build() -> str:
+    """Return the address of this build; empty where no Jenkins runs it."""
+    return os.environ.get("BUILD_URL", "")
 
 
 def link() -> str:
@@ -63,9 +95,5 @@ def link() -> str:
 
 def artifact(path: Path) -> str:
     """Return where Jenkins will have a file or a folder of the workspace; empty where it will not."""
-    url = os.environ.get("BUILD_URL", "").rstrip("/")
+    url = build().rstrip("/")
     return f"{url}/artifact/{quote(path.as_posix())}" if url and not path.is_absolute() else ""
-
-
-def _say(message: str) -> None:
-    print(f"perftrend: {message}", file=sys.stderr, flush=True)

@@ -78,6 +78,8 @@ def planned(chosen: Chosen, product: Builds, asked: Range, *, job: str) -> Itera
         "strategy": wanted.strategy,
         "confidence": wanted.confidence,
         "maximum_measurements": wanted.maximum_measurements,
+        "maximum_changes": wanted.maximum_changes,
+        "inside": wanted.inside,
         "tests": list(names.values()),
         **choosing.how(settings, product),
     }

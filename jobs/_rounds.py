@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import shutil
-import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from jobs import _measuring as measuring
 from jobs import _options as options
+from jobs._measuring import Measuring
 from perftrend.builds import Builds, Built
 from perftrend.errors import BuildError
-from perftrend.keywords import execution, measuring_builds
-from perftrend.measure import lock
 from perftrend.measure.specification import Specification
 from perftrend.model import Measured, TraceKey
 from perftrend.perftest import Broken, Criteria, Round, Side, Verdict, judge, measured_rounds
@@ -65,14 +64,10 @@ def compared(plan: Plan, product: Builds) -> tuple[Verdict, Sequence[Round]]:
         for side in Side:
             with _blamed(side):
                 built[side] = product.build(plan.commits[side])
-        with lock.held(
-            plan.spec.lock,
-            capacity=plan.spec.capacity,
-            wait_s=plan.settings.wait_s,
-            owner=plan.job,
-            say=say,
-        ) as place:
-            return _measured(plan, _measuring(plan, product, built, execution.Held(plan.spec.lock, place)))
+        with measuring.held(
+            plan.settings, plan.spec, product, plan.names, folder=plan.folder, owner=plan.job
+        ) as testbed:
+            return _measured(plan, built, testbed)
     except _BrokenError as error:
         log = Path(error.log)
         if log.is_file():
@@ -80,47 +75,27 @@ def compared(plan: Plan, product: Builds) -> tuple[Verdict, Sequence[Round]]:
         return Verdict(broken=error.broken), ()
 
 
-def _measured(plan: Plan, measure: Callable[[Side, int], Measured]) -> tuple[Verdict, Sequence[Round]]:
+def _measured(plan: Plan, built: Mapping[Side, Built], testbed: Measuring) -> tuple[Verdict, Sequence[Round]]:
     criteria, verdict = plan.criteria, Verdict()
     rounds: Sequence[Round] = ()
+
+    def measure(side: Side, number: int) -> Measured:
+        place = f"{side}/{number}"
+        if not (plan.folder / place).exists():
+            commit = built[side].commit[:12]
+            options.say(f"round {number} of at most {criteria.maximum_rounds}: {side} {commit}")
+        with _blamed(side):
+            return testbed.measure(built[side], place)
+
     for rounds in measured_rounds(measure, criteria.maximum_rounds):
         if len(rounds) < criteria.minimum_rounds:
             continue
         verdict = judge(rounds, list(plan.names.values()) or _tests(rounds), criteria)
         settled = sum(test.is_settled for test in verdict.tests)
-        _tell(f"after round {len(rounds)}: {settled} of {len(verdict.tests)} tests are settled")
+        options.say(f"after round {len(rounds)}: {settled} of {len(verdict.tests)} tests are settled")
         if verdict.is_settled:
             break
     return verdict, rounds
-
-
-def _measuring(
-    plan: Plan, product: Builds, built: Mapping[Side, Built], held: execution.Held
-) -> Callable[[Side, int], Measured]:
-    """Return what measures a build in a round, unless the archive has it."""
-    suites = measuring_builds.Suites(
-        plan.settings,
-        plan.settings.suites or options.SUITES,
-        plan.spec.name,
-        [plan.spec.test_tag],
-        held,
-        plan.names,
-    )
-
-    def measure(side: Side, number: int) -> Measured:
-        place, build = f"{side}/{number}", built[side]
-
-        def once(staging: Path) -> Measured:
-            _tell(f"round {number} of at most {plan.criteria.maximum_rounds}: {side} {build.commit[:12]}")
-            with _blamed(side):
-                product.install(build)
-            if product.profile.measure is not None:
-                return replace(product.measure(build), archive=place)
-            return suites.measure(build.commit, build.device_options, staging, archive=place)
-
-        return measuring_builds.measured_once(plan.folder / place, once)
-
-    return measure
 
 
 def _tests(rounds: Collection[Round]) -> list[str]:
@@ -146,12 +121,3 @@ def _blamed(side: Side) -> Iterator[None]:
         yield
     except BuildError as error:
         raise _BrokenError(side, error) from error
-
-
-def say(message: str) -> None:
-    """Tell the person who started the job, beside what the job prints."""
-    print(f"perftrend: {message}", file=sys.stderr, flush=True)
-
-
-def _tell(message: str) -> None:
-    print(message, flush=True)

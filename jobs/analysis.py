@@ -166,6 +166,7 @@ def judge(
         window=settings.analysis.window,
         notices=notices,
         results=watched.results,
+        dashboard=settings.dashboard.url,
     )
     if json_file:
         _copy(page.with_name("report.json"), json_file)

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from jobs import _answering as answering
 from jobs import _chosen as choosing
 from jobs import _comment as comment
+from jobs import _disks as disks
+from jobs import _example as example
 from jobs import _mails as mails
 from jobs import _options as options
 from jobs import _posting as posting
@@ -31,6 +33,7 @@ def parser() -> argparse.ArgumentParser:
     described = options.Parser(prog="./run bisection", description=__doc__)
     options.add_common(described)
     add = described.add_argument
+    add("--example", action="store_true", help="make a small history with a slow commit, and find it")
     add("--old", metavar="HASH", help="the older commit, before the change of performance")
     add("--new", metavar="HASH", help="the newer commit, after it")
     add("--change", metavar="N", type=options.count, help="change in Gerrit, whose newest patch set is newer")
@@ -53,8 +56,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         overrides = _overrides(given)
         settings = Settings.load(given.settings, overrides=overrides)
         with mails.failure_told(settings):
-            asked = comment.asked(os.environ, "bisection", settings)
-            if asked:
+            asked = None
+            if given.example:
+                settings = example.applied(settings, given, overrides)
+            elif asked := comment.asked(os.environ, "bisection", settings):
                 settings = _with_request(settings, asked, overrides)
             outcome.exit_code = bisection(given, settings, asked)
     return outcome.exit_code
@@ -96,11 +101,11 @@ def bisection(given: argparse.Namespace, settings: Settings, asked: comment.Aske
         )
     is_its_own = asked is not None and asked.change == wanted.change
     reviewed = revisions.review(settings, wanted.change, asked.patch_set if asked and is_its_own else None)
-    told_in = reviewed if settings.gerrit.post else None
     job = os.environ.get("JOB_NAME") or f"perftrend-bisect-{settings.testbed}"
     with (
-        posting.failure_posted(settings, told_in, job=job),
-        builds.opened(revisions.project(settings, reviewed), log=searching.say) as product,
+        posting.failure_posted(settings, reviewed, job=job) as ending,
+        disks.full_one_named(settings),
+        builds.opened(revisions.project(settings, reviewed), log=options.warn) as product,
     ):
         searched, names = _range(product.repository, settings, reviewed)
         chosen = choosing.chosen(settings, product)
@@ -109,19 +114,20 @@ def bisection(given: argparse.Namespace, settings: Settings, asked: comment.Aske
         if given.dry_run or (asked and asked.is_dry_run):
             text = f"Would search {extent}. Nothing was measured."
             options.say_verdict(text)
-            return posting.posted(settings, told_in, job=job, text=text)
+            return posting.posted(settings, reviewed, job=job, text=text)
         with question.planned(chosen, product, searched, job=job) as plan:
-            options.say(f"{job} #{plan.build}: {extent}")
-            teller = answering.Teller(
-                plan, product, names, reviewed, answering.command(given, settings, searched)
-            )
+            again = answering.command(given, settings, searched)
+            teller = answering.Teller(plan, product, names, reviewed, again, ending)
+            teller.begin(extent)
             try:
-                outcome = searching.searched(plan, product)
-            except KeyboardInterrupt:
-                teller.tell(teller.report(answering.interrupted(plan)), told_in)
+                with disks.full_one_named(settings):
+                    outcome = searching.searched(plan, product)
+            except (KeyboardInterrupt, errors.PerftrendError, OSError) as error:
+                if plan.state.measured or isinstance(error, KeyboardInterrupt):
+                    teller.tell(teller.report(answering.stopped(plan, error)))
                 raise
             told = teller.report(outcome)
-            code = teller.tell(told, told_in)
+            code = teller.tell(told)
             if code == errors.EXIT_PASS:
                 plan.close()  # else who asks again gets it told without measuring
     return exit_code(told, unstable=settings.analysis.regression == "unstable") or code
@@ -134,6 +140,8 @@ def exit_code(told: Report, *, unstable: bool = False) -> int:
     """
     if told.outcome.kind is Kind.NOT_BUILT:
         return errors.EXIT_USAGE
+    if told.state.measured and not any(each.values for each in told.state.measured):
+        return errors.EXIT_TESTBED
     if told.regressed:
         return errors.EXIT_UNSTABLE if unstable else errors.EXIT_REGRESSION
     return errors.EXIT_PASS

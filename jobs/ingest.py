@@ -255,7 +255,7 @@ def numbers(text: str) -> tuple[int, int | None]:
 
 def say(message: str) -> None:
     """Tell the person who waits something that is no result."""
-    print(f"perftrend: {' '.join(message.split())}", file=sys.stderr, flush=True)
+    options.warn(" ".join(message.split()))
 
 
 def _tell(tally: fetch.Tally) -> None:

@@ -63,7 +63,7 @@ def listen(given: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         if given.once:
             raise
-        _say("stopped; what is under way goes on at the next start")
+        options.warn("stopped; what is under way goes on at the next start")
     return errors.EXIT_PASS
 
 
@@ -82,16 +82,18 @@ def prepared(given: argparse.Namespace, settings: Settings) -> Iterator[Service]
         runner = _runner(given, settings, store.requests)
         stack.callback(runner.close)
         desk = Desk(
-            client, store.requests, runner, grammar, settings.gerrit, planner(settings), metrics, _say
+            client, store.requests, runner, grammar, settings.gerrit, planner(settings), metrics, options.warn
         )
         looking = Looking(
             client, store.requests, grammar, projects=projects,
-            look_back=timedelta(seconds=settings.listener.look_back_s), metrics=metrics, say=_say,
+            look_back=timedelta(seconds=settings.listener.look_back_s), metrics=metrics, say=options.warn,
         )  # fmt: skip
-        watch = None if given.once else Watch(client.listen, wakes, projects=projects or None, say=_say)
+        watch = (
+            None if given.once else Watch(client.listen, wakes, projects=projects or None, say=options.warn)
+        )
         service = Service(
             client, looking, desk, wakes=wakes, watch=watch, metrics=metrics,
-            groups=settings.gerrit.groups, poll_s=settings.listener.poll_s, say=_say,
+            groups=settings.gerrit.groups, poll_s=settings.listener.poll_s, say=options.warn,
         )  # fmt: skip
         if watch:
             address = stack.enter_context(
@@ -99,7 +101,7 @@ def prepared(given: argparse.Namespace, settings: Settings) -> Iterator[Service]
             )
             watch.start()
             stack.callback(watch.stop)
-            _say(f"listening to {client.url}; health at http://{address}/healthz")
+            options.warn(f"listening to {client.url}; health at http://{address}/healthz")
         yield service
 
 
@@ -146,7 +148,9 @@ def _check_hash(settings: Settings, request: Request, trigger: Trigger) -> None:
 def _runner(given: argparse.Namespace, settings: Settings, requests: Requests) -> Runner:
     if settings.listener.runner == "jenkins":
         return on_jenkins.OnJenkins(jenkins.connect(settings.jenkins))
-    return OnThisMachine(requests, archive=settings.archive, settings=_environment(given, settings), say=_say)
+    return OnThisMachine(
+        requests, archive=settings.archive, settings=_environment(given, settings), say=options.warn
+    )
 
 
 def _environment(given: argparse.Namespace, settings: Settings) -> Mapping[str, str]:
@@ -170,10 +174,6 @@ def _alone(store: str) -> Iterator[None]:
                 f"store {where}: another listener serves it; end that one first"
             ) from None
         yield
-
-
-def _say(message: str) -> None:
-    print(f"perftrend: {message}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ def perftest(given: argparse.Namespace, settings: Settings, asked: comment.Asked
     job = os.environ.get("JOB_NAME") or f"perftrend-perftest-{settings.testbed}"
     with (
         posting.failure_posted(settings, reviewed, job=job),
-        builds.opened(revisions.project(settings, reviewed), log=rounds.say) as product,
+        builds.opened(revisions.project(settings, reviewed), log=options.warn) as product,
     ):
         if reviewed:
             compared = revisions.of_review(product.repository, reviewed)
@@ -106,17 +106,11 @@ def perftest(given: argparse.Namespace, settings: Settings, asked: comment.Asked
         verdict, done = rounds.compared(plan, product)
         told = _report(plan, verdict, done, _subject(plan, compared, reviewed), chosen.notices)
         report.write(plan.folder / _REPORT, told)
-    _print(report.console(told))
+    options.say(report.console(told))
     code = posting.posted(settings, reviewed, job=job, text=report.message(told), vote=verdict.vote)
     print(f"report: {report.write(settings.report, told)}", flush=True)
     options.say_verdict(report.sentence(told))
     return verdict.exit_code(unstable=settings.analysis.regression == "unstable") or code
-
-
-def _print(text: str) -> None:
-    """Print a text; what the encoding cannot express becomes a question mark."""
-    encoding = sys.stdout.encoding or "utf-8"
-    print(text.encode(encoding, "replace").decode(encoding), flush=True)
 
 
 def _planned(

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from jobs import _announcing, analysis
 from jobs import _comment as comment
 from jobs import _mails as mails
 from jobs import _options as options
-from jobs import analysis
 from perftrend import archive, errors
 from perftrend.keywords import execution, selection
 from perftrend.listener import checks
@@ -124,7 +124,7 @@ def usable_testbed(settings: Settings) -> tuple[Settings, Specification, list[st
         notices.append(
             f"testbed {spec.name} cannot be used here ({reason}); measuring on {spec.fallback} instead"
         )
-        _say(notices[-1])
+        options.warn(notices[-1])
         settings = settings.model_copy(update={"testbed": spec.fallback})
 
 
@@ -136,9 +136,11 @@ def measure(settings: Settings, spec: Specification, store: Store, *, expected: 
     """
     job = os.environ.get("JOB_NAME") or f"perftrend-trending-{settings.cadence}-{spec.name}"
     folder = settings.archive / re.sub(r"^\.+|[^\w.-]+", "-", job)
-    with lock.held(spec.lock, capacity=spec.capacity, wait_s=settings.wait_s, owner=job, say=_say) as place:
-        for earlier in archive.store_pending(store, folder, say=_say):
-            _say(f"run {earlier.run.name} was archived, but not stored; it is now")
+    with lock.held(
+        spec.lock, capacity=spec.capacity, wait_s=settings.wait_s, owner=job, say=options.warn
+    ) as place:
+        for earlier in archive.store_pending(store, folder, say=options.warn):
+            options.warn(f"run {earlier.run.name} was archived, but not stored; it is now")
         now = datetime.now(UTC)
         run = Run(
             testbed=spec.name,
@@ -159,10 +161,13 @@ def measure(settings: Settings, spec: Specification, store: Store, *, expected: 
             held=execution.Held(spec.lock, place),
         )
         if not in_time:
-            _say(f"the suites were ended after {settings.timeout_s:g} s; see {folder / str(run.build)}")
-        stored = list(archive.store_pending(store, folder, say=_say))
+            options.warn(
+                f"the suites were ended after {settings.timeout_s:g} s; see {folder / str(run.build)}"
+            )
+        stored = list(archive.store_pending(store, folder, say=options.warn))
     if not stored:
         raise errors.TestbedError(f"run {run.name} gave no results; see {folder / str(run.build)}")
+    _announcing.announce(settings, stored[-1].run)
     return stored[-1]
 
 
@@ -173,10 +178,6 @@ def _build(store: Store, job: str, folder: Path) -> int:
         return int(given)
     archived = [int(entry.name) for entry in folder.glob("[0-9]*") if entry.name.isdecimal()]
     return max([store.next_build(job), *(build + 1 for build in archived)])
-
-
-def _say(message: str) -> None:
-    print(f"perftrend: {message}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

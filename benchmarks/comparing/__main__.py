@@ -21,22 +21,22 @@ import argparse
 import json
 import statistics
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
 from benchmarks.comparing import methods
 from benchmarks.comparing.methods import Ending
 from benchmarks.comparing.patches import CELLS, Cell, Patch, patch
+from benchmarks.comparing.shares import per_1000, share
+from benchmarks.tables import grid
 
 TESTBED = "1n-veth"
 DIFFERENCES = (0.0, -0.01, -0.02, -0.03, -0.05, -0.1, 0.03)
 MAIN_DIFFERENCES = (0.0, -0.03)
 OWN, OWN_WITH_HISTORY = "perftrend", "perftrend, noise known"
-_WIDTH = 150
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,17 +164,17 @@ def _table(title: str, rows: Sequence[Row]) -> None:
     lines = (
         (
             row.method,
-            _per_1000(row.lower + row.higher) if nothing else _share(_right(row)),
-            _share(row.lower),
-            _share(row.higher),
-            "" if row.coverage is None else _share(row.undecided),
+            per_1000(row.lower + row.higher) if nothing else share(_right(row)),
+            share(row.lower),
+            share(row.higher),
+            "" if row.coverage is None else share(row.undecided),
             f"{row.mean_rounds:.1f}",
             f"{row.median_rounds:g}",
-            "" if row.coverage is None else _share(row.coverage),
+            "" if row.coverage is None else share(row.coverage),
         )
         for row in rows
     )
-    _grid(title, heads, lines)
+    grid(title, heads, lines)
 
 
 def _print_summary(rows: Sequence[Row]) -> None:
@@ -189,36 +189,19 @@ def _print_summary(rows: Sequence[Row]) -> None:
         (
             cell,
             method,
-            _per_1000(quiet.lower + quiet.higher),
-            _share(slower.lower),
+            per_1000(quiet.lower + quiet.higher),
+            share(slower.lower),
             f"{quiet.mean_rounds:.1f}",
             f"{slower.mean_rounds:.1f}",
         )
         for cell, method, quiet, slower in pairs
     )
     heads = ("cell", "method", "false alarms", "-3 % shown", "rounds at 0", "rounds at -3 %")
-    _grid("all cells", heads, lines)
-
-
-def _grid(title: str, heads: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
-    table = Table(title=title, title_justify="left")
-    for index, head in enumerate(heads):
-        table.add_column(head, justify="right" if index else "left")
-    for line in lines:
-        table.add_row(*line)
-    Console(width=_WIDTH).print(table)
+    grid("all cells", heads, lines)
 
 
 def _right(row: Row) -> float:
     return row.lower if row.difference < 0 else row.higher
-
-
-def _per_1000(share: float) -> str:
-    return f"{1000 * share:.1f} in 1,000"
-
-
-def _share(share: float) -> str:
-    return f"{share:.1%}"
 
 
 if __name__ == "__main__":

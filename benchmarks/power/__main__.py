@@ -24,12 +24,12 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
 from benchmarks.power import accuracy, curve, noises, shapes
 from benchmarks.power.delay import NOISES, Alarms, Cell
 from benchmarks.power.detectors import SEQUENTIAL, Detector, detectors, versions
 from benchmarks.power.series import SCENARIOS
+from benchmarks.tables import grid
 
 PARTS = ("accuracy", "delay", "outliers", "noises", "suspicion", "shape", "intervals")
 _WIDTH = 170
@@ -249,13 +249,8 @@ def _runs(median: float) -> str:
     return f"{median:.0f}" if math.isfinite(median) else "never"
 
 
-def _table(title: str, heads: Iterable[str], rows: Iterable[Sequence[str]]) -> None:
-    table = Table(title=title, title_justify="left")
-    for index, head in enumerate(heads):
-        table.add_column(head, justify="right" if index else "left")
-    for row in rows:
-        table.add_row(*row)
-    Console(width=_WIDTH).print(table)
+def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    grid(title, heads, rows, width=_WIDTH)
 
 
 if __name__ == "__main__":

@@ -159,10 +159,17 @@ def reported() -> Iterator[Outcome]:
     except KeyboardInterrupt:
         outcome.exit_code = _told("interrupted", EXIT_INTERRUPTED)
     except OSError as error:
+        outcome.exit_code = _told(explained(error), EXIT_SERVICE)
+
+
+def explained(error: BaseException) -> str:
+    """Return what a person is told of an error, in one line."""
+    told = str(error)
+    if isinstance(error, OSError):
         # A full disk or a missing permission can meet any write, and says the same wherever it does.
         place = f"{error.filename}: " if error.filename else ""
-        hint = _OS_HINTS.get(error.errno or 0, "")
-        outcome.exit_code = _told(f"{place}{error.strerror or error}{hint}", EXIT_SERVICE)
+        told = f"{place}{error.strerror or error}{_OS_HINTS.get(error.errno or 0, '')}"
+    return " ".join(told.split())
 
 
 def _told(message: str, exit_code: int) -> int:

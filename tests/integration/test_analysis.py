@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.integration.servers.environment import inherited
+
 ROOT = Path(__file__).parents[2]
 BASE, ACL20, ACL60, BRIDGE = (
     f"64b-1c-{name}-mrr"
@@ -19,8 +21,7 @@ BASE, ACL20, ACL60, BRIDGE = (
 
 
 def job(folder: Path, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    set_by_others = ("PERFTREND_", "BUILD_", "JOB_NAME")
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(set_by_others)}
+    kept = inherited()
     return subprocess.run(
         [sys.executable, "-P", "-m", f"jobs.{name}", "--testbed", "simulated", *arguments],
         cwd=folder,

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from lxml import etree
 
-from perftrend.clients.jenkins import Jenkins
+from perftrend.clients.jenkins import Build, Jenkins
 from perftrend.listener import keeper
 from perftrend.measure import specification
 from perftrend.measure.testbed import Testbed
@@ -30,16 +30,18 @@ from tests.unit.jjb import rendering
 TESTBED = "1n-veth"
 JOB = f"perftrend-perftest-{TESTBED}"
 FORWARDING = "64b-1c-ethip4-ip4base-mrr"
-PERFTEST = f"perftest-{TESTBED} 64bANDmrrANDethip4-ip4baseNOTacl20NOTacl60"
+PERFTEST = f"perftest-{TESTBED} 64bANDmrrANDethip4-ip4baseNOTacl20NOTacl60 -- --duration 0.1 --multiplicity 5"
+ROUTER, SLOW_ROUTER = ({router._FILE: router._MAIN.format(rules=rules)} for rules in (0, 40))
 MEASURED = "what the product's own command measures"
-PLENTY_S = 300
+TIME = r"about \d+ minutes?, at most \d+ minutes"
+PLENTY_S = 900
 
 # A threshold of 15 %: what is shown is a change of half, and not how quiet this machine is. It may be busy
-# now and then; a trial that it disturbed is measured again.
+# now and then; a trial that it disturbed is measured again, which costs little where trials are short.
 BY_PACKETS = {
     "project": {"profile": "embedded-router"},
     "perftest": {"threshold": 0.15, "minimum_rounds": 2, "maximum_rounds": 8},
-    "trial": {"starts": 2, "attempts": 8},
+    "trial": {"starts": 2, "attempts": 40},
 }
 BENCH = """import random, time
 for _ in range(5):
@@ -69,12 +71,8 @@ def project(gerrit_server: Server, robot: User, tmp_path: Path) -> Project:
 
 @pytest.fixture
 def listener(tmp_path: Path, gerrit_server: Server, robot: User, project: Project) -> Iterator[Listener]:
-    folder = tmp_path / "listener"
-    folder.mkdir()
-    found = Listener(folder, gerrit_server, robot, project.name)
-    yield found
-    if found.lives():
-        found.end()
+    with Listener(tmp_path / "listener", gerrit_server, robot, project.name) as found:
+        yield found
 
 
 @pytest.fixture
@@ -88,16 +86,25 @@ def ask(gerrit_server: Server, developer: User) -> Callable[[Pushed, str], None]
 Ask = Callable[[Pushed, str], None]
 
 
-def is_served(listener: Listener, requests: int) -> bool:
-    """Tell whether so many requests have come to their ends, whatever these are."""
-    states = listener.states()
-    return len(states) == requests and not {"seen", "claimed", "waiting", "running"} & set(states)
+def answer_to(line: str, more: str = ", plus building") -> str:
+    """Return the pattern of the answer to a request that measures one test."""
+    return rf'"{re.escape(line)}" started: 1 test, {TIME}{re.escape(more)}'
 
 
-def row(verdict: str) -> list[str]:
-    """Return the words of the line of the table that is about forwarding."""
-    [found] = [line.split() for line in verdict.splitlines() if line.startswith(f"    {FORWARDING}")]
-    return found
+def assert_tells_that_it_is_slower(verdict: str) -> None:
+    """And by how much, in the line of the table that is about forwarding."""
+    [row] = [line.split() for line in verdict.splitlines() if line.startswith(f"    {FORWARDING}")]
+    assert "The only test is slower by " in verdict
+    assert "slower" == row[-1]
+    assert float(row[1]) > 1.2 * float(row[2])
+
+
+@pytest.fixture
+def by_packets(require: Callable[[object, str], None]) -> dict[str, Any]:
+    """Return the settings of jobs that measure packets, where the testbed can be had."""
+    reason = Testbed(specification.load(TESTBED)).unusable()
+    require(not reason, reason)
+    return BY_PACKETS
 
 
 # ---- on this machine
@@ -106,36 +113,32 @@ def row(verdict: str) -> list[str]:
 @pytest.mark.packets
 @pytest.mark.slow
 def test_slow_change_and_its_repair_are_told_after_a_comment(
-    listener: Listener, project: Project, ask: Ask, require: Callable[[object, str], None]
+    listener: Listener, project: Project, ask: Ask, by_packets: dict[str, Any]
 ) -> None:
     """On real packets; the durations are those that the comment asks for."""
-    reason = Testbed(specification.load(TESTBED)).unusable()
-    require(not reason, reason)
-    listener.settings |= BY_PACKETS
-    line = f"{PERFTEST} -- --duration 0.3 --multiplicity 4"
-    project.start({router._FILE: router._MAIN.format(rules=0)})
+    listener.settings |= by_packets
+    project.start(ROUTER)
     listener.start()
     until(listener.is_connected)
 
-    slower = project.push({router._FILE: router._MAIN.format(rules=40)})
-    ask(slower, line)
-    until(lambda: is_served(listener, 1), PLENTY_S, every_s=2)
+    slower = project.push(SLOW_ROUTER)
+    ask(slower, PERFTEST)
+    until(listener.has_served, PLENTY_S, every_s=2)
     assert project.said(slower, JOB), (project.answers(slower), listener.consoles())
 
     [answer], [first] = project.answers(slower), project.said(slower, JOB)
-    assert re.fullmatch(
-        rf'"{re.escape(line)}" started: 1 test, at most about \d minutes and building', answer
-    )
-    assert "The only test is slower by " in first.text
-    assert ("slower", -1) == (row(first.text)[-1], project.vote(slower))
-    assert float(row(first.text)[1]) > 1.2 * float(row(first.text)[2])
+    assert re.fullmatch(answer_to(PERFTEST), answer)
+    assert_tells_that_it_is_slower(first.text)
+    assert -1 == project.vote(slower)
 
     repaired = project.push({"NOTES": "repaired\n"}, slower)
     assert 0 == project.vote(repaired)
-    ask(repaired, line)
-    until(lambda: is_served(listener, 2), PLENTY_S, every_s=2)
+    ask(repaired, PERFTEST)
+    until(lambda: listener.has_served(2), PLENTY_S, every_s=2)
 
-    [first_again, second] = project.said(repaired, JOB)
+    [_, answer_again], [first_again, second] = project.answers(repaired), project.said(repaired, JOB)
+    # By now it is known how long building takes.
+    assert re.fullmatch(answer_to(PERFTEST, more=""), answer_again)
     assert "The only test shows no difference of 15 % or more." in second.text
     assert (first.text, [1, 2], 1) == (
         first_again.text, [first.patch_set, second.patch_set], project.vote(repaired)
@@ -159,12 +162,12 @@ def test_job_outlives_its_listener_and_the_verdict_comes_once(
     [folder] = listener.folder.glob("archives/requests/*")
     assert keeper.is_held(folder)
     listener.start()
-    until(lambda: is_served(listener, 1))
+    until(listener.has_served)
 
     [verdict] = project.said(slower, "perftrend-perftest-simulated")
     assert "The only test is slower by 10 %." in verdict.text
     assert -1 == project.vote(slower)
-    assert 1 == len(project.answers(slower))
+    assert [f'"perftest-simulated" started: {MEASURED}'] == project.answers(slower)
     assert [1] == [console.count("after round 2:") for console in listener.consoles()]
     assert 0 == listener.end()
 
@@ -214,8 +217,7 @@ def test_trending_is_told_beforehand_how_long_it_would_take(
 
     [answer] = project.answers(change)
     assert re.fullmatch(
-        rf'"{re.escape(line)}" would measure \d+ tests, at most about \d+ minutes\. Nothing was started\.',
-        answer,
+        rf'"{re.escape(line)}" would measure \d+ tests, {TIME}\. Nothing was started\.', answer
     )
     assert (0, ["told"], []) == (done.returncode, listener.states(), listener.consoles())
 
@@ -262,34 +264,48 @@ class Ci:
         return Jenkins(server.url)
 
 
+@pytest.mark.packets
+@pytest.mark.slow
 def test_jenkins_runs_the_job_and_its_verdict_names_the_build(  # noqa: PLR0917 - fixtures
     listener: Listener, gerrit_server: Server, project: Project, robot: User, ask: Ask, tmp_path: Path,
-    require: Callable[[object, str], None], monkeypatch: pytest.MonkeyPatch,
+    by_packets: dict[str, Any], require: Callable[[object, str], None],
 ) -> None:  # fmt: skip
+    """On real packets: the first build blames the slow patch set, the second praises the repaired one."""
     fetch(hudson.fetched, require)
     folder = tmp_path / "ci"
     folder.mkdir()
-    ci = Ci(folder, {"gerrit": {"url": gerrit_server.url, "user": robot.name}, **BY_A_COMMAND})
-    monkeypatch.setenv(ci.token_variable, robot.password)
-    project.start({"bench.py": BENCH.format(level=100, pause_s=0)})
-    slower = project.push({"bench.py": BENCH.format(level=90, pause_s=0)})
-    with hudson.running(tmp_path / "jenkins") as server:
+    ci = Ci(folder, {"gerrit": {"url": gerrit_server.url, "user": robot.name}, **by_packets})
+    project.start(ROUTER)
+    slower = project.push(SLOW_ROUTER)
+    with hudson.running(tmp_path / "jenkins", **{ci.token_variable: robot.password}) as server:
         jenkins = ci.install(server)
-        listener.settings |= {"jenkins": {"url": server.url}, **BY_A_COMMAND}
+        listener.settings |= {"jenkins": {"url": server.url}, **by_packets}
         listener.settings["listener"]["runner"] = "jenkins"
         listener.once()
-        ask(slower, PERFTEST)
-        listener.once()
-        build = jenkins.wait((JOB, 1), timeout_s=PLENTY_S, poll_s=0.5)
-        console = "".join(jenkins.console(JOB, 1))
 
-    [answer], [verdict] = project.answers(slower), project.said(slower, JOB)
-    assert f'"{PERFTEST}" started: {MEASURED}, {build.url}' == answer
-    assert ("FAILURE", -1) == (build.result, project.vote(slower))
-    assert "The only test is slower by 10 %." in verdict.text
-    assert f"{build.url}artifact/report/index.html" in verdict.text
+        def built(change: Pushed, number: int) -> tuple[Build, str]:
+            """Ask for a verdict, and return the build that gave it, with what it said."""
+            ask(change, PERFTEST)
+            listener.once()
+            build = jenkins.wait((JOB, number), timeout_s=PLENTY_S, poll_s=2)
+            return build, "".join(jenkins.console(JOB, number))
+
+        first, console = built(slower, 1)
+        assert "FAILURE" == first.result, console
+        assert -1 == project.vote(slower)
+        repaired = project.push({"NOTES": "repaired\n"}, slower)
+        second, console_of_second = built(repaired, 2)
+        assert "SUCCESS" == second.result, console_of_second
+        assert 1 == project.vote(repaired)
+
+    [answer, _], [blame, praise] = project.answers(slower), project.said(slower, JOB)
+    assert re.fullmatch(answer_to(PERFTEST, f", plus building, {first.url}"), answer)
+    assert_tells_that_it_is_slower(blame.text)
+    assert f"{first.url}artifact/report/index.html" in blame.text
     assert {"report/index.html", "report/perftest.json", f"archives/{JOB}/1/asked.json"} <= {
-        each.path for each in build.artifacts
+        each.path for each in first.artifacts
     }
-    assert "perftrend verdict: The only test is slower by 10 %." in console
-    assert robot.password not in console + verdict.text + answer
+    assert "perftrend verdict: The only test is slower by " in console
+    assert "The only test shows no difference of 15 % or more." in praise.text
+    assert f"{second.url}artifact/report/index.html" in praise.text
+    assert robot.password not in console + console_of_second + blame.text + praise.text + answer

@@ -23,6 +23,7 @@ from perftrend.archive.fetch.bucket import Bucket
 from perftrend.archive.fetch.cache import Begun
 from perftrend.archive.fetch.tree import TreeSource
 from perftrend.store import Store
+from tests.integration.servers.environment import inherited
 
 ROOT = Path(__file__).parents[2]
 SERVER = ROOT / "tests" / "doubles" / "archive_server.py"
@@ -100,7 +101,7 @@ def log_server(archive: Path, tmp_path: Path) -> Iterator[LogServer]:
 def job(folder: Path, source: str, *arguments: str, **more: str) -> subprocess.Popen[str]:
     """Start the job in a process group of its own."""
     folder.mkdir(exist_ok=True)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PERFTREND_")}
+    kept = inherited()
     paths = f"{ROOT}{os.pathsep}{ROOT / 'resources'}"
     environment = kept | {"PYTHONPATH": paths, "PERFTREND_FETCH_REQUESTS_PER_SECOND": "5000"} | more
     environment.setdefault("PERFTREND_FETCH_WORKERS", "8")

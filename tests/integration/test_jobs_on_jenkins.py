@@ -25,6 +25,7 @@ from perftrend.measure import specification
 from perftrend.measure.testbed import Testbed
 from perftrend.store import Store
 from tests.integration.servers import checkout, hudson
+from tests.integration.servers.environment import inherited
 from tests.unit.jjb import rendering
 
 pytestmark = pytest.mark.packets
@@ -194,8 +195,7 @@ def told(ci: Ci, store: str) -> dict[str, tuple[str, str, str]]:
 
 def grow_trend(ci: Ci, store: str) -> None:
     """Measure eight runs without Jenkins, by the command that it would start."""
-    set_by_others = ("PERFTREND_", "BUILD_")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(set_by_others)}
+    kept = inherited()
     given = {"JOB_NAME": "history", "PERFTREND_TESTBED": TESTBED, "PERFTREND_STORE": store}
     given |= {"PERFTREND_TAGS": TAGS, **SHORT}
     subprocess.run(

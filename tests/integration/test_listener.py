@@ -135,7 +135,7 @@ def texts(gerrit: Gerrit, pushed: Pushed) -> list[str]:
     ]
 
 
-STARTED = f'"{LINE}" started: 1 test, at most about 10 minutes and building'
+STARTED = f'"{LINE}" started: 1 test, about 7 minutes, at most 24 minutes, plus building'
 
 
 def test_comment_is_heard_run_and_answered_below_itself(
@@ -335,8 +335,8 @@ def test_jobs_of_jenkins_are_started_once_and_the_answer_names_the_build(
     (build,) = jenkins.builds(job)
     assert str(pushed.number) == build.parameters["GERRIT_CHANGE_NUMBER"]
     assert LINE in "".join(jenkins.console(job, build.number, poll_s=0.2))
-    # Ten rounds of two builds, each of five trials of ten seconds: what the job suite says.
-    told = f"1 test, at most about 24 minutes and building, {jenkins_server.url}/job/{job}/1/"
+    # Two builds in up to ten rounds, each of five trials of ten seconds: what the job suite says.
+    told = f"1 test, about 16 minutes, at most 90 minutes, plus building, {jenkins_server.url}/job/{job}/1/"
     assert [f'"{LINE}" started: {told}'] == texts(gerrit, pushed)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +15,7 @@ import pytest
 from perftrend.clients.gerrit import Comment
 from perftrend.measure import specification
 from perftrend.measure.testbed import Testbed
+from tests.integration.servers.environment import inherited
 from tests.integration.servers.gerrit import Pushed, Server, User, git
 from tests.integration.servers.review import Project
 from tests.products import router
@@ -26,11 +26,11 @@ BENCH = "import random\nfor _ in range(5):\n    print(random.gauss({level}, {lev
 BUILD = "import sys\nprint('router.c:4: error: no member next_hop')\nsys.exit({code})\n"
 FORWARDING = "64b-1c-ethip4-ip4base-mrr"
 SHORT = {
-    "PERFTREND_TRIAL_DURATION_S": "0.25",
+    "PERFTREND_TRIAL_DURATION_S": "0.1",
     "PERFTREND_TRIAL_MULTIPLICITY": "4",
     "PERFTREND_TRIAL_STARTS": "2",
     # The machine may be busy now and then; a trial that it disturbed is measured again.
-    "PERFTREND_TRIAL_ATTEMPTS": "8",
+    "PERFTREND_TRIAL_ATTEMPTS": "40",
 }
 
 
@@ -46,8 +46,7 @@ class Measured(Project):
     def run(self, change: Pushed, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the job as a person does, and tell it what its environment has to."""
         (self.folder / "settings.yaml").write_text(self.settings)
-        set_by_others = ("PERFTREND_", "BUILD_", "JOB_NAME", "GERRIT_")
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(set_by_others)}
+        kept = inherited()
         gerrit = {
             "PERFTREND_GERRIT_URL": self.server.url,
             "PERFTREND_GERRIT_USER": self.robot.name,

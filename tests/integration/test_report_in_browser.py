@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from benchmarks.example_searches import example_search
 from benchmarks.example_verdicts import WINDOW, example_verdicts
@@ -25,22 +23,6 @@ from perftrend.model import Result, Verdict
 
 JENKINS_POLICY = "sandbox; default-src 'none'; img-src 'self'; style-src 'self';"
 HOSTILE = "<img src=x onerror=hacked()></script><b>bold</b> %{x} &lt;i&gt;"
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        reason = "no Chromium on PATH; install it: apt-get install chromium"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    with sync_playwright() as playwright:
-        # Chromium's own sandbox refuses to run as root.
-        options = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=options)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="session")

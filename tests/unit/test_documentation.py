@@ -77,8 +77,13 @@ def default(name: str) -> str:
             return "the testbed's" if name.startswith(("trial.", "search.")) else "none"
         case () | {} if not value:
             return "none"
-        case dict():
-            return "``, ``".join(f"{key}: {_words(given)}" for key, given in value.items())
+        case dict() | tuple():
+            given = (
+                value
+                if isinstance(value, tuple)
+                else (f"{key}: {_words(each)}" for key, each in value.items())
+            )
+            return "``, ``".join(given)
         case bool():
             return str(value).lower()
         case float():

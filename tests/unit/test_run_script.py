@@ -189,6 +189,15 @@ def test_failed_pip_is_told_and_not_taken_for_done(checkout: Checkout) -> None:
 
     code, _, _ = checkout.run("trending")
     assert 0 == code
+
+
+def test_git_is_stopped_by_a_start_that_fails(checkout: Checkout) -> None:
+    """It would take the usual code for a verdict on the commit."""
+    (checkout.top / "jobs" / "bisectrun.py").write_text('"""Judge a commit."""\n')
+
+    code, _, err = checkout.run("bisectrun", FAIL_ON="--editable")
+
+    assert (202, True) == (code, "perftrend: pip could not install" in err)
     assert MADE == checkout.log[:2]
 
 

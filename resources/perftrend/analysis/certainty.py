@@ -1,8 +1,9 @@
 """How certain a change is: confidence, effect size, and intervals for its size and its position.
 
-The deviation is pooled over all groups of the partition, as in :mod:`.significance`; with it go f
-degrees of freedom. With a flat prior for the two averages and 1/s for the deviation s, the posterior
-probability that the first run after the change is the one at rank k of the n runs of both groups is
+The deviation is pooled over all groups of the partition, relative to their averages, as in
+:mod:`.significance`; with it go f degrees of freedom. With a flat prior for the two averages and 1/s
+for the deviation s, the posterior probability that the first run after the change is the one at rank k
+of the n runs of both groups is
 
     p(k) ∝ (k (n - k))^(-1/2) · (SSE(k) + SSE of the other groups)^(-f/2).
 
@@ -18,10 +19,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
-from perftrend.analysis.significance import chance_of, sample_count
+from perftrend.analysis.significance import chance_of, pooled_deviation, sample_count
 from perftrend.model import Group, Samples
 
 LEVEL = 0.95
@@ -65,7 +67,7 @@ def certainty(samples: Samples, groups: Sequence[Group], index: int) -> Certaint
     last_before, first_after = _place(samples, before, after, math.fsum(squares), freedom)
     if not freedom:
         return Certainty(math.nan, math.nan, math.nan, math.nan, last_before, first_after)
-    deviation = math.sqrt(math.fsum(squares) / freedom)
+    deviation = pooled_deviation(groups, sizes, index)
     error = deviation * math.sqrt(1 / sizes[index - 1] + 1 / sizes[index])
     places = max(sizes[index - 1] + sizes[index] - 1, 1)
     chance = min(places * chance_of(abs(step) / error if error else math.inf, freedom), 1.0)
@@ -80,6 +82,7 @@ def certainty(samples: Samples, groups: Sequence[Group], index: int) -> Certaint
     )
 
 
+@cache
 def quantile(level: float, freedom: int) -> float:
     """Return how far from zero Student's t stays with a probability, on both sides.
 

@@ -50,15 +50,21 @@ def sighted(found: Findings, sighting: Sighting, rule: Rule) -> Change | None:
     change = sighted_change(sighting)
     if change is None:
         return None
+    groups = groups_around(found, change, rule)
+    known = _certain(change, found.values, groups, len(groups) - 1)
+    small = abs(known.effect_size) < SMALL_SIGMAS
+    return replace(known, pattern=str(Pattern.SMALL if small else Pattern.ORDINARY))
+
+
+def groups_around(found: Findings, change: Change, rule: Rule) -> list[Group]:
+    """Return the groups of a trace with a sighted change between the last two."""
     since = confirmed_start(found, rule.significance)
     groups = [group for group in found.partition.groups if group.stop <= since]
     groups += [
         _group(found.values, start, stop)
         for start, stop in ((since, change.position), (change.position, found.values.size))
     ]
-    known = _certain(change, found.values, groups, len(groups) - 1)
-    small = abs(known.effect_size) < SMALL_SIGMAS
-    return replace(known, pattern=str(Pattern.SMALL if small else Pattern.ORDINARY))
+    return groups
 
 
 def besides(change: Change, steps: tuple[Change, ...]) -> bool:

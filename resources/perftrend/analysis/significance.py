@@ -5,9 +5,11 @@ it knows nothing about the noise, and still has to choose. A step is therefore t
 when a test that knows how little is known agrees. It is Student's t of the two averages, with the
 deviation pooled over all groups of the partition,
 
-    t = |μ2 - μ1| / (s √(1/n1 + 1/n2)),   s² = Σ n_g s_g² / f,   f = Σ (n_g - 1),
+    t = |μ2 - μ1| / (s √(1/n1 + 1/n2)),   s² = μ1 μ2 Σ n_g (s_g / μ_g)² / f,   f = Σ (n_g - 1),
 
-where f is the degrees of freedom. A step at the newest sample is the one that was asked for. Of
+where f is the degrees of freedom. Deviations are taken relative to the average of their group, for
+a machine that is three times as fast strays three times as far: the noise of a fast level says
+nothing of a slow one until it is scaled. A step at the newest sample is the one that was asked for. Of
 older ones the description chose, among n - 1 places, the one that looks most like a step; there
 n - 1 times the probability of so large a t (Bonferroni) must not exceed ``chance``.
 
@@ -69,8 +71,7 @@ class Significance:
         freedom = sum(sizes) - len(sizes)
         if freedom < KNOWN_NOISE and step >= self.obvious_change * scale:
             return ""
-        distances = [math.sqrt(size) * group.stdev for size, group in zip(sizes, groups, strict=True)]
-        noise = math.hypot(*distances) / math.sqrt(freedom) if freedom else math.inf
+        noise = pooled_deviation(groups, sizes, index)
         error = noise * math.sqrt(1 / sizes[index - 1] + 1 / sizes[index])
         places = 1 if sizes[-1] == 1 else sum(sizes) - 1
         if freedom and places * chance_of(step / error if error else math.inf, freedom) <= self.chance:
@@ -84,6 +85,29 @@ DEFAULT_SIGNIFICANCE = Significance()
 def sample_count(group: Group, samples: Samples) -> int:
     """Return the number of samples in a group; positions without a value do not count."""
     return int(np.count_nonzero(np.isfinite(samples[group.start : group.stop])))
+
+
+def pooled_deviation(groups: Sequence[Group], sizes: Sequence[int], index: int) -> float:
+    """Return the deviation that all groups together give the two on both sides of a step.
+
+    Where a group has no sign in common with the others (values around or at zero), nothing can be
+    scaled, and the deviations are pooled as they are.
+
+    :param groups: all groups of a partition.
+    :param sizes: how many samples each of them has.
+    :param index: the group after the step, from 1.
+    :returns: in the unit of the samples; infinite where no group has two.
+    """
+    freedom = sum(sizes) - len(sizes)
+    if not freedom:
+        return math.inf
+    levels = [group.mean for group in groups]
+    if not (min(levels) > 0 or max(levels) < 0):
+        levels = [1.0] * len(groups)
+    each = zip(sizes, groups, levels, strict=True)
+    relative = [math.sqrt(size) * group.stdev / level for size, group, level in each]
+    here = math.sqrt(abs(levels[index - 1])) * math.sqrt(abs(levels[index]))
+    return here * math.hypot(*relative) / math.sqrt(freedom)
 
 
 def chance_of(t: float, freedom: int) -> float:

@@ -49,6 +49,8 @@ class Documented:
                 return Outcome(Kind.NOT_BUILT, f"the {name} commit {end} does not build: {state.broken[end]}")
             if self._lacks(state, end):
                 return Measure(end, f"the {name} end of the range")
+        if not state.compared:
+            return Outcome(Kind.UNDECIDED, "no test was measured at both ends of the range")
         if not any(samples for end in (old, new) for samples in state.samples(end).values()):
             return Outcome(Kind.UNDECIDED, "no test has a value at either end of the range")
         good, bad = [old], new

@@ -95,6 +95,7 @@ class Outcome:
     belief: tuple[Suspicion, ...] = ()
     """Where changes are thought to be, oldest first, the chance of none at all before them."""
     smallest_visible: Mapping[str, float] = field(default_factory=dict, hash=False)
-    """By test, the smallest relative difference of old and new that these measurements would have shown."""
+    """By test, the smallest relative difference of old and new that these measurements would have shown, or,
+    where changes were found, the smallest further one."""
     outliers: Mapping[str, tuple[int, ...]] = field(default_factory=dict, hash=False)
     """By test, which measurements, counted from 0, were taken for outliers."""

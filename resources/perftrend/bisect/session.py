@@ -9,19 +9,28 @@ is not.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from perftrend.bisect import records
 from perftrend.bisect.journal import Journal
+from perftrend.bisect.likely import likely
 from perftrend.bisect.outcome import Measure, Outcome
 from perftrend.bisect.state import Range, State, Strategy
 from perftrend.errors import BuildError, UsageError
 from perftrend.model import Measured
 
-Built = TypeVar("Built")
+
+class Ready(Protocol):
+    """What a build is to a session: ready to be measured."""
+
+    @property
+    def took_s(self) -> float:
+        """How long it took to build, now or when that was."""
+
+
+Built = TypeVar("Built", bound=Ready)
 
 Told = Measure | Measured | Outcome | BuildError
 """What a listener hears of: what is measured next, what that gave, a failed build, the end."""
@@ -37,8 +46,9 @@ class Session(Generic[Built]):
         so that it should keep what it built. Raises BuildError where that cannot be done.
     :param measure: measures what was built, once.
     :param cached: commits that take no time to build, where that is known; strategies prefer them.
+    :param expect: hears before each measurement which commits are probably to be built next, the most
+        probable first, so that this may begin meanwhile. It changes nothing of what is decided or recorded.
     :param tell: hears of everything as it happens.
-    :param clock: gives seconds; what a build takes is measured by it.
     :raises UsageError: if there is no range, or the file is of another bisection or no session.
     """
 
@@ -51,8 +61,8 @@ class Session(Generic[Built]):
         build: Callable[[str], Built],
         measure: Callable[[Built], Measured],
         cached: Collection[str] = (),
+        expect: Callable[[Iterator[str]], object] = lambda _: None,
         tell: Callable[[Told], object] = lambda _: None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._file = file
         self._asked = asked
@@ -60,8 +70,8 @@ class Session(Generic[Built]):
         self._build = build
         self._measure = measure
         self._cached = cached
+        self._expect = expect
         self._tell = tell
-        self._clock = clock
         self._ready: dict[str, Built] = {}
         asked.history  # noqa: B018 - a range that is none is refused before a file is made
 
@@ -110,6 +120,7 @@ class Session(Generic[Built]):
         state = self._built(journal, state, step.commit)
         if step.commit in state.broken:
             return state
+        self._expect(likely(self._strategy, state, step))
         measured = self._measure(self._ready[step.commit])
         journal.append(records.of_measured(measured))
         self._tell(measured)
@@ -120,7 +131,6 @@ class Session(Generic[Built]):
         """Make a commit ready, or record that it cannot be."""
         if commit in self._ready:
             return state
-        started = self._clock()
         try:
             self._ready[commit] = self._build(commit)
         except BuildError as error:
@@ -129,7 +139,7 @@ class Session(Generic[Built]):
             return records.replayed(state, journal.records[-1])
         if commit in state.built:
             return state
-        journal.append(records.of_built(commit, self._clock() - started))
+        journal.append(records.of_built(commit, self._ready[commit].took_s))
         return records.replayed(state, journal.records[-1])
 
 

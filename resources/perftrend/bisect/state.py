@@ -73,7 +73,7 @@ class State:
 
     def with_measured(self, measured: Measured) -> State:
         """Return the state after a measurement."""
-        return replace(self, measured=(*self.measured, measured))
+        return replace(self, measured=_by_test((*self.measured, measured)))
 
     def with_step(self, step: Measure) -> State:
         """Return the state after a decision."""
@@ -90,9 +90,30 @@ class State:
                     found.setdefault(test, [])
         return found
 
+    @property
+    def compared(self) -> frozenset[str]:
+        """The tests that were tried at both ends of the range."""
+        early, late = (self.samples(end) for end in (self.range.old, self.history.new))
+        return frozenset(early.keys() & late.keys())
+
     def times_measured(self, commit: str) -> int:
         """Return how many measurements there are of a commit."""
         return sum(each.commit == commit for each in self.measured)
+
+
+def _by_test(measured: tuple[Measured, ...]) -> tuple[Measured, ...]:
+    """Let what failed as a whole be a failure of each test.
+
+    A command that names its tests names none when it fails: then the failure has another name than they.
+    """
+    tests = dict.fromkeys(test for each in measured for test in each.values)
+
+    def named(each: Measured) -> Measured:
+        if not tests or each.values or not each.failed or each.failed.keys() & tests.keys():
+            return each
+        return replace(each, failed=dict.fromkeys(tests, next(iter(each.failed.values()))))
+
+    return tuple(map(named, measured))
 
 
 class Strategy(Protocol):

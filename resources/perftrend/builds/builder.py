@@ -6,6 +6,7 @@ way of building, so that each commit is built once, by whoever needs it first.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import os
 import time
@@ -16,15 +17,20 @@ from types import TracebackType
 from perftrend.builds import commands, templates, using
 from perftrend.builds.cache import Built, Cache, modified
 from perftrend.builds.profile import load
+from perftrend.builds.stopping import Stop, StoppedError
 from perftrend.builds.tables import Profile
 from perftrend.builds.work import Work
 from perftrend.clients.git import Address, Repository
-from perftrend.clients.git.locking import held, taken
+from perftrend.clients.git.locking import taken
 from perftrend.errors import BuildError, SettingsError
 from perftrend.model import Measured
 from perftrend.settings import ProjectSettings
 
 _LOGS_PER_BUILD = 10
+_LOOK_AGAIN_S = 0.1
+"""So often it is looked whether another process has built what is waited for."""
+_MORE_THAN_A_MOMENT = 2
+"""Looks that find somebody there: it is not one who only sees whether the build may be evicted."""
 
 
 def _nothing(_: str) -> None:
@@ -76,6 +82,7 @@ class Builds:
         self._log = log
         self._failed: dict[str, BuildError] = {}
         self._in_use: dict[str, int] = {}
+        self._stop: Stop | None = None
 
     def __enter__(self) -> Builds:
         return self
@@ -90,6 +97,16 @@ class Builds:
         while self._in_use:
             _, holding = self._in_use.popitem()
             os.close(holding)
+
+    def until(self, stop: Stop) -> Builds:
+        """Return these very builds for somebody who can do without.
+
+        What is built is ended when ``stop`` is set, and what another process builds already is not waited
+        for: both raise StoppedError.
+        """
+        stoppable = copy.copy(self)
+        stoppable._stop = stop
+        return stoppable
 
     def kept(self, commit: str) -> bool:
         """Return whether a commit need not be built: it costs next to nothing."""
@@ -113,18 +130,32 @@ class Builds:
         if commit in self._failed:
             raise self._failed[commit]
         self.repository.commit(commit)
-        was_made = False
+        was_made, looks = False, 0
         while (built := self._taken(commit, was_kept=not was_made)) is None:
+            holding = taken(self._cache.lock(self._key(commit)), wait=False)
+            if holding is None:
+                # Who builds it now will use it next, for as long as it likes: both have to be looked for.
+                looks += 1
+                if looks == _MORE_THAN_A_MOMENT:
+                    self._wait(commit)
+                time.sleep(_LOOK_AGAIN_S)
+                continue
             try:
-                # Another process may come in between, which then has nothing to do.
                 was_made |= self._make(commit)
             except BuildError as error:
                 self._failed[commit] = error
                 raise
             finally:
+                os.close(holding)
                 self._cache.evict()
                 self._remove_old_logs()
         return built
+
+    def _wait(self, commit: str) -> None:
+        """Say that another process is waited for. :raises StoppedError: if this can do without."""
+        if self._stop:
+            raise StoppedError
+        self._log(f"{self._work(commit).what}: another process builds or uses it; waiting")
 
     def _taken(self, commit: str, *, was_kept: bool) -> Built | None:
         """Take what is kept of a commit into use; None if it has to be built."""
@@ -150,26 +181,27 @@ class Builds:
         return Built(commit, folder, options, manifest.took_s, was_kept)
 
     def _make(self, commit: str) -> bool:
-        """Build a commit, unless another process has done so while it was waited for: return which."""
+        """Build a commit, whose lock is held, unless another process has done so meanwhile: return which."""
         key, work = self._key(commit), self._work(commit)
-
-        def waiting() -> None:
-            self._log(f"{work.what}: another process builds or uses it; waiting")
-
-        with held(self._cache.lock(key), say=waiting):
-            if self._cache.trusted(key) is not None:
-                return False
-            with self.repository.worktree(commit, self.folder / "worktrees") as source:
-                began = time.monotonic()
-                self._log(f"{work.what}: building")
-                values = work.values(source=source)
+        if self._cache.trusted(key) is not None:
+            return False
+        if self._stop:
+            self._stop.check()
+        with self.repository.worktree(commit, self.folder / "worktrees") as source:
+            began = time.monotonic()
+            self._log(f"{work.what}: building")
+            values = work.values(source=source)
+            try:
                 work.steps("build", source).run(
                     templates.command(words, values) for words in self.profile.build
                 )
-                paths = _artifacts(work, source)
-                took_s = time.monotonic() - began
-                self._cache.keep(key, source, paths, took_s=took_s)
-            self._log(f"{work.what}: built in {took_s:.0f} s")
+            except StoppedError:
+                self._log(f"{work.what}: ended, for it is not needed")
+                raise
+            paths = _artifacts(work, source)
+            took_s = time.monotonic() - began
+            self._cache.keep(key, source, paths, took_s=took_s)
+        self._log(f"{work.what}: built in {took_s:.0f} s")
         return True
 
     def install(self, built: Built) -> None:
@@ -192,7 +224,7 @@ class Builds:
         return using.measure(self._work(built.commit), built.folder, self.folder / "measuring")
 
     def _work(self, commit: str) -> Work:
-        return Work(self.profile, commit, self.folder / "logs", self._log)
+        return Work(self.profile, commit, self.folder / "logs", self._log, self._stop)
 
     def _key(self, commit: str) -> str:
         return self._work(commit).key

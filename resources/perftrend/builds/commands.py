@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from perftrend.builds.stopping import Stop
 from perftrend.errors import BuildError, TestbedError
-from perftrend.measure.worker import dies_with_parent
 
 LAST_LINES = 20
 MOST_BYTES = 10_000_000
@@ -45,6 +45,17 @@ _TAIL_BYTES = 20_000
 _LONGEST_LINE = 300
 _STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 """What colours a terminal."""
+_GUARDED = """
+exec 3<&0 </dev/null
+( { read -r _ <&3 && exit; kill -KILL 0; } >/dev/null 2>&1 & )
+exec 3<&-
+exec "$@"
+"""
+"""Runs a command beside a guard, a process of its group and not its child.
+
+The guard reads from the standard input that was given, a pipe: when that ends, because we ended, however
+that was, it ends the whole group; when a line comes, only itself.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +66,7 @@ class Steps:
     :param what: what they are done with, for the messages: ``commit 1234567890ab of router``.
     :param timeout_s: for all of them together.
     :param keeps: whether processes that they leave in the background live on.
+    :param stop: ends them when it is set.
     """
 
     name: str
@@ -65,12 +77,14 @@ class Steps:
     timeout_s: float
     say: Callable[[str], None]
     keeps: bool = False
+    stop: Stop | None = None
 
     def run(self, commands: Iterable[Sequence[str]]) -> None:
         """Run them one after the other.
 
         :raises BuildError: if one fails or they take too long.
         :raises TestbedError: if that is this machine's fault.
+        :raises StoppedError: if they were told to stop.
         """
         end = time.monotonic() + self.timeout_s
         for command in commands:
@@ -98,35 +112,49 @@ class Steps:
         log.write(f"$ {shlex.join(command)}\n".encode(errors="replace"))
         log.flush()
         self._require_program(command[0])
-        process = subprocess.Popen(
-            dies_with_parent(command),
-            cwd=self.folder,
-            env=dict(self.environment),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=log,
-            start_new_session=True,
-        )
-        in_time = False
-        try:
-            in_time = self._wait(process.pid, end, command)
-        finally:
-            if not (in_time and self.keeps):
-                _end(process)
+        ours, guards = _pipe()
+        with ours:
+            with guards:
+                process = subprocess.Popen(
+                    ["/bin/sh", "-c", _GUARDED, "sh", *command],
+                    cwd=self.folder,
+                    env=dict(self.environment),
+                    stdin=guards,
+                    stdout=output,
+                    stderr=log,
+                    start_new_session=True,
+                )
+            in_time = False
+            try:
+                in_time = self._wait(process.pid, end, command)
+            finally:
+                if in_time and self.keeps:
+                    with suppress(BrokenPipeError):  # the command has ended its own guard
+                        ours.write(b"\n")
+                else:
+                    _end(process)
         return process.wait() if in_time else None
 
     def _wait(self, pid: int, end: float, command: Sequence[str]) -> bool:
-        """Wait for a process and return whether it ended in time; it is not reaped."""
+        """Wait for a process and return whether it ended in time; it is not reaped.
+
+        :raises StoppedError: if it was told to stop.
+        """
         descriptor = os.pidfd_open(pid)
         began = time.monotonic()
         try:
             ended = select.poll()
             ended.register(descriptor, select.POLLIN)
+            if self.stop:
+                ended.register(self.stop, select.POLLIN)
             while (left := end - time.monotonic()) > 0:
-                if ended.poll(1000 * min(left, _SAY_EVERY_S)):
+                is_ready = ended.poll(1000 * min(left, _SAY_EVERY_S))
+                if self.stop:
+                    self.stop.check()
+                if is_ready:
                     return True
                 self.say(f"{self.what}: {command[0]}, {(time.monotonic() - began) / 60:.0f} min")
-            return bool(ended.poll(0))
+            return bool(select.select([descriptor], [], [], 0)[0])
         finally:
             os.close(descriptor)
 
@@ -173,6 +201,12 @@ def last_lines(log: Path) -> tuple[str, ...]:
     plain = (_STEERING.sub("", line) for line in text.splitlines())
     lines = ("".join(sign for sign in line if sign.isprintable()).rstrip() for line in plain)
     return tuple(line[:_LONGEST_LINE] for line in lines if line)[-LAST_LINES:]
+
+
+def _pipe() -> tuple[IO[bytes], IO[bytes]]:
+    """Return the ends of a pipe, ours to write into and the guard's to read from."""
+    read, write = os.pipe()
+    return os.fdopen(write, "wb", buffering=0), os.fdopen(read, "rb", buffering=0)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -108,6 +108,8 @@ class Measure(Table):
     """Which direction is good news: ``higher`` or ``lower``."""
     ignore: tuple[Pattern, ...] = ()
     """Lines that match one of these regular expressions as a whole are no numbers."""
+    remote: bool = False
+    """Whether the command only asks another machine, where all is run that it measures."""
 
 
 class Profile(Table):

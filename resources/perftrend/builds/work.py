@@ -12,6 +12,7 @@ from typing import Literal
 
 from perftrend.builds import commands, templates
 from perftrend.builds.commands import Steps
+from perftrend.builds.stopping import Stop
 from perftrend.builds.tables import Profile
 from perftrend.errors import UsageError
 
@@ -30,6 +31,8 @@ class Work:
     logs: Path
     """The folder for the logs."""
     say: Callable[[str], None]
+    stop: Stop | None = None
+    """Ends the commands when it is set."""
 
     def __post_init__(self) -> None:
         if not _WHOLE.fullmatch(self.commit):
@@ -83,4 +86,5 @@ class Work:
             timeout_s=getattr(self.profile.timeouts_s, name),
             say=self.say,
             keeps=keeps,
+            stop=self.stop,
         )

@@ -47,15 +47,12 @@ class Suites:
     names: Mapping[TraceKey, str]
     """What is measured, and what it is called: see :func:`names_of`."""
 
-    def measure(
-        self, commit: str, device_options: Mapping[str, str], folder: Path, *, archive: str = ""
-    ) -> Measured:
+    def measure(self, commit: str, device_options: Mapping[str, str], folder: Path) -> Measured:
         """Run the suites once on a build.
 
         :param commit: what is installed, or what the device options start.
         :param device_options: with them the device is that build; a person's own go before them.
         :param folder: receives the files; it exists.
-        :param archive: where these will lie, relative to the job's archive.
         :raises TestbedError: if Robot Framework could not run.
         """
         settings = self.settings.model_copy(
@@ -70,7 +67,7 @@ class Suites:
         values, failed = found(
             results, self.names, ended_after_s=None if in_time else self.settings.timeout_s
         )
-        return Measured(commit, started, datetime.now(UTC), values, failed, archive)
+        return Measured(commit, started, datetime.now(UTC), values, failed)
 
 
 def measured_once(target: Path, measure: Callable[[Path], Measured]) -> Measured:

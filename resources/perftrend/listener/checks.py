@@ -51,15 +51,12 @@ class Plan:
 
     names: tuple[str, ...]
     """Of the tests."""
-    duration_s: float
-    """At most, without building."""
-    builds: bool
-    """Whether the product is built, too."""
+    takes: str
+    """How long that takes."""
 
     def __str__(self) -> str:
         count = len(self.names)
-        tests = f"{count} test{'s' * (count != 1)}, " if count else ""
-        return f"{tests}at most about {estimate.worded(self.duration_s)}{' and building' * self.builds}"
+        return f"{count} test{'s' * (count != 1)}, {self.takes}" if count else self.takes
 
 
 def overrides(trigger: Trigger, settings: Settings) -> dict[str, object]:
@@ -112,8 +109,7 @@ def plan_of(trigger: Trigger, settings: Settings, *, suites: Path) -> Plan:
     spec = specification.load(trigger.testbed, settings.testbeds)
     return Plan(
         tuple(name for _, name in sorted(estimate.tests(keys))),
-        estimate.job_s(trigger.job, keys, spec, settings),
-        builds=trigger.job != "trending",
+        estimate.told(trigger.job, keys, spec, settings),
     )
 
 
@@ -122,7 +118,7 @@ def _of_analysis(trigger: Trigger) -> Plan:
     bare = replace(trigger, include=(), exclude=(), lists=(), options=options)
     if bare != trigger:
         raise _refused(trigger, "the analysis takes no tags and measures nothing", bare)
-    return Plan((), estimate.ANALYSIS_S, builds=False)
+    return Plan((), f"about {estimate.worded(estimate.ANALYSIS_S)}")
 
 
 def _selected(trigger: Trigger, settings: Settings, suites: Path) -> frozenset[TraceKey]:

@@ -92,7 +92,14 @@ class Specification(_Strict):
     """Testbeds of one lock share machines; by default each has its own."""
     fallback: str = ""
     """The testbed to take where this one cannot be had."""
+    remote: bool = False
+    """Whether generator and device run on other machines than the job."""
     simulated: bool = False
+
+    @property
+    def tolerates_load(self) -> bool:
+        """Whether other work on this machine, such as a build, disturbs no measurement."""
+        return self.remote or self.simulated
 
     @property
     def test_tag(self) -> str:

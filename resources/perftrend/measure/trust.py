@@ -14,6 +14,11 @@ _PAUSE_S = 0.2
 """What disturbed a trial is given a moment to end, and then a longer one."""
 
 
+def pause_s(attempt: int) -> float:
+    """Return how long is waited before an attempt at a trial, the first of which is attempt 0."""
+    return attempt * _PAUSE_S
+
+
 class TrustedTrials:
     """Asks a generator for trials until one can be trusted.
 
@@ -41,7 +46,7 @@ class TrustedTrials:
         :returns: the first trial that can be trusted, or the last one with its reason.
         """
         for attempt in range(self._attempts):
-            time.sleep(attempt * _PAUSE_S)
+            time.sleep(pause_s(attempt))
             watch = CoreWatch(self._processes())
             with watch.watching():
                 trial = self._generator.trial(rate_pps, duration_s, fail_above)

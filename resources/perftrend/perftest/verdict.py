@@ -8,7 +8,7 @@ speaks against nobody, and is measured again in the rounds that are left.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -21,9 +21,10 @@ from perftrend.analysis.comparison import (
     Documented,
     Observation,
     compare,
+    deciding,
     documented,
-    is_settled,
 )
+from perftrend.analysis.comparison.settled import CHANCE
 from perftrend.model import Better, Sampled
 from perftrend.perftest.rounds import Round, Side
 
@@ -33,6 +34,8 @@ _NO_RESULT = "the measurement tells nothing of it"
 _HOUR_S = 3600.0
 _FEWEST = 2
 """Measurements of each build below which there is nothing to compare."""
+_HOPEFUL = 0.1
+"""Where the vote is clear, a test that is not decided with more than this probability is not waited for."""
 
 
 class Finding(StrEnum):
@@ -108,8 +111,10 @@ class Judged:
     """None where there is nothing to compare."""
     documented: Documented | None = None
     """The comparison by description length, as "Bisecting" has it."""
+    chance: float = 0.0
+    """The probability that the rounds that are left decide the test; 0 where it is decided."""
     is_settled: bool = True
-    """Whether further rounds would not change the finding."""
+    """Whether further rounds are not waited for."""
 
     @property
     def unit(self) -> str:
@@ -153,7 +158,7 @@ class Verdict:
 
     @property
     def is_settled(self) -> bool:
-        """Whether further rounds would change nothing."""
+        """Whether further rounds are not waited for."""
         return all(test.is_settled for test in self.tests)
 
     @property
@@ -187,8 +192,13 @@ def judge(rounds: Sequence[Round], tests: Sequence[str], criteria: Criteria) -> 
 
     :param tests: the names of all tests that were to be measured.
     """
-    judged = [_judged(test, rounds, criteria) for test in tests]
-    return Verdict(tuple(sorted(judged, key=_rank)), len(rounds))
+    judged = [_judged(test, rounds, criteria, tests=len(tests)) for test in tests]
+    is_blamed = any(test.finding in _WORSE and not test.chance for test in judged)
+    # Before, a real difference of another test may not show yet how probably it will be shown.
+    is_late = 2 * len(rounds) >= criteria.maximum_rounds
+    least = _HOPEFUL if is_blamed and is_late else CHANCE
+    settled = [replace(test, is_settled=test.chance <= least) for test in judged]
+    return Verdict(tuple(sorted(settled, key=_rank)), len(rounds))
 
 
 def observed(test: str, side: Side, rounds: Sequence[Round]) -> Observed:
@@ -208,13 +218,13 @@ def observed(test: str, side: Side, rounds: Sequence[Round]) -> Observed:
     return Observed(values, failed, untrusted)
 
 
-def _judged(test: str, rounds: Sequence[Round], criteria: Criteria) -> Judged:
+def _judged(test: str, rounds: Sequence[Round], criteria: Criteria, *, tests: int) -> Judged:
     parent, current = (observed(test, side, rounds) for side in Side)
     if current.is_broken or parent.is_broken:
         return Judged(test, _broken(parent, current), parent, current)
     if min(len(parent.values), len(current.values)) < _FEWEST:
-        return Judged(test, Finding.NOT_MEASURED, parent, current, is_settled=False)
-    return _compared(test, rounds, parent, current, criteria)
+        return Judged(test, Finding.NOT_MEASURED, parent, current, chance=1.0)
+    return _compared(test, rounds, parent, current, criteria, tests=tests)
 
 
 def _broken(parent: Observed, current: Observed) -> Finding:
@@ -231,6 +241,8 @@ def _compared(
     parent: Observed,
     current: Observed,
     criteria: Criteria,
+    *,
+    tests: int,
 ) -> Judged:
     better = next(iter(parent.values.values())).better
     observations = _observations(test, rounds)
@@ -241,6 +253,7 @@ def _compared(
         confidence=criteria.confidence,
         known_deviation=criteria.known_deviations.get(test),
         planned_rounds=criteria.maximum_rounds,
+        tests=tests,
     )
     enough = min(len(parent.values), len(current.values)) >= criteria.minimum_rounds
     return Judged(
@@ -250,7 +263,7 @@ def _compared(
         current,
         comparison,
         documented(parent.samples, current.samples, formula=criteria.formula, better=better),
-        is_settled=enough and is_settled(comparison, criteria.maximum_rounds - len(rounds)),
+        chance=deciding(comparison, criteria.maximum_rounds - len(rounds)) if enough else 1.0,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perftrend.model import Change, Run, Verdict
-from perftrend.report.table import NOTHING, percent, plain
+from perftrend.wording import NOTHING, percent, plain
 
 MOST_CONFIDENCE = 0.9999
 """More than this nobody knows: the noise is not exactly normal."""

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from perftrend.model import Change, Result, Run, Series, Verdict
-from perftrend.report.table import WORST_FIRST, Row, passes, plain, rows, sentence
+from perftrend.report.table import WORST_FIRST, Row, passes, rows, sentence
+from perftrend.wording import plain
 
 FORMAT = "perftrend-report-1"
 """The first key of the document; a new number when a key changes its meaning."""
@@ -40,6 +41,8 @@ class Report:
     notices: Sequence[str] = ()
     results: Sequence[Result] = ()
     """The results of the run with their details."""
+    dashboard: str | None = None
+    """Where the dashboard is reached; None: there is none."""
 
     @property
     def rows(self) -> list[Row]:

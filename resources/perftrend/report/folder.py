@@ -15,7 +15,7 @@ from typing import Any
 from perftrend.report import page
 from perftrend.report.markup import environment
 from perftrend.report.replace import replaced
-from perftrend.report.table import plain
+from perftrend.wording import plain
 
 INDEX, STYLE, MESSAGE, CONSOLE = page.INDEX, "style.css", "message.txt", "console.txt"
 

@@ -18,18 +18,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
+from urllib.parse import urlencode
 
 import jinja2
 from plotly.offline import get_plotlyjs
 
-from perftrend.model import Outcome, Result, Run, Verdict
+from perftrend.model import Outcome, Result, Run, TraceKey, Verdict
 from perftrend.report.courses import courses
 from perftrend.report.document import Report, RunTable, document, dumps, history, run_entry
 from perftrend.report.markup import environment
 from perftrend.report.replace import replaced
 from perftrend.report.searches import Search, searches
 from perftrend.report.sparkline import HEIGHT, WIDTH, sparkline
-from perftrend.report.table import SYMBOLS, WORST_FIRST, Row, passes, percent, plain, sentence
+from perftrend.report.table import SYMBOLS, WORST_FIRST, Row, passes, sentence
+from perftrend.wording import percent, plain
 
 INDEX = "index.html"
 NAMES = frozenset(
@@ -54,6 +56,7 @@ def write(
     title: str = "Performance trend",
     notices: Sequence[str] = (),
     results: Sequence[Result] = (),
+    dashboard: str | None = None,
 ) -> Path:
     """Write the report into a directory of its own, whose old report it replaces whole.
 
@@ -66,11 +69,12 @@ def write(
     :param notices: lines that a reader must see, such as that another testbed was used.
     :param results: the run's results with their details, for the graphs of its searches; those of
         the verdicts' series may come without.
+    :param dashboard: where the dashboard is reached, which every test is linked to; None: there is none.
     :returns: the path of ``index.html``.
     :raises UsageError: if the directory holds anything that is no part of a report.
     :raises OSError: if it cannot be written; an old report stays as it was then.
     """
-    report = Report(verdicts, run, method, window, title, notices, results)
+    report = Report(verdicts, run, method, window, title, notices, results, dashboard)
     rows, found = report.rows, searches(results)
     with replaced(directory, names=NAMES) as fresh:
         _write_page(fresh, report, rows, found)
@@ -151,7 +155,13 @@ def _put(path: Path, text: str) -> None:
 
 def _environment() -> jinja2.Environment:
     made = environment()
-    made.filters |= {"percent": percent, "plain": plain, "signed": _signed, "slug": _slug}
+    made.filters |= {
+        "percent": percent,
+        "plain": plain,
+        "signed": _signed,
+        "slug": _slug,
+        "exploring": _exploring,
+    }
     made.filters |= {"courses": courses, "moment": _moment, "unit": _unit, "value": _value}
     return made
 
@@ -168,6 +178,12 @@ def _signed(text: str) -> str:
 def _slug(outcome: Outcome) -> str:
     """Return the outcome as a class of the style sheet."""
     return outcome.replace(" ", "-")
+
+
+def _exploring(key: TraceKey, dashboard: str) -> str:
+    """Return the address at which the dashboard shows a trace."""
+    chosen = [(name if name == "testbed" else f"p.{name}", value) for name, value in key.parameters]
+    return f"{dashboard}/?{urlencode(chosen)}"
 
 
 def _value(value: float, unit: str) -> str:

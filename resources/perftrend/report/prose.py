@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from perftrend.report.table import NOTHING, percent, plain
+from perftrend.wording import percent, plain
 
 HASH = 12
 """Digits of a hash that are shown."""
-_MEGA = 1e6
 _LONGEST_LINE = 200
-_WHOLE, _HUGE = 999.95, 1e15
-"""From there on numbers need no decimals, and then an exponent."""
 
 signed = percent
 
@@ -45,16 +42,3 @@ def span(ratios: Iterable[float]) -> str:
         return ""
     low, high = share(sizes[0]), share(sizes[-1])
     return high if low == high else f"{low.removesuffix(' %')} to {high}"
-
-
-def value(number: float, unit: str) -> str:
-    """Return a value with its unit, rates in Mpps, with four digits that matter."""
-    if not math.isfinite(number):
-        return NOTHING
-    return f"{_digits(number / _MEGA)} Mpps" if unit == "pps" else f"{_digits(number)} {unit}".rstrip()
-
-
-def _digits(number: float) -> str:
-    """Write four digits that matter, large numbers without an exponent."""
-    is_whole = _WHOLE <= abs(number) < _HUGE
-    return f"{number:.0f}" if is_whole else f"{number:#.4g}"

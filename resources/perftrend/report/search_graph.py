@@ -23,7 +23,7 @@ from perftrend.measure.search.trials import doubt, passes
 from perftrend.model import Interval, Phase, Step, Trial
 from perftrend.report.markup import environment
 from perftrend.report.scale import Scale, ticks
-from perftrend.report.table import plain
+from perftrend.wording import plain
 
 WIDTH, HEIGHT = 960, 400
 LEFT, RIGHT, TOP, BOTTOM = 64, 860, 52, 340

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from perftrend.model import Outcome, Verdict
+from perftrend.wording import NOTHING, percent, plain
 
 WORST_FIRST = (
     Outcome.REGRESSION,
@@ -37,9 +38,6 @@ SYMBOLS: Mapping[Outcome, str] = {
 
 PASSING = frozenset({Outcome.NORMAL, Outcome.PROGRESSION})
 
-NOTHING = "\N{EN DASH}"
-"""Stands where there is no number."""
-
 _SENTENCE_ORDER = (
     Outcome.REGRESSION,
     Outcome.PROGRESSION,
@@ -49,7 +47,6 @@ _SENTENCE_ORDER = (
     Outcome.MISSING,
 )
 _COUNTABLE = frozenset({Outcome.REGRESSION, Outcome.PROGRESSION})
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 _MEGA = 1e6
 _LEAST_DECIMALS, _MOST_DECIMALS = 2, 6
 
@@ -108,11 +105,6 @@ def passes(verdicts: Iterable[Verdict]) -> bool:
     return all(verdict.outcome in PASSING for verdict in verdicts)
 
 
-def plain(text: str) -> str:
-    """Replace what must not reach a page or a terminal: control characters, lone surrogates."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
-
-
 def _row(verdict: Verdict, decimals: int) -> Row:
     parameters = verdict.series.key.as_dict()
     return Row(
@@ -131,14 +123,6 @@ def _row(verdict: Verdict, decimals: int) -> Row:
 def _line(text: str) -> str:
     """Keep a name on one line, so that it cannot pass for a row of its own."""
     return " ".join(plain(text).split())
-
-
-def percent(ratio: float) -> str:
-    """Format a relative change with its sign; what rounds to nothing has none."""
-    if not math.isfinite(ratio):
-        return NOTHING
-    text = f"{100 * ratio:+.1f} %"
-    return "0.0 %" if text in {"+0.0 %", "-0.0 %"} else text
 
 
 def _trend(verdict: Verdict, decimals: int) -> str:

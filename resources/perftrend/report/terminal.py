@@ -17,7 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from perftrend.model import Outcome, Verdict
-from perftrend.report.table import NOTHING, Row, passes, rows, sentence
+from perftrend.report.table import Row, passes, rows, sentence
+from perftrend.wording import NOTHING
 
 _STYLES = {
     Outcome.REGRESSION: "bold red",

@@ -20,6 +20,7 @@ from perftrend.settings.places import FILE_VARIABLE, PREFIX, variable
 from perftrend.settings.sections import (
     AnalysisSettings,
     BisectSettings,
+    DashboardSettings,
     FetchSettings,
     GerritSettings,
     JenkinsSettings,
@@ -40,6 +41,7 @@ __all__ = [
     "PREFIX",
     "AnalysisSettings",
     "BisectSettings",
+    "DashboardSettings",
     "FetchSettings",
     "GerritSettings",
     "JenkinsSettings",

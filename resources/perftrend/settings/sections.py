@@ -159,6 +159,8 @@ class GerritSettings(Section):
     """Jobs that one person may start on one change in 24 hours."""
     post: bool = True
     """Whether verdicts are posted."""
+    tell_culprit: bool = False
+    """Whether a bisection tells the change, too, that made a test worse."""
 
 
 class TriggerSettings(Section):
@@ -242,12 +244,14 @@ class BisectSettings(Section):
     """Whether merges are looked at as a whole."""
     confidence: Annotated[Number, Field(gt=0.5, lt=1)] = 0.99
     """How sure it has to be of a commit that it names."""
-    maximum_measurements: Count = 150
+    maximum_measurements: Count = 200
     """Measurements after which it ends, whatever is known by then."""
     maximum_changes: Count = 3
     """No more changes are named, the largest first."""
     inside: bool = False
     """Whether commits between are measured even where old and new do not differ."""
+    builds_ahead: Annotated[int, BeforeValidator(as_number), Field(ge=0)] = 2
+    """Commits that are built while another is measured, where that is done on other machines."""
     sessions: Folder = Path("bisections")
     """Folder that keeps what was built, measured and decided, so that a bisection goes on after a kill."""
 
@@ -286,3 +290,78 @@ class MailSettings(Section):
     """Folder that keeps who was told of which run, so that nobody is told twice."""
     timeout_s: Seconds = 30.0
     """A server that says nothing for so long has failed to answer."""
+
+
+class DashboardSettings(Section):
+    """How the dashboard is served."""
+
+    address: Server = "127.0.0.1:8080"
+    """Where it is served, ``host:port``; only on this machine, unless people sign in or it is public."""
+    url: HttpUrl | None = None
+    """How people reach it, such as ``https://perf.example.org``; none: at its address only."""
+    hosts: Words = ()
+    """Further names that it answers to; what asks for another host is refused."""
+    proxies: Words = ()
+    """Addresses or networks of the proxies in front of it, which may name the client and the user."""
+    requests_per_second: Annotated[Number, Field(gt=0)] = 50.0
+    """Requests that one client may make in the long run."""
+    burst: Count = 200
+    """Requests that one client may make at once."""
+    maximum_bytes: Count = 1024**2
+    """A request with a longer body is refused."""
+    maximum_connections: Count = 1000
+    """Connections at once; who comes then is asked to come later."""
+    request_timeout_s: Seconds = 30.0
+    """A client that takes longer to send a request, or to take some of its answer, is cut off."""
+    database_timeout_s: Seconds = 30.0
+    """How long a request waits for the database, taken together; then it is answered with 503."""
+    stop_timeout_s: Seconds = 10.0
+    """How long requests under way may take when the dashboard is stopped."""
+    kept_bytes: Count | None = 64 * 1024**2
+    """How much memory answers may take that are kept for the next who asks; none: none is kept."""
+    behind_s: Seconds = 1.0
+    """How far behind the store such an answer may be, where somebody else has written."""
+    cluster_period_s: Seconds | None = 900.0
+    """How often testbeds that have something new are clustered; none: when somebody asks for it only."""
+    public: bool = False
+    """Whether everybody who reaches it may read; on this machine they may where nobody can sign in."""
+    admins: Words = ()
+    """Who may do everything: names of people, and groups as ``group:NAME``."""
+    editors: Words = ()
+    """Who may change what people keep here; everybody else who signs in may read."""
+    secret: Secret = None
+    """Signs cookies, at least 32 characters; none: a random one, and a restart signs everybody out."""
+    session_s: Seconds = 43200.0
+    """Who signed in longer ago has to do so again."""
+    idle_s: Seconds = 7200.0
+    """Who did nothing for so long has to sign in again."""
+    oidc_issuer: HttpUrl | None = None
+    """The OpenID Connect provider that people sign in at; none: they do not."""
+    oidc_client_id: Text | None = None
+    """What the provider knows the dashboard by."""
+    oidc_client_secret: Secret = None
+    """What the dashboard proves that with; none: it is a public client."""
+    oidc_scopes: Words = ("openid", "profile", "email")
+    """What the provider is asked to tell."""
+    oidc_name_claim: Text = "preferred_username"
+    """Which claim is the name of a person; nobody may be able to choose that of somebody else."""
+    oidc_groups_claim: Text = "groups"
+    """Which claim lists the groups of a person."""
+    user_header: Text | None = None
+    """The header in which ``proxies`` tell who the user is; none: they do not."""
+    groups_header: Text | None = None
+    """The header in which they tell the user's groups, between commas; none: they do not."""
+    alert_secret: Secret = None
+    """What the webhooks of alerts are signed with; none: none is sent."""
+    alert_networks: Words = ()
+    """Networks that webhooks may reach although they are not public, such as ``10.1.0.0/16``."""
+    ingest_secret: Secret = None
+    """What events that tell of builds are signed with; none: none is taken, and jobs send none."""
+    ingest_jobs: Words = ("perftrend-trending-*",)
+    """Shell patterns of the jobs that events may tell of."""
+    ingest_source: Text | None = None
+    """Where their builds are, as ``./run ingest`` takes it; none: the Jenkins of the settings."""
+    watch: Folder | None = None
+    """Folder whose new archives, ``JOB/NUMBER/…``, are ingested; none: none is watched."""
+    watch_s: Seconds = 10.0
+    """How often it is looked at; what changed since the last look is not complete yet."""

@@ -18,6 +18,7 @@ from perftrend.settings.sections import (
     STRICT,
     AnalysisSettings,
     BisectSettings,
+    DashboardSettings,
     FetchSettings,
     GerritSettings,
     JenkinsSettings,
@@ -82,6 +83,7 @@ class Settings(BaseModel):
     bisect: BisectSettings = BisectSettings()
     fetch: FetchSettings = FetchSettings()
     mail: MailSettings = MailSettings()
+    dashboard: DashboardSettings = DashboardSettings()
 
     @property
     def expressions(self) -> tuple[str, ...]:

@@ -23,11 +23,13 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    event,
+    text,
 )
-from sqlalchemy.engine import Dialect
+from sqlalchemy.engine import Connection, Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0002"
+HEAD = "0004"
 """The newest migration: the form that this module describes."""
 
 metadata = MetaData()
@@ -146,4 +148,309 @@ marks = Table(
     metadata,
     Column("name", String(255), primary_key=True),
     Column("moment", Moment, nullable=False),
+)
+
+# Made from the results, to be drawn and clustered fast; see perftrend.store.tiles.
+tile_axes = Table(
+    "tile_axes",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("testbed", String(255), nullable=False, unique=True),
+    Column("layout", Integer, nullable=False),
+    Column("whole", Integer, nullable=False),
+    Column("complete", Boolean, nullable=False),
+    Column("generation", Integer, nullable=False),
+)
+
+tile_runs = Table(
+    "tile_runs",
+    metadata,
+    Column("run_id", ForeignKey("runs.id"), primary_key=True),
+    Column("axis_id", ForeignKey("tile_axes.id"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("revision", String(64), nullable=False),
+    Index("ix_tile_runs_axis_number", "axis_id", "number"),
+    Index("ix_tile_runs_axis_revision", "axis_id", "revision"),
+)
+
+tiles = Table(
+    "tiles",
+    metadata,
+    Column("axis_id", ForeignKey("tile_axes.id"), primary_key=True),
+    Column("scale", Integer, primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("block", Integer, primary_key=True),
+    Column("data", LargeBinary, nullable=False),
+)
+
+
+def _uncompressed(table: Table, connection: Connection, **_: object) -> None:
+    # PostgreSQL would try to compress what cannot be, and could then not cut a part out of it.
+    if connection.dialect.name == "postgresql":
+        connection.execute(text(f"ALTER TABLE {table.name} ALTER COLUMN data SET STORAGE EXTERNAL"))
+
+
+event.listen(tiles, "after_create", _uncompressed)
+
+# Who may use the dashboard, and what they did there.
+activity = Table(
+    "activity",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("moment", Moment, nullable=False),
+    Column("user", String(255), nullable=False),
+    Column("action", String(64), nullable=False),
+    Column("subject", String(255), nullable=False),
+    Column("detail", Text, nullable=False),
+    Index("ix_activity_subject", "subject", "number"),
+    Index("ix_activity_user", "user", "number"),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("key", String(32), primary_key=True),
+    Column("hash", String(64), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("role", String(16), nullable=False),
+    Column("owner", String(255), nullable=False),
+    Column("made", Moment, nullable=False),
+    Column("expires", Moment, nullable=False),
+    Column("used", Moment),
+    Column("revoked", Moment),
+    Column("revoked_by", String(255), nullable=False),
+)
+
+# What may be used once only: attempts to sign in, and sessions that were signed out.
+spent = Table(
+    "spent",
+    metadata,
+    Column("key", String(64), primary_key=True),
+    Column("until", Moment, nullable=False),
+    Index("ix_spent_until", "until"),
+)
+
+# Clusters that a clustering found, what people said of them, and how far the clusterings are.
+clusters = Table(
+    "clusters",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("testbed", String(255), nullable=False),
+    Column("ts", Moment, nullable=False),
+    Column("hash", Text, nullable=False),
+    Column("regression", Float, nullable=False),
+    Column("cluster", JSON, nullable=False),
+    Column("members", JSON, nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("message", Text, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("found", Moment, nullable=False),
+    Column("changed", Moment),
+    Column("changed_by", String(255), nullable=False),
+    Index("ix_clusters_testbed_status", "testbed", "status"),
+    # The id of a cluster that was deleted is in somebody's mail: no other one may get it.
+    sqlite_autoincrement=True,
+)
+
+clusterings = Table(
+    "clusterings",
+    metadata,
+    Column("testbed", String(255), primary_key=True),
+    Column("state", String(16), nullable=False),
+    Column("options", JSON, nullable=False),
+    Column("who", String(255), nullable=False),
+    Column("asked", Moment),
+    Column("token", String(32), nullable=False),
+    Column("until", Moment),
+    Column("attempts", Integer, nullable=False),
+    Column("stage", Text, nullable=False),
+    Column("finished", Moment),
+    Column("result", JSON, nullable=False),
+    Column("periodic", Moment),
+    Column("data", Text, nullable=False),
+)
+
+# Plots and pages that people keep, each once; see perftrend.store.shortcuts.
+shortcuts = Table(
+    "shortcuts",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("hash", String(64), nullable=False, unique=True),
+    Column("ids", Text, nullable=False),
+    Column("user", String(255), nullable=False),
+    Column("made", Moment, nullable=False),
+)
+
+short_urls = Table(
+    "short_urls",
+    metadata,
+    Column("key", String(16), primary_key=True),
+    Column("query", Text, nullable=False),
+    Column("user", String(255), nullable=False),
+    Column("made", Moment, nullable=False),
+)
+
+# What people say of commits; see perftrend.store.annotations.
+annotated = Table(
+    "annotations",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("revision", String(40), nullable=False),
+    Column("stem", String(7), nullable=False),
+    Column("testbed", String(255)),
+    Column("text", Text, nullable=False),
+    Column("author", String(255), nullable=False),
+    Column("created", Moment, nullable=False),
+    Column("edited", Moment),
+    Column("edited_by", String(255), nullable=False),
+    Column("version", Integer, nullable=False),
+    Index("ix_annotations_stem", "stem"),
+    # A form that was opened before an annotation was deleted must not change another one.
+    sqlite_autoincrement=True,
+)
+
+# Alerts, what they found, and what is still to be sent; see perftrend.store.alerts.
+alerts = Table(
+    "alerts",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", String(255), nullable=False),
+    Column("query", Text, nullable=False),
+    Column("detector", JSON, nullable=False),
+    Column("change", Float, nullable=False),
+    Column("confidence", Float, nullable=False),
+    Column("direction", String(16), nullable=False),
+    Column("recent_runs", Integer, nullable=False),
+    Column("silent_runs", Integer, nullable=False),
+    Column("silent_hours", Float, nullable=False),
+    Column("owner", String(255), nullable=False),
+    Column("action", String(16), nullable=False),
+    Column("target", Text, nullable=False),
+    Column("enabled", Boolean, nullable=False),
+    Column("created", Moment, nullable=False),
+    Column("changed", Moment, nullable=False),
+    Column("changed_by", String(255), nullable=False),
+    Column("version", Integer, nullable=False),
+    # A form that was opened before an alert was deleted must not change another one.
+    sqlite_autoincrement=True,
+)
+
+alert_overrides = Table(
+    "alert_overrides",
+    metadata,
+    Column("alert_id", ForeignKey("alerts.id"), primary_key=True),
+    Column("trace", String(32), primary_key=True),
+    Column("change", Float),
+    Column("confidence", Float),
+    Column("muted_until", Moment),
+    Column("reason", Text, nullable=False),
+    Column("changed", Moment, nullable=False),
+    Column("changed_by", String(255), nullable=False),
+)
+
+items = Table(
+    "items",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("testbed", String(255), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("last_good", Moment, nullable=False),
+    Column("last_good_revision", String(64), nullable=False),
+    Column("first_changed", Moment, nullable=False),
+    Column("first_changed_revision", String(64), nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("owner", String(255), nullable=False),
+    Column("traces", Integer, nullable=False),
+    Column("trace", String(32), nullable=False),
+    Column("size", Float),
+    Column("low", Float),
+    Column("high", Float),
+    Column("opened", Moment, nullable=False),
+    Column("changed", Moment, nullable=False),
+    Column("changed_by", String(255), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("former_status", String(16), nullable=False),
+    Column("former_message", Text, nullable=False),
+    Index("ix_items_status", "status", "kind", "first_changed"),
+    Index("ix_items_testbed", "testbed"),
+    sqlite_autoincrement=True,
+)
+
+findings = Table(
+    "findings",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("item_id", ForeignKey("items.id"), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("trace", String(32), nullable=False),
+    Column("last_good", Moment, nullable=False),
+    Column("last_good_revision", String(64), nullable=False),
+    Column("first_changed", Moment, nullable=False),
+    Column("first_changed_revision", String(64), nullable=False),
+    Column("before", Float),
+    Column("after", Float),
+    Column("low", Float),
+    Column("high", Float),
+    Column("confidence", Float),
+    Column("found", Moment, nullable=False),
+    Column("seen", Moment, nullable=False),
+    Column("gone", Moment),
+    Index("ix_findings_item", "item_id"),
+    Index("ix_findings_trace", "trace"),
+)
+
+item_alerts = Table(
+    "item_alerts",
+    metadata,
+    Column("item_id", ForeignKey("items.id"), primary_key=True),
+    Column("alert_id", ForeignKey("alerts.id"), primary_key=True),
+)
+
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("key", String(64), nullable=False, unique=True),
+    # Not a foreign key: what was sent stays, also when the alert is deleted.
+    Column("alert_id", Integer, nullable=False),
+    Column("item_id", ForeignKey("items.id"), nullable=False),
+    Column("action", String(16), nullable=False),
+    Column("target", Text, nullable=False),
+    Column("payload", JSON, nullable=False),
+    Column("made", Moment, nullable=False),
+    Column("due", Moment, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("error", Text, nullable=False),
+    Column("sent", Moment),
+    Index("ix_outbox_sent", "sent", "due"),
+    Index("ix_outbox_item", "item_id"),
+)
+
+evaluations = Table(
+    "evaluations",
+    metadata,
+    Column("testbed", String(255), primary_key=True),
+    Column("newest_run", Integer, nullable=False),
+)
+
+# Builds that the dashboard was told of, and what became of them.
+ingestions = Table(
+    "ingestions",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("source", Text, nullable=False),
+    Column("job", String(255), nullable=False),
+    Column("build", Integer, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("asked", Moment, nullable=False),
+    Column("due", Moment, nullable=False),
+    Column("until", Moment),
+    Column("attempts", Integer, nullable=False),
+    Column("ended", Moment),
+    Column("exit_code", Integer),
+    Column("told", Text, nullable=False),
+    Index("ix_ingestions_state", "state", "due"),
+    sqlite_autoincrement=True,
 )

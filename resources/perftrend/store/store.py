@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import IntegrityError
 
 from perftrend.errors import StoreError
 from perftrend.model import Result, Run, Series
 from perftrend.store import rows, series
-from perftrend.store.connection import engine_of, reading, writing
+from perftrend.store.activity import Activity
+from perftrend.store.alerts import Alerts
+from perftrend.store.annotations import Annotations
+from perftrend.store.changes import Changes
+from perftrend.store.clusterings import Clusterings
+from perftrend.store.clusters import Clusters
+from perftrend.store.connection import alone, engine_of, entering, reading, writing
+from perftrend.store.ingestions import Ingestions
+from perftrend.store.replicates import Replicates
 from perftrend.store.requests import Requests
 from perftrend.store.schema import details, results, runs, trace_params, traces
+from perftrend.store.shortcuts import Shortcuts, ShortUrls
+from perftrend.store.tiles import Tiles
+from perftrend.store.tiles.writing import catch_up, follow
+from perftrend.store.tokens import Spent, Tokens
 from perftrend.store.upgrade import upgrade
+
+_AT_ONCE = 1000
+"""Values in one condition of a query: SQLite takes 32,766 at most, PostgreSQL 65,535."""
 
 
 class Store:
@@ -31,6 +47,8 @@ class Store:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._tiles = Tiles(engine)
+        self._changes = Changes(engine)
 
     @classmethod
     def open(cls, place: str | Path) -> Store:
@@ -50,6 +68,7 @@ class Store:
 
     def close(self) -> None:
         """Let the database go."""
+        self._changes.close()
         self._engine.dispose()
 
     def __enter__(self) -> Store:
@@ -68,8 +87,73 @@ class Store:
         """What comments asked for."""
         return Requests(self._engine)
 
+    @property
+    def tiles(self) -> Tiles:
+        """The values of many traces over the commits of a testbed."""
+        return self._tiles
+
+    @property
+    def changes(self) -> Changes:
+        """Whether anything has changed at all."""
+        return self._changes
+
+    @property
+    def activity(self) -> Activity:
+        """What people did on the dashboard."""
+        return Activity(self._engine)
+
+    @property
+    def tokens(self) -> Tokens:
+        """What lets jobs into the dashboard."""
+        return Tokens(self._engine)
+
+    @property
+    def spent(self) -> Spent:
+        """What may be used once only."""
+        return Spent(self._engine)
+
+    @property
+    def clusters(self) -> Clusters:
+        """The clusters of traces that changed alike, and what people said of them."""
+        return Clusters(self._engine)
+
+    @property
+    def clusterings(self) -> Clusterings:
+        """How far the clusterings of the testbeds are."""
+        return Clusterings(self._engine)
+
+    @property
+    def shortcuts(self) -> Shortcuts:
+        """Plots that people keep."""
+        return Shortcuts(self._engine)
+
+    @property
+    def short_urls(self) -> ShortUrls:
+        """Pages that people keep."""
+        return ShortUrls(self._engine)
+
+    @property
+    def replicates(self) -> Replicates:
+        """The samples behind many values at once."""
+        return Replicates(self._engine)
+
+    @property
+    def annotations(self) -> Annotations:
+        """What people say of commits."""
+        return Annotations(self._engine)
+
+    @property
+    def alerts(self) -> Alerts:
+        """Who is told what, what was found, and what is still to be sent."""
+        return Alerts(self._engine)
+
+    @property
+    def ingestions(self) -> Ingestions:
+        """Builds that the dashboard was told of."""
+        return Ingestions(self._engine)
+
     def add(self, run: Run, results: Iterable[Result]) -> bool:
-        """Put a run with all its results into the store, in one transaction.
+        """Put a run with all its results into the store and into the tiles, in one transaction.
 
         :param results: at most one per trace.
         :returns: False if the store has this run already (the same job, build and testbed); then
@@ -77,15 +161,29 @@ class Store:
         :raises StoreError: if it cannot be written, if two results are of one trace, or if a
             trace's unit or better direction is not what it was; nothing is changed.
         """
-        by_hash: dict[str, Result] = {}
-        for result in results:
-            if by_hash.setdefault(result.key.hash, result) is not result:
-                raise StoreError(f"run {run.name}: two results are of one trace, {result.key}")
+        by_hash = _by_hash(run, results)
         with writing(self._engine) as connection:
-            if _run_id(connection, run) is not None:
-                return False
-            _insert(connection, run, by_hash)
-        return True
+            run_id = _entered(connection, run, by_hash)
+            if run_id is not None:
+                follow(connection, run.testbed, run_id)
+        return run_id is not None
+
+    def add_all(self, measured: Iterable[tuple[Run, Iterable[Result]]]) -> int:
+        """Put many runs into the store and into the tiles, in one transaction: all of them or none.
+
+        Other writers wait meanwhile, so it is for stores that nobody else uses yet, such as an example.
+
+        :returns: how many runs the store did not have.
+        :raises StoreError: as :meth:`add`.
+        """
+        testbeds = []
+        with writing(self._engine) as connection:
+            for run, results in measured:
+                if _entered(connection, run, _by_hash(run, results)) is not None:
+                    testbeds.append(run.testbed)
+            for testbed in sorted(set(testbeds)):
+                catch_up(connection, testbed)
+        return len(testbeds)
 
     def runs(self, testbed: str, *, last: int | None = None) -> list[Run]:
         """Return the runs of a testbed in the order of time, or the newest ``last`` of them."""
@@ -144,14 +242,31 @@ def _run_id(connection: Connection, run: Run) -> int | None:
     return connection.execute(query).scalar()
 
 
-def _insert(connection: Connection, run: Run, by_hash: Mapping[str, Result]) -> None:
-    run_id = _inserted(connection, runs, rows.row_of_run(run))
+def _by_hash(run: Run, results: Iterable[Result]) -> dict[str, Result]:
+    by_hash: dict[str, Result] = {}
+    for result in results:
+        if by_hash.setdefault(result.key.hash, result) is not result:
+            raise StoreError(f"run {run.name}: two results are of one trace, {result.key}")
+    return by_hash
+
+
+def _entered(connection: Connection, run: Run, by_hash: Mapping[str, Result]) -> int | None:
+    """Put a run with its results into the tables; return its id, or None if the store has it already."""
+    if _run_id(connection, run) is not None:
+        return None
+    try:
+        with entering(connection):
+            run_id = _inserted(connection, runs, rows.row_of_run(run))
+    except IntegrityError:
+        if _run_id(connection, run) is None:
+            raise
+        # Another process has entered it meanwhile.
+        return None
     trace_ids = _trace_ids(connection, by_hash)
-    if not by_hash:
-        return
     identified = [(trace_ids[name], result) for name, result in by_hash.items()]
-    connection.execute(
-        sa.insert(results),
+    _insert_all(
+        connection,
+        results,
         [{"run_id": run_id, "trace_id": trace, **rows.row_of_result(result)} for trace, result in identified],
     )
     told = [
@@ -159,32 +274,68 @@ def _insert(connection: Connection, run: Run, by_hash: Mapping[str, Result]) -> 
         for trace, result in identified
         if result.details
     ]
-    if told:
-        connection.execute(sa.insert(details), told)
+    _insert_all(connection, details, told)
+    return run_id
 
 
 def _trace_ids(connection: Connection, by_hash: Mapping[str, Result]) -> dict[str, int]:
     """Return the traces' ids by hash; traces that the store does not know yet are entered."""
+    ids = _known_traces(connection, by_hash, list(by_hash))
+    if len(ids) < len(by_hash):
+        # Two that enter the same traces in another order would wait for each other.
+        alone(connection)
+        ids |= _known_traces(connection, by_hash, [name for name in by_hash if name not in ids])
+        ids |= _enter_traces(connection, {name: by_hash[name] for name in by_hash if name not in ids})
+    return ids
+
+
+def _known_traces(
+    connection: Connection, by_hash: Mapping[str, Result], names: Sequence[str]
+) -> dict[str, int]:
     query = sa.select(traces.c.hash, traces.c.id, traces.c.unit, traces.c.better)
     ids = {}
-    for name, trace_id, unit, better in connection.execute(query.where(traces.c.hash.in_(by_hash))):
-        result = by_hash[name]
-        if (unit, better) != (result.unit, result.better):
-            raise StoreError(
-                f"trace {result.key} is in {unit}, {better} is better; "
-                f"now it came in {result.unit}, {result.better} is better: give it another metric"
-            )
-        ids[name] = trace_id
-    for name, result in by_hash.items():
-        if name in ids:
-            continue
-        row = {"hash": name, "parameters": result.key.json, "unit": result.unit, "better": result.better}
-        ids[name] = _inserted(connection, traces, row)
-        connection.execute(
-            sa.insert(trace_params),
-            [{"trace_id": ids[name], "name": key, "value": value} for key, value in result.key.parameters],
-        )
+    for some in _parts(names):
+        for name, trace_id, unit, better in connection.execute(query.where(traces.c.hash.in_(some))):
+            result = by_hash[name]
+            if (unit, better) != (result.unit, result.better):
+                raise StoreError(
+                    f"trace {result.key} is in {unit}, {better} is better; "
+                    f"now it came in {result.unit}, {result.better} is better: give it another metric"
+                )
+            ids[name] = trace_id
     return ids
+
+
+def _enter_traces(connection: Connection, new: Mapping[str, Result]) -> dict[str, int]:
+    _insert_all(
+        connection,
+        traces,
+        [
+            {"hash": name, "parameters": result.key.json, "unit": result.unit, "better": result.better}
+            for name, result in new.items()
+        ],
+    )
+    ids = _known_traces(connection, new, list(new))
+    _insert_all(
+        connection,
+        trace_params,
+        [
+            {"trace_id": ids[name], "name": key, "value": value}
+            for name, result in new.items()
+            for key, value in result.key.parameters
+        ],
+    )
+    return ids
+
+
+def _insert_all(connection: Connection, table: sa.Table, entered: Sequence[Mapping[str, Any]]) -> None:
+    if entered:
+        connection.execute(sa.insert(table), entered)
+
+
+def _parts(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(names), _AT_ONCE):
+        yield names[start : start + _AT_ONCE]
 
 
 def _inserted(connection: Connection, table: sa.Table, row: Mapping[str, Any]) -> int:

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from perftrend.errors import StoreError
-from perftrend.store.connection import reading, writing
+from perftrend.store.connection import alone, reading, writing
 from perftrend.store.schema import HEAD
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -29,6 +29,7 @@ def upgrade(engine: Engine, name: str) -> None:
         if _version(connection, name) == HEAD:
             return
     with writing(engine) as connection:
+        alone(connection)
         if _version(connection, name) != HEAD:
             _migrate(connection)
 

@@ -27,7 +27,7 @@ from tests.integration.servers.java import LackingError
 
 POM = Path(__file__).with_name("gerrit-pom.xml")
 PROGRAM = Path(__file__).with_name("GerritProgram.java")
-READY_S = 120
+READY_S = 300
 PROGRAMS = ("java", "git", "ssh", "ssh-keygen")
 
 

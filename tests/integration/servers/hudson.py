@@ -25,10 +25,11 @@ import requests
 from lxml import etree
 
 from tests.integration.servers import java
+from tests.integration.servers.environment import inherited
 from tests.integration.servers.java import LackingError
 
 POM = Path(__file__).with_name("pom.xml")
-READY_S = 120
+READY_S = 300
 
 # What the server reaches into, and Java has closed since.
 OPENED = [
@@ -78,9 +79,10 @@ def loadable(xml: str | bytes) -> bytes:
 
 
 @contextmanager
-def running(home: Path) -> Iterator[Server]:
+def running(home: Path, **told: str) -> Iterator[Server]:
     """Run a server in an empty home.
 
+    :param told: more variables, which its builds have as well.
     :raises LackingError: if a program is missing, or its files cannot be had.
     """
     files = fetched()
@@ -89,8 +91,8 @@ def running(home: Path) -> Iterator[Server]:
         port = java.free_port()
         server = Server(f"http://127.0.0.1:{port}", home)
         (home / ADDRESS_FILE).write_text(f"<{OF_ADDRESS}><hudsonUrl>{server.url}/</hudsonUrl></{OF_ADDRESS}>")
-        process = subprocess.Popen(command(files, port), env=environment(home), stdout=log, stderr=log,
-                                   stdin=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
+        process = subprocess.Popen(command(files, port), env=environment(home) | told, stdout=log,
+                                   stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
         try:
             wait_until_ready(server, process)
             yield server
@@ -110,9 +112,8 @@ def command(files: Path, port: int) -> list[str]:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Return this environment, but for what would tell builds that they run in another one's."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("BUILD_", "JOB_NAME"))}
-    return kept | {"HUDSON_HOME": str(home)}
+    """Return this environment, but for settings and for what would tell builds where they run."""
+    return inherited() | {"HUDSON_HOME": str(home)}
 
 
 def wait_until_ready(server: Server, process: subprocess.Popen[bytes]) -> None:

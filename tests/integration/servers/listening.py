@@ -11,13 +11,14 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import requests
 import yaml
 
 from perftrend.store import Store
 from perftrend.store.requests import State
+from tests.integration.servers.environment import inherited
 from tests.integration.servers.gerrit import Server, User
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -59,6 +60,14 @@ class Listener:
         self.said: list[str] = []
         self._reader = threading.Thread()
 
+    def __enter__(self) -> Self:
+        self.folder.mkdir(exist_ok=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.lives():
+            self.end()
+
     def command(self) -> list[str]:
         """Return what starts it."""
         return [sys.executable, "-P", "-m", "jobs.listener", "--settings", "settings.yaml"]
@@ -69,8 +78,11 @@ class Listener:
         return self.command()
 
     def environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("PERFTREND_")}
-        return {**kept, "PYTHONPATH": f"{CHECKOUT}{os.pathsep}{CHECKOUT / 'resources'}", "NETRC": "/dev/null"}
+        return {
+            **inherited(),
+            "PYTHONPATH": f"{CHECKOUT}{os.pathsep}{CHECKOUT / 'resources'}",
+            "NETRC": "/dev/null",
+        }
 
     def once(self) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -125,3 +137,8 @@ class Listener:
     def states(self) -> list[str]:
         with Store.open(self.folder / "perftrend.sqlite") as store:
             return [each.state.value for each in store.requests.in_states(*State)]
+
+    def has_served(self, requests: int = 1) -> bool:
+        """Tell whether so many requests have come to their ends, whatever these are."""
+        states = self.states()
+        return len(states) == requests and not {"seen", "claimed", "waiting", "running"} & set(states)

@@ -29,7 +29,7 @@ import requests
 
 from tests.integration.servers.java import LackingError
 
-READY_S = 20
+READY_S = 60
 USER, PASSWORD = "reader", "sesame"
 
 

@@ -27,20 +27,20 @@ def judged(samples: list[float], at: int) -> Certainty:
 
 
 def test_size_and_its_interval_as_worked_by_hand() -> None:
-    """9, 11 and 13, 15: s² = 4 / 2 = 2, the error of the step 4 is √2 √(1/2 + 1/2) = √2.
+    """9, 11 and 18, 22 stray by a tenth: s² = 10 · 20 (0.02 + 0.02) / 2 = 4, the error of the step 10 is 2.
 
-    t of two degrees of freedom at 95 % is 4.303. Hedges: 4/√2 (1 - 3/7).
+    t of two degrees of freedom at 95 % is 4.303. Hedges: 10/2 (1 - 3/7).
     """
-    found = judged([9.0, 11.0, 13.0, 15.0], 2)
+    found = judged([9.0, 11.0, 18.0, 22.0], 2)
 
-    assert found.low == pytest.approx(4 - 4.303 * math.sqrt(2), rel=1e-3)
-    assert found.high == pytest.approx(4 + 4.303 * math.sqrt(2), rel=1e-3)
-    assert found.effect_size == pytest.approx(4 / math.sqrt(2) * 4 / 7)
+    assert found.low == pytest.approx(10 - 4.303 * 2, rel=1e-3)
+    assert found.high == pytest.approx(10 + 4.303 * 2, rel=1e-3)
+    assert found.effect_size == pytest.approx(5 * 4 / 7)
 
 
 def test_confidence_counts_the_places_that_a_step_could_have() -> None:
-    """Of 2.83 = 4 / √2 two degrees of freedom have 1 - 2.83 / √(2.83² + 2) = 0.106; three places."""
-    assert judged([9.0, 11.0, 13.0, 15.0], 2).confidence == pytest.approx(1 - 3 * 0.1056, abs=1e-3)
+    """Beyond 5 = 10 / 2, two degrees of freedom have 1 - 5 / √(5² + 2) = 0.0377; three places."""
+    assert judged([9.0, 11.0, 18.0, 22.0], 2).confidence == pytest.approx(1 - 3 * 0.03775, abs=1e-4)
 
 
 def test_clear_step_lies_between_two_runs() -> None:

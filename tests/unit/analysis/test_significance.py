@@ -77,6 +77,20 @@ def test_noise_is_learned_from_all_groups() -> None:
     assert "which noise can do" == doubt(wild, [100.0, 100.1, 99.9, 100.0, 100.1], [97.0])
 
 
+def test_noise_of_a_fast_level_is_scaled_to_a_slow_one() -> None:
+    """Runs stray by 8 %; one at less than a third of the speed strays by 8 % of that, and its end is told."""
+    fast = [160.0, 175.0, 146.0, 163.0, 150.0, 172.0, 148.0, 166.0]
+
+    assert not doubt(fast, [46.0], [163.0])
+    assert not doubt([-value for value in fast], [-46.0], [-163.0])
+
+
+def test_levels_around_zero_are_not_scaled() -> None:
+    """Two groups that stray by 1 around -1 and 1: t = 2 / (1.1 √(1/4 + 1/4)) = 2.4."""
+    assert "which noise can do" == doubt([-2.0, 0.0, -2.0, 0.0], [2.0, 0.0, 2.0, 0.0])
+    assert not doubt([-1.1, -0.9, -1.1, -0.9], [1.1, 0.9, 1.1, 0.9])
+
+
 def test_small_change_is_not_told_however_certain() -> None:
     still = [100.0] * 50
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.comparing import __main__ as comparing
+from benchmarks.comparing import many
 from benchmarks.comparing.methods import mann_whitney, sequential, student_beyond, welch
 from benchmarks.comparing.patches import CELLS, Cell, patch
 from perftrend.analysis.certainty import quantile
@@ -90,3 +91,20 @@ def test_tables_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert 0 == comparing.main(["--patches", "4", "--only", "quiet"])
 
     assert "false alarms" in capsys.readouterr().out
+
+
+def test_patches_of_many_tests_are_told_by_their_votes(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["--tests", "1", "3", "--patches", "2", "--slower", "2", "--difference", "-0.3", "--json"]
+    assert 0 == many.main([*asked, "--cell", "quiet", "--maximum-rounds", "4"])
+
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(1, 1, 1.0, None), (3, 2, 1.0, 0.0)] == [
+        (row["tests"], row["slower"], row["found"], row["false"]) for row in rows
+    ]
+    assert [(1.0, 0.0, 3.0)] * 2 == [(row["blamed"], row["praised"], row["mean_rounds"]) for row in rows]
+
+
+def test_patches_of_many_tests_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert 0 == many.main(["--tests", "1", "--patches", "1", "--cell", "quiet", "--maximum-rounds", "3"])
+
+    assert "slower tests found" in capsys.readouterr().out

@@ -10,7 +10,7 @@ from perftrend import errors
 from perftrend.bisect import Adaptive, Documented, Kind, Outcome, Session, Strategy, load, records
 from perftrend.bisect.journal import Journal
 from perftrend.model import Measured, Sampled
-from tests.unit.bisect.world import START, World, line, names, stepped
+from tests.unit.bisect.world import START, Made, World, line, names, stepped
 
 STRATEGIES = (Documented(), Adaptive())
 
@@ -29,7 +29,7 @@ class Mortal:
         self.left = -1
         self.torn = 0
 
-    def build(self, commit: str) -> str:
+    def build(self, commit: str) -> Made:
         self._count()
         return self.world.build(commit)
 
@@ -52,7 +52,7 @@ class Mortal:
             self.world.measured = [each["commit"] for each in measured]
             raise KilledError
 
-    def session(self) -> Session[str]:
+    def session(self) -> Session[Made]:
         return Session(
             self.file, line(12), self.strategy, build=self.build, measure=self.measure, tell=self.tell
         )
@@ -142,6 +142,13 @@ def test_commits_in_the_cache_are_known_from_the_beginning(tmp_path: Path) -> No
 
     assert load(tmp_path / "session").built["c3"] == 0
     assert "elsewhere" not in load(tmp_path / "session").built
+
+
+def test_what_a_build_took_is_kept_and_not_what_was_waited_for_it(tmp_path: Path) -> None:
+    """One that was built before, or beside a measurement, is there at once."""
+    run(world(), tmp_path / "session")
+
+    assert {Made.took_s} == set(load(tmp_path / "session").built.values())
 
 
 def test_empty_range_is_refused_before_a_file_is_made(tmp_path: Path) -> None:

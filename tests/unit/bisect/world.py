@@ -19,6 +19,12 @@ def line(size: int) -> Range:
     return Range("c0", tuple(Commit(f"c{index + 1}", (f"c{index}",)) for index in range(size)))
 
 
+class Made(str):
+    """A commit that is built."""
+
+    took_s = 600.0
+
+
 @dataclass
 class World:
     """Builds and measures, and counts both."""
@@ -32,11 +38,11 @@ class World:
     built: list[str] = field(default_factory=list)
     measured: list[str] = field(default_factory=list)
 
-    def build(self, commit: str) -> str:
+    def build(self, commit: str) -> Made:
         self.built.append(commit)
         if commit in self.broken:
             raise errors.BuildError(f"{commit}: make failed")
-        return commit
+        return Made(commit)
 
     def measure(self, commit: str) -> Measured:
         repeat = self.measured.count(commit)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import select
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -43,6 +45,22 @@ def opened(history: History, tmp_path: Path, said: list[str]) -> Iterator[Open]:
     yield open_builds
     for builds in made:
         builds.close()
+
+
+def await_end(process: int) -> None:
+    """Wait until a process is gone.
+
+    :raises TimeoutError: if it lives on for ten seconds.
+    """
+    try:
+        descriptor = os.pidfd_open(process)
+    except ProcessLookupError:
+        return
+    try:
+        if not select.select([descriptor], [], [], 10)[0]:
+            raise TimeoutError(f"process {process} lives on")
+    finally:
+        os.close(descriptor)
 
 
 def ended(process: int) -> bool:

@@ -14,7 +14,7 @@ import pytest
 
 from perftrend.builds import Builds, Built
 from tests.products.histories import History
-from tests.unit.builds.conftest import Open, ended
+from tests.unit.builds.conftest import Open, await_end, ended
 
 BUILD = """
 import sys
@@ -169,11 +169,15 @@ def test_two_threads_build_two_commits_at_once(history: History, opened: Open, t
 
 
 def test_killed_build_leaves_nothing_trusted(history: History, opened: Open, tmp_path: Path) -> None:
-    """What it had started goes on without it, until the next build takes the checkout away."""
+    """Nor running, but for what left the session: that ends when the next build takes the checkout away."""
     (commit,) = commits(history, 1)
-    build = f"echo half > out; sleep 1000 & echo $! > {tmp_path}/child; kill -9 $PPID; wait"
+    build = (
+        f"echo half > out; sleep 1000 & echo $! > {tmp_path}/child; "
+        f"setsid sh -c 'echo $$ > {tmp_path}/daemon; kill -9 '$PPID'; exec sleep 1000'; wait"
+    )
     killed = process(history, tmp_path / "builds", commit, "sh", "-c", build)
     killed.communicate()
+    await_end(int((tmp_path / "child").read_text()))
     left = [path for path in (tmp_path / "builds" / "worktrees").iterdir() if path.is_dir()]
 
     built = opened().build(commit)
@@ -182,7 +186,7 @@ def test_killed_build_leaves_nothing_trusted(history: History, opened: Open, tmp
     assert 1 == len(left)
     assert "0" == (built.folder / "out").read_text()
     assert [] == list((tmp_path / "builds" / "worktrees").iterdir())
-    assert ended(int((tmp_path / "child").read_text()))
+    assert ended(int((tmp_path / "daemon").read_text()))
 
 
 def test_what_was_killed_while_it_was_copied_is_removed(history: History, opened: Open) -> None:

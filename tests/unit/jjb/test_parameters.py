@@ -48,6 +48,7 @@ NO_PARAMETERS = {
         "--resume": "a build goes on under its number",
     },
     "bisection": {
+        "--example": "it shows a person what a bisection is",
         "--profile": "the settings file says what the product is",
         "--repository": "the settings file says where the product is",
         "--archive": "the artifacts are taken from there",

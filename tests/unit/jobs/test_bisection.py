@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import errno
 import json
+import os
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,13 +14,16 @@ from typing import Any
 
 import pytest
 
+from jobs import _answering as answering
 from jobs import bisection
 from perftrend.bisect import Session
 from perftrend.bisect.journal import Journal
 from perftrend.builds import Builds
 from perftrend.clients.git.locking import held
+from perftrend.errors import TestbedError
 from perftrend.model import Measured
 from perftrend.perftest import NOT_VALID
+from perftrend.settings import Settings
 from tests.doubles import gerrit
 from tests.doubles.gerrit import GerritDouble
 from tests.products.histories import History
@@ -40,6 +45,7 @@ gerrit: {{attempts: 1}}
 """
 WORKS, BREAKS = "exit 0\n", "echo compiling router.c; echo 'router.c:4: error' >&2; exit 2\n"
 JOB = "perftrend-bisect-simulated"
+BEGUN = "Looking for the commit that changed the performance: "
 
 
 class Product:
@@ -117,6 +123,33 @@ def _noted(monkeypatch: pytest.MonkeyPatch, name: str, done: list[str]) -> None:
         return usual(self, what)
 
     monkeypatch.setattr(Builds, name, noting)
+
+
+def raising(error: BaseException | type[BaseException]) -> Callable[..., Any]:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise error
+
+    return fail
+
+
+def stopped_after(
+    place: Place,
+    count: int,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException | type[BaseException] = KeyboardInterrupt,
+    search: Callable[[], Any] | None = None,
+) -> None:
+    """Search until so many measurements are made."""
+    usual = Builds.measure
+
+    def measure(self: Builds, built: Any) -> Measured:
+        if len(place.measured) == count:
+            raise error
+        return usual(self, built)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Builds, "measure", measure)
+        (search or place.search)()
 
 
 # ---- what is found
@@ -215,6 +248,83 @@ def test_test_that_fails_from_a_commit_on_is_a_change_too(place: Place) -> None:
 
     assert (1, [[3]]) == (ended.exit_code, place.culprits())
     assert "made the only test fail" in ended.out
+
+
+NAMED = """import pathlib, sys
+level, *tests = pathlib.Path("level").read_text().split()
+if level == "fails":
+    sys.exit("no route to host")
+for test in tests:
+    print(*(f"{test} {float(level) * (1 + noise / 1000)}" for noise in (0, 1, -1)), sep="\\n")
+"""
+
+
+def named(place: Place, *levels: str) -> list[str]:
+    """Give the product a command that names its tests: of each commit the level, and its tests."""
+    file = place.bench.folder / "settings.yaml"
+    file.write_text(file.read_text().replace("unit: ops", "unit: ops, prints: named"))
+    history = place.product.history
+    for number, level in enumerate(levels):
+        files = {"bench.py": NAMED, "level": level, "build.sh": WORKS, "number": f"{number}"}
+        place.product.hashes.append(history.commit(f"Commit {number}", files))
+    return place.product.hashes
+
+
+@pytest.mark.parametrize(
+    ("levels", "exit_code", "words"),
+    [
+        (("100 one two", "100 one two", "fails", "fails"), 1, "made 2 of 2 tests fail"),
+        (("fails", "fails", "100 one two", "100 one two"), 0, "made 2 of 2 tests work"),
+    ],
+)
+def test_command_that_fails_as_a_whole_is_a_failure_of_each_test(
+    place: Place, levels: tuple[str, ...], exit_code: int, words: str
+) -> None:
+    named(place, *levels)
+
+    ended = place.search()
+
+    assert (exit_code, [[2]]) == (ended.exit_code, place.culprits())
+    assert words in ended.out
+    assert "one failed in " in ended.out
+    assert "no route to host" not in ended.out, "the log has what the program said"
+
+
+def test_test_that_vanishes_is_told_and_the_others_are_compared(place: Place) -> None:
+    named(place, "100 one two", "100 one two", "90 one", "90 one")
+
+    ended = place.search()
+
+    assert (1, [[2]]) == (ended.exit_code, place.culprits())
+    assert "two has no result in " in ended.out
+
+
+@pytest.mark.parametrize("strategy", ["adaptive", "documented"])
+def test_ends_without_a_test_in_common_are_not_said_to_be_the_same(place: Place, strategy: str) -> None:
+    named(place, "100 one", "100 one", "100 two")
+
+    ended = place.search("--strategy", strategy)
+
+    assert 0 == ended.exit_code
+    assert "Undecided, because no test was measured at both ends of the range." in ended.out.splitlines()[-1]
+
+
+def test_product_that_cannot_be_measured_at_all_fails_the_job(place: Place) -> None:
+    place.product.range("fails", "fails", "fails")
+
+    ended = place.search()
+
+    assert 4 == ended.exit_code
+    assert "Undecided, because no test has a value at either end of the range." in ended.out.splitlines()[-1]
+    assert "command failed in " in ended.out
+
+
+def test_what_is_not_committed_does_not_count(place: Place) -> None:
+    place.product.range(100, 100, 90, 90)
+    (place.product.history.folder / "level").write_text("1")
+
+    assert (1, [[2]]) == (place.search().exit_code, place.culprits())
+    assert "1" == (place.product.history.folder / "level").read_text()
 
 
 def test_branch_of_a_merge_is_looked_into_unless_it_is_not_to_be(place: Place) -> None:
@@ -432,7 +542,7 @@ def test_interrupted_it_says_what_is_known_and_goes_on(place: Place, monkeypatch
     usual = Builds.measure
 
     def interrupted(self: Builds, built: Any) -> Measured:
-        if len(place.measured) == 6:
+        if len(place.measured) == 4:
             raise KeyboardInterrupt
         return usual(self, built)
 
@@ -559,6 +669,76 @@ def test_build_of_another_question_is_refused(place: Place, monkeypatch: pytest.
     assert "holds the answer to another question" in ended.err
 
 
+@pytest.mark.parametrize(
+    ("asked", "other"),
+    [
+        ("gerrit:", "bisect: {maximum_changes: 1}\ngerrit:"),
+        ("gerrit:", "bisect: {inside: true}\ngerrit:"),
+        ("{python} bench.py", "{python} -B bench.py"),
+    ],
+)
+def test_other_limits_and_commands_are_another_question(
+    place: Place, asked: str, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who changes them while a session is unfinished gets a new one, and the old one goes on later."""
+    place.product.range(*[100] * 5, *[90] * 5)
+    file = place.bench.folder / "settings.yaml"
+    usual = file.read_text()
+    stopped_after(place, 3, monkeypatch)
+    unfinished = [each.read_text() for each in place.sessions]
+    file.write_text(usual.replace(asked, other))
+
+    assert (1, [[5]]) == (place.search().exit_code, place.culprits())
+    assert unfinished == [each.read_text() for each in place.sessions]
+
+    file.write_text(usual)
+    again = place.search()
+    assert (1, [[5]]) == (again.exit_code, place.culprits())
+    assert "going on after 3 measurements" in again.out
+
+
+# ---- the example
+
+
+def test_example_searches_commits_of_its_own(place: Place) -> None:
+    ended = place.run("--example", "--dry-run", "--tags", "mrrAND64b")
+
+    assert 0 == ended.exit_code, ended.err
+    assert "Would search 32 commits, 4 tests on simulated, " in ended.out
+
+
+def test_example_makes_its_own_choice_where_nothing_is_given(place: Place) -> None:
+    """Whatever the settings are that were made for a product of one's own."""
+    file = place.bench.folder / "settings.yaml"
+    file.write_text(f"{file.read_text()}tags: [ndrpdr]\nbisect: {{old: abcdef1, change: 7}}\n")
+
+    ended = place.run("--example", "--dry-run")
+
+    assert "Would search 32 commits, 1 test on simulated, " in ended.out
+
+
+@pytest.mark.parametrize(
+    "other", ["--old=1234567", "--new=1234567", "--change=1", "--profile=vpp", "--repository=."]
+)
+def test_example_takes_nothing_that_says_what_is_searched(place: Place, other: str) -> None:
+    ended = place.run("--example", other)
+
+    assert 2 == ended.exit_code
+    assert (
+        f"perftrend: --example makes the commits that it searches; leave {other.partition('=')[0]} away\n"
+        == ended.err
+    )
+
+
+def test_command_to_repeat_the_example_is_short() -> None:
+    given = bisection.parser().parse_args(["--example", "--trial-duration", "2"])
+    settings = Settings(testbed="1n-loopback", tags=("mrrAND64b",))
+
+    assert "./run bisection --testbed 1n-loopback --trial-duration 2.0 --example" == answering.command(
+        given, settings, reports.state(3, []).range
+    )
+
+
 # ---- a change in Gerrit
 
 
@@ -575,14 +755,19 @@ class Review:
         product.history.git("update-ref", "refs/changes/01/1/1", revision)
         told = gerrit.change(1)
         told["revisions"] = {revision: told["revisions"][gerrit.REVISION]}
-        self.double.files["/changes/1"] = told
+        self.double.files["/changes/1"] = {**told, "messages": self.double.messages}
 
     def search(self, *arguments: str) -> Any:
         return self.place.run("--old", self.place.product.hashes[0], "--change", "1", *arguments)
 
     @property
-    def texts(self) -> list[str]:
+    def all_texts(self) -> list[str]:
         return [str(each["message"]) for each in self.double.posted]
+
+    @property
+    def texts(self) -> list[str]:
+        """What was said, without that it began."""
+        return [text for text in self.all_texts if not text.startswith(BEGUN)]
 
 
 @pytest.fixture
@@ -605,7 +790,7 @@ def test_answer_is_posted_without_a_vote(review: Review) -> None:
     ended = review.search()
 
     assert 1 == ended.exit_code, ended.err
-    [posted] = review.double.posted
+    [_, posted] = review.double.posted
     assert '"Commit 2" made the only test slower by ' in posted["message"].splitlines()[0]
     assert "labels" not in posted
     assert f"autogenerated:perftrend:{JOB}" == posted["tag"]
@@ -685,6 +870,162 @@ def test_interruption_is_posted_and_then_the_answer(review: Review, monkeypatch:
     assert "made the only test slower" in answered
 
 
+def test_beginning_is_posted_and_replaced_by_the_end(review: Review, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUILD_NUMBER", "7")
+    monkeypatch.setenv("BUILD_URL", "https://jenkins.example/job/p/7/")
+    review.push(100, 100, 90, 90)
+
+    review.search()
+
+    begun, answered = review.double.posted
+    assert (
+        f"{BEGUN}3 commits, the command of the product's profile. https://jenkins.example/job/p/7/"
+        == begun["message"]
+    )
+    assert begun["tag"] == answered["tag"]
+    assert "labels" not in begun
+    assert "This replaces my verdict of 2026-03-02 18:00:00 UTC" in answered["message"].splitlines()[-1]
+
+
+def test_who_goes_on_says_after_how_much(review: Review, monkeypatch: pytest.MonkeyPatch) -> None:
+    review.push(*[100] * 5, *[90] * 5)
+    stopped_after(review.place, 4, monkeypatch, search=review.search)
+
+    review.search()
+
+    begun = [text for text in review.all_texts if text.startswith(BEGUN)]
+    assert ["9 commits, the command of the product's profile.", ", going on after 4 measurements."] == [
+        begun[0].removeprefix(BEGUN), begun[1].splitlines()[0].partition("profile")[2],
+    ]  # fmt: skip
+
+
+def test_failure_half_way_is_posted_with_what_is_known(
+    review: Review, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    review.push(*[100] * 5, *[90] * 5)
+    error = TestbedError("no carrier; plug it in")
+    stopped_after(review.place, 4, monkeypatch, error, review.search)
+
+    [text] = review.texts
+    assert text.startswith(
+        "Undecided, because it could not go on: no carrier; plug it in; most suspect, with "
+    )
+    assert "What was measured, oldest first:" in text
+
+
+def test_interruption_before_the_search_is_posted(review: Review, monkeypatch: pytest.MonkeyPatch) -> None:
+    review.push(100, 100, 90)
+    monkeypatch.setattr(bisection.choosing, "chosen", raising(KeyboardInterrupt))
+
+    assert 130 == review.search().exit_code
+    assert ["Interrupted before it came to an end."] == review.all_texts
+
+
+def test_answer_is_posted_although_the_disk_is_full_and_nothing_is_said_after_it(
+    review: Review, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    review.push(100, 100, 90)
+    full = OSError(errno.ENOSPC, "No space left on device", "report")
+    with monkeypatch.context() as patch:
+        patch.setattr("jobs._answering.report.write", raising(full))
+        ended = review.search()
+
+    assert 3 == ended.exit_code
+    assert "perftrend: report: No space left on device; free some space" in ended.err
+    [text] = review.texts
+    assert "made the only test slower" in text
+    measured = len(review.place.measured)
+    assert 1 == review.search().exit_code
+    assert measured == len(review.place.measured)
+
+
+def test_second_abort_does_not_end_what_is_said_last(review: Review, monkeypatch: pytest.MonkeyPatch) -> None:
+    review.push(100, 100, 90)
+    usual = gerrit.Handler.tell
+
+    def aborting(self: Any, path: str, body: Any) -> None:
+        if path.endswith("/review") and not str(body["message"]).startswith(BEGUN):
+            os.kill(os.getpid(), signal.SIGTERM)
+        usual(self, path, body)
+
+    monkeypatch.setattr(gerrit.Handler, "tell", aborting)
+
+    assert 1 == review.search().exit_code
+    assert 1 == len(review.texts)
+
+
+# ---- the change that is guilty
+
+
+def guilty(review: Review, number: int, revision: str) -> dict[str, Any]:
+    """Return what the double tells of the change of a commit."""
+    told = gerrit.change(number)
+    told["revisions"] = {revision: {**told["revisions"][gerrit.REVISION], "_number": 2}}
+    review.double.files[f"/changes/{number}"] = {**told, "messages": []}
+    return told
+
+
+def accusations(review: Review) -> list[tuple[str, str]]:
+    """Return where something was said under another change, and what."""
+    return [
+        (each.path.removeprefix("/a"), each.body["message"])
+        for each in review.double.requests
+        if each.method == "POST" and "/changes/1/" not in each.path
+    ]
+
+
+def test_guilty_change_is_told_where_that_is_wanted(review: Review, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERFTREND_GERRIT_TELL_CULPRIT", "true")
+    review.push(100, 100, 90, 90)
+    commit = review.place.product.hashes[2]
+    review.double.pages = [[guilty(review, 5, commit)]]
+
+    assert 1 == review.search().exit_code
+
+    [(path, text)] = accusations(review)
+    assert "/changes/5/revisions/2/review" == path
+    assert text.startswith(
+        f"This change, as commit {commit[:12]}, made the only test slower by 10 %, with a "
+    )
+    assert f"Asked on {review.double.url}/c/router/+/1" in text
+    asked = [each.query["q"][0] for each in review.double.requests if each.path.endswith("/changes/")]
+    assert [f'commit:"{commit}" project:"router"'] == asked
+    assert all("labels" not in each for each in review.double.posted)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "levels", "number"),
+    [("false", (100, 100, 90, 90), 5), ("true", (100, 100, 120, 120), 5), ("true", (100, 100, 90), 1)],
+    ids=["not wanted", "faster", "asked on it"],
+)
+def test_nobody_else_is_told_who_need_not_know(
+    review: Review, wanted: str, levels: tuple[float, ...], number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERFTREND_GERRIT_TELL_CULPRIT", wanted)
+    review.push(*levels)
+    if number != 1:
+        guilty(review, number, review.place.product.hashes[2])
+    review.double.pages = [[dict(review.double.files[f"/changes/{number}"])]]
+
+    review.search()
+
+    assert [] == accusations(review)
+    assert 2 == len(review.all_texts)
+
+
+def test_guilty_commit_without_a_change_fails_nothing(
+    review: Review, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERFTREND_GERRIT_TELL_CULPRIT", "true")
+    review.push(100, 100, 90, 90)
+    review.double.pages = [[]]
+
+    ended = review.search()
+
+    assert (1, []) == (ended.exit_code, accusations(review))
+    assert f"no change in Gerrit is known of {review.place.product.hashes[2][:12]}" in ended.err
+
+
 def test_answer_that_could_not_be_posted_is_posted_by_asking_again(
     review: Review, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -735,6 +1076,7 @@ def test_patch_set_that_was_pushed_meanwhile_is_not_searched(
         ("--old HEAD --new {1}", "'HEAD' is no hash of a commit"),
         ("--old {1} --new {1}", "old and new are the same commit"),
         ("--old {1} --new {0}", "is no ancestor of"),
+        ("--old {0} --new {1} --repository shallow", "has only the newest part of its history"),
         ("--old {0} --new {1} --profile none", "none"),
         ("--old {0} --new {1} --repository nowhere", "cannot fetch from"),
         ("--old {0} --new {1} --confidence 2", "bisect.confidence is 2.0"),
@@ -744,6 +1086,10 @@ def test_patch_set_that_was_pushed_meanwhile_is_not_searched(
 )
 def test_bad_input_is_told_in_one_line(place: Place, arguments: str, message: str) -> None:
     place.product.range(100, 100, 90)
+    folder = place.bench.folder
+    place.product.history.git(
+        "clone", "--quiet", "--depth=1", f"file://{folder / 'product'}", f"{folder / 'shallow'}"
+    )
     words = arguments.format(*place.product.hashes).split()
 
     ended = place.run(*words)

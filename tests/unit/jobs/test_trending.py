@@ -294,7 +294,7 @@ def test_dry_run_tells_what_would_be_measured_and_measures_nothing(
     assert [
         "64b-1c-ethip4-ip4base-acl20-mrr",
         "perftrend verdict: trendingtest-simulated mrrAND64bAND*acl20 -- --duration 6 --multiplicity 50 "
-        "--dry-run would measure 1 test, at most about 6 minutes",
+        "--dry-run would measure 1 test, about 6 minutes, at most 26 minutes",
     ] == ended.out.splitlines()
     assert [] == runs(bench.folder)
 

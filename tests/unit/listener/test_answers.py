@@ -31,7 +31,7 @@ states = st.sampled_from(list(State))
 
 
 def request(line: str, state: State, **others: str) -> Request:
-    usual = {"told": "3 tests, at most about 14 minutes", "reason": "no test matches"}
+    usual = {"told": "3 tests, about 4 minutes, at most 14 minutes", "reason": "no test matches"}
     return Request(
         key="k", change=1, patch_set=1, project="p", branch="b", revision="r", ref="f", review="m",
         comment="c", path=None, account="1", asked=MOMENT, place=0, line=line, job="perftest",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from robot.model import TagPatterns, Tags
 
+from perftrend import builds
 from perftrend.errors import UsageError
 from perftrend.listener import checks, estimate, tags
 from perftrend.listener.checks import UnfitError
@@ -153,20 +155,26 @@ MRR = "mrrAND64bANDethip4-ip4base"
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        # 10 trials of 1 s and a start of 5 s, and 15 s around them.
-        (f"trendingtest-simulated {MRR}", "1 test, at most about 1 minute"),
+        # 10 trials of 1 s and a start of 5 s, and 15 s around them; each trial may be made five times.
+        (f"trendingtest-simulated {MRR}", "1 test, about 1 minute, at most 2 minutes"),
         (
             f"trendingtest-simulated {MRR} -- --duration 60 --multiplicity 10",
-            "1 test, at most about 11 minutes",
+            "1 test, about 11 minutes, at most 51 minutes",
         ),
-        # A search may take 720 s, and 5 s for the start.
-        ("trendingtest-simulated ndrpdrAND64bANDethip4-ip4base", "1 test, at most about 13 minutes"),
-        ("trendingtest-simulated soakAND64bANDethip4-ip4base", "1 test, at most about 31 minutes"),
-        # 10 rounds, each with two builds.
-        (f"perftest-simulated {MRR}", "1 test, at most about 10 minutes and building"),
-        # 150 measurements.
-        (f"bisecttest-simulated abcdef1 {MRR}", "1 test, at most about 75 minutes and building"),
-        ("trendingtest-simulated", "4 tests, at most about 2 minutes"),
+        # Four bounds of 30 s; a search may take 720 s, and 5 s for the start.
+        (
+            "trendingtest-simulated ndrpdrAND64bANDethip4-ip4base",
+            "1 test, about 3 minutes, at most 13 minutes",
+        ),
+        ("trendingtest-simulated soakAND64bANDethip4-ip4base", "1 test, about 31 minutes"),
+        # 3 to 10 rounds, each with two builds: 13 times 30 s, at most 20 times 70 s.
+        (f"perftest-simulated {MRR}", "1 test, about 7 minutes, at most 24 minutes, plus building"),
+        # 25 measurements, at most 150.
+        (
+            f"bisecttest-simulated abcdef1 {MRR}",
+            "1 test, about 13 minutes, at most 175 minutes, plus building",
+        ),
+        ("trendingtest-simulated", "4 tests, about 2 minutes, at most 4 minutes"),
     ],
 )
 def test_request_is_told_as_tests_and_time(line: str, expected: str) -> None:
@@ -177,14 +185,43 @@ def test_starts_of_the_device_count() -> None:
     spec = specification.load("1n-veth")
     key = TraceKey.of(suite="s", test="t", metric="mrr")
 
-    assert 15 + 10 * 0.5 + 3 * 5 == estimate.run_s([key], spec, Settings())
+    found = estimate.of_run([key], spec, Settings())
+
+    assert (15 + 10 * 0.5 + 3 * 5, 15 + 5 * 10 * 0.5 + 3 * 5) == (found.usual_s, found.most_s)
 
 
 def test_test_with_two_metrics_counts_once() -> None:
     spec = specification.load("simulated")
     keys = [TraceKey.of(suite="s", test="t", metric=metric) for metric in ("ndr", "pdr")]
 
-    assert 15 + 725 == estimate.run_s(keys, spec, Settings())
+    assert 15 + 725 == estimate.of_run(keys, spec, Settings()).most_s
+
+
+@pytest.mark.parametrize(("minimum", "maximum", "builds"), [(3, 20, 23), (3, 3, 6), (5, 2, 4)])
+def test_usual_comparison_takes_rounds_half_way_to_the_most(minimum: int, maximum: int, builds: int) -> None:
+    spec = specification.load("simulated")
+    key = TraceKey.of(suite="s", test="t", metric="mrr")
+    asked = settings(perftest__minimum_rounds=minimum, perftest__maximum_rounds=maximum)
+
+    assert builds * 30 == estimate.of_job("perftest", [key], spec, asked).usual_s
+
+
+def test_building_counts_as_long_as_it_took_before(tmp_path: Path) -> None:
+    """Two builds of 60 s, the median; and two of 300 s at most."""
+    profile = builds.load("embedded-router")
+    for number, (way, seconds) in enumerate(
+        [(profile.hash, 40), (profile.hash, 300), (profile.hash, 60), ("another", 9000)]
+    ):
+        folder = tmp_path / "kept" / f"{number:040x}-{way}"
+        folder.mkdir(parents=True)
+        manifest = {"commit": f"{number:040x}", "profile": way, "took_s": seconds, "files": {}}
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+    (tmp_path / "kept" / f"{9:040x}-{profile.hash}").mkdir()
+    chosen = {"project__profile": "embedded-router", "project__builds": str(tmp_path)}
+
+    told = plan(f"perftest-simulated {MRR}", perftest__maximum_rounds=10, **chosen)
+
+    assert "1 test, about 9 minutes, at most 34 minutes" == str(told)
 
 
 @pytest.mark.parametrize(

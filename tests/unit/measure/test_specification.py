@@ -42,6 +42,12 @@ def test_only_the_simulated_testbed_says_that_it_is_simulated() -> None:
     assert ["simulated"] == [name for name in SHIPPED if load(name).simulated]
 
 
+def test_only_testbeds_elsewhere_tolerate_load_on_this_machine(tmp_path: Path) -> None:
+    assert ["simulated"] == [name for name in SHIPPED if load(name).tolerates_load]
+    assert not load("ours", written(tmp_path, GOOD)).tolerates_load
+    assert load("ours", written(tmp_path, f"{GOOD}remote: true")).tolerates_load
+
+
 def test_testbeds_of_this_machine_exclude_each_other() -> None:
     assert 1 == len({load(name).lock for name in SHIPPED if name.startswith("1n-")})
 

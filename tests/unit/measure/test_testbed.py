@@ -222,6 +222,28 @@ def test_highest_rate_is_the_links_or_what_the_generator_keeps(
     assert maximum == pytest.approx(testbed.maximum_pps)
 
 
+def test_generator_that_was_disturbed_is_asked_once_more_what_it_reaches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    testbed = Testbed(spec(link=LinkFile(pps=2000)))
+    reached = [500.0, 1000.0, 3000.0]
+    monkeypatch.setattr(testbed.generator, "highest_pps", lambda: reached.pop(0))
+
+    testbed.use("64B")
+
+    assert 900.0 == pytest.approx(testbed.maximum_pps)
+
+
+def test_generator_that_reaches_the_links_rate_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    testbed = Testbed(spec(link=LinkFile(pps=800)))
+    reached = [1000.0]
+    monkeypatch.setattr(testbed.generator, "highest_pps", reached.pop)
+
+    testbed.use("64B")
+
+    assert 800.0 == testbed.maximum_pps
+
+
 def test_simulated_generator_reaches_any_links_rate() -> None:
     with Testbed(specification.load("simulated")) as testbed:
         testbed.start_device({})

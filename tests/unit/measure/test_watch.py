@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -103,15 +104,18 @@ def test_waiting_for_the_testbeds_own_work_is_not_foreign(
 
 
 def test_kernel_counts_a_process_that_has_its_core_alone_as_one_that_does_not_wait() -> None:
-    """This machine may be busy itself: once in several short looks is enough."""
-    shares = []
-    for core in sorted(os.sched_getaffinity(0), reverse=True):
+    """This machine may be busy itself: it goes first where it may, and once in a minute is enough."""
+    shares: list[str] = []
+    end = time.monotonic() + 60
+    for core in itertools.cycle(sorted(os.sched_getaffinity(0), reverse=True)):
         with busy(core) as alone:
+            with suppress(PermissionError):
+                os.setpriority(os.PRIO_PROCESS, alone, -20)
             for _ in range(10):
                 shares.append(seen(alone, 0.06))
                 if not shares[-1]:
                     return
-    pytest.fail(f"never alone: {shares}")
+        assert time.monotonic() < end, shares
 
 
 def test_process_that_has_ended_is_no_error() -> None:

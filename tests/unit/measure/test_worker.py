@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -112,13 +113,32 @@ def test_a_command_that_does_not_exist_is_named() -> None:
         Worker("the echo", ["/no/such/program"])
 
 
-def test_closing_kills_a_worker_that_does_not_listen(monkeypatch: pytest.MonkeyPatch) -> None:
+def forbidden(_: int) -> int:
+    raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+@pytest.mark.parametrize("has_pidfd", [True, False])
+def test_closing_kills_a_worker_that_does_not_listen(
+    monkeypatch: pytest.MonkeyPatch, has_pidfd: bool
+) -> None:
     monkeypatch.setattr("perftrend.measure.worker._STOP_S", 0.1)
+    if not has_pidfd:
+        monkeypatch.setattr(os, "pidfd_open", forbidden)
     script = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + READY + "time.sleep(60)"
     with worker(script) as deaf:
         deaf.close()
 
         assert not lives(deaf.pid)
+
+
+@pytest.mark.parametrize("has_pidfd", [True, False])
+def test_worker_that_listens_ends_by_itself(monkeypatch: pytest.MonkeyPatch, has_pidfd: bool) -> None:
+    if not has_pidfd:
+        monkeypatch.setattr(os, "pidfd_open", forbidden)
+    with worker(ECHO) as echo:
+        echo.close()
+
+        assert -signal.SIGTERM == echo._process.returncode
 
 
 def test_closing_is_allowed_twice() -> None:

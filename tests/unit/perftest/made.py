@@ -39,10 +39,12 @@ def rounds(parent: Sequence[Measured], current: Sequence[Measured]) -> list[Roun
     return [Round(*both) for both in zip(parent, current, strict=True)]
 
 
-def of_levels(test: str, parent: float, current: float, *, number: int = 3) -> list[Round]:
+def of_levels(
+    test: str, parent: float, current: float, *, number: int = 3, deviation: float = 0.002
+) -> list[Round]:
     """Return rounds of one test whose builds have these levels."""
-    before = noisy(parent, rounds=number, seed=1)
-    after = noisy(current, rounds=number, seed=2)
+    before = noisy(parent, rounds=number, seed=1, deviation=deviation)
+    after = noisy(current, rounds=number, seed=2, deviation=deviation)
     return [
         Round(measured(2 * index, {test: before[index]}), measured(2 * index + 1, {test: after[index]}))
         for index in range(number)

@@ -206,3 +206,32 @@ def test_worst_tests_come_first_and_the_largest_differences_among_them() -> None
 
     assert ["c", "b", "d", "a"] == [test.test for test in found.tests]
     assert found.is_settled
+
+
+def beside_a_loud_test(quiet: float, loud: float, *, number: int) -> Verdict:
+    """Judge two tests, of which one is quiet and one is not, by the levels of the patch and the rounds."""
+    done = [
+        Round(*(replace(one[side], values={**one[side].values, **other[side].values}) for side in Side))
+        for one, other in zip(
+            of_levels("quiet", 1e6, quiet, number=number),
+            of_levels("loud", 1e6, loud, number=number, deviation=0.05),
+            strict=True,
+        )
+    ]
+    return judge(done, ["quiet", "loud"], CRITERIA)
+
+
+@pytest.mark.parametrize(
+    ("quiet", "loud", "number", "settled"),
+    [(1e6, 0.98e6, 5, False), (0.9e6, 0.98e6, 5, True), (0.9e6, 0.99e6, 4, False), (0.9e6, 0.97e6, 6, False)],
+    ids=["no vote yet", "the vote is clear", "not half of the rounds", "it may well be decided"],
+)
+def test_hardly_decidable_test_is_not_waited_for_once_the_vote_is_clear(
+    quiet: float, loud: float, number: int, settled: bool
+) -> None:
+    found = beside_a_loud_test(quiet, loud, number=number)
+
+    [open_] = [test for test in found.tests if test.test == "loud"]
+    assert (Finding.UNDECIDED, True) == (open_.finding, open_.chance > 0.02)
+    assert (settled, settled) == (open_.is_settled, found.is_settled)
+    assert (-1 if quiet < 1e6 else 0) == found.vote

@@ -7,7 +7,7 @@ import pytest
 
 from perftrend.model import Change, Direction, Verdict
 from perftrend.report.courses import courses
-from perftrend.report.table import NOTHING
+from perftrend.wording import NOTHING
 
 MakeVerdict = Callable[..., Verdict]
 

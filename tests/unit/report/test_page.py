@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from lxml import html
@@ -29,7 +30,7 @@ from perftrend.model import (
     Verdict,
 )
 from perftrend.report import page
-from perftrend.report.table import NOTHING
+from perftrend.wording import NOTHING
 
 MakeVerdict = Callable[..., Verdict]
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'`{{7*7}}../../etc/passwd\x00"
@@ -58,6 +59,23 @@ def test_header_says_what_was_analysed_and_how(tmp_path: Path, run: Run, make_ve
     for part in ("method MDL", "window 30 runs", "1n-loopback was used"):
         assert part in header
     assert "SIMULATED" not in header
+
+
+def test_everything_is_linked_to_the_dashboard_where_there_is_one(
+    tmp_path: Path, run: Run, make_verdict: MakeVerdict
+) -> None:
+    document = write(tmp_path, run, make_verdict(), dashboard="https://perf.example.org")
+
+    of_site, of_test = [
+        urlsplit(address) for address in document.xpath("//@href") if address.startswith("https:")
+    ]
+    assert ("perf.example.org", "/", "") == (of_site.netloc, of_site.path, of_site.query)
+    key = make_verdict().series.key
+    chosen = dict(parse_qsl(of_test.query))
+    assert {"testbed": key["testbed"], "p.test": key["test"]} == {
+        name: chosen[name] for name in ("testbed", "p.test")
+    }
+    assert len(key.parameters) == len(chosen)
 
 
 def test_simulated_run_says_so(tmp_path: Path, run: Run, make_verdict: MakeVerdict) -> None:

@@ -4,11 +4,9 @@ import math
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from perftrend.model import Outcome, Verdict
-from perftrend.report.table import passes, percent, plain, rows, sentence
+from perftrend.report.table import passes, rows, sentence
 
 MakeVerdict = Callable[..., Verdict]
 
@@ -88,17 +86,3 @@ def test_what_does_not_exist_is_a_dash(missing: Verdict) -> None:
     (row,) = rows([missing])
 
     assert ("\N{EN DASH}",) * 3 == (row.trend, row.runs, row.change)
-
-
-def test_change_that_rounds_to_nothing_has_no_sign() -> None:
-    assert ["0.0 %", "0.0 %", "-0.1 %", "+12.5 %"] == [percent(x) for x in (-0.0004, 0.0, -0.0006, 0.125)]
-
-
-@settings(deadline=None)
-@given(st.text())
-def test_plain_text_can_be_written_and_moves_no_cursor(text: str) -> None:
-    shown = plain(text)
-
-    assert not [character for character in shown if ord(character) < 32 and character not in "\n\t"]
-    assert shown == shown.encode().decode()
-    assert len(shown) == len(text.replace("\r\n", "\n"))

@@ -23,6 +23,8 @@ from perftrend.store import Store
 from perftrend.store.schema import HEAD, metadata
 from perftrend.store.upgrade import MIGRATIONS, VERSION_TABLE
 
+pytestmark = pytest.mark.sqlite
+
 MOMENT = datetime(2026, 1, 2, tzinfo=UTC)
 RUN = Run("1n-veth", "trending", 1, MOMENT, MOMENT)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -91,20 +89,3 @@ def test_mark_moves(requests: Requests) -> None:
     requests.set_mark("comments", MOMENT + timedelta(days=1))
 
     assert MOMENT + timedelta(days=1) == requests.mark("comments")
-
-
-def test_store_of_the_first_version_gets_the_new_tables_and_keeps_what_it_has(tmp_path: Path) -> None:
-    path = tmp_path / "store.sqlite"
-    Store.open(path).close()
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("DROP TABLE requests")
-        connection.execute("DROP TABLE marks")
-        connection.execute("UPDATE perftrend_version SET version_num = '0001'")
-        connection.execute(
-            "INSERT INTO runs VALUES "
-            "(1, 'j', 1, 't', '2026-01-01 00:00:00', '2026-01-01 00:00:00', '{}', '', 0)"
-        )
-
-    with Store.open(path) as store:
-        store.requests.add([REQUEST])
-        assert [1] == [run.build for run in store.runs("t")]

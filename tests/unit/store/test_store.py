@@ -110,6 +110,25 @@ def test_unit_of_a_trace_does_not_change(store: Store) -> None:
     assert 1 == len(store.series("1n-veth"))
 
 
+def test_many_runs_enter_together_with_their_tiles(store: Store) -> None:
+    store.add(run_of(2), [result_of(value=2.0)])
+    added = store.add_all((run_of(build), [result_of(value=float(build))]) for build in (3, 1, 2))
+
+    assert 2 == added
+    assert [run_of(1), run_of(2), run_of(3)] == store.runs("1n-veth")
+    axis = store.tiles.axis("1n-veth")
+    assert 3 == axis.whole
+    assert [[1.0, 2.0, 3.0]] == store.tiles.values(axis, [1], range(3)).tolist()
+
+
+def test_many_runs_enter_all_or_none(store: Store) -> None:
+    with pytest.raises(StoreError, match="two results are of one trace"):
+        store.add_all([(run_of(1), [result_of()]), (run_of(2), [result_of(), result_of()])])
+
+    assert [] == store.runs("1n-veth")
+    assert 0 == store.add_all([])
+
+
 def test_series_holds_the_values_in_the_order_of_time(store: Store) -> None:
     for build in (3, 1, 2):
         store.add(run_of(build), [result_of(value=10.0 * build)])

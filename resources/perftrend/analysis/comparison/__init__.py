@@ -16,7 +16,7 @@ from perftrend.analysis.comparison.outliers import fitted
 from perftrend.analysis.comparison.pairs import two_steps
 from perftrend.analysis.comparison.prediction import Prediction, best_point, predict
 from perftrend.analysis.comparison.priors import FarOff, Noise, Sizes
-from perftrend.analysis.comparison.settled import is_settled, showing
+from perftrend.analysis.comparison.settled import deciding, is_settled, showing
 
 __all__ = [
     "PARENT",
@@ -36,6 +36,7 @@ __all__ = [
     "Sizes",
     "best_point",
     "compare",
+    "deciding",
     "documented",
     "fitted",
     "is_settled",

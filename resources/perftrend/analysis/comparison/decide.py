@@ -3,7 +3,8 @@
 The difference has a posterior distribution (see :mod:`.model`); its central interval decides:
 
 * a regression or a progression, where the interval does not hold zero, and the difference is at least as
-  probable to exceed the threshold as not;
+  probable to exceed the threshold as not; of K tests compared at once the probability beyond zero has to be
+  √K times smaller;
 * no difference, where the whole interval lies within the threshold on both sides;
 * else undecided, which is no statement about the patch: it says how large a difference would have shown.
   So it is, too, where something was left out and a build has fewer than three observations left.
@@ -69,6 +70,8 @@ class Rule:
     better: Better = Better.HIGHER
     threshold: float = 0.01
     confidence: float = 0.99
+    tests: int = 1
+    """How many are compared at once: the more, the surer a difference has to be."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.threshold < 1:
@@ -77,11 +80,21 @@ class Rule:
             raise errors.SettingsError(
                 f"confidence is {self.confidence}; give a probability above 0.5, below 1"
             )
+        if self.tests < 1:
+            raise errors.SettingsError(f"tests is {self.tests}; give a number from 1")
 
     @property
     def tail(self) -> float:
         """The probability on either side of the interval."""
         return (1 - self.confidence) / 2
+
+    @property
+    def tail_shown(self) -> float:
+        """The probability that a difference which is shown may have on the other side of zero.
+
+        The root is enough: with the handicap m, false alarms of n rounds fall with the power 1 + m/n of it.
+        """
+        return self.tail / math.sqrt(self.tests)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +142,7 @@ def compare(
     confidence: float = 0.99,
     known_deviation: float | None = None,
     planned_rounds: int = PLANNED_ROUNDS,
+    tests: int = 1,
 ) -> Comparison:
     """Compare two builds by repeated measurements of both.
 
@@ -139,10 +153,11 @@ def compare(
     :param known_deviation: deviation between runs as the trace's own history knows it, in per cent.
     :param planned_rounds: rounds after which the verdict will be given at the latest. The verdict may be
         looked for after each of them.
+    :param tests: how many are compared at once, this one included.
     :returns: the comparison; takes about three milliseconds for ten rounds.
     :raises SettingsError: if an argument has no meaning.
     """
-    rule = Rule(better, threshold, confidence)
+    rule = Rule(better, threshold, confidence, tests)
     if planned_rounds < 1:
         raise errors.SettingsError(f"planned_rounds is {planned_rounds}; give a number from 1")
     strange = next((each.build for each in observations if each.build not in {PARENT, PATCH}), None)
@@ -215,8 +230,8 @@ def _conclusion(posterior: Mixture, limits: tuple[float, float], rule: Rule) -> 
 def _is_shown(posterior: Mixture, sign: float, limit: float, rule: Rule) -> bool:
     """Say whether the interval lies on one side of zero, and the median beyond the limit on that side."""
     if sign < 0:
-        return posterior.above(0.0) <= rule.tail and posterior.below(limit) >= _HALF
-    return posterior.below(0.0) <= rule.tail and posterior.above(limit) >= _HALF
+        return posterior.above(0.0) <= rule.tail_shown and posterior.below(limit) >= _HALF
+    return posterior.below(0.0) <= rule.tail_shown and posterior.above(limit) >= _HALF
 
 
 def _average(kept: Sequence[tuple[int, tuple[float, ...]]], build: int) -> float:

@@ -6,8 +6,10 @@ its error, and a difference that is now believed to be m ± d, the estimate afte
 
     N((n E + r m) / N, (r / N)² (d² + e² n / r)),
 
-and it decides where it exceeds about z e √(n / N), z = Φ⁻¹(1 - tail) √(1 + handicap / N). Where that has a
-small chance, further rounds are spent in vain: the patch is let go as undecided.
+and it decides where it exceeds about z e √(n / N), z = Φ⁻¹(1 - tail) √(1 + handicap / N). By then the half
+width h of the interval will be h √(n / N), and its middle N(m, d² r / N): no difference, where all of it lies
+within the threshold. Where both together have a small chance, further rounds are spent in vain: the patch is
+let go as undecided.
 
 Source: Spiegelhalter, Freedman and Blackburn, Monitoring clinical trials: conditional or predictive power?,
 1986.
@@ -21,7 +23,7 @@ from statistics import NormalDist
 from perftrend.analysis.comparison.decide import HANDICAP, Comparison, Conclusion
 
 CHANCE = 0.02
-"""A verdict that is less probable than this is not waited for."""
+"""A verdict that is not more probable than this is not waited for."""
 _NORMAL = NormalDist()
 
 
@@ -30,23 +32,26 @@ def is_settled(comparison: Comparison, rounds_left: int, *, chance: float = CHAN
 
     :param comparison: what is known after the newest round.
     :param rounds_left: how many may still follow.
-    :param chance: a verdict that is less probable is not waited for; 0 waits for all of them.
+    :param chance: a verdict that is not more probable is not waited for; 0 waits for all of them.
     """
+    return deciding(comparison, rounds_left) <= chance
+
+
+def deciding(comparison: Comparison, rounds_left: int) -> float:
+    """Return the probability that the rounds that are left decide the verdict; 0 where it is decided."""
     if comparison.outcome is not Conclusion.UNDECIDED or rounds_left <= 0:
-        return True
+        return 0.0
     if not comparison.rounds:
-        return False
-    return not _may_be_equal(comparison, rounds_left) and showing(comparison, rounds_left) < chance
+        return 1.0
+    return showing(comparison, rounds_left) + _equalling(comparison, rounds_left)
 
 
 def showing(comparison: Comparison, rounds_left: int) -> float:
     """Return the probability that a difference will be shown, either way, when all rounds are done."""
     done, left = comparison.rounds, float(rounds_left)
     total = done + left
-    tail = comparison.rule.tail
-    deviation = (comparison.high - comparison.low) / 2 / _NORMAL.inv_cdf(1 - tail)
     mean = (done * comparison.estimate + left * comparison.relative) / total
-    spread = left / total * math.sqrt(deviation**2 + comparison.error**2 * done / left)
+    spread = left / total * math.sqrt(_deviation(comparison) ** 2 + comparison.error**2 * done / left)
     needed = _needed(comparison, total)
     future = NormalDist(mean, spread)
     return future.cdf(-needed) + 1 - future.cdf(needed)
@@ -54,15 +59,24 @@ def showing(comparison: Comparison, rounds_left: int) -> float:
 
 def _needed(comparison: Comparison, total: float) -> float:
     """Return the estimate that will decide after so many rounds."""
-    score = _NORMAL.inv_cdf(1 - comparison.rule.tail) * math.sqrt(
+    score = _NORMAL.inv_cdf(1 - comparison.rule.tail_shown) * math.sqrt(
         1 + HANDICAP * comparison.planned_rounds / total
     )
     error = comparison.error * math.sqrt(comparison.rounds / total)
     return max(score * error, comparison.rule.threshold)
 
 
-def _may_be_equal(comparison: Comparison, rounds_left: int) -> bool:
-    """Say whether the interval may become narrower than the threshold on both sides."""
+def _equalling(comparison: Comparison, rounds_left: int) -> float:
+    """Return the probability that the whole interval will lie within the threshold on both sides."""
     share = comparison.rounds / (comparison.rounds + rounds_left)
     half = (comparison.high - comparison.low) / 2 * math.sqrt(share)
-    return half <= comparison.rule.threshold
+    room = comparison.rule.threshold - half
+    if room <= 0:
+        return 0.0
+    future = NormalDist(comparison.relative, _deviation(comparison) * math.sqrt(1 - share))
+    return future.cdf(room) - future.cdf(-room)
+
+
+def _deviation(comparison: Comparison) -> float:
+    """Return how far the difference may lie from where it is believed to be, as a standard deviation."""
+    return (comparison.high - comparison.low) / 2 / _NORMAL.inv_cdf(1 - comparison.rule.tail)

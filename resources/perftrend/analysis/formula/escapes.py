@@ -7,6 +7,7 @@ always escaped, so that two texts that look the same are the same.
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from perftrend.errors import FormulaError
 
@@ -20,10 +21,10 @@ def escaped(text: str, special: str) -> str:
 
     :raises FormulaError: for half a surrogate pair, which is no character.
     """
-    if _plain(text, special):
+    if is_plain(text, special):
         return text
     try:
-        return "".join(each if _plain(each, special) else _escape(each) for each in text)
+        return "".join(each if is_plain(each, special) else _escape(each) for each in text)
     except UnicodeEncodeError as error:
         raise FormulaError(
             "text", error.start, "half a surrogate pair is no character; leave it out"
@@ -38,7 +39,7 @@ def unescaped(text: str, special: str, *, subject: str, position: int) -> str:
     :param position: where the text begins in it.
     :raises FormulaError: for a character that may only stand escaped, or an escape that is none.
     """
-    if _plain(text, special):
+    if is_plain(text, special):
         return text
     pieces: list[bytes] = []
     place = 0
@@ -48,7 +49,7 @@ def unescaped(text: str, special: str, *, subject: str, position: int) -> str:
         if character == "%" and not found:
             reason = "a % begins no escape; write two hex digits after it, or %25 for itself"
             raise FormulaError(subject, position + place, reason)
-        if character != "%" and not _plain(character, special):
+        if character != "%" and not is_plain(character, special):
             reason = f"{shown(character)} cannot stand here as it is{_rather(character)}"
             raise FormulaError(subject, position + place, reason)
         pieces.append(bytes.fromhex(found[0][1:]) if found else character.encode())
@@ -59,14 +60,20 @@ def unescaped(text: str, special: str, *, subject: str, position: int) -> str:
         raise FormulaError(subject, position, "the escapes are no UTF-8; write each byte as %XX") from None
 
 
+def is_plain(text: str, special: str) -> bool:
+    """Tell whether a text means itself, without any escape."""
+    return text.isprintable() and _set_of(special).isdisjoint(text)
+
+
 def shown(text: str) -> str:
     """Return a wrong text as an error repeats it: in quotes, on one line, printable, cut where it is long."""
     return repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…")
 
 
-def _plain(text: str, special: str) -> bool:
-    """Whether the text means itself, without any escape."""
-    return text.isprintable() and not any(each in text for each in f"%{special}")
+@cache
+def _set_of(special: str) -> frozenset[str]:
+    """Return what needs an escape; the modules of formulas have a handful of such sets."""
+    return frozenset(f"%{special}")
 
 
 def _escape(character: str) -> str:

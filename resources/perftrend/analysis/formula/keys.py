@@ -8,7 +8,7 @@ Source: "Skia Perf: Design", section Trace IDs; the form with keys is that of it
 
 from __future__ import annotations
 
-from perftrend.analysis.formula.escapes import escaped, shown, unescaped
+from perftrend.analysis.formula.escapes import escaped, is_plain, shown, unescaped
 from perftrend.errors import FormulaError
 from perftrend.model import TraceKey
 
@@ -26,10 +26,10 @@ def format_key(key: TraceKey) -> str:
     """
     if not key.parameters or not all(name for name, _ in key.parameters):
         raise FormulaError(SUBJECT, 0, "a trace has at least one parameter, and each has a name")
-    pairs = (
-        f"{escaped(name, _SPECIAL)}={escaped(value, _SPECIAL)}" for name, value in sorted(key.parameters)
-    )
-    return f",{','.join(pairs)},"
+    pairs = sorted(key.parameters)
+    if not is_plain("".join(map("".join, pairs)), _SPECIAL):
+        pairs = [(escaped(name, _SPECIAL), escaped(value, _SPECIAL)) for name, value in pairs]
+    return f",{','.join(map('='.join, pairs))},"
 
 
 def parse_key(text: str) -> TraceKey:

@@ -50,7 +50,7 @@ class Term:
         if not self.pattern and value[:1] in {"~", "!"}:
             value = f"%{ord(value[0]):02X}{value[1:]}"
         operator = "!=" if self.negated else "="
-        return f"{escaped(self.key, _IN_KEYS)}{operator}{'~' if self.pattern else ''}{value}"
+        return _kept(f"{escaped(self.key, _IN_KEYS)}{operator}{'~' if self.pattern else ''}{value}")
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,12 @@ def parse_filter(text: str) -> Query | str:
         return parse_shortcut(text[1:])
     except FormulaError as error:
         raise FormulaError(error.subject, 1, error.reason) from None
+
+
+def _kept(text: str) -> str:
+    """Escape a blank at either end: around a query that somebody types, blanks mean nothing."""
+    text = f"%20{text[1:]}" if text.startswith(" ") else text
+    return f"{text[:-1]}%20" if text.endswith(" ") else text
 
 
 def _term(text: str, position: int) -> Term:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -13,22 +14,17 @@ from perftrend.model import Samples
 class Rows(Mapping[str, Samples]):
     """Named rows of one length; what is no finite number is a hole.
 
-    :param names: one a row, each different.
+    :param names: one a row, each different; or what gives them: functions over rows never ask for those.
     :param matrix: float64, shape (rows, points). It is not copied and has to stay as it is.
     :raises SettingsError: if names and matrix do not go together.
     """
 
-    __slots__ = ("_places", "matrix")
-
-    def __init__(self, names: Sequence[str], matrix: Samples) -> None:
-        self._places = {name: place for place, name in enumerate(names)}
-        if matrix.ndim != 2 or not len(self._places) == len(names) == len(matrix):  # noqa: PLR2004 - a matrix
-            raise SettingsError(
-                f"rows: {len(self._places)} different names for a matrix of shape {matrix.shape}; "
-                "give one name a row"
-            )
+    def __init__(self, names: Sequence[str] | Callable[[], Sequence[str]], matrix: Samples) -> None:
         infinite = np.isinf(matrix)
         self.matrix = np.where(infinite, np.nan, matrix) if infinite.any() else matrix
+        self._given = names
+        if not callable(names):
+            _ = self._places
 
     @classmethod
     def of(cls, rows: Mapping[str, Samples], *, points: int) -> Rows:
@@ -50,6 +46,17 @@ class Rows(Mapping[str, Samples]):
             raise SettingsError(f"rows: they have {rows.points} points; give them {points}")
         return rows
 
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        names = self._given() if callable(self._given) else self._given
+        places = {name: place for place, name in enumerate(names)}
+        if self.matrix.ndim != 2 or not len(places) == len(names) == len(self.matrix):  # noqa: PLR2004 - a matrix
+            raise SettingsError(
+                f"rows: {len(places)} different names for a matrix of shape {self.matrix.shape}; "
+                "give one name a row"
+            )
+        return places
+
     @property
     def points(self) -> int:
         """The number of points of every row."""
@@ -68,7 +75,7 @@ class Rows(Mapping[str, Samples]):
         return iter(self._places)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self.matrix)
 
 
 def joined(parts: Sequence[Rows]) -> Rows:

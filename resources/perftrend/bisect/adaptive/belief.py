@@ -36,8 +36,6 @@ FIRST = (0.3, 0.65, 0.05)
 """Prior probabilities of no change, of one and of two."""
 FURTHER = (0.93, 0.065, 0.005)
 """The same, beside the changes that were found."""
-FOUND_VARIANCE = 100.0**2
-"""Of the size of a change that was found, in squares of about per cent."""
 _IMPOSSIBLE = -1e9
 """Logarithm of a probability that is none, and can still be reckoned with."""
 DRIFTS, DRIFT_WEIGHTS = (0.05, 0.7, 2.5), (0.5, 0.3, 0.2)
@@ -112,13 +110,18 @@ class TestBelief:
         self.failures = Failures(data.failed, tried, tuple(found)) if data.failed.any() else None
         self.evidence: Evidence | None = None
         parts = []
+        steps = tried[:, data.levels.positions]
+        self.compared = steps.any(axis=1) & ~steps.all(axis=1)
+        """Whether there are values with and without each class, (j,)."""
         if len(data.levels):
-            steps = tried[:, data.levels.positions]
-            extra = FOUND_VARIANCE * steps[list(found)].T @ steps[list(found)]
-            self.evidence = Evidence(data.levels, steps, extra, prior, noise=data.noise)
+            self.evidence = Evidence(data.levels, steps, steps[list(found)], prior, noise=data.noise)
             parts.append(self.evidence.likelihood)
+        self.failing = np.zeros(len(tried), np.bool_)
+        """Whether failures speak for a change in each class, (j,)."""
         if self.failures:
-            parts.append(self.failures.likelihood(prior))
+            by_failures = self.failures.likelihood(prior)
+            self.failing = by_failures.one > by_failures.none
+            parts.append(by_failures)
         self.ratios = _ratios(parts, prior)
         self.affected: Floats = _share(self.ratios.one)
         """The probability that a change in each class affects this test, if there are several, (j,)."""
@@ -130,12 +133,18 @@ class TestBelief:
         return min(observations[int(at)].at_h for at in self.data.levels.positions)
 
     @property
-    def outliers(self) -> tuple[int, ...]:
-        """Which measurements were left out as far off."""
+    def kept(self) -> tuple[int, ...]:
+        """The measurements with a value that are not left out."""
         if self.evidence is None:
             return ()
-        kept = self.data.levels.positions[self.evidence.kept]
-        return tuple(self.data.positions[at] for at in self.data.levels.positions if at not in kept)
+        return tuple(self.data.positions[at] for at in self.data.levels.positions[self.evidence.kept])
+
+    @property
+    def outliers(self) -> tuple[int, ...]:
+        """Which measurements were left out as far off."""
+        kept = self.kept
+        tried = (self.data.positions[at] for at in self.data.levels.positions)
+        return tuple(position for position in tried if position not in kept)
 
 
 class Belief:
@@ -176,11 +185,11 @@ def believed(data: Sequence[TestData], suspects: Suspects, *, sure: float, limit
     :returns: what is believed before and after each that was found; the last is believed now.
     """
     beliefs = [Belief(data, suspects)]
-    atomic = np.array([not suspects.splitting(each) for each in suspects.classes])
     while len(beliefs) <= limit:
         last = beliefs[-1]
-        best = int(np.argmax(np.where(atomic, last.held, 0.0)))
-        if not atomic[best] or last.held[best] < sure:
+        order = (int(each) for each in np.argsort(-last.held, kind="stable") if last.held[each] >= sure)
+        best = next((each for each in order if not suspects.splitting(suspects.classes[each])), None)
+        if best is None:
             break
         beliefs.append(Belief(data, suspects, (*last.found, best)))
     return beliefs

@@ -51,8 +51,8 @@ class Costs:
 
     @classmethod
     def of(cls, state: State, assumed: Costs) -> Costs:
-        """Take the medians of what steps took so far; builds out of a cache tell nothing."""
-        built = [seconds for seconds in state.built.values() if seconds > 1]
+        """Take the medians of what steps took so far."""
+        built = state.built.values()
         measured = [(each.finished - each.started).total_seconds() for each in state.measured]
         return cls(
             median(built) if built else assumed.build_s,
@@ -61,8 +61,8 @@ class Costs:
 
     @property
     def considered_build_s(self) -> float:
-        """B: a quarter of a build, and no more than three runs."""
-        return min(self.build_s / 4, 3 * self.measure_s)
+        """B: a quarter of a build, and no more than a run."""
+        return min(self.build_s / 4, self.measure_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +92,9 @@ def choose(state: State, belief: Belief, costs: Costs) -> Choice:
     waits = np.where(new, costs.build_s, 0.0) + costs.measure_s / 2
     elapsed = last.finished - state.measured[0].started
     at_h = (elapsed.total_seconds() + waits) / 3600
+    plan = Plan(commits, inside, at_h, new)
     gains = sum(
-        (_information(belief, test, commits, inside, at_h) for test in belief.tests),
+        (_information(belief, test, plan) for test in belief.tests),
         np.zeros((len(commits), len(_RUNS))),
     )
     runs = np.array(_RUNS, dtype=np.float64)
@@ -127,13 +128,12 @@ def _builds(state: State, commit: str) -> float:
     return 1 - max(0.05, 0.75 * 0.7 ** (distance - 1))
 
 
-def _information(
-    belief: Belief, test: TestBelief, commits: Sequence[str], inside: Floats, at_h: Floats
-) -> Floats:
+def _information(belief: Belief, test: TestBelief, plan: Plan) -> Floats:
     """Return what runs at commits tell by one test, in nats, shape (commits, runs)."""
-    told = np.zeros((at_h.size, len(_RUNS)))
+    inside = plan.inside
+    told = np.zeros((plan.at_h.size, len(_RUNS)))
     if test.evidence is not None:
-        told += _by_values(belief, test, test.evidence, Plan(commits, inside, at_h))
+        told += _by_values(belief, test, test.evidence, plan)
     if test.failures is not None:
         affected = belief.affected(test)
         none, before, after = test.failures.rates(test.failures.steps)
@@ -160,21 +160,31 @@ def _by_values(belief: Belief, test: TestBelief, evidence: Evidence, plan: Plan)
         share = parts.weights.sum(axis=1)
         weights = parts.weights / share[:, np.newaxis]
         kept = np.flatnonzero(weights.max(axis=0) > _NEGLIGIBLE)
-        chosen = weights[:, kept], parts.means[:, kept]
-        gains = [_gain(*chosen, parts.variances[:, kept] + parts.noise / runs) for runs in _RUNS]
-        told += share[:, np.newaxis] * np.stack(gains, axis=1)
+        chosen = weights[:, kept], parts.means[:, kept], parts.variances[:, kept]
+        told[:, 0] += share * _gain(*chosen, noise=parts.noise)
+        for column, runs in enumerate(_RUNS[1:], start=1):
+            of_new = _gain(*(each[plan.new] for each in chosen), noise=parts.noise / runs)
+            told[plan.new, column] += share[plan.new] * of_new
     return told
 
 
-def _gain(weights: Floats, means: Floats, variances: Floats) -> Floats:
+def _gain(weights: Floats, means: Floats, variances: Floats, *, noise: float) -> Floats:
     """Return about the information of each row of a mixture of normal distributions, in nats.
 
-    :param weights: shape (m, p), as are the others.
+    :param weights: shape (m, p), as are means and variances.
+    :param noise: variance on top of all of these.
     """
-    sums = variances[:, :, np.newaxis] + variances[:, np.newaxis]
-    distances = 0.5 * (means[:, :, np.newaxis] - means[:, np.newaxis]) ** 2 / sums
-    logs = np.log(variances)
-    distances += 0.5 * (np.log(sums / 2) - 0.5 * (logs[:, :, np.newaxis] + logs[:, np.newaxis]))
-    overlap = np.einsum("mij,mj->mi", np.exp(-distances), weights)
+    variances = variances + noise
+    # exp(-D), with what belongs to one of the two distributions alone taken out of it.
+    close = variances[:, :, np.newaxis] + variances[:, np.newaxis]
+    far = means[:, :, np.newaxis] - means[:, np.newaxis]
+    far *= far
+    far /= close
+    far *= -0.5
+    np.exp(far, out=far)
+    np.divide(2.0, close, out=close)
+    far *= np.sqrt(close, out=close)
+    own = variances**0.25
+    overlap = own * np.einsum("mij,mj->mi", far, weights * own)
     gain: Floats = -(weights * np.log(np.maximum(overlap, 1e-300))).sum(axis=1)
     return np.maximum(gain, 0.0)

@@ -10,7 +10,7 @@ import numpy as np
 from perftrend.analysis.comparison.mixture import Mixture
 from perftrend.analysis.comparison.observations import Floats, Levels
 from perftrend.bisect.adaptive.belief import Belief, TestBelief
-from perftrend.bisect.adaptive.field import SIZE_WEIGHTS, SIZES
+from perftrend.bisect.adaptive.field import SIZES
 from perftrend.bisect.outcome import Effect
 
 POWER = 3.6
@@ -45,9 +45,16 @@ def smallest_visible(belief: Belief) -> dict[str, float]:
         step = whole[columns][test.evidence.kept]
         weight = float(step @ field.precision[test.evidence.best] @ step)
         if step.any() and not step.all() and weight > 0:
-            size = min(POWER / math.sqrt(weight), 100 * math.log1p(_MOST_RELATIVE))
-            found[test.data.name] = field.levels.relative(size)
+            found[test.data.name] = field.levels.relative(visible(weight))
     return found
+
+
+def visible(weight: float) -> float:
+    """Return the smallest step that would have been shown, in about per cent.
+
+    :param weight: one over the variance of what is known of the step.
+    """
+    return min(POWER / math.sqrt(weight), 100 * math.log1p(_MOST_RELATIVE))
 
 
 def _columns(belief: Belief, test: TestBelief) -> list[int]:
@@ -83,7 +90,7 @@ def _sized(belief: Belief, test: TestBelief, chosen: int, beside: Sequence[int])
     if test.evidence is None:
         return None
     field = test.evidence.field
-    size = _posterior(test, chosen)
+    size = size_of(test, chosen)
     affected = float(belief.affected(test)[chosen])
     relative = field.levels.relative
     before = _level_before(belief, test, chosen, beside)
@@ -94,16 +101,13 @@ def _sized(belief: Belief, test: TestBelief, chosen: int, beside: Sequence[int])
     )
 
 
-def _posterior(test: TestBelief, chosen: int) -> Mixture:
-    """Return what is known of the size of a change, in about per cent."""
+def size_of(test: TestBelief, chosen: int) -> Mixture:
+    """Return what is known of the size of a change that affects a test with values, in about per cent."""
     assert test.evidence is not None  # noqa: S101 - for the reader
     field = test.evidence.field
     own = field.weight[:, chosen, chosen][:, np.newaxis] + 1 / SIZES
-    pull = field.pull[:, chosen][:, np.newaxis]
-    parts = SIZE_WEIGHTS + 0.5 * (pull**2 / own - np.log(own * SIZES))
-    parts -= np.logaddexp.reduce(parts, axis=1, keepdims=True)
-    logs = test.evidence.one_by_point[:, chosen][:, np.newaxis] + parts
-    return Mixture.of(logs, pull / own, 1 / own)
+    mean = field.pull[:, chosen][:, np.newaxis] / own
+    return Mixture.of(test.evidence.one_by_part[:, chosen], mean, 1 / own)
 
 
 def _level_before(belief: Belief, test: TestBelief, chosen: int, beside: Sequence[int]) -> float:

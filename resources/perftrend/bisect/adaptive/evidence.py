@@ -27,6 +27,7 @@ from perftrend.bisect.adaptive.pairs import of_pairs
 
 _SURE, _MOST = 0.6, 6
 """A run that is far off with this probability is left out; no more than so many."""
+_COULD_MATTER = math.log(1e-8)
 _MATTERS = math.log(1e-4)
 """Points of the grid and hypotheses of less weight are not looked at closely."""
 
@@ -46,7 +47,7 @@ class Evidence:
 
     :param levels: of the measurements with a value, n of them.
     :param steps: 1 for measurements of commits that contain the class, (j, n).
-    :param extra: covariance by what is known besides, (n, n).
+    :param found: the steps of changes that were found already, (f, n).
     :param prior: of the hypotheses; it decides what is far off, and is not in the likelihood.
     """
 
@@ -54,7 +55,7 @@ class Evidence:
         self,
         levels: Levels,
         steps: Floats,
-        extra: Floats,
+        found: Floats,
         prior: Hypotheses,
         *,
         noise: Noise,
@@ -67,7 +68,7 @@ class Evidence:
             self.field = Field(
                 levels.without([i for i in range(len(levels)) if i not in kept]),
                 steps[:, kept],
-                extra[np.ix_(kept, kept)],
+                found[:, kept],
                 noise,
                 self._far_off,
             )
@@ -94,20 +95,21 @@ class Evidence:
     def _weighed(self) -> Floats:
         """Find the likelihood, and return how probable each observation lies far off."""
         field, prior = self.field, self.prior
-        none = Found(field.base, field.rho(field.pulled, field.diagonal))
-        one, shape = _of_one(field)
-        by_none, by_one = none.gained, one.gained.reshape(shape)
-        weighted = by_one + prior.one[:, np.newaxis]
-        self.none_by_point: Floats = by_none
+        none = Found(field.base + prior.none, field.rho(field.pulled, field.diagonal))
+        by_none = none.gained
+        by_one, alone = of_one(field, by_none.max(), prior)
+        self.none_by_point: Floats = by_none - prior.none
+        self.one_by_part: Floats = by_one
         self.one_by_point: Floats = log_sum(by_one, axis=2)
-        self.by_point: Floats = np.logaddexp(by_none + prior.none, log_sum(weighted, axis=(1, 2)))
+        weighted = self.one_by_point + prior.one
+        self.by_point: Floats = np.logaddexp(by_none, log_sum(weighted, axis=1))
         points = np.flatnonzero(self.by_point > self.by_point.max() + _MATTERS)
         two, close = of_pairs(field, points, prior)
-        self.likelihood = Likelihood(float(log_sum(by_none)), log_sum(by_one, axis=(0, 2)), two)
-        logs = np.concatenate([by_none + prior.none, weighted.ravel(), close.gained])
+        self.likelihood = Likelihood(float(log_sum(self.none_by_point)), log_sum(by_one, axis=(0, 2)), two)
+        logs = np.concatenate([by_none, alone.gained, close.gained])
         heavy = logs > logs.max() + _MATTERS
         weights = np.exp(logs[heavy] - logs.max())
-        rho = np.concatenate([none.rho, one.rho, close.rho])[heavy]
+        rho = np.concatenate([none.rho, alone.rho, close.rho])[heavy]
         shares: Floats = (weights / weights.sum()) @ np.exp(rho - log_gain(rho)[:, np.newaxis])
         return shares
 
@@ -117,8 +119,13 @@ class Evidence:
         return int(np.argmax(self.by_point))
 
 
-def _of_one(field: Field) -> tuple[Found, tuple[int, ...]]:
-    """Return the evidence of one change, for points, classes and sizes, and the shape of these."""
+def of_one(field: Field, least: float, prior: Hypotheses) -> tuple[Floats, Found]:
+    """Return the evidence of one change, (g, j, parts of its size), and of the best ones with their prior.
+
+    That a run may lie far off is looked at for those alone that could matter.
+
+    :param least: the best evidence of anything else, prior included.
+    """
     own = np.einsum("gjj->gj", field.weight)[..., np.newaxis] + 1 / SIZES
     size = field.pull[..., np.newaxis] / own
     gain = 0.5 * (field.pull[..., np.newaxis] * size - np.log(own * SIZES))
@@ -126,5 +133,9 @@ def _of_one(field: Field) -> tuple[Found, tuple[int, ...]]:
     each = field.moved[:, :, np.newaxis]
     alpha = field.pulled[:, np.newaxis, np.newaxis] - each * size[..., np.newaxis]
     precision = field.diagonal[:, np.newaxis, np.newaxis] - each**2 / own[..., np.newaxis]
-    rho = field.rho(alpha, precision)
-    return Found(evidence.ravel(), rho.reshape(-1, rho.shape[-1])), evidence.shape
+    weighted = evidence + prior.one[:, np.newaxis]
+    limit = max(float(weighted.max()), least) + _COULD_MATTER
+    where = weighted + field.far_off.log_bound(alpha, precision) > limit
+    rho = field.rho(alpha[where], precision[where])
+    evidence[where] += log_gain(rho)
+    return evidence, Found(weighted[where], rho)

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from perftrend.analysis.comparison.observations import Floats
 from perftrend.bisect.adaptive.hypotheses import Hypotheses, Likelihood
 
-_FAILS, _WORKS = 0.2, 0.8
-"""a and b: as if one measurement had been seen, a fifth of it failed."""
+_FAILS, _WORKS = 0.02, 0.08
+"""a and b: a fifth of all levels fails, and most levels fail always or never."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,7 +3,7 @@ r"""Measurements of one test under each kind of noise, and what a change in each
 The level y of each measurement, at time t and with the error e (see
 :mod:`perftrend.analysis.comparison.observations`), is
 
-    y = μ + Σ Δ a + D(t) + noise,   S = 30² 1 1ᵀ + q² min(t, t') + c² [same commit] + diag(s² + e) + X,
+    y = μ + Σ Δ a + D(t) + noise,   S = 100² 1 1ᵀ + q² min(t, t') + c² [same commit] + diag(s² + e) + X,
 
 where a is 1 for measurements of commits that contain the change, s the deviation between runs, q the drift,
 and c what commits differ by that change nothing. X is what is known besides: changes that were found already.
@@ -22,14 +22,17 @@ import numpy as np
 from perftrend.analysis.comparison.mixture import log_sum
 from perftrend.analysis.comparison.observations import Floats, Levels
 from perftrend.analysis.comparison.priors import LEVEL_DEVIATION, FarOff, Noise
+from perftrend.bisect.adaptive.inverse import inverse, widened
 
 SIZES = np.array([3.0, 15.0, 150.0]) ** 2
 """Variances of a change's size, in squares of about per cent: small ones, large ones, and collapses."""
 SIZE_WEIGHTS = np.log([0.475, 0.475, 0.05])
 """Logarithms of their probabilities."""
+FLAT_VARIANCE = LEVEL_DEVIATION**2
+"""Of what nothing is known about: the level, and the size of a change that was found."""
 EXPECTED_DEVIATION, DEVIATION_SPREAD = 0.8, 1.0
 """Between runs, in per cent, and how uncertain its logarithm is, where no history knows it."""
-LAYOUTS, LAYOUT_WEIGHTS = (0.01, 0.5), (0.9, 0.1)
+LAYOUTS, LAYOUT_WEIGHTS = (0.01, 0.4), (0.9, 0.1)
 """What commits that change nothing differ by, in deviations between runs: code lies elsewhere in memory."""
 
 
@@ -53,8 +56,8 @@ class Field:
     levels: Levels
     steps: Floats
     """a of each class, (j, n)."""
-    extra: Floats
-    """X, (n, n)."""
+    found: Floats
+    """a of the changes that were found already, (f, n)."""
     noise: Noise
     far_off: FarOff
 
@@ -71,17 +74,19 @@ class Field:
     @cached_property
     def precision(self) -> Floats:
         """P, (g, n, n)."""
-        return np.asarray(np.linalg.inv(self._covariance), np.float64)
+        return self._inverse[0]
 
     @cached_property
-    def _covariance(self) -> Floats:
-        s, q, c = (each[:, np.newaxis, np.newaxis] for each in self.grid[:3])
+    def _inverse(self) -> tuple[Floats, Floats]:
+        s, q, c, _ = self.grid
         walk = np.minimum.outer(self.levels.at_h, self.levels.at_h)
         same = np.equal.outer(self.levels.builds, self.levels.builds)
-        covariance = LEVEL_DEVIATION**2 + self.extra + q**2 * walk + c**2 * same
+        covariance = np.multiply.outer(q**2, walk)
+        covariance += np.multiply.outer(c**2, same)
         index = np.arange(len(self.levels))
-        covariance[:, index, index] += s[:, 0] ** 2 + self.levels.errors
-        return covariance
+        covariance[:, index, index] += np.add.outer(s**2, self.levels.errors)
+        flat = np.concatenate([np.ones((1, index.size)), self.found])
+        return widened(*inverse(covariance), flat, FLAT_VARIANCE)
 
     @cached_property
     def pulled(self) -> Floats:
@@ -91,10 +96,9 @@ class Field:
     @cached_property
     def base(self) -> Floats:
         """Prior and evidence of each point without a step, (g,)."""
-        root = np.linalg.cholesky(self._covariance)
-        log_determinant = 2 * np.log(np.einsum("gii->gi", root)).sum(axis=1)
         constant = len(self.levels) * math.log(2 * math.pi)
-        result: Floats = self.grid.prior - 0.5 * (self.pulled @ self.levels.y + log_determinant + constant)
+        squares = self.pulled @ self.levels.y
+        result: Floats = self.grid.prior - 0.5 * (squares + self._inverse[1] + constant)
         return result
 
     @cached_property
@@ -111,6 +115,10 @@ class Field:
     def pull(self) -> Floats:
         """b, (g, j)."""
         return self.pulled @ self.steps.T
+
+    def run_variance(self, point: int) -> float:
+        """Return the variance of one run, at a point of the grid: between runs, and within them."""
+        return float(self.grid.runs[point] ** 2 + self.levels.errors.mean())
 
     @cached_property
     def diagonal(self) -> Floats:

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from perftrend.analysis.comparison.observations import Floats
-from perftrend.analysis.comparison.priors import LEVEL_DEVIATION
-from perftrend.bisect.adaptive.belief import FOUND_VARIANCE, Belief, TestBelief
+from perftrend.analysis.comparison.observations import Floats, Indices
+from perftrend.bisect.adaptive.belief import Belief, TestBelief
 from perftrend.bisect.adaptive.evidence import View
-from perftrend.bisect.adaptive.field import SIZE_WEIGHTS, SIZES, Field
+from perftrend.bisect.adaptive.field import FLAT_VARIANCE, SIZE_WEIGHTS, SIZES, Field
 
 _MOST_PAIRS = 20
 _NEGLIGIBLE = 1e-3
@@ -30,6 +30,8 @@ class Plan:
     """The share of each class that they contain, (m, j)."""
     at_h: Floats
     """When, in hours since the first measurement, (m,)."""
+    new: NDArray[np.bool_]
+    """Whether they have to be built, (m,)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,18 +51,17 @@ def predicted(belief: Belief, test: TestBelief, view: View, plan: Plan) -> Parts
     """Predict the next run of each commit, for one test, seen from one point of the grid."""
     assert test.evidence is not None  # noqa: S101 - for the reader
     field, g = test.evidence.field, view.point
-    s, q, c, _ = (each[g] for each in field.grid)
+    _, q, c, _ = (each[g] for each in field.grid)
     at = plan.at_h - test.begin_h
     found = list(belief.found)
     known = plan.inside[:, found]
     index = np.array([belief.suspects.history.index(commit) for commit in plan.commits])
     cross = (
-        LEVEL_DEVIATION**2
+        FLAT_VARIANCE * (1 + known @ field.steps[found])
         + q**2 * np.minimum(at[:, np.newaxis], field.levels.at_h)
         + c**2 * np.equal.outer(index, field.levels.builds)
-        + FOUND_VARIANCE * known @ field.steps[found]
     )
-    own = LEVEL_DEVIATION**2 + q**2 * at + c**2 + FOUND_VARIANCE * (known**2).sum(axis=1)
+    own = FLAT_VARIANCE * (1 + (known**2).sum(axis=1)) + q**2 * at + c**2
     mean = cross @ field.pulled[g]
     variance = own - np.einsum("mn,mn->m", cross @ field.precision[g], cross)
     reach = cross @ field.moved[g].T
@@ -74,23 +75,23 @@ def predicted(belief: Belief, test: TestBelief, view: View, plan: Plan) -> Parts
         weights.append(held * view.one * share)
     left = np.full(mean.size, 1 - held.sum())
     of_pairs = float(held @ view.one / held.sum()) if held.any() else view.none
-    for pair in _heavy(belief):
-        chosen = [int(belief.prior.first[pair]), int(belief.prior.second[pair])]
-        covariance = np.linalg.inv(field.weight[g][np.ix_(chosen, chosen)] + np.eye(2) / SIZES[1])
-        both = covariance @ field.pull[g][chosen]
-        for both_stepped in np.ndindex(2, 2):
-            step = np.array(both_stepped) - reach[:, chosen]
-            share = np.abs(1 - np.array(both_stepped) - plan.inside[:, chosen]).prod(axis=1)
-            means.append((mean + step @ both)[:, np.newaxis])
-            variances.append((variance + np.einsum("mk,kl,ml->m", step, covariance, step))[:, np.newaxis])
-            weights.append((belief.two[pair] * of_pairs * share)[:, np.newaxis])
-        left -= belief.two[pair]
+    pairs = _heavy(belief)
+    first, second = belief.prior.first[pairs], belief.prior.second[pairs]
+    covariance, both = _two_sizes(field, g, first, second)
+    outside = 1 - plan.inside[:, first], 1 - plan.inside[:, second]
+    for both_stepped in np.ndindex(2, 2):
+        step = np.array(both_stepped) - np.stack([reach[:, first], reach[:, second]], axis=2)
+        means.append(mean[:, np.newaxis] + (step * both).sum(axis=2))
+        variances.append(variance[:, np.newaxis] + np.einsum("mki,kij,mkj->mk", step, covariance, step))
+        share = np.abs(outside[0] - both_stepped[0]) * np.abs(outside[1] - both_stepped[1])
+        weights.append(belief.two[pairs] * of_pairs * share)
+    left -= belief.two[pairs].sum()
     rest = np.maximum(left, 0.0)[:, np.newaxis] * view.none
     return Parts(
         np.concatenate([rest, *weights], axis=1),
         np.concatenate(means, axis=1),
         np.concatenate(variances, axis=1),
-        float(s**2 + field.levels.errors.mean()),
+        field.run_variance(g),
     )
 
 
@@ -105,6 +106,14 @@ def _sizes(field: Field, g: int) -> tuple[Floats, Floats]:
     return average, (share * (1 / own + mean**2)).sum(axis=1) - average**2
 
 
-def _heavy(belief: Belief) -> Sequence[int]:
+def _two_sizes(field: Field, g: int, first: Indices, second: Indices) -> tuple[Floats, Floats]:
+    """Return covariance, (k, 2, 2), and means, (k, 2), of the sizes of two changes, for each pair."""
+    chosen = np.stack([first, second], axis=1)
+    weight = field.weight[g][chosen[:, :, np.newaxis], chosen[:, np.newaxis]]
+    covariance = np.asarray(np.linalg.inv(weight + np.eye(2) / SIZES[1]), np.float64)
+    return covariance, np.einsum("kij,kj->ki", covariance, field.pull[g][chosen])
+
+
+def _heavy(belief: Belief) -> Indices:
     order = np.argsort(-belief.two, kind="stable")[:_MOST_PAIRS]
-    return [int(each) for each in order if belief.two[each] > _NEGLIGIBLE]
+    return order[belief.two[order] > _NEGLIGIBLE]

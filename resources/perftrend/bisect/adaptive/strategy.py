@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from perftrend import errors
+from perftrend.bisect.adaptive import further
 from perftrend.bisect.adaptive.belief import Belief, believed, test_data
 from perftrend.bisect.adaptive.choice import Costs, choose
 from perftrend.bisect.adaptive.effects import effects, outliers, smallest_visible
@@ -18,16 +19,17 @@ from perftrend.bisect.state import State
 
 FIRST_PAIRS, MOST_PAIRS = 1, 20
 """Measurements of old and new each, before the range is looked into, and before it is given up."""
-HOPELESS = 0.2
-"""With a greater probability of no change it is given up after these."""
+HOPELESS = 0.5
+"""With a greater probability of no change it is given up after these; before, these are measured again."""
 LEAVE = 0.1
-"""With a greater probability of no change only old and new are measured."""
+"""With a greater probability of no change only old and new are measured, until commits between were."""
 INSIDE_RUNS = 3
 """Measurements of each commit between, where old and new do not differ."""
-DOUBTFUL = 0.5
-"""With a greater probability of no change it is given up after these, or after as many as the pairs have."""
-MISSED = 0.02
-"""A further change of this probability is not looked for any longer."""
+MISSED, MISSED_LATE = 0.005, 0.05
+"""A further change of this probability is not looked for any longer, before and after as many measurements as
+old and new may have."""
+LEFT_OUT_RUNS = 3
+"""Measurements of a commit of which all are left out as far off; with more it is not tried again."""
 _TOLD = 0.01
 
 
@@ -47,7 +49,7 @@ class Adaptive:
     """
 
     confidence: float = 0.99
-    maximum_measurements: int = 150
+    maximum_measurements: int = 200
     maximum_changes: int = 3
     inside: bool = False
     known_deviations: Mapping[str, float] = field(default_factory=dict, hash=False)
@@ -82,26 +84,36 @@ class Adaptive:
         pairs = min(state.times_measured(end) for end in (old, new))
         if pairs < FIRST_PAIRS:
             return Measure(_alternating(state), "the ends of the range tell whether there is a change")
+        compared = state.compared
+        if not compared:
+            return Outcome(Kind.UNDECIDED, "no test was measured at both ends of the range")
         suspects = Suspects.of(state.history, [each.commit for each in state.measured], state.broken)
-        data = test_data(state, self.known_deviations)
+        # Of a test that one end does not have, no run could ever tell what it is expected to tell.
+        data = [each for each in test_data(state, self.known_deviations) if each.name in compared]
         if not any(len(each.levels) for each in data):
             return Outcome(Kind.UNDECIDED, "no test has a value at either end of the range")
         beliefs = believed(data, suspects, sure=self.confidence, limit=self.maximum_changes)
-        return self._judged(state, beliefs, pairs)
+        step = self._judged(state, beliefs, pairs)
+        if isinstance(step, Outcome) and len(state.measured) < self.maximum_measurements:
+            return _confirming(state, beliefs[-1]) or step
+        return step
 
     def _judged(self, state: State, beliefs: list[Belief], pairs: int) -> Measure | Outcome:
         last = beliefs[-1]
         between = set(last.suspects.measured) - {state.range.old, state.history.new}
         if len(beliefs) == 1:
-            if self._given_up(state, last, between, pairs):
+            hopeless = pairs >= MOST_PAIRS and last.none >= HOPELESS
+            if hopeless or last.none >= self.confidence:
                 return self._looked_inside(state) or self._nothing(last)
         elif len(beliefs) > self.maximum_changes:
             return self._found(beliefs, "as many changes as are looked for were found")
-        elif 1 - last.none <= MISSED:
-            return self._found(beliefs, "there is hardly another change")
+        else:
+            another = further.probability(beliefs)
+            if another <= (MISSED if len(state.measured) < 2 * MOST_PAIRS else MISSED_LATE):
+                return self._found(beliefs, f"another change that matters has a probability of {another:.2g}")
         if len(state.measured) >= self.maximum_measurements:
             return self._spent(beliefs)
-        if len(beliefs) == 1 and not between and last.none > LEAVE and pairs < MOST_PAIRS:
+        if len(beliefs) == 1 and last.none > (HOPELESS if between else LEAVE) and pairs < MOST_PAIRS:
             return Measure(
                 _alternating(state),
                 f"that nothing changed has a probability of {last.none:.3g}",
@@ -111,14 +123,6 @@ class Adaptive:
         return Measure(
             choice.commit, f"a run is expected to tell {choice.information:.2f} bits", _suspicions(last)
         )
-
-    def _given_up(self, state: State, last: Belief, between: set[str], pairs: int) -> bool:
-        if last.none >= self.confidence:
-            return True
-        if not between:
-            return pairs >= MOST_PAIRS and last.none >= HOPELESS
-        only_looked = self.inside and all(state.times_measured(each) <= INSIDE_RUNS for each in between)
-        return last.none >= DOUBTFUL and (only_looked or len(state.measured) >= 2 * MOST_PAIRS)
 
     def _looked_inside(self, state: State) -> Measure | None:
         """Return what is lacking of a look at commits between; None if nothing is."""
@@ -145,7 +149,9 @@ class Adaptive:
         culprits = []
         for belief, chosen in zip(beliefs, last.found, strict=False):
             commits = last.suspects.history.hashes(last.suspects.classes[chosen])
-            known = effects(belief, chosen, last.found)
+            # Of the first that was found, the others were not yet known to be changes of their own.
+            others = [each for each in last.found if each != chosen]
+            known = effects(Belief([each.data for each in last.tests], last.suspects, others), chosen, others)
             culprits.append(Culprit(commits, float(belief.held[chosen]), known))
         culprits.sort(key=_size, reverse=True)
         return Outcome(
@@ -153,7 +159,7 @@ class Adaptive:
             reason,
             tuple(culprits),
             belief=_suspicions(beliefs[len(beliefs) - 2]),
-            smallest_visible=smallest_visible(beliefs[0]),
+            smallest_visible=further.smallest_visible(beliefs),
             outliers=outliers(last),
         )
 
@@ -178,6 +184,21 @@ def _alternating(state: State) -> str:
     if counts[0] != counts[1]:
         return old if counts[0] < counts[1] else new
     return old if counts[0] % 2 == 0 else new
+
+
+def _confirming(state: State, belief: Belief) -> Measure | None:
+    """Return a second measurement of a commit that has only been left out so far; None if there is none.
+
+    A run that is far off looks like a change beside its commit, and may be taken for it. One more tells them
+    apart, so nothing ends before.
+    """
+    for test in belief.tests:
+        left_out = {state.measured[at].commit for at in test.outliers}
+        kept = {state.measured[at].commit for at in test.kept}
+        for commit in sorted(left_out - kept):
+            if state.times_measured(commit) < LEFT_OUT_RUNS:
+                return Measure(commit, "all that was measured of it lies far off", _suspicions(belief))
+    return None
 
 
 def _suspicions(belief: Belief) -> tuple[Suspicion, ...]:

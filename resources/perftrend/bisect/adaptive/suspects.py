@@ -3,24 +3,20 @@
 Two commits of the range that are contained in the same measured commits explain every measurement
 equally well: whether the one or the other changed the performance cannot be told. The range falls
 apart into such classes. In a history without merges a class is the gap between two measured commits,
-the later one included. A class is *atomic* when no commit that can be built would split it.
-
-A class that holds a part of the mainline is split there, so that merges are first looked at as a whole;
-when nothing but the merge itself is left of the mainline, its branches follow. A merge whose branches are
-clean is itself what is left.
+the later one included. A class is *atomic* when no commit that can be built would split it, see
+:mod:`.splitting`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from perftrend.analysis.comparison.observations import Floats
-from perftrend.bisect.history import History, members
-
-_QUANTILES = (0.25, 0.5, 0.75)
+from perftrend.bisect.adaptive.splitting import near_quarters, splitting
+from perftrend.bisect.history import History
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,68 +54,17 @@ class Suspects:
 
     def inside(self, commit: str) -> Floats:
         """Return the share of each class that a commit contains, shape (j,)."""
+        if commit in self.measured:
+            return self.after[:, self.measured.index(commit)]
         contained = self.history.contained(commit)
         return np.array([(each & contained).bit_count() / each.bit_count() for each in self.classes])
 
     def splitting(self, chosen: int) -> tuple[int, ...]:
-        """Return the commits to split a class by: on its mainline, else in branches; none if it is atomic.
-
-        :param chosen: one of the classes.
-        """
-        for level in self._levels(chosen):
-            found = tuple(index for index in level if self._splits(index, chosen))
-            if found:
-                return found
-        # A commit outside may contain one of two that do not build and not the other.
-        return tuple(index for index in range(len(self.history.commits)) if self._splits(index, chosen))
+        """Return the commits to split a class by; none if it is atomic."""
+        return splitting(self.history, self.broken, chosen)
 
     def candidates(self, chosen: int) -> tuple[str, ...]:
-        """Return a few commits that split a class near its quarters.
-
-        :param chosen: one of the classes.
-        """
-        found = self.splitting(chosen)
-        size = chosen.bit_count()
-        weights = [(self.history.ancestors[index] & chosen).bit_count() / size for index in found]
-        best = {
-            min(range(len(found)), key=lambda place: (abs(weights[place] - share), place))
-            for share in _QUANTILES
-            if found
-        }
-        return tuple(self.history.commits[found[place]] for place in sorted(best))
-
-    def _splits(self, index: int, chosen: int) -> bool:
-        inside = self.history.ancestors[index] & chosen
-        return bool(inside) and inside != chosen and not self.broken >> index & 1
-
-    def _levels(self, chosen: int) -> Iterator[list[int]]:
-        """Go through the mainlines of the class's newest commits, then those of their branches, and so on."""
-        left = chosen
-        heads = self._heads(chosen)
-        while heads:
-            level: list[int] = []
-            others: list[int] = []
-            for head in heads:
-                line = list(self._mainline(head, left))
-                left &= ~sum(1 << index for index in line)
-                level += line
-                others += [parent for index in line for parent in self.history.parents[index][1:]]
-            yield sorted(level)
-            heads = [other for other in others if left >> other & 1]
-        yield list(members(left))
-
-    def _heads(self, chosen: int) -> list[int]:
-        covered = 0
-        heads = []
-        for index in reversed(list(members(chosen))):
-            if not covered >> index & 1:
-                heads.append(index)
-                covered |= self.history.ancestors[index]
-        return heads
-
-    def _mainline(self, head: int, left: int) -> Iterator[int]:
-        index: int | None = head
-        while index is not None and left >> index & 1:
-            yield index
-            parents = self.history.parents[index]
-            index = parents[0] if parents else None
+        """Return a few commits that split a class near its quarters."""
+        return tuple(
+            self.history.commits[index] for index in near_quarters(self.history, self.broken, chosen)
+        )

@@ -7,9 +7,9 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
-from perftrend.clients.gerrit import listing, posting
+from perftrend.clients.gerrit import finding, listing, posting
 from perftrend.clients.gerrit.api import Api
-from perftrend.clients.gerrit.changes import Change, File
+from perftrend.clients.gerrit.changes import Change, File, PatchSet
 from perftrend.clients.gerrit.comments import Comment
 from perftrend.clients.gerrit.people import Account, Group
 from perftrend.clients.gerrit.reviews import Posted, Verdict
@@ -160,6 +160,19 @@ class Gerrit:
         for change in self.updated_since(moment, projects=projects, maximum=maximum):
             if new := tuple(each for each in self.comments(change.number) if each.written >= since):
                 yield change, new
+
+    def patch_set_of(
+        self, commit: str, *, project: str, change_id: str = "", branch: str = ""
+    ) -> tuple[Change, PatchSet] | None:
+        """Return the change that a commit came from and the patch set that it is; None where none is known.
+
+        Where Gerrit does not know the commit, the only change with its Change-Id is taken.
+
+        :param commit: the whole hash.
+        :param change_id: what its message says; empty where it says none.
+        :param branch: which change is meant where several branches have one of the same Change-Id.
+        """
+        return finding.patch_set_of(self._api, project, commit, change_id, branch)
 
     def post(self, change: int, patch_set: int, verdict: Verdict) -> Posted:
         """Post a verdict on a patch set, unless the newest of its job there says the same.

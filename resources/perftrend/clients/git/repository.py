@@ -20,6 +20,7 @@ _ABBREVIATED = re.compile(r"[0-9a-f]{7,40}")
 _WHOLE = re.compile(r"[0-9a-f]{40}")
 _REF = re.compile(r"refs/[A-Za-z0-9_][A-Za-z0-9._+@/-]*[A-Za-z0-9_]")
 _FORMAT = "%H%x00%P%x00%an%x00%ct%x00%s"
+_CHANGE_ID = re.compile(r"I[0-9a-f]{40}")
 _CANDIDATES = 4
 
 
@@ -169,6 +170,16 @@ class Repository:
             "--",
         )
         return tuple(_commits(output))
+
+    def change_id(self, commit: str) -> str:
+        """Return the Change-Id that Gerrit's hook wrote into the message of a commit; empty without one.
+
+        :raises UsageError: if it is not here.
+        """
+        self._require(commit)
+        form = "--format=%(trailers:key=Change-Id,valueonly,separator=%x20)"
+        found = self._git.run("log", "--max-count=1", form, _whole(commit), "--").split()
+        return found[-1] if found and _CHANGE_ID.fullmatch(found[-1]) else ""
 
     def diff(self, commit: str, *, most_lines: int = 100) -> tuple[str, ...]:
         """Return the first lines of what a commit changed, of a merge what its branch brought.

@@ -25,7 +25,8 @@ from perftrend.measure.embedded.ports import device_port
 
 _IDLE_SPIN_S = 0.002
 """Busy polling for so long after the last frame, as a data plane does, and then waiting."""
-_WAIT_MS = 100
+_WAIT_MS = 10
+"""A signal is heard after so long at most: Python takes an interrupted wait up again."""
 
 
 class Path:

@@ -3,7 +3,7 @@
 from perftrend.report.bisection.console import console, step
 from perftrend.report.bisection.contents import Named, Report, Subject
 from perftrend.report.bisection.document import document
-from perftrend.report.bisection.gerrit import message
+from perftrend.report.bisection.gerrit import accusation, message
 from perftrend.report.bisection.page import files, write
 from perftrend.report.bisection.words import sentence
 
@@ -11,6 +11,7 @@ __all__ = [
     "Named",
     "Report",
     "Subject",
+    "accusation",
     "console",
     "document",
     "files",

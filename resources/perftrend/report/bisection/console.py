@@ -14,7 +14,8 @@ from perftrend.report.bisection import words
 from perftrend.report.bisection.contents import Report
 from perftrend.report.bisection.table import aligned, effects, measured
 from perftrend.report.documented import groups, values
-from perftrend.report.prose import HASH, excerpt, line, value
+from perftrend.report.prose import HASH, excerpt, line
+from perftrend.wording import value
 
 _SUSPECTS = 3
 

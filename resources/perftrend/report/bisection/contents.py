@@ -128,14 +128,17 @@ class Report:
         """Return which direction of a test is good."""
         return self.sampled(test).better
 
+    def worsened(self, culprit: Culprit) -> bool:
+        """Whether a change made a test worse."""
+        return any(
+            self.direction(test, effect) is Direction.REGRESSION
+            for test, effect in self.affected(culprit).items()
+        )
+
     @property
     def regressed(self) -> bool:
         """Whether a change was found that made a test worse."""
-        return any(
-            self.direction(test, effect) is Direction.REGRESSION
-            for culprit in self.outcome.culprits
-            for test, effect in self.affected(culprit).items()
-        )
+        return any(map(self.worsened, self.outcome.culprits))
 
 
 _LIKELY = 0.5

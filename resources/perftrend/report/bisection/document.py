@@ -13,7 +13,7 @@ from perftrend.model import Measured
 from perftrend.report.bisection import words
 from perftrend.report.bisection.contents import Report
 from perftrend.report.document import exact
-from perftrend.report.table import plain
+from perftrend.wording import plain
 
 FORMAT = "perftrend-bisection-report-1"
 """The first key of the document; a new number when a key changes its meaning."""

@@ -26,6 +26,18 @@ def message(report: Report) -> str:
     return "\n\n".join(paragraph for paragraph in _paragraphs(report) if paragraph) + "\n"
 
 
+def accusation(report: Report, culprit: Culprit) -> str:
+    """Return the text for the change whose commit alone is a culprit: what it did, and who asked."""
+    paragraphs = [
+        words.accusation(report, culprit),
+        _block(effects(report, culprit), _MOST_TESTS, "test", ROOM),
+        words.searched(report),
+        f"Asked on {report.subject.page}" if report.subject.page else "",
+        *_ending(report),
+    ]
+    return "\n\n".join(filter(None, paragraphs)) + "\n"
+
+
 def _paragraphs(report: Report) -> Iterator[str]:
     culprits = report.outcome.culprits
     room = ROOM // (len(culprits) + 1)
@@ -45,9 +57,15 @@ def _paragraphs(report: Report) -> Iterator[str]:
         yield _missing(report)
     yield words.searched(report)
     yield "\n".join(f"- {note}" for note in words.notes(report))
+    yield from _ending(report)
+
+
+def _ending(report: Report) -> Iterator[str]:
+    """Say how it is repeated, and where all of it is."""
     if report.command:
         yield f"To repeat it by hand:\n\n{_INDENT}{line(report.command)}"
-    yield f"Whole report: {report.link}" if report.link else ""
+    if report.link:
+        yield f"Whole report: {report.link}"
 
 
 def _columns(report: Report) -> list[str]:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from perftrend.report.bisection import words
 from perftrend.report.bisection.contents import Report
-from perftrend.report.prose import line, value
+from perftrend.report.prose import line
+from perftrend.wording import value
 
 WIDTH, HEIGHT, BOTTOM = 960, 230, 170
 """Of the picture, and where the belief stands."""

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from perftrend.bisect import Culprit
 from perftrend.report.bisection import words
 from perftrend.report.bisection.contents import Report
-from perftrend.report.prose import HASH, line, value
+from perftrend.report.prose import HASH, line
+from perftrend.wording import value
 
 Cells = list[tuple[str, ...]]
 """The headings first; of each row as many as of the headings."""

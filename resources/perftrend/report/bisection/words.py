@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from perftrend.bisect import Culprit, Effect, Kind, Suspicion
 from perftrend.model import Better, Direction
 from perftrend.report.bisection.contents import Report
-from perftrend.report.prose import HASH, counted, line, signed, span, value
+from perftrend.report.prose import HASH, counted, line, signed, span
+from perftrend.wording import value
 
 _FEW = 3
 _MADE = {"fails from then on": "fail", "works from then on": "work"}
@@ -20,6 +21,13 @@ def sentence(report: Report) -> str:
     """Say what a busy person has to know, such as ``1a2b3c4d5e6f "Copy twice" made 1 of 2 tests slower…``."""
     marked = "SIMULATED: " if report.subject.simulated else ""
     return marked + _SENTENCES[report.outcome.kind](report)
+
+
+def accusation(report: Report, culprit: Culprit) -> str:
+    """Say the same to the change that one commit is of."""
+    marked = "SIMULATED: " if report.subject.simulated else ""
+    done = f"{_done(report, culprit)}{_sure(culprit)}"
+    return f"{marked}This change, as commit {culprit.commits[0][:HASH]}, {done}."
 
 
 def commit(report: Report, name: str) -> str:
@@ -119,14 +127,18 @@ def _found(report: Report) -> str:
 
 
 def _blamed(report: Report, culprit: Culprit) -> str:
-    sure = "" if math.isnan(culprit.confidence) else f", with a probability of {probable(culprit.confidence)}"
-    what = _done(report, culprit)
+    what = f"{_done(report, culprit)}{_sure(culprit)}"
     if len(culprit.commits) == 1:
-        return f"{commit(report, culprit.commits[0])} {what}{sure}."
+        return f"{commit(report, culprit.commits[0])} {what}."
     return (
-        f"One of {among(report, culprit.commits)}, {what}{sure}; "
+        f"One of {among(report, culprit.commits)}, {what}; "
         "which one cannot be told, because not all of them build."
     )
+
+
+def _sure(culprit: Culprit) -> str:
+    known = not math.isnan(culprit.confidence)
+    return f", with a probability of {probable(culprit.confidence)}" if known else ""
 
 
 def _done(report: Report, culprit: Culprit) -> str:
@@ -188,6 +200,30 @@ def _notes(report: Report) -> Iterator[str]:
         more = ", …" if len(between) > _FEW else ""
         verb = "does" if len(between) == 1 else "do"
         yield f"{counted(len(between), 'commit')} {verb} not build: {some}{more}."
+    yield from _failures(report)
+    yield from _absences(report)
     outliers = sum(map(len, outcome.outliers.values()))
     if outliers:
         yield f"{counted(outliers, 'value')} left out as {'an outlier' if outliers == 1 else 'outliers'}."
+
+
+def _failures(report: Report) -> Iterator[str]:
+    """Say why tests failed, each by its first failure."""
+    why: dict[str, tuple[str, str]] = {}
+    for each in report.state.measured:
+        for test, reason in each.failed.items():
+            why.setdefault(test, (each.commit, reason))
+    for test, (name, reason) in list(why.items())[:_FEW]:
+        yield f"{test} failed in {name[:HASH]}: {reason.partition('; see ')[0].rstrip('.')}."
+    if len(why) > _FEW:
+        yield f"{counted(len(why) - _FEW, 'more test')} failed."
+
+
+def _absences(report: Report) -> Iterator[str]:
+    """Name the tests that some commits do not have: where they are lacking nothing is compared."""
+    measured = report.state.measured
+    for test in report.tests:
+        tried = {each.commit for each in measured if test in each.values or test in each.failed}
+        lacking = [name for name in dict.fromkeys(each.commit for each in measured) if name not in tried]
+        if lacking:
+            yield f"{test} has no result in {counted(len(lacking), 'commit')}, such as {lacking[0][:HASH]}."

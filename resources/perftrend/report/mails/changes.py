@@ -14,7 +14,7 @@ from perftrend.analysis import Pattern
 from perftrend.model import Better, Change, Outcome, Verdict
 from perftrend.report.courses import courses
 from perftrend.report.mails.wording import amounts, line, name_of, natural, nic, shortened, unit_name
-from perftrend.report.table import NOTHING, percent
+from perftrend.wording import NOTHING, percent
 
 MOST_ROWS = 100
 """Changes that a mail shows; the report has them all."""

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterable
 
 from perftrend.model import Verdict
-from perftrend.report.table import NOTHING
+from perftrend.wording import NOTHING
 
 _MEGA = 1e6
 _NIC = re.compile(r"\b\d+ge\d+p\d+[a-z0-9]+", re.IGNORECASE)

@@ -14,7 +14,7 @@ from perftrend.report.document import exact
 from perftrend.report.perftest import words
 from perftrend.report.perftest.contents import Report
 from perftrend.report.prose import excerpt
-from perftrend.report.table import plain
+from perftrend.wording import plain
 
 FORMAT = "perftrend-perftest-1"
 """The first key of the document; a new number when a key changes its meaning."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from perftrend.model import Better
 from perftrend.perftest import Finding, Judged, Observed, Side, Verdict
 from perftrend.report.perftest.contents import Report
-from perftrend.report.prose import HASH, counted, excerpt, line, share, signed, span, value
-from perftrend.report.table import NOTHING, plain
+from perftrend.report.prose import HASH, counted, excerpt, line, share, signed, span
+from perftrend.wording import NOTHING, plain, value
 
 _MEGA = 1e6
 _LEAST_DECIMALS, _MOST_DECIMALS = 2, 6

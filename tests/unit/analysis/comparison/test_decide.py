@@ -91,6 +91,23 @@ def test_small_certain_difference_does_not_matter_below_the_threshold() -> None:
     assert Conclusion.REGRESSION == compare(made, threshold=0.0).outcome
 
 
+def test_one_test_among_many_has_to_differ_more_surely() -> None:
+    """Its interval is the same; one test of a thousand lies outside of it on either side by chance."""
+    made = measured(-2.5)
+
+    alone, among = compare(made), compare(made, tests=1000)
+
+    assert (Conclusion.REGRESSION, Conclusion.UNDECIDED) == (alone.outcome, among.outcome)
+    assert (alone.low, alone.high) == (among.low, among.high)
+    assert alone.smallest < among.smallest
+
+
+def test_no_difference_is_as_sure_of_one_test_as_of_many() -> None:
+    made = measured(0.0, rounds=10, between=0.01)
+
+    assert Conclusion.NO_DIFFERENCE == compare(made, tests=1000).outcome
+
+
 def test_noise_alone_is_undecided_and_says_what_would_have_shown() -> None:
     found = compare(measured(0.0, between=3.0))
 

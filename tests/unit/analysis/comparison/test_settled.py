@@ -10,6 +10,7 @@ from perftrend.analysis.comparison import (
     Observation,
     Rule,
     compare,
+    deciding,
     is_settled,
     showing,
 )
@@ -77,3 +78,26 @@ def test_larger_differences_show_more_probably(sign: float) -> None:
     assert chances == sorted(chances)
     assert 0.0 <= chances[0] < 0.1
     assert 0.9 < chances[-1] <= 1.0
+
+
+def test_nothing_is_left_to_decide_after_the_last_round_or_a_verdict() -> None:
+    assert 0.0 == deciding(undecided(-0.03), 0)
+    assert 0.0 == deciding(replace(undecided(-0.03), outcome=Conclusion.REGRESSION), 5)
+
+
+def test_interval_is_as_probable_to_fall_within_the_threshold_as_the_difference_to_be_small() -> None:
+    """Half of the interval will be 0.9 %: the middle has 0.1 % of room on both sides, one deviation."""
+    narrow = undecided(0.0, error=0.9 * 2**0.5 / 257.583)
+    deviation = narrow.error / 2**0.5
+    spread = replace(narrow, rule=Rule(threshold=0.009 + deviation), low=-0.009 * 2**0.5, high=0.009 * 2**0.5)
+
+    assert 0.683 == pytest.approx(deciding(spread, 5) - showing(spread, 5), abs=0.002)
+
+
+def test_difference_of_one_test_among_many_is_shown_less_probably() -> None:
+    alone = undecided(-0.03)
+
+    chances = [showing(replace(alone, rule=Rule(tests=tests)), 5) for tests in (1, 50, 1000)]
+
+    assert chances == sorted(chances, reverse=True)
+    assert chances[0] > chances[-1]

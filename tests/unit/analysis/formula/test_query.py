@@ -72,6 +72,13 @@ def test_escapes_stand_for_what_means_something_else() -> None:
     assert matched("te%3Dst=a=b", **{"te=st": "a=b"})
 
 
+def test_blanks_at_the_ends_are_written_so_that_they_stay() -> None:
+    """Whoever takes a query from a field takes the blanks around it away."""
+    query = Query((Term(" a", "b"), Term("c", "d ")))
+
+    assert query == parse_query(str(query).strip())
+
+
 def test_a_plus_is_a_plus() -> None:
     assert matched("test=~64b-.+mrr", test="64b-1c-mrr")
     assert not matched("test=a+b", test="a b")

@@ -13,19 +13,19 @@ PRIOR = Hypotheses(
 
 
 def test_failures_from_one_commit_on_speak_for_it() -> None:
-    """By hand: the first success has 0.8, the next 1.8/2; the first failure 0.2, the next 1.2/2."""
+    """By hand: the first success has 0.8, the next 1.08/1.1; the first failure 0.2, the next 1.02/1.1."""
     likelihood = Failures(np.array([0.0, 0.0, 1.0, 1.0]), STEPS).likelihood(PRIOR)
 
-    works, fails = 0.8 * 1.8 / 2, 0.2 * 1.2 / 2
-    assert works * 0.2 / 3 * 1.2 / 4 == pytest.approx(math.exp(likelihood.none))
+    works, fails = 0.8 * 1.08 / 1.1, 0.2 * 1.02 / 1.1
+    assert works * 0.02 / 2.1 * 1.02 / 3.1 == pytest.approx(math.exp(likelihood.none))
     assert works * fails == pytest.approx(math.exp(likelihood.one[0]))
-    assert works * 0.2 / 3 * 0.2 == pytest.approx(math.exp(likelihood.one[1]))
+    assert works * 0.02 / 2.1 * 0.2 == pytest.approx(math.exp(likelihood.one[1]))
     assert works * 0.2 * 0.2 == pytest.approx(math.exp(likelihood.two[0]))
 
 
 def test_next_failure_is_expected_where_there_were_some() -> None:
     none, before, after = Failures(np.array([0.0, 0.0, 1.0, 1.0]), STEPS).rates(STEPS)
 
-    assert 2.2 / 5 == pytest.approx(none)
-    assert [0.2 / 3, 1.2 / 4] == pytest.approx(before.tolist())
-    assert [2.2 / 3, 1.2 / 2] == pytest.approx(after.tolist())
+    assert 2.02 / 4.1 == pytest.approx(none)
+    assert [0.02 / 2.1, 1.02 / 3.1] == pytest.approx(before.tolist())
+    assert [2.02 / 2.1, 1.02 / 1.1] == pytest.approx(after.tolist())

@@ -1,14 +1,26 @@
 import math
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from perftrend import errors
-from perftrend.bisect import Adaptive, Documented, Kind, Outcome, Range, Session, Strategy, load
+from perftrend.bisect import (
+    Adaptive,
+    Documented,
+    Kind,
+    Measure,
+    Outcome,
+    Range,
+    Session,
+    State,
+    Strategy,
+    load,
+)
 from perftrend.bisect.state import Commit
-from perftrend.model import Better, Direction, Measured
-from tests.unit.bisect.world import World, line, names, stepped
+from perftrend.model import Better, Direction, Measured, Sampled
+from tests.unit.bisect.world import START, World, line, names, stepped
 
 
 def bisected(world: World, asked: Range, file: Path, **options: float) -> Outcome:
@@ -31,6 +43,24 @@ def test_change_is_found_with_its_size_and_confidence(culprit: int, tmp_path: Pa
     assert effect.direction(Better.LOWER) is Direction.PROGRESSION
 
 
+@pytest.mark.parametrize(("runs", "ends"), [(12, True), (20, False)])
+def test_ends_are_measured_again_where_a_difference_was_luck(runs: int, ends: bool) -> None:
+    """And as often as if nothing between had been measured; then it is given up."""
+    world = World({"c0": {"t": 100.0}, "c4": {"t": 100.0}, "c8": {"t": 100.0}}, noise=0.01)
+    state = State(line(8), dict.fromkeys(("c0", "c4", "c8"), 600.0))
+    for commit in ("c0", "c8") * runs + ("c4",):
+        state = state.with_measured(world.measure(commit))
+
+    step = Adaptive().next(state)
+
+    if ends:
+        assert isinstance(step, Measure)
+        assert ("c0", "that nothing changed") == (step.commit, step.reason[:20])
+    else:
+        assert isinstance(step, Outcome)
+        assert step.kind is Kind.NO_DIFFERENCE
+
+
 def test_nothing_is_named_where_nothing_changed(tmp_path: Path) -> None:
     world = World(stepped(32, {}), noise=0.01)
 
@@ -48,6 +78,16 @@ def test_commits_that_do_not_build_are_told_with_the_one_after_them(tmp_path: Pa
     outcome = bisected(world, line(32), tmp_path)
 
     assert [names([10, 11, 12])] == [each.commits for each in outcome.culprits]
+
+
+def test_each_of_several_changes_is_told_without_the_others(tmp_path: Path) -> None:
+    """They stand close together: what was found first must not take a share of the second."""
+    outcome = bisected(World(stepped(32, {7: 0.5, 9: 1.3}), noise=0.01), line(32), tmp_path)
+
+    found = {each.commits: each.effects["t"] for each in outcome.culprits}
+    assert {names([7]), names([9])} == set(found)
+    assert found[names([7])].low < -0.5 < found[names([7])].high < -0.48
+    assert 0.26 < found[names([9])].low < 0.3 < found[names([9])].high
 
 
 @pytest.mark.parametrize("sizes", [(0.93, 0.85), (0.9, 1.06)])
@@ -197,6 +237,26 @@ def test_run_far_off_is_named_and_harmless(tmp_path: Path) -> None:
 
     assert {"t": (5,)} == outcome.outliers
     assert [names([20])] == [each.commits for each in outcome.culprits]
+
+
+def test_only_run_of_a_commit_is_not_left_out_unconfirmed() -> None:
+    """As measured on a loaded machine: there is a change in c1, and the run of old looks like an accident."""
+    runs = [
+        (0, 3832), (13, 1840), (6, 1155), (3, 2595), (6, 1076), (3, 2416), (5, 1248), (4, 2545), (10, 975),
+        (12, 1834), (11, 1253),
+    ]  # fmt: skip
+    state = State(line(13), {f"c{number}": 1.0 for number, _ in runs})
+    for index, (number, level) in enumerate(runs):
+        started = START + timedelta(seconds=5 * index)
+        spread = 0.16 if number == 11 else 0.02
+        samples = tuple(level * (1 + spread * part) for part in (-1, -0.5, 0, 0.3, 1.2))
+        ended = started + timedelta(seconds=4)
+        state = state.with_measured(Measured(f"c{number}", started, ended, {"t": Sampled(samples)}, {}))
+
+    step = Adaptive(build_s=1.0, measure_s=4.0).next(state)
+
+    assert isinstance(step, Measure)
+    assert ("c0", "all that was measured of it lies far off") == (step.commit, step.reason)
 
 
 @pytest.mark.parametrize("level", [0.0, 2.0])

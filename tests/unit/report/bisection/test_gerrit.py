@@ -10,7 +10,7 @@ import pytest
 from perftrend import trigger
 from perftrend.bisect import Culprit, Kind, Outcome
 from perftrend.clients.gerrit.reviews import fitted
-from perftrend.report.bisection import Named, message
+from perftrend.report.bisection import Named, accusation, message
 from tests.unit.report.bisection.reports import (
     KINDS,
     SLOWER,
@@ -66,6 +66,39 @@ def many(commits: int, tests: int, measurements: int, culprits: int, **others: A
 
 def test_message_has_the_answer_the_proof_and_the_way_to_repeat_it() -> None:
     assert SLOWER_MESSAGE == message(KINDS["slower"])
+
+
+ACCUSATION = """\
+This change, as commit 000000000002, made 1 of 2 tests slower by 10 %, with a probability of 99.7 %.
+
+    test      before       after  difference           interval  verdict
+    acl   10.00 Mpps  9.000 Mpps     -10.0 %  -11.0 % to -9.0 %  slower
+    ip4   5.000 Mpps  5.010 Mpps      +0.2 %   -1.0 % to +1.2 %  the same
+
+Searched from 000000000000 "Commit number 0" to 000000000004 "Commit number 4" on 1n-veth by the strategy \
+adaptive: 4 commits, 4 builds, 4 measurements, 12 minutes.
+
+Asked on https://review.example/c/router/+/1234
+
+To repeat it by hand:
+
+    ./run bisection --testbed 1n-veth --old 000000000000ffffffffffffffffffffffffffff --change 1234
+
+Whole report: https://jenkins.example/job/b/7/artifact/report/index.html
+"""
+
+
+def test_guilty_change_is_told_what_it_did_and_who_asked() -> None:
+    told = KINDS["slower"]
+
+    assert ACCUSATION == accusation(told, told.outcome.culprits[0])
+
+
+def test_simulation_is_told_as_such_to_the_guilty_change() -> None:
+    told = KINDS["slower"]
+    simulated = replace(told, subject=replace(told.subject, simulated=True))
+
+    assert accusation(simulated, told.outcome.culprits[0]).startswith("SIMULATED: This change, ")
 
 
 def test_commits_that_hide_a_change_are_marked() -> None:
@@ -128,8 +161,9 @@ def test_what_others_wrote_stays_within_its_line(text: str) -> None:
 
     hostile = message(report(found(culprit), state(1, done), names=names, command=text))
 
-    usual = report(found(replace(culprit, effects={"t": SLOWER})), state(1, [measured(0, {"t": 1.0})]))
-    assert len(hostile.splitlines()) <= len(message(usual).splitlines()) + 1
+    usual = [measured(0, {"t": 10e6}), measured(1, {"t": 9e6}, {"u": "w"})]
+    plain = message(report(found(replace(culprit, effects={"t": SLOWER})), state(1, usual)))
+    assert len(plain.splitlines()) == len(hostile.splitlines())
     assert [] == trigger.parse(hostile)
     assert not [character for character in hostile if ord(character) < 32 and character != "\n"]
     assert "\u202e" not in hostile

@@ -56,7 +56,7 @@ NOTES = {
     "nothing": ["1 value left out as an outlier."],
     "undecided": [],
     "not built": [],
-    "failing": ["Ended because there is hardly another change."],
+    "failing": ["Ended because there is hardly another change.", "acl failed in 000000000002: no route."],
 }
 
 
@@ -68,6 +68,24 @@ def test_sentence_is_what_a_busy_person_has_to_know(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_notes_say_what_is_needed_to_trust_it(kind: str) -> None:
     assert NOTES[kind] == words.notes(KINDS[kind])
+
+
+def test_reasons_of_failures_are_told_without_where_the_log_was() -> None:
+    done = [measured(0, {}, {f"t{number}": "no route.; see /home/ada/x.log" for number in range(5)})]
+
+    told = words.notes(report(Outcome(Kind.UNDECIDED, "none has a value"), state(1, done)))
+
+    assert [f"t{number} failed in 000000000000: no route." for number in range(3)] == told[:3]
+    assert ["2 more tests failed."] == told[3:]
+
+
+def test_tests_that_some_commits_do_not_have_are_told() -> None:
+    both, one = {"kept": 1.0, "gone": 1.0}, {"kept": 1.0}
+    done = [measured(0, both), measured(1, both), measured(2, one), measured(3, one), measured(3, one)]
+
+    told = words.notes(report(Outcome(Kind.UNDECIDED, ""), state(3, done)))
+
+    assert ["gone has no result in 2 commits, such as 000000000002."] == told
 
 
 def test_simulated_answer_is_marked() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from perftrend.model import TraceKey, Verdict
 from perftrend.report.mails.wording import amounts, line, natural, nic, plain, unit_name
-from perftrend.report.table import NOTHING
+from perftrend.wording import NOTHING
 
 MakeVerdict = Callable[..., Verdict]
 

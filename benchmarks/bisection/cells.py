@@ -1,0 +1,127 @@
+"""The kinds of histories that strategies are compared on.
+
+r is the size of the change in deviations of one measurement: r = 2 with the usual noise of 1 % between
+measurements and 1 % within them is a change of 2.2 %.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from perftrend.bisect.simulator import HistoryModel, Jumps, Noise, SimulatedHistory, Swing, Walk
+
+EVERYTHING: dict[str, Any] = {"size": 256, "drifts": (Walk(),), "outliers": 0.02, "broken": 0.1}
+"""Everything at once; what drifts may be replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Histories of one model."""
+
+    name: str
+    ratios: tuple[float, ...]
+    """r of each change."""
+    model: HistoryModel
+
+    @classmethod
+    def of(cls, name: str, *ratios: float, **options: Any) -> Cell:  # noqa: ANN401 - of model and noise
+        """Take the options of the model and of its noise, and changes relative to the noise."""
+        known = Noise.__dataclass_fields__
+        noise = Noise(**{key: value for key, value in options.items() if key in known})
+        model = HistoryModel(
+            changes=tuple(ratio * noise.deviation for ratio in ratios),
+            noise=noise,
+            **{key: value for key, value in options.items() if key not in known},
+        )
+        return cls(name, ratios, model)
+
+    def history(self, number: int, seed: int = 0) -> SimulatedHistory:
+        """Return one of its histories, which all strategies see alike."""
+        return SimulatedHistory(self.model, (zlib.crc32(self.name.encode()), seed, number))
+
+    @property
+    def r(self) -> float:
+        """That of the smallest change, all tests together; 0 without a change."""
+        return min(map(abs, self.ratios), default=0.0) * math.hypot(*self.model.tests)
+
+    @property
+    def percent(self) -> float:
+        """The largest change, in per cent of the old level."""
+        return 100 * math.expm1(max(map(abs, self.model.changes), default=0.0) / 100)
+
+
+def cells_named(names: Sequence[str]) -> list[Cell]:
+    """Return cells by their names, or by the beginnings of these; all for none.
+
+    :raises ValueError: with the first that is unknown.
+    """
+    for name in names:
+        if not any(cell.name.startswith(name) for cell in CELLS):
+            raise ValueError(name)
+    exact = {cell.name for cell in CELLS} & set(names)
+    return [
+        cell
+        for cell in CELLS
+        if not names
+        or cell.name in names
+        or any(cell.name.startswith(name) for name in names if name not in exact)
+    ]
+
+
+def _both(kind: str, **options: Any) -> tuple[Cell, Cell]:  # noqa: ANN401 - of model and noise
+    return tuple(Cell.of(f"{kind}-r{r}", r, **options) for r in (2, 4))  # type: ignore[return-value]
+
+
+_LARGEST = 100 * math.log(1.3) / Noise().deviation
+
+CELLS = (
+    Cell.of("base-r1", 1),
+    *(Cell.of(f"base-r{r}", r) for r in (2, 3, 4, 5, 10)),
+    Cell.of("base-30%", _LARGEST),
+    Cell.of("fails", -math.inf),
+    *_both("N8", size=8),
+    *_both("N256", size=256),
+    *_both("N1024", size=1024),
+    *_both("quiet", within=0.5, between=0.3),
+    *_both("loud", within=3.0, between=3.0),
+    *_both("within", within=3.0, between=0.0),
+    *_both("walk", drifts=(Walk(),)),
+    *_both("swing", drifts=(Swing(),)),
+    *_both("jumps", drifts=(Jumps(),)),
+    *_both("outliers", outliers=0.02),
+    *_both("modes", modes=2.0),
+    *_both("layout", layout=0.5),
+    *_both("broken", broken=0.1),
+    *_both("merges", branches=0.3),
+    *_both("all", **EVERYTHING),
+    *_both("all-swing", **{**EVERYTHING, "drifts": (Swing(),)}),
+    *_both("all-jumps", **{**EVERYTHING, "drifts": (Jumps(),)}),
+    *_both("all-merges", **EVERYTHING, branches=0.3),
+    Cell.of("all-r5", 5, **EVERYTHING),
+    Cell.of("all-r10", 10, **EVERYTHING),
+    Cell.of("tests-one-r3", 3, tests=(1.0, 0.0, 0.0, 0.0)),
+    Cell.of("tests-two-r2", 2, tests=(1.0, 0.7, 0.0, 0.0)),
+    Cell.of("tests-all-r1.5", 1.5, tests=(1.0, -1.0, 1.0, -1.0)),
+    Cell.of("tests-shared-r3", 3, tests=(1.0, 0.0, 0.0, 0.0), shared=0.5),
+    Cell.of("none"),
+    Cell.of("none-quiet", within=0.5, between=0.3),
+    Cell.of("none-loud", within=3.0, between=3.0),
+    Cell.of("none-walk", drifts=(Walk(),)),
+    Cell.of("none-swing", drifts=(Swing(),)),
+    Cell.of("none-jumps", drifts=(Jumps(),)),
+    Cell.of("none-modes", modes=2.0),
+    Cell.of("none-layout", layout=0.5),
+    Cell.of("none-all", **EVERYTHING),
+    Cell.of("none-all-jumps", **{**EVERYTHING, "drifts": (Jumps(),)}),
+    Cell.of("none-tests", tests=(1.0,) * 4),
+    Cell.of("none-shared", tests=(1.0,) * 4, shared=0.5),
+    Cell.of("two-same", 5, 4),
+    Cell.of("two-opposite", 6, -3),
+    Cell.of("two-cancelling", 5, -4.5),
+    Cell.of("two-r2", 2.5, 2),
+    Cell.of("two-all", 6, 4, **EVERYTHING),
+)

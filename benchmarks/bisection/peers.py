@@ -1,0 +1,160 @@
+"""What else a person may use: ``git bisect run`` with a threshold, and git_bayesect from PyPI.
+
+Both know good and bad alone, by a threshold halfway between the averages of old and new, for the first test.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from git_bayesect import Bisector  # type: ignore[import-untyped]
+
+from perftrend.bisect import Culprit, Kind, Measure, Outcome, State
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """``git bisect run``.
+
+    :param repeats: measurements of every build, whose average is compared.
+    """
+
+    repeats: int = 1
+
+    @property
+    def name(self) -> str:
+        """What the table calls it."""
+        return "threshold"
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """What it was made with."""
+        return asdict(self)
+
+    def next(self, state: State) -> Measure | Outcome:
+        """Follow git through all that was measured, up to what is lacking."""
+        old, new = state.range.old, state.history.new
+        if step := _threshold_lacks(state, self.repeats):
+            return step
+        levels = _average(state, old), _average(state, new)
+        threshold = sum(levels) / 2
+        good, bad = [old], new
+        while True:
+            halving = state.history.next_commit(good=good, bad=bad, skipped=state.broken)
+            if halving.commit is None:
+                return Outcome(Kind.FOUND, "git says so", (Culprit(halving.suspects),))
+            if state.times_measured(halving.commit) < self.repeats:
+                return Measure(halving.commit, "git chose it")
+            if (_average(state, halving.commit) > threshold) == (levels[0] > levels[1]):
+                good.append(halving.commit)
+            else:
+                bad = halving.commit
+
+
+@dataclass(frozen=True, slots=True)
+class Bayesect:
+    """``git bayesect run``: Bayes on good and bad, with rates of both before and after that are unknown.
+
+    It assumes one change for sure, a threshold without an error, and results that do not depend on time. It
+    looks at the mainline alone, so that it blames the merge for what a branch did. Old and new are measured
+    three times each; they tell the threshold, and count as results.
+
+    :param confidence: of the most suspected commit, when it stops.
+    :param maximum_measurements: after so many it ends, with nothing named.
+    """
+
+    confidence: float = 0.99
+    maximum_measurements: int = 300
+    ends: int = 3
+
+    @property
+    def name(self) -> str:
+        """What the table calls it."""
+        return "bayesect"
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """What it was made with."""
+        return asdict(self)
+
+    def next(self, state: State) -> Measure | Outcome:
+        """Take what git_bayesect would, which knows of a commit that does not build that it is none."""
+        old, new = state.range.old, state.history.new
+        if step := _threshold_lacks(state, self.ends):
+            return step
+        line = _mainline(state)
+        bisector = Bisector([1.0] * len(line))
+        place = {commit: index for index, commit in enumerate(line)}
+        # New comes first there, and old last.
+        levels = _levels(state)
+        before, after = (math.fsum(levels[end][: self.ends]) / self.ends for end in (old, new))
+        for commit, known in levels.items():
+            for level in known:
+                bisector.record(place[commit], (level > (before + after) / 2) == (after > before))
+        for commit in state.broken:
+            bisector.record(place[commit], None)
+        # It takes logarithms of the weight 0 of what does not build, and leaves the outcome out.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            probability, chosen = bisector.distribution, int(bisector.select())
+        best = int(probability.argmax())
+        if probability[best] >= self.confidence:
+            culprit = Culprit(_hidden(line, best, state), float(probability[best]))
+            return Outcome(Kind.FOUND, "git bayesect says so", (culprit,))
+        if len(state.measured) >= self.maximum_measurements:
+            return Outcome(Kind.UNDECIDED, "too many measurements")
+        return Measure(_buildable(line, chosen, state), "git bayesect chose it")
+
+
+def _threshold_lacks(state: State, times: int) -> Measure | None:
+    """Return what to measure until both ends have been, so often; None if they have."""
+    for end in (state.range.old, state.history.new):
+        if state.times_measured(end) < times:
+            return Measure(end, "tells the threshold")
+    return None
+
+
+def _mainline(state: State) -> list[str]:
+    """Return new and the commits before it, along first parents, to old."""
+    first = {each.hash: each.parents[0] for each in state.range.commits}
+    line = [state.history.new]
+    while line[-1] in first:
+        line.append(first[line[-1]])
+    return line
+
+
+def _buildable(line: list[str], chosen: int, state: State) -> str:
+    """Return a commit of a line; if it does not build, that beside it which was measured less often.
+
+    The peer chooses it again and again.
+    """
+    newer = next(each for each in line[chosen::-1] if each not in state.broken)
+    older = next(each for each in line[chosen:] if each not in state.broken)
+    return min((newer, older), key=state.times_measured)
+
+
+def _hidden(line: list[str], chosen: int, state: State) -> tuple[str, ...]:
+    """Return a commit of a line with those just before it that do not build, which a person would add."""
+    found = [line[chosen]]
+    for commit in line[chosen + 1 :]:
+        if commit not in state.broken:
+            break
+        found.append(commit)
+    return tuple(reversed(found))
+
+
+def _levels(state: State) -> dict[str, list[float]]:
+    """Return the average of each measurement of the first test, by commit; 0 where it failed."""
+    found: dict[str, list[float]] = {}
+    for each in state.measured:
+        samples = next((value.samples for value in each.values.values()), (0.0,))
+        found.setdefault(each.commit, []).append(math.fsum(samples) / len(samples))
+    return found
+
+
+def _average(state: State, commit: str) -> float:
+    levels = _levels(state)[commit]
+    return math.fsum(levels) / len(levels)

@@ -1,0 +1,144 @@
+"""Bisects the histories of cells in several processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+
+from benchmarks.bisection.cells import Cell
+from benchmarks.bisection.scores import Score, scored
+from benchmarks.bisection.strategies import EQUAL, strategy_named
+
+REPEATS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20)
+"""How often the documented strategy may measure each build to be as right."""
+_AT_ONCE = 20
+"""Histories that a process is given at a time."""
+_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which histories of each cell are bisected, by which strategies."""
+
+    strategies: tuple[str, ...]
+    """The first is what others are compared with."""
+    first: int = 0
+    histories: int = 300
+    seed: int = 0
+    processes: int = 1
+
+    @property
+    def numbers(self) -> range:
+        """Of the histories."""
+        return range(self.first, self.first + self.histories)
+
+
+@dataclass(frozen=True, slots=True)
+class Equal:
+    """The documented strategy, repeated until it is as right as another one."""
+
+    repeats: int | None
+    """Measurements of each build; None: even the most of :data:`REPEATS` is not as right."""
+    scores: tuple[Score, ...]
+    """With so many; with the most where there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bisected:
+    """A cell, and what came of it."""
+
+    cell: Cell
+    scores: Mapping[str, tuple[Score, ...]]
+    """By strategy, in the order of the histories."""
+    equal: Equal | None = None
+
+
+def run(cells: Sequence[Cell], asked: Asked, advance: Callable[[int], object]) -> Iterator[Bisected]:
+    """Bisect cells, and return each as soon as it is ready.
+
+    :param advance: is called with the number of bisections that are done.
+    """
+    plain = [name for name in asked.strategies if name != EQUAL]
+    with _single_threaded(), ProcessPoolExecutor(asked.processes, get_context("spawn")) as pool:
+        for cell in cells:
+            scores = {}
+            for name in plain:
+                scores[name] = _bisected(pool, cell, name, asked, advance)
+            equal = None
+            if EQUAL in asked.strategies and plain and len(cell.ratios) == 1:
+                equal = _equal(pool, cell, scores[plain[0]], asked, advance)
+            yield Bisected(cell, scores, equal)
+
+
+def _bisected(
+    pool: ProcessPoolExecutor, cell: Cell, name: str, asked: Asked, advance: Callable[[int], object]
+) -> tuple[Score, ...]:
+    found: list[Score] = []
+    futures: list[Future[list[Score]]] = [
+        pool.submit(several, cell, name, asked.seed, asked.numbers[start : start + _AT_ONCE])
+        for start in range(0, asked.histories, _AT_ONCE)
+    ]
+    for future in as_completed(futures):
+        found += future.result()
+        advance(len(future.result()))
+    return tuple(sorted(found, key=lambda score: score.number))
+
+
+def _equal(
+    pool: ProcessPoolExecutor,
+    cell: Cell,
+    like: Sequence[Score],
+    asked: Asked,
+    advance: Callable[[int], object],
+) -> Equal:
+    """Find the fewest repeats that are as right as others, less one history."""
+    misses = sum(not score.right for score in like) + 1
+    futures = [
+        pool.submit(until, cell, f"{EQUAL}-{repeats}", asked.seed, asked.numbers, misses)
+        for repeats in REPEATS
+    ]
+    for repeats, future in zip(REPEATS, futures, strict=True):
+        scores = future.result()
+        if sum(not score.right for score in scores) <= misses:
+            for each in futures:
+                each.cancel()
+            advance(asked.histories)
+            return Equal(repeats, tuple(scores))
+    return Equal(None, _bisected(pool, cell, f"{EQUAL}-{REPEATS[-1]}", asked, advance))
+
+
+def several(cell: Cell, name: str, seed: int, numbers: Sequence[int]) -> list[Score]:
+    """Bisect some histories of a cell by one strategy."""
+    strategy = strategy_named(name)
+    return [scored(strategy, cell.history(number, seed), number) for number in numbers]
+
+
+def until(cell: Cell, name: str, seed: int, numbers: Sequence[int], misses: int) -> list[Score]:
+    """Do the same, and give up after more misses than so many."""
+    strategy = strategy_named(name)
+    found: list[Score] = []
+    for number in numbers:
+        found.append(scored(strategy, cell.history(number, seed), number))
+        misses -= not found[-1].right
+        if misses < 0:
+            break
+    return found
+
+
+@contextmanager
+def _single_threaded() -> Iterator[None]:
+    """Start processes whose algebra has one thread: the matrices are small, and all cores have a process."""
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

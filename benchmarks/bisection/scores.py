@@ -1,0 +1,77 @@
+"""One bisection of one simulated history by one strategy, and how good it was."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from perftrend.bisect import Outcome, State, Strategy
+from perftrend.bisect.simulator import SimulatedHistory, SimulatedTestbed, bisect
+
+Stated = tuple[float, bool]
+"""A confidence, and whether what it was stated of holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How a bisection ended, and what it took."""
+
+    number: int
+    """Of the history in its cell."""
+    right: bool
+    """Every set of commits that was named is the smallest one that holds a change, and one was named at
+    least; where nothing changed: nothing was."""
+    wrong: bool
+    """Commits were named that changed nothing."""
+    complete: bool
+    """It is right, and all changes were named."""
+    measurements: int
+    builds: int
+    """Those that failed included."""
+    minutes: float
+    kind: str
+    """How it ended, see :class:`perftrend.bisect.Kind`."""
+    named: tuple[Stated, ...]
+    """Of each commit that was named with a confidence."""
+    leading: tuple[Stated, ...]
+    """At each step, of the commits that were most suspected."""
+
+
+def scored(strategy: Strategy, history: SimulatedHistory, number: int = 0) -> Score:
+    """Bisect a history, and compare what was named with the truth."""
+    testbed = SimulatedTestbed(history)
+    outcome, state = bisect(strategy, testbed)
+    return judged(history, outcome, state, testbed, number)
+
+
+def judged(
+    history: SimulatedHistory, outcome: Outcome, state: State, testbed: SimulatedTestbed, number: int = 0
+) -> Score:
+    """Compare what was named with the truth."""
+    true = {frozenset(history.smallest_set(culprit)) for culprit in history.culprits}
+    named = [frozenset(each.commits) for each in outcome.culprits]
+    right = all(each in true for each in named) and bool(named) == bool(true)
+    stated = [(each.confidence, bool({*each.commits} & {*history.culprits})) for each in outcome.culprits]
+    return Score(
+        number=number,
+        right=right,
+        wrong=any(not each & history.culprits.keys() for each in named),
+        complete=right and true == set(named),
+        measurements=sum(testbed.measured.values()),
+        builds=len(testbed.built),
+        minutes=testbed.clock_s / 60,
+        kind=outcome.kind.value,
+        named=tuple(each for each in stated if not math.isnan(each[0])),
+        leading=_leading(state, history.culprits),
+    )
+
+
+def _leading(state: State, culprits: Mapping[str, float]) -> tuple[Stated, ...]:
+    found = []
+    for step in state.steps:
+        suspected = [each for each in step.belief if each.commits]
+        if suspected:
+            best = max(suspected, key=lambda each: each.probability)
+            found.append((round(best.probability, 5), bool({*best.commits} & {*culprits})))
+    return tuple(found)

@@ -1,0 +1,164 @@
+"""How patches of many tests fare: votes, tests that are told rightly and wrongly, and rounds.
+
+::
+
+    python -m benchmarks.comparing.many [--json] [--tests 1 10 50] [--patches 100] [--first 0] [--slower 0]
+        [--difference -0.03] [--maximum-rounds 20] [--cell 1n-veth]
+
+Each patch is judged as :mod:`perftrend.perftest` judges it: all tests after every round, until none is waited
+for. Some of its tests are slower by the difference, the others are as fast as before. The noise of each
+test is its own. A patch of 50 tests takes some seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+
+from benchmarks.comparing import methods
+from benchmarks.comparing.patches import CELLS, Cell, Patch, patch
+from benchmarks.comparing.shares import per_1000, share
+from benchmarks.tables import grid
+from perftrend.analysis.comparison import PARENT, PATCH
+from perftrend.model import Measured, Sampled
+from perftrend.perftest import Criteria, Finding, Round, Verdict, judge
+
+_BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+_MOST_TESTS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What became of the patches with so many tests."""
+
+    tests: int
+    slower: int
+    """Tests of each patch that are slower."""
+    patches: int
+    blamed: float
+    """Share of the patches that got -1; a false alarm where no test is slower."""
+    praised: float
+    """Share of them that got 1."""
+    found: float | None
+    """Share of the slower tests that were told; None without any."""
+    false: float | None
+    """Share of the other tests that were called slower or faster; None without any."""
+    mean_rounds: float
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Simulate the patches that were asked for and print what became of them."""
+    options = _parser().parse_args(argv)
+    rows = [_row(tests, options) for tests in options.tests]
+    if options.json:
+        print(json.dumps({"rows": [asdict(row) for row in rows]}, indent=1))
+    else:
+        _print(rows, f"{options.cell}: {options.slower} of the tests slower by {-options.difference:.0%}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.comparing.many", description=__doc__.split("\n")[0]
+    )
+    add = parser.add_argument
+    add("--json", action="store_true", help="print JSON instead of a table")
+    add("--tests", nargs="+", type=int, default=[1, 10, 50], help="of a patch (default: 1 10 50)")
+    add("--patches", type=int, default=100, help="of a row (default: %(default)s)")
+    add("--first", type=int, default=0, help="number of the first patch (default: %(default)s)")
+    add("--slower", type=int, default=0, help="tests of a patch that are slower (default: %(default)s)")
+    add("--difference", type=float, default=-0.03, metavar="RATIO", help="theirs (default: %(default)s)")
+    add("--maximum-rounds", type=int, default=20, help="default: %(default)s")
+    add("--cell", choices=list(CELLS), default="1n-veth", help="the testbed (default: %(default)s)")
+    return parser
+
+
+def _row(tests: int, options: argparse.Namespace) -> Row:
+    slower = {str(number) for number in range(min(options.slower, tests))}
+    numbers = range(options.first, options.first + options.patches)
+    verdicts = [verdict(_tests(options, number, tests), options.maximum_rounds) for number in numbers]
+    judged = [test for each in verdicts for test in each.tests]
+    found = [test.finding is Finding.REGRESSION for test in judged if test.test in slower]
+    shown = {Finding.REGRESSION, Finding.PROGRESSION}
+    false = [test.finding in shown for test in judged if test.test not in slower]
+    return Row(
+        tests,
+        len(slower),
+        options.patches,
+        blamed=statistics.fmean(each.vote == -1 for each in verdicts),
+        praised=statistics.fmean(each.vote == 1 for each in verdicts),
+        found=statistics.fmean(found) if found else None,
+        false=statistics.fmean(false) if false else None,
+        mean_rounds=statistics.fmean(each.rounds for each in verdicts),
+    )
+
+
+def _tests(options: argparse.Namespace, number: int, tests: int) -> list[Patch]:
+    cell: Cell = CELLS[options.cell]
+    return [
+        patch(
+            cell,
+            options.difference if test < options.slower else 0.0,
+            number=number * _MOST_TESTS + test,
+            rounds=options.maximum_rounds,
+        )
+        for test in range(tests)
+    ]
+
+
+def verdict(tests: Sequence[Patch], maximum_rounds: int) -> Verdict:
+    """Judge a patch after every round until it is settled.
+
+    :param tests: what each of its tests measures; they are named by their place.
+    """
+    criteria = Criteria(
+        threshold=0.01,
+        confidence=0.99,
+        formula="jumpavg-0.4",
+        minimum_rounds=methods.MINIMUM_ROUNDS,
+        maximum_rounds=maximum_rounds,
+    )
+    rounds = [_round(tests, number) for number in range(maximum_rounds)]
+    names = list(map(str, range(len(tests))))
+    found = Verdict()
+    for done in range(methods.MINIMUM_ROUNDS, maximum_rounds + 1):
+        found = judge(rounds[:done], names, criteria)
+        if found.is_settled:
+            break
+    return found
+
+
+def _round(tests: Sequence[Patch], number: int) -> Round:
+    measured = {}
+    for place in (2 * number, 2 * number + 1):
+        one = tests[0].observations[place]
+        at = _BEGIN + timedelta(hours=one.at_h)
+        values = {str(test): Sampled(each.observations[place].samples) for test, each in enumerate(tests)}
+        measured[one.build] = Measured("0" * 40, at, at, values)
+    return Round(measured[PARENT], measured[PATCH])
+
+
+def _print(rows: Sequence[Row], title: str) -> None:
+    heads = ("tests", "patches", "vote -1", "vote +1", "slower tests found", "false tests", "rounds, mean")
+    lines = (
+        (
+            str(row.tests),
+            str(row.patches),
+            share(row.blamed),
+            share(row.praised),
+            "" if row.found is None else share(row.found),
+            "" if row.false is None else per_1000(row.false),
+            f"{row.mean_rounds:.1f}",
+        )
+        for row in rows
+    )
+    grid(title, heads, lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

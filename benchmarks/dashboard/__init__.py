@@ -1,0 +1,1 @@
+"""How fast the dashboard answers where there are many traces."""

@@ -1,0 +1,161 @@
+"""How long the dashboard's pages take, and what a night and many readers do to them.
+
+::
+
+    python -m benchmarks.dashboard [--size 100000x1000] [--full] [--requests 20] [--json]
+    python -m benchmarks.dashboard --readers [--seconds 60] [--think 2] [--named] [--postgresql] [--json]
+    python -m benchmarks.dashboard --clusters [--json]
+
+A testbed has so many traces of so many commits, rounded up to whole tiles; ``--full`` is a million of 200.
+One trace in 50 became 6 % slower 20 commits ago. ``./run dashboard`` serves them in a process of its own.
+
+* By default each page is loaded by one reader, as HTML and as JSON, and made anew each time: the first time,
+  then the median and 95 % of the others; beside it the median of one that is kept. Then a night with a result
+  of each trace is stored while it serves.
+* ``--readers`` lets 200 of them load pages, each another one after some seconds of reading (``--think 0``: at
+  once), while nights are stored without a pause, by this process. All begin at the same moment, so that much
+  less than a minute tells more of the begin than of the rest.
+* ``--clusters`` divides 30,000 and 100,000 traces of 15 commits, with scikit-learn beside it as a ratio; it
+  is ``benchmarks.clustering``.
+
+The store is an SQLite file in a temporary folder; with ``--postgresql`` it is in a server that is started for
+it. ``--store`` names one that stays, a file or a database: the first run fills it in minutes, and the
+others go on with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks import clustering
+from benchmarks.dashboard import pages, readers
+from benchmarks.dashboard.filling import Nights
+from benchmarks.dashboard.process import serving
+from benchmarks.tables import grid
+from perftrend.store import Store
+from perftrend.store.tiles import POINTS
+
+SIZE = (100_000, 1000)
+FULL = (1_000_000, 200)
+CLUSTERED = ("30000x15", "100000x15")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="benchmarks.dashboard", description=__doc__.split("\n", 1)[0])
+    add = parser.add_argument
+    add("--size", type=_size, default=SIZE, metavar="TRACESxCOMMITS")
+    add("--full", action="store_true", help="a million traces of 200 commits")
+    add("--requests", type=int, default=20, help="how often each page is loaded")
+    add("--readers", action="store_true", help="let many readers load pages while nights are stored")
+    add("--count", type=int, default=200, help="how many readers")
+    add("--think", type=float, default=2.0, metavar="SECONDS", help="how long a reader looks at a page")
+    add("--seconds", type=int, default=60, help="how long the readers read")
+    add("--night", type=int, default=10_000, help="results of each night that is stored meanwhile")
+    add("--named", action="store_true", help="let each reader be somebody else, whom a proxy names")
+    add("--store", metavar="PATH", help="a file or a database that stays; what is missing is filled in")
+    add("--postgresql", action="store_true", help="keep the store in a PostgreSQL server")
+    add("--clusters", action="store_true", help="measure k-means instead")
+    add("--json", action="store_true", help="print JSON instead of the tables")
+    options = parser.parse_args(argv)
+    if options.clusters:
+        return clustering.main(["--sizes", *CLUSTERED, *(["--json"] if options.json else [])])
+    traces, commits = FULL if options.full else options.size
+    report = measured(traces, -(-commits // POINTS) * POINTS, options)
+    if options.json:
+        print(json.dumps(report, indent=2))
+    else:
+        show(report)
+    return 0
+
+
+def _size(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"([1-9]\d{2,6})x([1-9]\d{1,4})", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r}: give traces and commits, such as 20000x1000")
+    return int(found[1]), int(found[2])
+
+
+def measured(traces: int, commits: int, options: argparse.Namespace) -> dict[str, Any]:
+    """Measure one size."""
+    with tempfile.TemporaryDirectory() as name, _place(Path(name), options) as place:
+        folder = Path(name)
+        begin = time.perf_counter()
+        with Store.open(place) as store:
+            nights = Nights(store, traces)
+            nights.fill(commits)
+            report: dict[str, Any] = {
+                "traces": traces,
+                "commits": commits,
+                "database": "postgresql" if place.startswith("postgresql") else "sqlite",
+                "fill_s": time.perf_counter() - begin,
+            }
+            if not options.readers:
+                with serving(folder, place, kept_bytes=None) as served:
+                    report["pages"] = list(pages.measured(served.url, options.requests))
+            with serving(folder, place, **(readers.NAMED if options.named else {})) as served:
+                if options.readers:
+                    report["readers"] = readers.measured(served, nights, folder, options)
+                else:
+                    kept = pages.measured(served.url, options.requests)
+                    for page, same in zip(report["pages"], kept, strict=True):
+                        page["kept_s"] = same["median_s"]
+                    begin = time.perf_counter()
+                    nights.measure()
+                    report["night_s"] = time.perf_counter() - begin
+                report["megabytes"] = served.megabytes()
+    return report
+
+
+@contextmanager
+def _place(folder: Path, options: argparse.Namespace) -> Iterator[str]:
+    if options.store or not options.postgresql:
+        yield options.store or str(folder / "store.sqlite")
+        return
+    # The tests know how to start one; only who asks for it needs psycopg.
+    from tests.integration.servers import postgresql as server  # noqa: PLC0415
+
+    with server.running() as running:
+        yield running.database()
+
+
+def show(report: dict[str, Any]) -> None:
+    """Print a report for a person."""
+    head = f"{report['traces']} traces x {report['commits']} commits, {report['database']}"
+    print(f"{head}: filled in {report['fill_s']:.0f} s, {report.get('megabytes', 0)} MB of memory at most")
+    if "pages" in report:
+        grid(
+            "pages",
+            ["page", "form", "status", "kB", "first, s", "median, s", "95 %, s", "kept, s"],
+            [
+                [each["name"], each["form"], str(each["status"]), f"{each['kilobytes']:.0f}",
+                 *(f"{each[figure]:.3f}" for figure in ("first_s", "median_s", "p95_s", "kept_s"))]
+                for each in report["pages"]
+            ],
+        )  # fmt: skip
+        print(f"a night of {report['traces']} results is stored in {report['night_s']:.1f} s")
+    if "readers" in report:
+        told = report["readers"]
+        first = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in told["first_s"].items())
+        print(f"just started: {first}")
+        print(
+            f"{told['readers']} readers, {told['think_s']:g} s a page: {told['requests']} pages in "
+            f"{told['seconds']:.0f} s, median {told['median_s']:.3f} s, 95 % {told['p95_s']:.3f} s, "
+            f"99 % {told['p99_s']:.3f} s; {told['refused']} refused, {told['broken']} broken, "
+            f"{told['late']} late, {told['not_ok']} not answered well; meanwhile {told['nights']} nights, "
+            f"{told['night_s']:.1f} s each; {told['cpu_s']:.0f} s of the CPU, "
+            f"{1000 * told['cpu_s'] / max(told['requests'], 1):.1f} ms a page; load {told['load']:.1f}"
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

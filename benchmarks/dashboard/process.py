@@ -1,0 +1,81 @@
+"""The real job as a process, and what it needs of memory."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+SETTINGS = {
+    # One client makes all requests.
+    "requests_per_second": 1e6,
+    "burst": 1_000_000,
+    "maximum_connections": 10_000,
+}
+_SERVES = re.compile(r"dashboard at (http\S+)/$", re.MULTILINE)
+_END_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A dashboard that serves."""
+
+    url: str
+    process_id: int
+
+    def megabytes(self, what: str = "VmHWM") -> int:
+        """Return its memory: the most it had, or with ``VmRSS`` what it has now."""
+        told = Path(f"/proc/{self.process_id}/status").read_text()
+        found = re.search(rf"^{what}:\s+(\d+) kB$", told, re.MULTILINE)
+        return int(found[1]) // 1000 if found else 0
+
+    def cpu_s(self) -> float:
+        """Return the seconds of the CPU that it has used."""
+        told = Path(f"/proc/{self.process_id}/stat").read_text().rpartition(")")[2].split()
+        return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def serving(folder: Path, place: str, **settings: object) -> Iterator[Serving]:
+    """Serve a store until the context ends.
+
+    :param settings: further ones of the dashboard.
+    """
+    (folder / "settings.yaml").write_text(yaml.safe_dump({"dashboard": SETTINGS | settings}))
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PERFTREND_")}
+    log = folder / "dashboard.log"
+    with log.open("w") as written:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "jobs.dashboard", "--settings", "settings.yaml",
+             "--store", place, "--address", "127.0.0.1:0"],
+            cwd=folder, env={**kept, "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'resources'}"},
+            stdout=subprocess.DEVNULL, stderr=written,
+        )  # fmt: skip
+        try:
+            yield Serving(_url(process, log), process.pid)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                # Where all processors are busy a clustering ends late; what was measured counts all the same.
+                process.kill()
+                process.wait()
+
+
+def _url(process: subprocess.Popen[bytes], log: Path) -> str:
+    while process.poll() is None:
+        if found := _SERVES.search(log.read_text()):
+            return found[1]
+        time.sleep(0.05)
+    raise RuntimeError(f"the dashboard does not serve: {log.read_text()}")

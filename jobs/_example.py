@@ -1,0 +1,49 @@
+"""What ``--example`` searches: a history that the package makes, by trials short enough to wait for."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+
+from perftrend.builds import example
+from perftrend.errors import UsageError
+from perftrend.listener import checks
+from perftrend.settings import Settings
+
+_CHOSEN_BY_IT = ("old", "new", "change", "profile", "repository")
+_HOW: Mapping[str, object] = {
+    "testbed": "1n-veth",
+    "suites": None,
+    "tags": ("mrrAND64bANDethip4-ip4base",),
+    "trial.duration_s": 0.25,
+    "trial.multiplicity": 4,
+    "trial.starts": 2,
+    # Others may be busy on the machine; a trial that they disturbed is measured again.
+    "trial.attempts": 8,
+    # Whether there is a second, small change takes long to tell, and here there is none.
+    "bisect.maximum_changes": 1,
+    "bisect.maximum_measurements": 40,
+}
+
+
+def applied(settings: Settings, given: argparse.Namespace, overrides: Mapping[str, object]) -> Settings:
+    """Make the history, and return the settings that search it.
+
+    :param overrides: the settings that options gave: they outweigh those of the example.
+    :raises UsageError: for an option that says what is searched.
+    """
+    for name in _CHOSEN_BY_IT:
+        if getattr(given, name) is not None:
+            raise UsageError(f"--example makes the commits that it searches; leave --{name} away")
+    made = example.make(settings.project.builds / "example.git")
+    how = {name: value for name, value in _HOW.items() if overrides.get(name) is None}
+    searched: Mapping[str, object] = {
+        "project.profile": example.PROFILE,
+        "project.profiles": None,
+        "project.parameters": {},
+        "project.repository": str(made.folder),
+        "bisect.old": made.old,
+        "bisect.new": made.new,
+        "bisect.change": None,
+    }
+    return checks.applied(settings, {**how, **searched})

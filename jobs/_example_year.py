@@ -1,0 +1,222 @@
+"""A year of made-up nights: what a laboratory with three testbeds measures of one product.
+
+Nothing is stored here and no packet is sent. The same seed and the same last day give the same nights. What
+happens in the year is told in :data:`EVENTS` and beside it, so that it is known what there is to be found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, time, timedelta
+from itertools import product
+
+import numpy as np
+
+from perftrend.bisect.simulator import Noise
+from perftrend.model import Better, Result, Run, Samples, Status, TraceKey
+
+DAYS = 365
+SEED = 1
+LINK_PPS = {"64B": 148.8e6, "78B": 127.6e6, "IMIX": 33.4e6, "1518B": 8.13e6}
+"""What one direction of a 100 Gb/s link carries; trials send in both."""
+
+
+@dataclass(frozen=True, slots=True)
+class Testbed:
+    """One of the laboratory's testbeds, and when it measures."""
+
+    # pytest would otherwise take a class of this name for a collection of tests.
+    __test__ = False
+
+    name: str
+    drivers: tuple[str, ...]
+    speed: float
+    """Relative to the first one."""
+    cores: tuple[str, ...] = ("1C", "2C", "4C")
+    away: range = range(0)
+    """Days without a run."""
+    wander: float = 0.0
+    """How far it drifts by itself in a month, in per cent."""
+
+
+TESTBEDS = (
+    Testbed("2n-clx", ("avf", "rdma"), 1.0),
+    Testbed("3n-icx", ("avf", "dpdk"), 1.15, away=range(240, 249), wander=0.3),
+    # It fell silent, and nobody has noticed yet.
+    Testbed("2n-zn2", ("dpdk",), 0.85, cores=("1C", "2C"), away=range(340, DAYS)),
+)
+
+SUITES: Mapping[str, tuple[float, Noise]] = {
+    "ethip4-ip4base": (12.5e6, Noise(within=0.2, between=0.3)),
+    "ethip4-ip4scale200k": (10.1e6, Noise(within=0.3, between=0.6, outliers=0.01)),
+    "ethip6-ip6base": (10.4e6, Noise(within=0.2, between=0.4, layout=0.3)),
+    "eth-l2bdbasemaclrn": (9.3e6, Noise(within=0.2, between=0.3, modes=1.6)),
+    "ethip4-ip4base-iacl50": (6.2e6, Noise(within=0.5, between=1.0)),
+    "ethip4ipsec4tnlsw-ip4base-int-aes256gcm": (3.1e6, Noise(within=0.4, between=0.5, outliers=0.02)),
+}
+"""Packets per second of one core at the smallest frame on the first testbed, and the noise."""
+
+METRICS: Mapping[str, Mapping[str, float]] = {"mrr": {"mrr": 1.0}, "ndrpdr": {"ndr": 0.86, "pdr": 0.94}}
+"""What a test of each kind measures, relative to the rate at which frames come back of an overload."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that changed the rates: a commit, or what wears a testbed out."""
+
+    what: str
+    day: int
+    """From 0; the first night after it measures it."""
+    size: float
+    """Relative."""
+    where: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Expressions for the parameters of the traces that it changed."""
+    lasts: int = 0
+    """Days that it took: a drift; none: a step."""
+
+
+EVENTS = (
+    Event("lookups walk one more table", 62, -0.04, {"suite": "ethip4-.*", "frame": "64B"}),
+    Event("bridge domains learn in batches", 118, 0.065, {"suite": "eth-l2.*", "frame": "64B"}),
+    Event("each frame is copied before it is encrypted", 171, -0.09, {"suite": ".*ipsec.*"}),
+    Event("that copy is gone again", 178, 0.099, {"suite": ".*ipsec.*"}),
+    Event("dust in a fan", 200, -0.05, {"testbed": "3n-icx", "suite": ".*-iacl50-.*", "frame": "64B"}, 90),
+    Event("a queue of the driver has half its length", 262, -0.025, {"driver": "rdma", "frame": "64B"}),
+    Event("neighbours are prefetched", 331, 0.03, {"suite": "ethip6-.*", "frame": "78B"}),
+    Event("counters are atomic", 349, -0.06, {"suite": ".*-iacl50-.*", "frame": "64B"}),
+    Event("one test lost its hint", 357, -0.11,
+          {"test": "64b-1c-ethip4-ip4scale200k-mrr", "testbed": "2n-clx", "driver": "avf"}),
+)  # fmt: skip
+"""In the order of time. A step comes with the first commit of its day."""
+
+FAILING = ("imix-4c-ethip6-ip6base-mrr", 352)
+"""A test that fails from this day on."""
+FLAKY = ("64b-2c-ethip4-ip4base-iacl50-mrr", 0.06)
+"""A test that fails in so many nights."""
+NEW = ("64b-1c-ethip4ipsec4tnlsw-ip4base-int-aes256gcm-ndrpdr", 285)
+"""A test that is measured from this day on."""
+GONE = ("1518b-1c-eth-l2bdbasemaclrn-mrr", 215)
+"""A test that is measured before this day only."""
+
+_MISSED = 0.03
+"""Nights without a run, and tests that a night did not come to."""
+_DISTURBED = 0.004
+_WEEKEND = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """One metric of one test, and what becomes of it."""
+
+    key: TraceKey
+    levels_pps: Samples
+    """Without noise, shape (days,)."""
+    noise: Noise
+    random: np.random.Generator
+
+    def result(self, day: int) -> Result:
+        """Measure it once."""
+        test = self.key["test"]
+        lot = float(self.random.random())
+        drawn = self.noise.drawn(self.random)
+        nothing = Result(self.key, "pps", Better.HIGHER, Status.FAIL)
+        if (test == FAILING[0] and day >= FAILING[1]) or (test == FLAKY[0] and lot < FLAKY[1]):
+            return replace(nothing, message="no frame came back: interface 0000:3b:00.1 is down")
+        level = float(self.levels_pps[day])
+        samples = tuple(round(level * math.exp(each / 100), 1) for each in drawn)
+        invalid = "the generator sent 1.2 % less than it should" if lot > 1 - _DISTURBED else ""
+        value = sum(samples) / len(samples)
+        return Result(self.key, "pps", Better.HIGHER, Status.PASS, samples, value, invalid)
+
+
+def year(until: date, *, seed: int = SEED) -> Iterator[tuple[Run, list[Result]]]:
+    """Yield the runs of a year in the order of time, each with its results.
+
+    :param until: the day of the last runs.
+    """
+    random = np.random.default_rng(seed)
+    revisions = list(_revisions(until, random))
+    traces = {testbed: list(_traces(testbed, random)) for testbed in TESTBEDS}
+    builds = dict.fromkeys(TESTBEDS, 0)
+    for day, testbed in product(range(DAYS), TESTBEDS):
+        if day in testbed.away or random.random() < _MISSED:
+            continue
+        builds[testbed] += 1
+        run = _run(testbed, builds[testbed], _day(until, day), revisions[day])
+        measured = [each for each in traces[testbed] if _is_there(each.key["test"], day)]
+        yield run, [each.result(day) for each in measured if random.random() >= _MISSED / 10]
+
+
+def _day(until: date, day: int) -> date:
+    return until - timedelta(days=DAYS - 1 - day)
+
+
+def _run(testbed: Testbed, build: int, day: date, revision: str) -> Run:
+    started = datetime.combine(day, time(1, 15), UTC) + timedelta(minutes=7 * TESTBEDS.index(testbed))
+    job = f"perftrend-trending-nightly-{testbed.name}"
+    return Run(
+        testbed.name, job, build, started, started + timedelta(hours=3, minutes=40),
+        {"device": revision, "generator": "v3.03"}, simulated=True,
+    )  # fmt: skip
+
+
+def _revisions(until: date, random: np.random.Generator) -> Iterator[str]:
+    """Yield the commit that each night measures: on weekends there is seldom a new one."""
+    number = 0
+    for day in range(DAYS):
+        rests = _day(until, day).weekday() >= _WEEKEND and random.random() < 2 / 3
+        if not rests or any(event.day == day for event in EVENTS):
+            number += 1
+        yield hashlib.sha256(f"example {number}".encode()).hexdigest()[:40]
+
+
+def _traces(testbed: Testbed, random: np.random.Generator) -> Iterator[Trace]:
+    drift = np.exp(np.cumsum(random.normal(0.0, testbed.wander / math.sqrt(30), DAYS)) / 100)
+    for (suite, (rate, noise)), driver in product(SUITES.items(), testbed.drivers):
+        smallest = "78B" if "ip6" in suite else "64B"
+        for frame, cores, kind in product((smallest, "IMIX", "1518B"), testbed.cores, METRICS):
+            if kind == "ndrpdr" and (frame, cores) != (smallest, "1C"):
+                continue
+            for metric, share in METRICS[kind].items():
+                key = TraceKey.of(
+                    testbed=testbed.name, suite=f"{suite}-{kind}", driver=driver, frame=frame, cores=cores,
+                    test=f"{frame.lower()}-{cores.lower()}-{suite}-{kind}", metric=metric,
+                )  # fmt: skip
+                wanted = share * testbed.speed * rate * _scaled(cores) * float(random.uniform(0.97, 1.03))
+                carried = 2 * share * LINK_PPS[frame]
+                yield Trace(
+                    key,
+                    np.minimum(wanted * _course(key, drift), carried),
+                    _noise(noise, metric, limited=wanted > carried),
+                    np.random.default_rng(random.integers(2**32)),
+                )
+
+
+def _scaled(cores: str) -> float:
+    number = int(cores.removesuffix("C"))
+    return number * 0.97 ** (number - 1)
+
+
+def _noise(noise: Noise, metric: str, *, limited: bool) -> Noise:
+    """Return the noise of a test: a search gives one value, and a full link has next to none."""
+    if limited:
+        noise = Noise(within=0.01, between=0.01, samples=noise.samples)
+    return noise if metric == "mrr" else replace(noise, samples=1)
+
+
+def _course(key: TraceKey, drift: Samples) -> Samples:
+    """Return what the events and the testbed make of a rate from day to day, shape (days,)."""
+    course = drift.copy()
+    for event in EVENTS:
+        if all(re.fullmatch(form, key[name]) for name, form in event.where.items()):
+            reached = np.clip((np.arange(DAYS) - event.day + 1) / max(event.lasts, 1), 0.0, 1.0)
+            course *= 1 + event.size * reached
+    return course
+
+
+def _is_there(test: str, day: int) -> bool:
+    return not ((test == NEW[0] and day < NEW[1]) or (test == GONE[0] and day >= GONE[1]))

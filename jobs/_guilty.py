@@ -1,0 +1,47 @@
+"""Telling the change that made a test worse, where that is wanted: no vote, and once."""
+
+from __future__ import annotations
+
+from jobs import _options as options
+from jobs import _posting as posting
+from jobs._revisions import Review
+from perftrend.clients.git import Repository
+from perftrend.errors import PerftrendError
+from perftrend.report import bisection as report
+from perftrend.report.bisection import Report
+from perftrend.settings import Settings
+
+
+def tell(settings: Settings, asked_on: Review | None, repository: Repository, told: Report) -> None:
+    """Tell each change whose commit alone made a test worse; that it was asked on knows already.
+
+    Who cannot be told is no reason to fail: the answer is under the change that it was asked on.
+
+    :param asked_on: None where no change is under review; then nobody is told.
+    """
+    if asked_on is None or not settings.gerrit.tell_culprit:
+        return
+    for culprit in told.outcome.culprits:
+        if len(culprit.commits) > 1 or not told.worsened(culprit):
+            continue
+        commit = culprit.commits[0]
+        try:
+            found = _review_of(asked_on, repository, commit)
+        except PerftrendError as error:
+            options.warn(f"the change of {commit[:12]} cannot be told: {error}")
+            continue
+        if found is None:
+            options.warn(f"no change in Gerrit is known of {commit[:12]}; it is not told")
+        elif found.change.number != asked_on.change.number:
+            posting.posted(settings, found, job=told.job, text=report.accusation(told, culprit))
+
+
+def _review_of(asked_on: Review, repository: Repository, commit: str) -> Review | None:
+    change = asked_on.change
+    found = asked_on.gerrit.patch_set_of(
+        commit,
+        project=change.project,
+        change_id=repository.change_id(commit),
+        branch=change.branch,
+    )
+    return Review(asked_on.gerrit, *found) if found else None

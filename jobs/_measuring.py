@@ -1,0 +1,112 @@
+"""Builds measured on a testbed that is held: by the suites, or by the command of the product's profile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from jobs import _options as options
+from perftrend.builds import Builds, Built
+from perftrend.errors import ArchiveError, TestbedError
+from perftrend.keywords import execution, measuring_builds
+from perftrend.measure import lock
+from perftrend.measure.specification import Specification
+from perftrend.model import Measured, TraceKey
+from perftrend.perftest import NOT_VALID
+from perftrend.settings import Settings
+
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Measuring:
+    """Measures builds, each time into a folder of its own."""
+
+    product: Builds
+    suites: measuring_builds.Suites
+    folder: Path
+    """The places of measurements are relative to it."""
+
+    def measure(self, built: Built, place: str) -> Measured:
+        """Install a build and measure it once, unless the archive has that already.
+
+        :raises BuildError: if it cannot be installed.
+        :raises ArchiveError: if what was archived in its place is no measurement of this commit.
+        :raises TestbedError: if Robot Framework could not run.
+        """
+
+        def once(staging: Path) -> Measured:
+            self.product.install(built)
+            if self.product.profile.measure is not None:
+                return self.product.measure(built)
+            return self.suites.measure(built.commit, built.device_options, staging)
+
+        target = self.folder / place
+        measured = measuring_builds.measured_once(target, once)
+        if measured.commit != built.commit:
+            raise ArchiveError(f"{target}: is of another commit; remove it to measure it again")
+        return replace(measured, archive=place)
+
+    def trusted(self, built: Built, next_place: Callable[[], str]) -> Measured:
+        """Measure a build, again where a result cannot be trusted: that is no failure of the build.
+
+        A test that cannot be trusted in the end is left out.
+
+        :raises TestbedError: if no test can be trusted.
+        """
+        attempts = 0
+        while attempts < _ATTEMPTS:
+            place = next_place()
+            attempts += not (self.folder / place).exists()
+            measured = self.measure(built, place)
+            doubtful = {test: why for test, why in measured.failed.items() if why.startswith(NOT_VALID)}
+            if not doubtful:
+                return measured
+            test, why = next(iter(doubtful.items()))
+            reason = " ".join(f"{test}: {why}".split())
+            options.say(f"  {built.commit[:12]}: {len(doubtful)} of the tests cannot be trusted ({reason})")
+        if not (kept := without_doubtful(measured)):
+            raise TestbedError(
+                f"{built.commit[:12]} gave nothing that can be trusted, {_ATTEMPTS} times ({reason}); "
+                "mend the testbed and ask the same again, it goes on where it stopped"
+            )
+        return kept
+
+
+def without_doubtful(measured: Measured) -> Measured | None:
+    """Leave out the tests that cannot be trusted; None where no other is left."""
+    failed = {test: why for test, why in measured.failed.items() if not why.startswith(NOT_VALID)}
+    return replace(measured, failed=failed) if measured.values or failed else None
+
+
+@contextmanager
+def held(
+    settings: Settings,
+    spec: Specification,
+    product: Builds,
+    names: Mapping[TraceKey, str],
+    *,
+    folder: Path,
+    owner: str,
+) -> Iterator[Measuring]:
+    """Hold a testbed, and give what measures builds on it.
+
+    :param names: the tests of the suites, see :func:`measuring_builds.names_of`.
+    :param folder: receives the files of all measurements.
+    :param owner: the job, for those who wait for the testbed.
+    :raises TestbedError: if the testbed cannot be had.
+    """
+    with lock.held(
+        spec.lock, capacity=spec.capacity, wait_s=settings.wait_s, owner=owner, say=options.warn
+    ) as place:
+        suites = measuring_builds.Suites(
+            settings,
+            settings.suites or options.SUITES,
+            spec.name,
+            [spec.test_tag],
+            execution.Held(spec.lock, place),
+            names,
+        )
+        yield Measuring(product, suites, folder)

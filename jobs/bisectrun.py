@@ -1,0 +1,170 @@
+"""Judge the commit that is checked out, as the command of git bisect run."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import NoReturn
+
+from typing_extensions import override
+
+from jobs import _chosen as choosing
+from jobs import _options as options
+from jobs import _siding as siding
+from perftrend import builds, errors
+from perftrend.bisect.side import Judged, Side, between
+from perftrend.clients.git import Repository
+from perftrend.clients.git.underway import Underway, underway
+from perftrend.report.bisection.words import probable
+from perftrend.report.prose import HASH, line, span
+from perftrend.settings import Settings
+
+SKIP = 125
+"""What git takes for a commit that cannot be tested."""
+ALIKE = 200
+"""The ends do not differ."""
+STOPPED = 200
+"""What is added to the codes of errors, because git would take those below 128 for a verdict."""
+_CODES = {Side.OLD: 0, Side.NEW: 1, Side.UNKNOWN: SKIP, Side.NONE: ALIKE}
+_WORDS = {
+    Side.OLD: "is like the old end",
+    Side.NEW: "is like the new end",
+    Side.UNKNOWN: "cannot be judged",
+    Side.NONE: "cannot be judged by these ends",
+}
+_DEFECT = 1
+"""What Python ends with after an exception that nobody expected."""
+_TOLD = """
+exit codes: 0 the commit is like the old end; 1 like the new end; 125 it cannot be built or judged, and
+is skipped; 200 the ends do not differ; 201 a defect; 202 bad use or bad input; 203 a service failed;
+204 the testbed failed; 130 interrupted. From 128 on git bisect run stops.
+"""
+
+
+class _Parser(options.Parser):
+    @override
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        super().exit(stopping(status) if status else 0, message)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    described = _Parser(prog="./run bisectrun", description=__doc__, epilog=_TOLD)
+    options.add_common(described)
+    add = described.add_argument
+    add("--old", metavar="HASH", help="the old end, instead of the first good commit that git was told")
+    add("--new", metavar="HASH", help="the new end, instead of the first bad one")
+    add("--confidence", metavar="P", type=float, help="how sure it has to be, such as 0.99")
+    add("--measurements", metavar="N", type=options.count, help="measurements for one commit, at most")
+    add("--profile", metavar="NAME", help="how the product is built")
+    options.add_suites(described)
+    return described
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job and return its exit code."""
+    given = parser().parse_args(argv)
+    with errors.reported() as outcome:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        settings = Settings.load(given.settings, overrides=_overrides(given))
+        return bisectrun(settings, underway(Path.cwd()))
+    return stopping(outcome.exit_code)
+
+
+def _overrides(given: argparse.Namespace) -> Mapping[str, object]:
+    return {
+        "testbed": given.testbed,
+        "store": given.store,
+        "bisect.old": given.old,
+        "bisect.new": given.new,
+        "bisect.confidence": given.confidence,
+        "bisect.maximum_measurements": given.measurements,
+        "project.profile": given.profile,
+        **options.of_suites(given),
+    }
+
+
+def stopping(code: int) -> int:
+    """Return the code of an error as one that stops git bisect run."""
+    return code if code == errors.EXIT_INTERRUPTED else STOPPED + code
+
+
+def bisectrun(settings: Settings, checkout: Underway) -> int:
+    """Judge the commit and say so; return the exit code."""
+    settings = _apart(settings, checkout)
+    job = os.environ.get("JOB_NAME") or f"perftrend-bisectrun-{settings.testbed}"
+    marked = ""
+    with builds.opened(settings.project, log=options.warn) as product:
+        if checkout.refs:
+            product.repository.fetch(*checkout.refs)
+        old, new = _ends(product.repository, settings, checkout)
+        commit = product.repository.commit(checkout.commit)
+        if commit.hash in (old, new):
+            judged = Judged(Side.OLD if commit.hash == old else Side.NEW, "it is that end")
+        else:
+            chosen = choosing.chosen(settings, product)
+            marked = "SIMULATED: " if chosen.spec.simulated and chosen.keys else ""
+            plan = siding.Plan.of(chosen, product, between(old, commit.hash, new), job=job)
+            judged = siding.judged(plan, product)
+    told = f'{marked}{commit.hash[:HASH]} "{line(commit.subject)}" {_worded(judged)}'
+    if judged.side in (Side.UNKNOWN, Side.NONE):
+        options.warn(told)
+    options.say_verdict(told)
+    return _CODES[judged.side]
+
+
+def _worded(judged: Judged) -> str:
+    text = _WORDS[judged.side]
+    if not math.isnan(judged.confidence):
+        text += f", with a probability of {probable(judged.confidence)}"
+    if judged.reason:
+        text += f": {line(judged.reason)}"
+    visible = span(judged.smallest_visible.values())
+    return f"{text}; one of {visible} would probably have been shown" if visible else text
+
+
+def _apart(settings: Settings, checkout: Underway) -> Settings:
+    """Take the checkout for the product, and keep files out of it, unless a folder for them is set."""
+    own = checkout.folder / "perftrend"
+    project: dict[str, object] = {"repository": str(checkout.checkout)}
+    if "builds" not in settings.project.model_fields_set:
+        project["builds"] = own / "builds"
+    kept = {} if "archive" in settings.model_fields_set else {"archive": own / "archives"}
+    return settings.model_copy(update={"project": settings.project.model_copy(update=project), **kept})
+
+
+def _ends(repository: Repository, settings: Settings, checkout: Underway) -> tuple[str, str]:
+    """Return the whole hashes of both ends.
+
+    :raises UsageError: if one is not known, or they are the same.
+    """
+    wanted = settings.bisect
+    old, new = (
+        repository.resolve(given) if given else found
+        for given, found in ((wanted.old, checkout.old), (wanted.new, checkout.new))
+    )
+    if old is None or new is None:
+        raise errors.UsageError(
+            f"no {'old' if old is None else 'new'} end is known; tell git one good and one bad commit, "
+            "or give --old HASH and --new HASH"
+        )
+    if old == new:
+        raise errors.UsageError(f"both ends are the commit {old[:HASH]}; name two")
+    return old, new
+
+
+def _defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> NoReturn:
+    """Let an exception that nobody expected stop git, too, which would take Python's own code for bad."""
+    sys.__excepthook__(kind, error, trace)
+    raise SystemExit(stopping(_DEFECT))
+
+
+if __name__ == "__main__":
+    sys.excepthook = _defect
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""Serve the dashboard: explore, cluster, triage, annotate and compare what was measured."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from jobs import _example_store
+from jobs import _options as options
+from perftrend import errors
+from perftrend.dashboard import WORKS, Site, make_app, serving
+from perftrend.dashboard.logs import log_to
+from perftrend.dashboard.users import Role, notices
+from perftrend.dashboard.users.tokens import new_token
+from perftrend.settings import Settings
+from perftrend.store import Store
+
+EXAMPLE = "perftrend-example.sqlite"
+"""Where the example is kept, unless another place is given."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    described = options.Parser(prog="./run dashboard", description=__doc__)
+    add = described.add_argument
+    add("--settings", metavar="FILE", help="YAML file with the settings")
+    add("--store", metavar="PATH", help="where results are kept: an SQLite file, or a database URL")
+    add("--address", metavar="HOST:PORT", help="where it is served; port 0 takes a free one")
+    add("--example", action="store_true", help="show a year of made-up nights, in a store of their own")
+    add("--new-token", metavar="NAME", help="make an API token for a job, print it once, and end")
+    add("--role", choices=[role.title for role in Role], default="viewer", help="what that token is good for")
+    add("--days", metavar="N", type=options.count, default=90, help="how long that token is taken")
+    return described
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job and return its exit code."""
+    given = parser().parse_args(argv)
+    with errors.reported() as outcome:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        place = given.store or (EXAMPLE if given.example else None)
+        overrides = {"store": place, "dashboard.address": given.address}
+        settings = Settings.load(given.settings, overrides=overrides)
+        if given.new_token is not None:
+            if given.example and not Path(settings.store).exists():
+                _make_example(settings.store)
+            print(made_token(settings, given.new_token, Role.of(given.role), days=given.days))
+        else:
+            serve(settings, example=given.example)
+    return outcome.exit_code
+
+
+def serve(settings: Settings, *, example: bool = False) -> None:
+    """Serve a store until somebody ends it, which is its way to end well.
+
+    :param example: whether the store is one of made-up nights, which is made where it is not there yet.
+    :raises PerftrendError: for settings that cannot be used, and an address that is in use.
+    """
+    chosen = settings.dashboard
+    with ExitStack() as stack:
+        listening = stack.enter_context(serving.bound(chosen))
+        if example:
+            _make_example(settings.store)
+        store = stack.enter_context(Store.open(settings.store))
+        app = make_app(Site.of(settings, store), works=WORKS)
+        for notice in notices(chosen):
+            options.warn(notice)
+        options.warn(f"dashboard at {serving.url_of(listening)}")
+        log_to(sys.stderr)
+        try:
+            serving.serve(app, listening, chosen)
+        except KeyboardInterrupt:
+            options.warn("stopped")
+
+
+def made_token(settings: Settings, name: str, role: Role, *, days: int) -> str:
+    """Make an API token, and return it: the store keeps only a hash.
+
+    :raises PerftrendError: for a name or a time that cannot be, and a store that cannot be written.
+    """
+    with Store.open(settings.store) as store:
+        return new_token(store.tokens, name=name, role=role, owner="command line", days=days)[1]
+
+
+def _make_example(place: str) -> None:
+    """Make the example's store; the one that an earlier start has made is shown again."""
+    if place != EXAMPLE or not Path(place).exists():
+        options.warn(f"making up a year of nights in {place}")
+        _example_store.fill(place)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""Make the tiles that are missing: what is drawn and clustered, packed."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from jobs import _options as options
+from perftrend import errors
+from perftrend.progress import ProgressLine
+from perftrend.settings import Settings
+from perftrend.store import Store
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    described = options.Parser(prog="./run tiles", description=__doc__)
+    add = described.add_argument
+    add("--settings", metavar="FILE", help="YAML file with the settings")
+    add("--store", metavar="PATH", help="where results are kept: an SQLite file, or a database URL")
+    add("--anew", action="store_true", help="throw all tiles away first")
+    return described
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job and return its exit code."""
+    given = parser().parse_args(argv)
+    with errors.reported() as outcome:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        settings = Settings.load(given.settings, overrides={"store": given.store})
+        make(settings.store, anew=given.anew)
+    return outcome.exit_code
+
+
+def make(place: str | Path, *, anew: bool) -> None:
+    """Make what is missing in a store, and tell how far each testbed is."""
+    with Store.open(place) as store:
+        if anew:
+            store.tiles.forget()
+        with ProgressLine(sys.stdout) as line:
+            store.tiles.remake(lambda testbed, whole, columns: line.show(f"{testbed}: {whole} of {columns}"))
+        for testbed in store.tiles.testbeds():
+            columns = len(store.tiles.axis(testbed).columns)
+            print(f"{testbed}: {columns} column{'' if columns == 1 else 's'}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

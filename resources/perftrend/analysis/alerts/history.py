@@ -1,0 +1,128 @@
+"""The findings of many traces of a testbed: positions in a trace become commits of the testbed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftrend.analysis.alerts.detectors import Detector, Sized, changes_of
+from perftrend.analysis.alerts.findings import Finding, Kind, Place, Range
+from perftrend.analysis.alerts.matching import Known
+from perftrend.analysis.alerts.silence import silent_traces
+from perftrend.analysis.news import MOVED_RUNS, WATCHED_RUNS
+from perftrend.model import Better, Samples
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class History:
+    """Values of n traces of a testbed over its newest commits."""
+
+    traces: tuple[str, ...]
+    """The hashes of the traces, n of them."""
+    better: tuple[Better, ...]
+    values: Samples
+    """Shape (n, columns), NaN where there is none."""
+    places: tuple[Place, ...]
+    """The commits, in the order of time."""
+    jobs: tuple[frozenset[str], ...] = ()
+    """Whose runs each commit has; needed to look for silence."""
+
+    def until(self, columns: int) -> History:
+        """Return what was known when there were so many columns."""
+        return History(
+            self.traces, self.better, self.values[:, :columns], self.places[:columns], self.jobs[:columns]
+        )
+
+    def reach(self) -> Reach:
+        """Return how far back what happened would be found."""
+        # With fewer values before it a change is not sure to be seen.
+        enough = np.cumsum(np.isfinite(self.values), axis=1) >= WATCHED_RUNS
+        changes = {
+            trace: self.places[int(np.argmax(row))]
+            for trace, row in zip(self.traces, enough, strict=True)
+            if row.any()
+        }
+        return Reach(dict.fromkeys(self.traces, self.places[0]), changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """From which commit on a history tells what happened, by trace."""
+
+    silences: Mapping[str, Place]
+    changes: Mapping[str, Place]
+
+    def has(self, known: Known) -> bool:
+        """Whether a known finding would be found if it were still there."""
+        begin = (self.silences if known.kind is Kind.SILENCE else self.changes).get(known.trace)
+        return begin is not None and known.range.last_good >= begin
+
+
+def findings_of(
+    history: History, row: int, *, detector: Detector, minimum_change: float
+) -> tuple[Finding, ...]:
+    """Return the changes of a trace as findings.
+
+    :param row: of the trace.
+    :param minimum_change: smaller ones are none, relative to the value before.
+    """
+    columns = history.values.shape[1]
+    first = max(columns - detector.history, 0)
+    samples = history.values[row, first:]
+    present = np.flatnonzero(np.isfinite(samples)) + first
+    changes = changes_of(
+        samples, better=history.better[row], detector=detector, minimum_change=minimum_change
+    )
+    return tuple(_finding(history, row, change, first, present) for change in changes)
+
+
+def silences_of(history: History, *, runs: int) -> Iterator[Finding]:
+    """Yield the traces that have had no values for so many runs of their jobs, as findings."""
+    for row, last, enough in silent_traces(history.values, history.jobs, runs=runs):
+        span = range_of(history.places, last, last + 1)
+        value = float(history.values[row, last])
+        yield Finding(
+            Kind.SILENCE,
+            history.traces[row],
+            span,
+            span,
+            before=value,
+            silent_since=history.places[enough],
+        )
+
+
+def range_of(places: Sequence[Place], last_good: int, first_changed: int) -> Range:
+    """Return the commits after a column up to another one.
+
+    Columns that began at one moment cannot be told apart: the range then begins earlier or ends later.
+    """
+    first = last_good
+    while first and not places[first] < places[first_changed]:
+        first -= 1
+    last = first_changed
+    while last + 1 < len(places) and not places[first] < places[last]:
+        last += 1
+    return Range(places[first], places[last])
+
+
+def _finding(
+    history: History, row: int, change: Sized, first: int, present: np.ndarray[tuple[int], np.dtype[np.intp]]
+) -> Finding:
+    start, stop = change.last_before + first, change.first_after + first
+    rank = int(np.searchsorted(present, change.position + first))
+    # The start of a change may move by so many values from one night to the next.
+    low = int(present[max(rank - 1 - MOVED_RUNS, 0)])
+    high = int(present[min(rank + MOVED_RUNS, len(present) - 1)])
+    return Finding(
+        kind=Kind(change.direction.value),
+        trace=history.traces[row],
+        range=range_of(history.places, start, stop),
+        near=range_of(history.places, min(start, low), max(stop, high)),
+        before=change.before,
+        after=change.after,
+        low=change.low,
+        high=change.high,
+        confidence=change.confidence,
+    )

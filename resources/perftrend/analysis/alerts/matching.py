@@ -1,0 +1,144 @@
+"""Which findings of a night are known, which are new, and which are gone.
+
+A finding is known where there is one of the same trace and the same kind whose range overlaps the wider range
+of tonight's: with more values the place of a change moves by a run or two, and becomes narrower. The nearest
+belong together, each to one only. What is known is not told again; it gives its item tonight's range.
+
+A finding is gone where its trace was looked at and it is not known tonight. That needs values before it:
+what the window of the analysis has left behind is not gone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from perftrend.analysis.alerts.findings import Finding, Kind, Range
+from perftrend.analysis.alerts.grouping import Group, common_range, grouped
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A finding of an earlier night."""
+
+    identity: int
+    item: int
+    kind: Kind
+    trace: str
+    range: Range
+    gone: bool = False
+    """It was not found last time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """What a night means for the items."""
+
+    again: Mapping[int, Finding]
+    """Found once more, by the identity of the known finding."""
+    gone: tuple[int, ...]
+    """Known findings that stood and are not found any more, ascending."""
+    groups: tuple[Group, ...]
+    """New findings, in the items that they join or make."""
+
+
+def matched(
+    known: Sequence[Known],
+    found: Iterable[Finding],
+    *,
+    is_new: Callable[[Finding], bool] = lambda _: True,
+    was_looked_at: Callable[[Known], bool] = lambda _: True,
+) -> Matching:
+    """Compare what a night found on a testbed with what is known of it.
+
+    :param found: each change once; see :func:`distinct`.
+    :param is_new: whether a finding that nobody knows is told: it is large enough and not old.
+    :param was_looked_at: whether a known finding would have been found if it were still there.
+    """
+    again, unknown = recognised(known, found)
+    gone = (each.identity for each in known if not each.gone and each.identity not in again)
+    looked_at = {each.identity for each in known if was_looked_at(each)}
+    standing = _ranges(known, again)
+    fresh = [finding for finding in unknown if is_new(finding)]
+    groups = [
+        group
+        for kind in Kind
+        for group in grouped(
+            [finding for finding in fresh if finding.kind is kind],
+            {item: span for (of_kind, item), span in standing.items() if of_kind is kind},
+        )
+    ]
+    return Matching(again, tuple(sorted(each for each in gone if each in looked_at)), tuple(groups))
+
+
+def recognised(
+    known: Iterable[Known], found: Iterable[Finding]
+) -> tuple[dict[int, Finding], tuple[Finding, ...]]:
+    """Tell which findings are known.
+
+    :returns: tonight's finding by the identity of the known one; and those that nobody knows.
+    """
+    by_trace: dict[tuple[Kind, str], list[Known]] = {}
+    for each in known:
+        by_trace.setdefault((each.kind, each.trace), []).append(each)
+    tonight = sorted(found, key=_order)
+    pairs = sorted(
+        (_distance(old, new), old.identity, number)
+        for number, new in enumerate(tonight)
+        for old in by_trace.get((new.kind, new.trace), ())
+        if old.range.overlaps(new.near)
+    )
+    again: dict[int, int] = {}
+    taken: set[int] = set()
+    for _, identity, number in pairs:
+        if identity not in again and number not in taken:
+            again[identity] = number
+            taken.add(number)
+    rest = tuple(new for number, new in enumerate(tonight) if number not in taken)
+    return {identity: tonight[number] for identity, number in again.items()}, rest
+
+
+def distinct(found: Iterable[tuple[int, Finding]]) -> dict[Finding, frozenset[int]]:
+    """Put together what several alerts found of one change of a trace.
+
+    :param found: findings with the alert that found each.
+    :returns: the most certain finding of each change, with all alerts that found it.
+    """
+    kept: dict[tuple[Kind, str], list[tuple[Finding, set[int]]]] = {}
+    for alert, finding in sorted(found, key=lambda each: (_certainty(each[1]), _order(each[1]), each[0])):
+        same = kept.setdefault((finding.kind, finding.trace), [])
+        for other, alerts in same:
+            # Two changes that one alert tells apart are two.
+            if other == finding or (alert not in alerts and other.range.overlaps(finding.near)):
+                alerts.add(alert)
+                break
+        else:
+            same.append((finding, {alert}))
+    return {finding: frozenset(alerts) for same in kept.values() for finding, alerts in same}
+
+
+def _ranges(known: Iterable[Known], again: Mapping[int, Finding]) -> dict[tuple[Kind, int], Range]:
+    """Return the range of each item that still stands, as tonight has it."""
+    ranges: dict[tuple[Kind, int], list[Range]] = {}
+    for each in known:
+        if each.identity in again:
+            ranges.setdefault((each.kind, each.item), []).append(again[each.identity].range)
+        elif not each.gone:
+            ranges.setdefault((each.kind, each.item), []).append(each.range)
+    return {item: common_range(spans) for item, spans in ranges.items()}
+
+
+def _distance(old: Known, new: Finding) -> timedelta:
+    return abs(old.range.first_changed.moment - new.range.first_changed.moment)
+
+
+def _order(finding: Finding) -> tuple[object, ...]:
+    place = finding.range
+    sizes = (-1.0 if math.isnan(each) else each for each in (finding.before, finding.after))
+    return finding.trace, finding.kind, place.first_changed, place.last_good, *sizes
+
+
+def _certainty(finding: Finding) -> float:
+    return 1.0 if math.isnan(finding.confidence) else -finding.confidence

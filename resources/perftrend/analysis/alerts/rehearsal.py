@@ -1,0 +1,117 @@
+"""What an alert would have said, night by night, had it been there: to set a threshold before it disturbs.
+
+Each night knows only what had been measured by then, and remembers the nights before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from perftrend.analysis.alerts.detectors import Detector
+from perftrend.analysis.alerts.findings import Finding, Kind, Place, Range, Threshold
+from perftrend.analysis.alerts.grouping import common_range
+from perftrend.analysis.alerts.history import History, findings_of, silences_of
+from perftrend.analysis.alerts.matching import Known, Matching, matched
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """What is tried."""
+
+    detector: Detector
+    threshold: Threshold
+    kinds: frozenset[Kind]
+    recent_runs: int
+    """A change that lies further back when it is first seen is not told."""
+    silent_runs: int = 0
+    """0: silence is not looked for."""
+    thresholds: dict[str, Threshold | None] = field(default_factory=dict)
+    """Of traces with one of their own, by hash; None: the trace is mute."""
+
+    def threshold_of(self, trace: str) -> Threshold | None:
+        """Return from when on changes of a trace are told; None: never."""
+        return self.thresholds.get(trace, self.threshold)
+
+    def found(self, history: History) -> Iterator[Finding]:
+        """Yield what the detector finds, large enough to be told or at least half of that.
+
+        What was told once is not taken back as soon as its size falls below the threshold by a little.
+        """
+        for row, trace in enumerate(history.traces):
+            threshold = self.threshold_of(trace) or self.threshold
+            for finding in findings_of(
+                history, row, detector=self.detector, minimum_change=threshold.change / 2
+            ):
+                if finding.kind in self.kinds:
+                    yield finding
+        if self.silent_runs:
+            yield from silences_of(history, runs=self.silent_runs)
+
+    def is_news(self, finding: Finding, places: Sequence[Place]) -> bool:
+        """Whether a finding that nobody knows is told.
+
+        :param places: all commits that are known by now.
+        """
+        threshold = self.threshold_of(finding.trace)
+        if threshold is None or not threshold.passes(finding):
+            return False
+        return finding.noticed >= places[max(len(places) - self.recent_runs, 0)]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a night would have told."""
+
+    night: Place
+    new: tuple[tuple[Range, tuple[Finding, ...]], ...]
+    """New items: the commits, and the findings."""
+    joined: int
+    """Findings that join items of earlier nights, and are not told."""
+    closed: int
+    """Items of which nothing is found any more."""
+
+
+def rehearsed(rehearsal: Rehearsal, history: History, *, nights: int) -> Iterator[Told]:
+    """Yield what each of the newest nights would have told, the oldest first."""
+    total = history.values.shape[1]
+    memory: dict[int, Known] = {}
+    for columns in range(max(total - nights, 0) + 1, total + 1):
+        now = history.until(columns)
+        night = matched(
+            tuple(memory.values()),
+            tuple(rehearsal.found(now)),
+            is_new=partial(rehearsal.is_news, places=now.places),
+            was_looked_at=now.reach().has,
+        )
+        yield _told(now.places[-1], night, memory)
+        _remember(night, memory)
+
+
+def _told(night: Place, matching: Matching, memory: dict[int, Known]) -> Told:
+    standing = {each.item for each in memory.values() if not each.gone}
+    gone = set(matching.gone)
+    left = {each.item for each in memory.values() if not each.gone and each.identity not in gone}
+    left |= {group.item for group in matching.groups if group.item is not None}
+    new = tuple(
+        (common_range([each.range for each in group.members]), group.members)
+        for group in matching.groups
+        if group.item is None
+    )
+    joined = sum(len(group.members) for group in matching.groups if group.item is not None)
+    return Told(night, new, joined, len(standing - left))
+
+
+def _remember(matching: Matching, memory: dict[int, Known]) -> None:
+    for identity, finding in matching.again.items():
+        known = memory[identity]
+        memory[identity] = Known(identity, known.item, known.kind, known.trace, finding.range)
+    for identity in matching.gone:
+        known = memory[identity]
+        memory[identity] = Known(identity, known.item, known.kind, known.trace, known.range, gone=True)
+    for group in matching.groups:
+        item = len(memory) if group.item is None else group.item
+        for finding in group.members:
+            identity = len(memory)
+            memory[identity] = Known(identity, item, finding.kind, finding.trace, finding.range)

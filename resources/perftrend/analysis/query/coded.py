@@ -1,0 +1,59 @@
+"""Parameters as numbers: what tells many traces apart is found without looking at each of their texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+MISSING = -1
+"""The code of a trace without the parameter."""
+_MOST = 2**62
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coded:
+    """One parameter of n traces."""
+
+    values: tuple[str, ...]
+    """Each once, in any order."""
+    codes: NDArray[np.int32]
+    """The place of each trace's value among them, -1 where it has none, shape (n,)."""
+
+    def of(self, rows: NDArray[np.intp]) -> Coded:
+        """Return the parameter of some of the traces."""
+        return Coded(self.values, self.codes[rows])
+
+    def used(self) -> list[int]:
+        """Return the codes that there are, ascending; -1 among them where a trace lacks the parameter."""
+        found = np.flatnonzero(np.bincount(self.codes - MISSING, minlength=len(self.values) + 1)) + MISSING
+        return found.tolist()
+
+
+Parameters: TypeAlias = Mapping[str, Coded]
+"""The parameters of n traces by name."""
+
+
+def of_rows(parameters: Parameters, rows: NDArray[np.intp]) -> dict[str, Coded]:
+    """Return the parameters of some of the traces."""
+    return {name: each.of(rows) for name, each in parameters.items()}
+
+
+def numbered(parameters: Iterable[Coded], count: int) -> NDArray[np.int64]:
+    """Return a number for each trace: two have the same if, and only if, they agree in all parameters.
+
+    :param count: of the traces.
+    """
+    numbers = np.zeros(count, dtype=np.int64)
+    largest = 1
+    for each in parameters:
+        size = len(each.values) + 1
+        if largest * size > _MOST:
+            distinct, numbers = np.unique(numbers, return_inverse=True)
+            largest = len(distinct)
+        numbers = numbers * size + (each.codes - MISSING)
+        largest *= size
+    return numbers

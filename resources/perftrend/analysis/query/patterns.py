@@ -1,0 +1,88 @@
+"""Regular expressions of queries, matched in time that is linear in the text.
+
+They are those of RE2: no lookaround and no references back, which are what needs more than that. So a person
+can type any of them, and none can hold the server up. Memory is bounded as well, and so is their number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import re2  # type: ignore[import-untyped, unused-ignore]
+from numpy.typing import NDArray
+
+from perftrend.analysis.formula.escapes import shown
+from perftrend.analysis.formula.query import SUBJECT, Query, parse_query
+from perftrend.errors import FormulaError
+
+MOST_PATTERNS = 20
+"""In one query."""
+_LONGEST = 1_000
+_MEMORY_BYTES = 2**20
+"""Of one compiled expression."""
+_KEPT = 64
+
+_BEFORE_PATTERN = re.compile(r"[^=!]*(?:!=|=!?)~")
+
+
+def parse(text: str) -> Query:
+    """Read a query, with its regular expressions.
+
+    :raises FormulaError: if it is none, with the position of what is wrong.
+    """
+    query = parse_query(text)
+    position = 0
+    for part, term in zip(text.split("&"), query.terms, strict=False):
+        begin = _BEFORE_PATTERN.match(part)
+        if term.pattern and begin:
+            _compiled(term.value, position + begin.end())
+        position += len(part) + 1
+    check_number(query)
+    return query
+
+
+def check_number(query: Query) -> None:
+    """Refuse a query with too many regular expressions.
+
+    :raises FormulaError: if it has more than 20.
+    """
+    number = sum(term.pattern for term in query.terms)
+    if number > MOST_PATTERNS:
+        reason = f"{number} regular expressions are too many; write at most {MOST_PATTERNS}, such as a|b"
+        raise FormulaError(SUBJECT, 0, reason)
+
+
+def found(pattern: str, values: Sequence[str]) -> NDArray[np.bool_]:
+    """Tell in which of the values a regular expression is found, shape (n,).
+
+    :raises FormulaError: if it is none.
+    """
+    search = _compiled(pattern, 0).search
+    return np.fromiter((search(value) is not None for value in values), bool, len(values))
+
+
+def _compiled(pattern: str, position: int) -> re2._Regexp:
+    """Return the compiled expression; its position is for the error."""
+    if len(pattern) > _LONGEST:
+        reason = f"a regular expression of {len(pattern)} characters is too long; write at most {_LONGEST}"
+        raise FormulaError(SUBJECT, position + _LONGEST, reason)
+    try:
+        return _from_cache(pattern)
+    except re2.error as error:
+        (told,) = error.args
+        reason = told.decode(errors="replace") if isinstance(told, bytes) else str(told)
+        raise FormulaError(
+            SUBJECT, position, f"{shown(pattern)} is no regular expression of RE2: {reason}"
+        ) from None
+
+
+@lru_cache(maxsize=_KEPT)
+def _from_cache(pattern: str) -> re2._Regexp:
+    options = re2.Options()
+    options.max_mem = _MEMORY_BYTES
+    # It would write to stderr.
+    options.log_errors = False
+    return re2.compile(pattern, options)

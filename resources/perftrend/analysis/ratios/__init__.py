@@ -1,0 +1,35 @@
+"""Ratios of many pairs of traces: which belong together, how they differ, and how that is laid out.
+
+:func:`across` pairs traces that agree in all parameters but one, :func:`ratios` compares the values of all
+pairs, :class:`Layout` puts them into a table whose rows are tests, and :mod:`.heat` gives them shades.
+
+Source: "Skia Perf: Design", section Comparing bench results across verticals.
+"""
+
+from perftrend.analysis.ratios.aggregates import AGGREGATES, aggregated, ranked
+from perftrend.analysis.ratios.cells import Ratios, Values, ratios
+from perftrend.analysis.ratios.heat import LEVELS, levels, robust_range
+from perftrend.analysis.ratios.layout import Column, Layout, laid_out
+from perftrend.analysis.ratios.noise import noise_of_history, noise_of_samples
+from perftrend.analysis.ratios.pairs import Pairs, across, of_named, with_themselves
+
+__all__ = [
+    "AGGREGATES",
+    "LEVELS",
+    "Column",
+    "Layout",
+    "Pairs",
+    "Ratios",
+    "Values",
+    "across",
+    "aggregated",
+    "laid_out",
+    "levels",
+    "noise_of_history",
+    "noise_of_samples",
+    "of_named",
+    "ranked",
+    "ratios",
+    "robust_range",
+    "with_themselves",
+]

@@ -1,0 +1,58 @@
+"""One number for each row of the table, by which the rows are sorted.
+
+With g the gains of a row's cells, logarithms of ratios that are above zero where left is better:
+
+* ``weight``: Σ |g|: where most differs, whichever way; a ratio and its inverse weigh the same.
+* ``mean``: the average of g: the geometric mean of the ratios.
+* ``worst`` and ``best``: the least and the greatest g.
+* ``count``: the number of cells that say something.
+
+Source: "Skia Perf: Design", section Comparing bench results across verticals, for sorting rows by their
+aggregated performance.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perftrend.model import Samples
+
+AGGREGATES = ("weight", "worst", "best", "mean", "count")
+"""What rows can be sorted by; of ``weight``, ``best`` and ``count`` the largest come first."""
+_LARGEST_FIRST = frozenset({"weight", "best", "count"})
+
+
+def aggregated(by: str, gains: Samples, row_of: NDArray[np.intp], rows: int) -> Samples:
+    """Return one number for each row.
+
+    :param by: one of ``AGGREGATES``.
+    :param gains: of n cells, NaN where a cell says nothing.
+    :param row_of: their rows, shape (n,).
+    :returns: shape (rows,); NaN where no cell of a row says anything, and 0 of ``count``.
+    """
+    known = np.isfinite(gains)
+    gains, row_of = gains[known], row_of[known]
+    counts = np.bincount(row_of, minlength=rows)
+    if by == "count":
+        return counts.astype(np.float64)
+    if by in {"worst", "best"}:
+        fold, start = (np.minimum, np.inf) if by == "worst" else (np.maximum, -np.inf)
+        found = np.full(rows, start)
+        fold.at(found, row_of, gains)
+    else:
+        sizes = np.abs(gains) if by == "weight" else gains
+        found = np.bincount(row_of, weights=sizes, minlength=rows)
+        if by == "mean":
+            found = found / np.maximum(counts, 1)
+    return np.where(counts > 0, found, np.nan)
+
+
+def ranked(by: str, numbers: Samples, *, reverse: bool = False) -> NDArray[np.intp]:
+    """Return the order of rows by their aggregates: those that matter most first, NaN always last.
+
+    :param by: one of ``AGGREGATES``; anything else is sorted like ``worst``.
+    """
+    keys = -numbers if (by in _LARGEST_FIRST) != reverse else numbers
+    # Stable, so that rows of equal weight stay in the order of their names.
+    return np.argsort(keys, kind="stable")

@@ -1,0 +1,110 @@
+"""Cells: the ratios of n pairs of values, with what is known of their noise.
+
+The documented number of a cell is left/right where left is the larger one, else -right/left: its size is how
+many times the one is the other, its sign says which one is larger. Equal values are 1 times each other. A
+ratio needs two values above zero.
+
+Whether a difference is more than noise is decided by the interval of the logarithm of the ratio, by Student's
+t with the degrees of freedom of Welch and Satterthwaite.
+
+Source: "Skia Perf: Design", section Comparing bench results across verticals; Welch, The generalization of
+"Student's" problem when several different population variances are involved, 1947.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perftrend.analysis.significance import chance_of
+from perftrend.model import Samples
+
+CONFIDENCE = 0.99
+"""A table has many cells: with 0.95, one in twenty would show a difference that is not there."""
+_MOST_FREEDOM = 200
+_LARGEST = 1e300
+_WIDEST = 1e6
+_HALVINGS = 60
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Values:
+    """One side of n pairs; arrays of the shape (n,)."""
+
+    value: Samples
+    """NaN where there is none."""
+    error: Samples
+    """Relative standard error; NaN where it is not known."""
+    freedom: NDArray[np.int64]
+    """Its degrees of freedom; 0 where it is not known."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ratios:
+    """What n cells say; arrays of the shape (n,), NaN where a cell says nothing."""
+
+    plain: Samples
+    """left/right."""
+    signed: Samples
+    """As documented: left/right where left is larger, else -right/left."""
+    gain: Samples
+    """ln(left/right), with its sign turned where lower is better: above zero where left is better."""
+    low: Samples
+    """The plain ratio lies between low and high with the confidence; NaN where the noise is not known."""
+    high: Samples
+    is_noise: NDArray[np.bool_]
+    """Whether the interval holds 1: no difference is shown. False where the noise is not known."""
+
+
+def ratios(
+    left: Values, right: Values, *, lower_is_better: NDArray[np.bool_], confidence: float = CONFIDENCE
+) -> Ratios:
+    """Compare n pairs of values.
+
+    :param lower_is_better: shape (n,).
+    """
+    usable = (left.value > 0) & (right.value > 0) & np.isfinite(left.value) & np.isfinite(right.value)
+    one, other = (np.where(usable, side.value, np.nan) for side in (left, right))
+    with np.errstate(over="ignore", under="ignore"):
+        plain = one / other
+    # What is too far apart for a number says no more than what is missing.
+    plain[~((plain > 1 / _LARGEST) & (plain < _LARGEST))] = np.nan
+    size = np.log(plain)
+    with np.errstate(over="ignore"):
+        signed = np.where(plain >= 1, plain, -other / one)
+    signed[np.isnan(plain)] = np.nan
+    half = _half_width(left, right, confidence)
+    with np.errstate(over="ignore", under="ignore"):
+        low, high = np.exp(size - half), np.exp(size + half)
+    is_noise = np.abs(size) <= half
+    return Ratios(plain, signed, np.where(lower_is_better, -size, size), low, high, is_noise)
+
+
+def _half_width(left: Values, right: Values, confidence: float) -> Samples:
+    """Return half of the interval of ln(left/right); NaN where the noise of a side is not known."""
+    one, other = left.error**2, right.error**2
+    known = (left.freedom > 0) & (right.freedom > 0) & np.isfinite(one + other)
+    freedom_one, freedom_other = (np.where(known, side.freedom, 1) for side in (left, right))
+    one, other = np.where(known, one, 0.0), np.where(known, other, 0.0)
+    total = one + other
+    parts = one**2 / freedom_one + other**2 / freedom_other
+    freedom = np.where(parts > 0, total**2 / np.where(parts > 0, parts, 1.0), _MOST_FREEDOM)
+    whole = np.clip(freedom, 1, _MOST_FREEDOM).astype(np.int64)
+    distinct, places = np.unique(whole, return_inverse=True)
+    t = np.array([quantile(int(each), confidence) for each in distinct])[places]
+    return np.where(known, t * np.sqrt(total), np.nan)
+
+
+@lru_cache(maxsize=4096)
+def quantile(freedom: int, confidence: float) -> float:
+    """Return what Student's t exceeds, on either side, with the probability that is left."""
+    low, high = 0.0, 1.0
+    while chance_of(high, freedom) > 1 - confidence and high < _WIDEST:
+        high *= 2
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if chance_of(middle, freedom) > 1 - confidence else (low, middle)
+    return high

@@ -1,0 +1,65 @@
+"""How a testbed changes while nobody touches it: it wanders, swings or jumps.
+
+All sizes are in 100 ln(value), about per cent.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Levels = NDArray[np.float64]
+
+
+class Drift(Protocol):
+    """What moves all levels in the course of time."""
+
+    def levels(self, minutes: int, random: np.random.Generator) -> Levels:
+        """Return what is added at each of so many minutes, in per cent, shape (minutes,)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """A random walk."""
+
+    per_root_hour: float = 1.0
+    """Its deviation after an hour, in per cent; after four hours it is twice that."""
+
+    def levels(self, minutes: int, random: np.random.Generator) -> Levels:
+        """Return the walk, minute by minute."""
+        return np.cumsum(random.normal(0.0, self.per_root_hour / math.sqrt(60), minutes))
+
+
+@dataclass(frozen=True, slots=True)
+class Swing:
+    """A sine with any phase, such as that of a room that is cooled by intervals."""
+
+    amplitude: float = 2.0
+    """In per cent, to both sides."""
+    period_h: float = 3.0
+
+    def levels(self, minutes: int, random: np.random.Generator) -> Levels:
+        """Return the sine, minute by minute."""
+        turns = np.arange(minutes) / (60 * self.period_h) + random.random()
+        swing: Levels = self.amplitude * np.sin(2 * math.pi * turns)
+        return swing
+
+
+@dataclass(frozen=True, slots=True)
+class Jumps:
+    """Jumps at any moment, such as those of a testbed that somebody else uses, too."""
+
+    deviation: float = 3.0
+    """Of the size of a jump, in per cent."""
+    every_h: float = 4.0
+    """On average."""
+
+    def levels(self, minutes: int, random: np.random.Generator) -> Levels:
+        """Return the sum of the jumps so far, minute by minute."""
+        jumps = random.random(minutes) < 1 / (60 * self.every_h)
+        sizes = random.normal(0.0, self.deviation, minutes)
+        return np.cumsum(np.where(jumps, sizes, 0.0))

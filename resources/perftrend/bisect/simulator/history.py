@@ -1,0 +1,118 @@
+"""A simulated history: its commits, what each of them changed, and what is true of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+
+from perftrend import errors
+from perftrend.bisect.simulator.commits import OLD, commits, unbuildable
+from perftrend.bisect.simulator.drift import Drift
+from perftrend.bisect.simulator.noise import Noise
+from perftrend.bisect.state import Range
+
+Random = np.random.Generator
+_STREAMS = ("commits", "drift", "layout", "measurement", "common")
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryModel:
+    """What simulated histories have in common.
+
+    :raises SettingsError: if there are fewer commits than changes, or no test.
+    """
+
+    size: int = 64
+    """Commits between old and new, new included."""
+    changes: tuple[float, ...] = (3.0,)
+    """Sizes of the changes in 100 ln(value), about per cent; none: nothing changes. Minus infinity: the
+    tests fail from that commit on."""
+    tests: tuple[float, ...] = (1.0,)
+    """What the changes are multiplied by in each test; 0: they do not affect it."""
+    noise: Noise = field(default_factory=Noise)
+    drifts: tuple[Drift, ...] = ()
+    """Added up; each test has its own."""
+    broken: float = 0.0
+    """Share of the commits that do not build, in stretches."""
+    branches: float = 0.0
+    """The probability that a branch, which is merged, begins at a commit of the mainline."""
+
+    def __post_init__(self) -> None:
+        if not max(1, len(self.changes)) <= self.size:
+            raise errors.SettingsError(
+                f"size is {self.size} with {len(self.changes)} changes; give each a commit"
+            )
+        if not self.tests:
+            raise errors.SettingsError("tests is empty; give a factor for one test at least")
+        for name in ("broken", "branches"):
+            if not 0 <= getattr(self, name) < 1:
+                raise errors.SettingsError(f"{name} is {getattr(self, name)}; give a share from 0, below 1")
+
+
+@dataclass(frozen=True)
+class SimulatedHistory:
+    """One history of a model."""
+
+    model: HistoryModel
+    seed: tuple[int, ...]
+    range: Range = field(init=False)
+    culprits: Mapping[str, float] = field(init=False)
+    """Changes by commit, see :attr:`HistoryModel.changes`."""
+    broken: frozenset[str] = field(init=False)
+    """Commits that do not build."""
+
+    def __post_init__(self) -> None:
+        model, random = self.model, self.random("commits")
+        chosen = commits(model.size, model.branches, random)
+        places = tuple(int(each) for each in random.choice(model.size, len(model.changes), replace=False))
+        broken = unbuildable(model.size, model.broken, places, random)
+        culprits = {chosen[place].hash: size for place, size in zip(places, model.changes, strict=True)}
+        object.__setattr__(self, "range", Range(OLD, chosen))
+        object.__setattr__(self, "culprits", MappingProxyType(culprits))
+        object.__setattr__(self, "broken", frozenset(chosen[index].hash for index in broken))
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """Names of the tests."""
+        return tuple(f"test {number}" for number in range(1, len(self.model.tests) + 1))
+
+    def random(self, stream: str, *numbers: int) -> Random:
+        """Return the random numbers of a purpose, which are the same again and again.
+
+        :param numbers: three at most.
+        """
+        # All keys are of one length: a key that others continue with zeros would be equal to theirs.
+        key = [*self.seed, 1 + _STREAMS.index(stream), *numbers, *[0] * (3 - len(numbers))]
+        return np.random.default_rng(key)
+
+    def change(self, commit: str) -> float:
+        """Return the sum of the changes that a commit contains, in per cent."""
+        history = self.range.history
+        contained = history.contained(commit)
+        return math.fsum(
+            size for culprit, size in self.culprits.items() if contained >> history.index(culprit) & 1
+        )
+
+    def layout(self, commit: str, test: int) -> float:
+        """Return what a commit differs by for no reason, in per cent."""
+        if not self.model.noise.layout:
+            return 0.0
+        random = self.random("layout", self.range.history.index(commit) + 1, test)
+        return self.model.noise.layout * float(random.standard_normal())
+
+    def smallest_set(self, commit: str) -> tuple[str, ...]:
+        """Return the commits that no measurement of commits that build could tell from one, itself included.
+
+        Oldest first.
+        """
+        history = self.range.history
+        bit = 1 << history.index(commit)
+        alike = (1 << len(history.commits)) - 1
+        for each, contained in zip(history.commits, history.ancestors, strict=True):
+            if each not in self.broken:
+                alike &= contained if contained & bit else ~contained
+        return history.hashes(alike)

@@ -1,0 +1,120 @@
+"""A testbed that builds and measures simulated histories, with a clock of its own."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+
+import numpy as np
+
+from perftrend.bisect.outcome import Outcome
+from perftrend.bisect.simulator.drift import Levels
+from perftrend.bisect.simulator.history import SimulatedHistory
+from perftrend.bisect.state import State, Strategy
+from perftrend.errors import BuildError
+from perftrend.model import Measured, Sampled
+
+_START = datetime(2026, 3, 2, 18, 0, tzinfo=UTC)
+_MINUTES = 14 * 24 * 60
+"""Drift goes on for so long, and then stands still."""
+_LEVEL = 1e7
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedBuild:
+    """A commit that can be measured."""
+
+    commit: str
+    took_s: float
+    """How long it took to build."""
+
+
+@dataclass
+class SimulatedTestbed:
+    """Builds and measures commits of a history, and counts both.
+
+    ``build`` and ``measure`` are what a :class:`perftrend.bisect.Session` needs.
+    """
+
+    history: SimulatedHistory
+    build_s: float = 600.0
+    measure_s: float = 50.0
+    clock_s: float = 0.0
+    built: list[str] = field(default_factory=list)
+    """Commits in the order of building, those that failed included."""
+    measured: dict[str, int] = field(default_factory=dict)
+    """How often, by commit."""
+
+    def build(self, commit: str) -> SimulatedBuild:
+        """Build a commit.
+
+        :raises BuildError: if it does not build.
+        """
+        self.clock_s += self.build_s
+        self.built.append(commit)
+        if commit in self.history.broken:
+            raise BuildError(f"{commit}: does not build")
+        return SimulatedBuild(commit, self.build_s)
+
+    def measure(self, built: SimulatedBuild) -> Measured:
+        """Measure a commit once; tests fail whose level is nothing."""
+        history, commit = self.history, built.commit
+        noise = history.model.noise
+        key = (history.range.history.index(commit) + 1, self.measured.get(commit, 0))
+        common = noise.common(history.random("common", *key)) if noise.shared else 0.0
+        minute = min(int((self.clock_s + self.measure_s / 2) / 60), self._drift.shape[1] - 1)
+        change = history.change(commit)
+        values, failed = {}, {}
+        for test, (name, factor) in enumerate(zip(history.tests, history.model.tests, strict=True)):
+            level = factor * change if factor else 0.0
+            if math.isinf(level):
+                failed[name] = "no packet came back"
+                continue
+            level += common + history.layout(commit, test) + float(self._drift[test, minute])
+            drawn = noise.drawn(history.random("measurement", *key, test))
+            values[name] = Sampled(tuple(_LEVEL * math.exp((level + each) / 100) for each in drawn))
+        started = _START + timedelta(seconds=self.clock_s)
+        self.clock_s += self.measure_s
+        self.measured[commit] = self.measured.get(commit, 0) + 1
+        return Measured(commit, started, _START + timedelta(seconds=self.clock_s), values, failed)
+
+    @cached_property
+    def _drift(self) -> Levels:
+        drifts = self.history.model.drifts
+        found = np.zeros((len(self.history.tests), _MINUTES if drifts else 1))
+        for test in range(len(found)):
+            random = self.history.random("drift", test)
+            for drift in drifts:
+                found[test] += drift.levels(_MINUTES, random)
+        return found
+
+
+def bisect(strategy: Strategy, testbed: SimulatedTestbed) -> tuple[Outcome, State]:
+    """Bisect as a session does, without a file.
+
+    :returns: how it ended, and all that was built, decided and measured.
+    """
+    asked = testbed.history.range
+    state = State(asked)
+    builds: dict[str, SimulatedBuild] = {}
+    for end in (asked.old, asked.history.new):
+        state = _built(testbed, builds, state, end)
+    while True:
+        step = strategy.next(state)
+        if isinstance(step, Outcome):
+            return step, state
+        state = _built(testbed, builds, state.with_step(step), step.commit)
+        if step.commit in builds:
+            state = state.with_measured(testbed.measure(builds[step.commit]))
+
+
+def _built(testbed: SimulatedTestbed, builds: dict[str, SimulatedBuild], state: State, commit: str) -> State:
+    if commit in builds:
+        return state
+    try:
+        builds[commit] = testbed.build(commit)
+    except BuildError as error:
+        return state.with_broken(commit, str(error))
+    return state.with_built(commit, builds[commit].took_s)

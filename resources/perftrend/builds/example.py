@@ -1,0 +1,135 @@
+"""A small product with a history: the embedded router, and one commit among many that made it slower.
+
+The commits are the same ones each time, hashes included. Most add a few lines to one file, as most commits
+of a real product do nothing to its speed. The profile ``embedded-router`` builds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from perftrend.clients.git import mirrors
+from perftrend.clients.git.program import Git
+
+PROFILE = "embedded-router"
+"""How it is built."""
+FILE = "router/__main__.py"
+"""The program of the router."""
+PROGRAM = '''"""The embedded router, and the rules that every frame is compared with."""
+
+import sys
+
+from perftrend.measure.embedded import router
+
+EXTRA_RULES = {rules}
+"""Rules beside those that the test asks for."""
+
+
+def with_extra_rules(arguments):
+    """Return the arguments of the router with the extra rules added."""
+    arguments = list(arguments)
+    if "--acl-rules" not in arguments:
+        return [*arguments, "--acl-rules", str(EXTRA_RULES)]
+    at = arguments.index("--acl-rules") + 1
+    return [*arguments[:at], str(int(arguments[at]) + EXTRA_RULES), *arguments[at + 1 :]]
+
+
+if __name__ == "__main__":
+    sys.exit(router.main(with_extra_rules(sys.argv[1:])))
+'''
+"""Its text, with the number of extra rules left open: the more, the slower."""
+SLOW = "Refuse what comes from networks that nobody owns"
+"""Subject of the commit that made it slower."""
+
+_RULES = 20
+_AUTHOR = "perftrend example <example@perftrend.invalid>"
+_FIRST_S, _APART_S = 1_767_225_600, 5 * 3600 + 1234
+"""The first commit is of 2026-01-01 in UTC, and each a few hours later than the one before."""
+
+_README, _ROUTES, _PORTS, _TABLE, _NEWS = (
+    "README", "docs/routes.txt", "docs/ports.txt", "router/table.py", "NEWS",
+)  # fmt: skip
+_COMMITS = (
+    ("Route IPv4 between two ports", FILE, PROGRAM.format(rules=0)),
+    ("Say what the router is for", _README, "A router for two ports, small enough to read in an hour.\n"),
+    ("Explain how a route is chosen", _ROUTES, "The longest prefix that holds the address wins.\n"),
+    ("Keep the names of networks in a table", _TABLE, '"""Names of the networks."""\n\nNAMES = {}\n'),
+    ("Name both test networks", _TABLE, 'NAMES["10.0.0.0/8"] = "east"\nNAMES["20.0.0.0/8"] = "west"\n'),
+    ("Begin a list of what is new", _NEWS, "- The networks have names.\n"),
+    ("Say which port is which", _PORTS, "The first port looks east, the second one west.\n"),
+    ("Tell what becomes of a frame without a route", _ROUTES, "A frame without a route is dropped.\n"),
+    ("Look up the name of a network", _TABLE, "\n\ndef name(network):\n    return NAMES.get(network, '')\n"),
+    ("Add a sentence on how to start it", _README, "Start it by python router.pyz with the ports.\n"),
+    ("Note that dropped frames are counted", _NEWS, "- Frames that are dropped are counted.\n"),
+    ("Ignore what Python compiles", ".gitignore", "__pycache__/\n"),
+    ("Say how long a port waits", _PORTS, "A port that has nothing to do sleeps after two milliseconds.\n"),
+    ("Sort the names of networks", _TABLE, "\n\ndef names():\n    return sorted(NAMES.values())\n"),
+    ("Describe what the checksum covers", _ROUTES, "The checksum covers the header, and is made anew.\n"),
+    ("Point to the list of what is new", _README, "NEWS tells what is new.\n"),
+    ("Do not keep what was built", ".gitignore", "router.pyz\n"),
+    ("Correct the sentence on prefixes", _ROUTES, "Of two equal prefixes the one that came first wins.\n"),
+    ("Name the network for documentation", _TABLE, 'NAMES["192.0.2.0/24"] = "paper"\n'),
+    ("Say which frames are too long", _PORTS, "Frames of more than 1518 bytes are refused.\n"),
+    ("Note the limit of a frame's length", _NEWS, "- Frames that are too long are refused.\n"),
+    (SLOW, FILE, PROGRAM.format(rules=_RULES)),
+    ("Say what the rules are for", _README, "Its rules refuse sources that cannot be genuine.\n"),
+    ("Note that sources are checked", _NEWS, "- Sources that nobody owns are refused.\n"),
+    ("Count the names of networks", _TABLE, "\n\ndef count():\n    return len(NAMES)\n"),
+    ("Explain the order of the rules", _ROUTES, "Rules are looked at before routes.\n"),
+    ("Say that ports are opened once", _PORTS, "Both ports are opened at the start, and never again.\n"),
+    ("Name the network of tests", _TABLE, 'NAMES["198.18.0.0/15"] = "bench"\n'),
+    ("Tell who may change the rules", _README, "Rules are part of the program: changing them is a commit.\n"),
+    ("Add hints on debugging", "docs/debugging.txt", "Its counters tell what it received and sent.\n"),
+    ("Say where refused frames are counted", "docs/debugging.txt", "Refused ones have their own counter.\n"),
+    ("Note where the counters are", _NEWS, "- The counters are described.\n"),
+    ("Say which licence it has", _README, "It has the licence of perftrend.\n"),
+)  # fmt: skip
+"""Of each commit the subject, a file, and what it adds there; the program is written anew instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """The repository, and the two commits between which something happened."""
+
+    folder: Path
+    """Bare."""
+    old: str
+    """The first commit."""
+    new: str
+    """The last one."""
+
+
+def make(folder: Path) -> Example:
+    """Make the repository, or find it there; two processes may do so at once.
+
+    What was half made is made whole, and what somebody changed on its branch is undone.
+
+    :raises ServiceError: if git is missing, or fails.
+    :raises OSError: if the folder cannot be written.
+    """
+    folder = folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    git = Git(folder)
+    with mirrors.alone(folder):
+        git.run("init", "--bare", "--quiet", "--template=", "--object-format=sha1", "--initial-branch=main")
+        git.run("fast-import", "--quiet", "--force", text="".join(_stream()))
+    hashes = git.run("rev-list", "--reverse", "refs/heads/main", "--").split()
+    return Example(folder, hashes[0], hashes[-1])
+
+
+def _stream() -> Iterator[str]:
+    """Yield what git-fast-import(1) reads."""
+    # Else the first commit would follow the last one of an earlier start.
+    yield "reset refs/heads/main\n\n"
+    files: dict[str, str] = {}
+    for number, (subject, path, text) in enumerate(_COMMITS):
+        files[path] = text if path == FILE else files.get(path, "") + text
+        who = f"{_AUTHOR} {_FIRST_S + number * _APART_S} +0000"
+        yield f"commit refs/heads/main\nauthor {who}\ncommitter {who}\n{_data(subject)}"
+        yield f"M 100644 inline {path}\n{_data(files[path])}"
+
+
+def _data(text: str) -> str:
+    return f"data {len(text.encode())}\n{text}\n"

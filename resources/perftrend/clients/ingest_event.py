@@ -1,0 +1,52 @@
+"""Events that tell a dashboard of a build: one signed POST, see ``docs/dashboard/ingesting.rst``.
+
+The signature is the HMAC-SHA256 (RFC 2104) of the moment, a dot and the body. So neither can be changed, and
+an event that somebody has recorded is worth nothing a few minutes later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import time
+
+import requests
+from pydantic import SecretStr
+
+from perftrend.errors import ServiceError
+
+MOMENT_HEADER = "X-Perftrend-Timestamp"
+"""Seconds since 1970, as a whole number."""
+SIGNATURE_HEADER = "X-Perftrend-Signature"
+"""``sha256=`` and hex digits."""
+PATH = "/ingest"
+
+
+def signature(secret: SecretStr, moment: str, body: bytes) -> str:
+    """Return what the header of the signature says."""
+    message = moment.encode() + b"." + body
+    return "sha256=" + hmac.new(secret.get_secret_value().encode(), message, hashlib.sha256).hexdigest()
+
+
+def tell(url: str, secret: SecretStr, job: str, build: int, *, timeout_s: float = 10.0) -> None:
+    """Tell the dashboard at an address of a build.
+
+    :raises ServiceError: if it does not take the event.
+    """
+    body = json.dumps({"job": job, "build": build}).encode()
+    moment = str(int(time.time()))
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json",
+        MOMENT_HEADER: moment,
+        SIGNATURE_HEADER: signature(secret, moment, body),
+    }
+    address = url.rstrip("/") + PATH
+    try:
+        answer = requests.post(address, data=body, headers=headers, timeout=timeout_s, allow_redirects=False)
+    except requests.RequestException as error:
+        reason = type(error).__name__
+        raise ServiceError(f"{address}: {reason}; is the dashboard there?") from None
+    if answer.status_code != requests.codes.accepted:
+        raise ServiceError(f"{address}: answers {answer.status_code}; look into the log of the dashboard")

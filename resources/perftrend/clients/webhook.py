@@ -1,0 +1,205 @@
+"""Messages to a webhook: one signed POST of JSON, to an address that may be reached.
+
+The address comes from a person, so it could name a server that only this machine reaches. Its host is looked
+up once, all its addresses are checked, and the connection is made to one that was checked; what a second
+look-up would say does not matter. No redirect is followed, and no proxy of the environment is used.
+
+The signature is the HMAC-SHA256 of the body (RFC 2104), in the header ``X-Perftrend-Signature`` as
+``sha256=`` and hex digits. ``X-Perftrend-Delivery`` is the same for the same message, however often it comes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import http.client
+import ipaddress
+import socket
+import ssl
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Final, TypeAlias
+from urllib.parse import SplitResult, urlsplit
+
+from pydantic import SecretStr
+
+from perftrend.errors import ServiceError, SettingsError, UsageError
+
+_Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+_Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+LONGEST_URL = 2000
+_PATIENCE = 2
+"""The whole answer may take so many time-outs: a server that drips is cut off then."""
+_NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
+
+
+@dataclass(frozen=True, slots=True)
+class Webhooks:
+    """What webhooks are sent with.
+
+    :raises SettingsError: if a network is none.
+    """
+
+    secret: SecretStr | None
+    networks: tuple[str, ...] = ()
+    """Networks, or addresses, that may be reached although they are not public, such as ``10.1.0.0/16``."""
+    timeout_s: float = 10.0
+    """A server that says nothing for so long has failed to answer."""
+    context: ssl.SSLContext | None = field(default=None, repr=False)
+    """Which certificates are trusted; none: those that the system trusts."""
+
+    def __post_init__(self) -> None:
+        self.allowed()
+
+    def allowed(self) -> list[_Network]:
+        """Return the networks that may be reached beside public ones."""
+        try:
+            return [ipaddress.ip_network(each) for each in self.networks]
+        except ValueError as error:
+            raise SettingsError(f"dashboard.alert_networks: {error}; write 10.1.0.0/16") from None
+
+    def post(self, url: str, body: bytes, *, key: str) -> None:
+        """Send a message once.
+
+        :param body: JSON.
+        :param key: names the message; ASCII letters and digits.
+        :raises UsageError: if the address is none that messages are sent to.
+        :raises SettingsError: if there is no secret.
+        :raises ServiceError: if its host may not be reached, or the server does not take it.
+        """
+        parts = checked(url)
+        if self.secret is None:
+            raise SettingsError("dashboard.alert_secret is not set; webhooks are signed with it")
+        shown = f"webhook {parts.scheme}://{parts.hostname}"
+        signature = hmac.new(self.secret.get_secret_value().encode(), body, hashlib.sha256).hexdigest()
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": "perftrend",
+            "X-Perftrend-Delivery": key,
+            "X-Perftrend-Signature": f"sha256={signature}",
+        }
+        address = self._reachable(parts, shown)
+        connection = _Pinned(parts, str(address), self)
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        try:
+            status = connection.send_once(path, body, headers)
+        except (OSError, http.client.HTTPException) as error:
+            # Not chained: the error may hold the address with what it keeps secret.
+            raise ServiceError(f"{shown}: {_explained(error, self.timeout_s)}") from None
+        if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+            is_elsewhere = HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST
+            hint = (
+                "redirects are not followed; give the other address" if is_elsewhere else "look into its log"
+            )
+            raise ServiceError(f"{shown}: answers {status}; {hint}")
+
+    def _reachable(self, parts: SplitResult, shown: str) -> _Address:
+        try:
+            told = socket.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError):
+            raise ServiceError(f"{shown}: there is no such host; check the address") from None
+        addresses = [ipaddress.ip_address(str(each[4][0]).partition("%")[0]) for each in told]
+        allowed = self.allowed()
+        for address in addresses:
+            if not may_reach(address, allowed):
+                raise ServiceError(
+                    f"{shown}: {address} is not public; "
+                    "if it may be reached, name it in dashboard.alert_networks"
+                )
+            if parts.scheme == "http" and not address.is_loopback:
+                raise ServiceError(f"{shown}: only this machine may be sent to without encryption; use https")
+        return addresses[0]
+
+
+def checked(url: str) -> SplitResult:
+    """Return the parts of an address that messages may be sent to.
+
+    :raises UsageError: if it is none.
+    """
+    form = "write https://host/path, without user and password"
+    if len(url) > LONGEST_URL or not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
+        raise UsageError(f"the address of the webhook cannot be used; {form}")
+    try:
+        parts = urlsplit(url)
+        has_host = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        has_host = False
+    if not has_host or parts.username is not None or parts.fragment:
+        raise UsageError(f"the address of the webhook cannot be used; {form}")
+    if parts.scheme != "https" and not (parts.scheme == "http" and _is_loopback(parts.hostname or "")):
+        raise UsageError(f"the address of the webhook is not encrypted; {form}")
+    return parts
+
+
+def may_reach(address: _Address, allowed: Sequence[_Network]) -> bool:
+    """Tell whether an address is public, or in one of the networks."""
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour
+        if inner is None and address in _NAT64:
+            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        if inner is not None:
+            return may_reach(inner, allowed)
+    if any(address in network for network in allowed if network.version == address.version):
+        return True
+    return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
+
+
+class _Pinned(http.client.HTTPConnection):
+    """A connection to one address, whatever its host's name is."""
+
+    def __init__(self, parts: SplitResult, address: str, webhooks: Webhooks) -> None:
+        self._is_encrypted = parts.scheme == "https"
+        self._address = address
+        self._webhooks = webhooks
+        port = parts.port or (443 if self._is_encrypted else 80)
+        super().__init__(parts.hostname or "", port, timeout=webhooks.timeout_s)
+
+    def connect(self) -> None:
+        """Connect to the address, and let the host prove its name."""
+        plain = socket.create_connection((self._address, self.port), self._webhooks.timeout_s)
+        context = self._webhooks.context or ssl.create_default_context()
+        self.sock = context.wrap_socket(plain, server_hostname=self.host) if self._is_encrypted else plain
+
+    def send_once(self, path: str, body: bytes, headers: dict[str, str]) -> int:
+        """Send a request and return the status of the answer, which is not read further."""
+        limit = threading.Timer(_PATIENCE * self._webhooks.timeout_s, self._cut)
+        limit.daemon = True
+        limit.start()
+        try:
+            self.request("POST", path, body, headers)
+            return self.getresponse().status
+        finally:
+            limit.cancel()
+            self.close()
+
+    def _cut(self) -> None:
+        if self.sock is not None:
+            with suppress(OSError):
+                socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _explained(error: Exception, timeout_s: float) -> str:
+    match error:
+        case TimeoutError():
+            return f"no answer within {timeout_s:g} s"
+        case ssl.SSLCertVerificationError():
+            return f"its certificate is not trusted ({error.verify_message})"
+        case ssl.SSLError():
+            return "no encrypted connection came about"
+        case OSError():
+            return f"{error.strerror or 'the connection broke'}"
+        case _:
+            return "its answer is not HTTP"

@@ -1,0 +1,1 @@
+"""What people say of commits, to be read, written and corrected."""

@@ -1,0 +1,145 @@
+"""The application: routers, error pages, and what every request goes through."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
+from typing_extensions import override
+
+import perftrend
+from perftrend.dashboard import health, openapi, static
+from perftrend.dashboard.annotations import routes as annotating
+from perftrend.dashboard.background import Work
+from perftrend.dashboard.clusters import routes as clusters
+from perftrend.dashboard.clusters.worker import Worker
+from perftrend.dashboard.compare import routes as compare
+from perftrend.dashboard.explore import routes as explore
+from perftrend.dashboard.faults import FAULTS, handle_errors
+from perftrend.dashboard.front.bodies import Bounded
+from perftrend.dashboard.front.clients import Clients
+from perftrend.dashboard.front.headers import Guarded
+from perftrend.dashboard.front.heads import Headed
+from perftrend.dashboard.front.hosts import Hosted, known_hosts
+from perftrend.dashboard.front.rates import Buckets, Limited
+from perftrend.dashboard.front.records import Recorded
+from perftrend.dashboard.ingesting import routes as ingestions
+from perftrend.dashboard.ingesting.folder import watching
+from perftrend.dashboard.ingesting.worker import ingesting
+from perftrend.dashboard.kept.keeper import Keeper
+from perftrend.dashboard.missing_tiles import missing_tiles
+from perftrend.dashboard.pages import NAVIGATION
+from perftrend.dashboard.runs import routes as runs
+from perftrend.dashboard.site import Site
+from perftrend.dashboard.triage import alerting
+from perftrend.dashboard.triage import routes as triage
+from perftrend.dashboard.triage.watchman import watchman
+from perftrend.dashboard.users import Gate, log, signing_in
+from perftrend.dashboard.users import routes as users
+from perftrend.dashboard.users.renewal import RenewedSessions
+from perftrend.dashboard.warming import warmed
+from perftrend.store.patience import patience
+
+ROUTERS: tuple[APIRouter, ...] = (
+    static.router,
+    health.router,
+    explore.router,
+    triage.router,
+    alerting.router,
+    clusters.router,
+    compare.router,
+    annotating.router,
+    runs.router,
+    ingestions.router,
+    signing_in.router,
+    users.router,
+    log.router,
+)
+"""The pages, and what belongs to all of them."""
+
+WORKS: tuple[Work, ...] = (warmed, missing_tiles, Worker, watchman, ingesting, watching)
+"""What a dashboard that people use does beside its requests."""
+
+_PACKED_FROM_BYTES = 1000
+_PACKING_LEVEL = 5
+
+
+def make_app(site: Site, *, works: Sequence[Work] = ()) -> FastAPI:
+    """Make the application that serves a site.
+
+    :param works: what is done beside the requests, from startup to shutdown.
+    :raises SettingsError: for settings that cannot be used together.
+    """
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        with ExitStack() as stack:
+            for work in works:
+                stack.enter_context(work(site))
+            yield
+
+    app = _Dashboard(
+        site,
+        title="perftrend dashboard",
+        version=perftrend.__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+        responses=dict(FAULTS),
+        lifespan=lifespan,
+    )
+    for router in ROUTERS:
+        app.include_router(router)
+    handle_errors(app)
+    routes = [route for router in ROUTERS for route in router.routes]
+    app.add_middleware(Keeper, routes=routes, site=site, gate=app.state.gate)
+    app.add_middleware(RenewedSessions, gate=app.state.gate)
+    app.add_middleware(GZipMiddleware, minimum_size=_PACKED_FROM_BYTES, compresslevel=_PACKING_LEVEL)
+    paths = {route.path for route in routes if isinstance(route, APIRoute)}
+    app.state.navigation = {path: title for path, title in NAVIGATION.items() if path in paths}
+    return app
+
+
+class _Dashboard(FastAPI):
+    """Puts the front before everything, even before what answers when an endpoint fails."""
+
+    def __init__(self, site: Site, **options: object) -> None:
+        super().__init__(**options)  # type: ignore[arg-type]
+        self.state.site = site
+        self.state.gate = Gate(site.settings.dashboard, site.store, site.metrics)
+        chosen = site.settings.dashboard
+        self._clients = Clients(chosen.proxies)
+        self._buckets = Buckets(chosen.requests_per_second, chosen.burst)
+
+    @override
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            gate: Gate = self.state.gate
+            openapi.complete(super().openapi(), is_public=gate.is_public)
+        return super().openapi()
+
+    @override
+    def build_middleware_stack(self) -> ASGIApp:
+        inner = super().build_middleware_stack()
+        site: Site = self.state.site
+        chosen = site.settings.dashboard
+        front: ASGIApp = Bounded(inner, maximum_bytes=chosen.maximum_bytes)
+        front = Limited(front, buckets=self._buckets)
+        front = Hosted(front, hosts=known_hosts(chosen))
+        front = Guarded(front, secure=(chosen.url or "").startswith("https:"))
+        front = Headed(front)
+        front = Recorded(front, metrics=site.metrics, clients=self._clients)
+
+        async def stack(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] != "http":
+                await inner(scope, receive, send)
+                return
+            with patience(chosen.database_timeout_s):
+                await front(scope, receive, send)
+
+        return stack

@@ -1,0 +1,1 @@
+"""``/clusters``: what changed alike, and what people say of it."""

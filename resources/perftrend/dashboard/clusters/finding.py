@@ -1,0 +1,206 @@
+"""A clustering of the newest commits of a testbed, and how its result comes together with what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perftrend.analysis.cluster import (
+    Cluster,
+    Clustering,
+    KnownCluster,
+    Triage,
+    TriageStatus,
+    find_clusters,
+    keepable,
+    merge,
+    parameter_summary,
+)
+from perftrend.analysis.formula import Query, Term
+from perftrend.analysis.query import parse
+from perftrend.dashboard.catalog import Traces
+from perftrend.dashboard.clusters.options import LEAST_WINDOW, Options
+from perftrend.dashboard.clusters.parameters import overrepresented
+from perftrend.dashboard.clusters.summary import summary_of
+from perftrend.dashboard.site import Site
+from perftrend.errors import UsageError
+from perftrend.store.clusters import Rule, StoredCluster
+from perftrend.store.tiles import Axis, Column
+
+MOST_VALUES = 2**24
+"""Traces times commits of one clustering: 128 MB of values, and four times as much on the way."""
+
+Tell = Callable[[str], None]
+"""Called with what is being done; what it raises ends the clustering."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one clustering found."""
+
+    clusters: tuple[StoredCluster, ...]
+    """The interesting ones, none of which is kept yet."""
+    commits: tuple[str, ...]
+    """Of the window."""
+    numbers: dict[str, int | bool]
+    """What a person is told of the clustering."""
+
+
+def checked(site: Site, testbed: str, options: Options) -> None:
+    """Refuse what could not be clustered, before anybody waits for it.
+
+    :raises UsageError: if the testbed is unknown, no trace fits the query, or there are too many values.
+    """
+    if testbed not in site.store.tiles.testbeds():
+        raise UsageError(f"testbed {testbed!r}: the store has no run of it; choose one of the list")
+    _columns(site, testbed, options)
+    _chosen(site.catalog.now(), testbed, options)
+
+
+def find(site: Site, testbed: str, options: Options, tell: Tell) -> Found:
+    """Cluster the newest commits of a testbed.
+
+    :raises UsageError: as :func:`checked` does.
+    """
+    axis, window = _columns(site, testbed, options)
+    traces = site.catalog.now()
+    places = _chosen(traces, testbed, options)
+    chosen = [traces.stored[place] for place in places]
+    tell(f"reads {len(chosen)} traces")
+    values = site.store.tiles.values(axis, [trace.trace_id for trace in chosen], window)
+    tell(f"divides {len(chosen)} traces")
+    clustering = find_clusters(
+        values,
+        [trace.key for trace in chosen],
+        better=[trace.better for trace in chosen],
+        k=options.k,
+        cutoff=options.limit,
+        around_middle=False,
+        progress=lambda iteration, error: tell(f"iteration {iteration}, total error {error:,.0f}"),
+    )
+    interesting = [cluster for cluster in clustering.clusters if _is_interesting(cluster, options)]
+    tell(f"compares {len(interesting)} interesting clusters with those that are kept")
+    columns = [axis.columns[number] for number in window]
+    simulated = any(run.simulated for run in site.store.runs(testbed, last=1))
+    return Found(
+        clusters=tuple(_stored(testbed, interesting, clustering, columns, simulated=simulated)),
+        commits=tuple(map(commit_of, columns)),
+        numbers={
+            "traces": len(chosen) - len(clustering.left_out),
+            "left_out": len(clustering.left_out),
+            "commits": len(window),
+            "k": clustering.k,
+            "clusters": len(clustering.clusters),
+            "interesting": len(interesting),
+            "iterations": clustering.iterations,
+            "converged": clustering.converged,
+        },
+    )
+
+
+def rule(found: Found) -> Rule:
+    """Return the documented merge rule for what was found."""
+
+    def merged(kept: Sequence[StoredCluster]) -> list[StoredCluster]:
+        known = [_known(each, [name for name, _ in each.summary["members"]]) for each in kept]
+        new = [_known(each, [name for name, _ in each.members]) for each in found.clusters]
+        return [
+            each.details if each.identity == each.details.identity
+            # Found now, and the same as one that is kept.
+            else replace(each.details, identity=each.identity)
+            for each in merge(known, new, commits=found.commits)
+        ]  # fmt: skip
+
+    return merged
+
+
+def commit_of(column: Column) -> str:
+    """Name the commit of a column; where it is not known, the column by its first run."""
+    return column.revision or f"run-{column.runs[0]}"
+
+
+def _columns(site: Site, testbed: str, options: Options) -> tuple[Axis, range]:
+    axis = site.store.tiles.axis(testbed)
+    count = len(axis.columns)
+    if count < LEAST_WINDOW:
+        raise UsageError(
+            f"testbed {testbed}: {count} commits were measured; a step needs at least {LEAST_WINDOW}"
+        )
+    return axis, range(max(count - options.window, 0), count)
+
+
+def _chosen(traces: Traces, testbed: str, options: Options) -> NDArray[np.intp]:
+    mask = traces.table.mask(Query((Term("testbed", testbed),))) & traces.table.mask(parse(options.query))
+    places = np.flatnonzero(mask)
+    if not places.size:
+        raise UsageError(f"testbed {testbed}: no trace fits the query {options.query!r}; choose another")
+    if places.size * options.window > MOST_VALUES:
+        most = MOST_VALUES // options.window
+        raise UsageError(
+            f"testbed {testbed}: {places.size} traces are too many for {options.window} commits; "
+            f"choose at most {most} by a query"
+        )
+    return places
+
+
+def _is_interesting(cluster: Cluster, options: Options) -> bool:
+    if options.statistic == "documented":
+        return cluster.interesting
+    return abs(cluster.corrected) > options.limit
+
+
+def _stored(
+    testbed: str,
+    interesting: Sequence[Cluster],
+    clustering: Clustering,
+    columns: Sequence[Column],
+    *,
+    simulated: bool,
+) -> list[StoredCluster]:
+    everything = [key for cluster in clustering.clusters for key in cluster.members]
+    counts = parameter_summary(everything) if interesting else {}
+    commits = tuple(map(commit_of, columns))
+    moments = tuple(column.started for column in columns)
+    now = datetime.now(UTC)
+    stored = []
+    for cluster in interesting:
+        named = keepable(cluster, commits)
+        standing_out = overrepresented(cluster.parameters, len(cluster.members), counts, len(everything))
+        summary = summary_of(
+            cluster,
+            named.members,
+            commits=commits,
+            moments=moments,
+            parameters=standing_out,
+            total=len(everything),
+            clustered=now,
+            simulated=simulated,
+        )
+        distances = [round(float(distance), 4) for distance in cluster.distances]
+        stored.append(
+            StoredCluster(
+                testbed=testbed,
+                moment=moments[summary.position],
+                commit=named.commit,
+                regression=named.regression,
+                summary=summary.model_dump(mode="json"),
+                members=list(zip(named.members, distances, strict=True)),
+                found=now,
+            )
+        )
+    return stored
+
+
+def _known(cluster: StoredCluster, members: Sequence[str]) -> KnownCluster[StoredCluster]:
+    return KnownCluster(
+        members=tuple(members),
+        regression=cluster.regression,
+        commit=cluster.commit,
+        details=cluster,
+        identity=cluster.identity,
+        triage=Triage(TriageStatus(cluster.status), cluster.message),
+    )

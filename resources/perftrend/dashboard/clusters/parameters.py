@@ -1,0 +1,59 @@
+"""Which values of parameters are over-represented in a cluster.
+
+Of the m traces of a cluster ``count`` have a value, of all n traces that were clustered ``of_all``. Were
+those of the cluster drawn by chance, ``count`` would be about m · q, with q = of_all / n and the variance
+m q (1 - q) (n - m) / (n - 1), of the hypergeometric distribution. What is above it by more than two
+standard deviations is over-represented, the most surprising first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import sqrt
+
+from pydantic import BaseModel
+
+from perftrend.analysis.cluster import ValueCount
+
+MOST_VALUES = 12
+_DEVIATIONS = 2.0
+
+Counts = Mapping[str, Sequence[ValueCount]]
+
+
+class Overrepresented(BaseModel):
+    """A value that is more frequent in a cluster than among all traces."""
+
+    parameter: str
+    value: str
+    count: int
+    """Traces of the cluster that have it."""
+    of_all: int
+    """Of all traces that were clustered."""
+
+
+def overrepresented(cluster: Counts, size: int, everything: Counts, total: int) -> list[Overrepresented]:
+    """Return what stands out in a cluster, at most 12 values.
+
+    :param cluster: how often each value occurs in it, and ``size`` the number of its traces.
+    :param everything: how often it does in all ``total`` traces.
+    """
+    of_all = {(name, each.value): each.count for name, values in everything.items() for each in values}
+    found = sorted(_surprising(cluster, size, of_all, total), key=lambda each: -each[0])
+    return [value for _, value in found[:MOST_VALUES]]
+
+
+def _surprising(
+    cluster: Counts, size: int, of_all: Mapping[tuple[str, str], int], total: int
+) -> Iterator[tuple[float, Overrepresented]]:
+    for parameter, values in cluster.items():
+        for each in values:
+            common = of_all[parameter, each.value]
+            share = common / total
+            variance = size * share * (1 - share) * (total - size) / max(total - 1, 1)
+            deviations = (each.count - size * share) / sqrt(variance) if variance else 0.0
+            if deviations > _DEVIATIONS:
+                found = Overrepresented(
+                    parameter=parameter, value=each.value, count=each.count, of_all=common
+                )
+                yield deviations, found

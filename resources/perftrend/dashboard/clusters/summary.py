@@ -1,0 +1,83 @@
+"""What is kept of a cluster beside its commit, its statistic and its members."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from math import isfinite
+
+from pydantic import BaseModel
+
+from perftrend.analysis.cluster import FINGERPRINT_SIZE, Cluster
+from perftrend.dashboard.clusters.parameters import Overrepresented
+
+_DIGITS = 4
+
+
+class ClusterSummary(BaseModel):
+    """The column ``cluster`` of the store: JSON with finite numbers only."""
+
+    members: list[tuple[str, float]]
+    """The hash of each of the first 20 traces and its distance from the centroid, the nearest first."""
+    size: int
+    """The number of all traces."""
+    centroid: list[float]
+    """The average course of the normalised traces, up is better."""
+    position: int
+    """The first commit of the window after the step, from 0."""
+    before: str
+    """The commit before it."""
+    step: float
+    """The average from the position on less the one before, in deviations of the traces."""
+    lse: float
+    """The least squares error of the step; 0: nothing but a step, and both statistics are infinite."""
+    corrected: float | None
+    """Student's t; none: it is infinite, of the sign of the step."""
+    parameters: list[Overrepresented]
+    """What stands out, the most surprising first."""
+    total: int
+    """All traces that were clustered."""
+    first: datetime
+    """When the first commit of the window was measured."""
+    last: datetime
+    """When the last one was."""
+    clustered: datetime
+    """When it was found so."""
+    simulated: bool = False
+    """Whether no packet was ever sent."""
+
+
+def summary_of(
+    cluster: Cluster,
+    hashes: tuple[str, ...],
+    *,
+    commits: tuple[str, ...],
+    moments: tuple[datetime, ...],
+    parameters: list[Overrepresented],
+    total: int,
+    clustered: datetime,
+    simulated: bool,
+) -> ClusterSummary:
+    """Summarise a cluster that has a step.
+
+    :param hashes: of its members.
+    :param commits: of the window, and ``moments`` when they were measured.
+    """
+    step = cluster.step
+    assert step is not None  # noqa: S101 - only clusters with a step are interesting
+    distances = [round(float(distance), _DIGITS) for distance in cluster.distances[:FINGERPRINT_SIZE]]
+    return ClusterSummary(
+        members=list(zip(hashes, distances, strict=False)),
+        size=len(hashes),
+        centroid=[round(float(value), _DIGITS) for value in cluster.centroid],
+        position=step.position,
+        before=commits[step.position - 1],
+        step=step.step,
+        lse=step.lse,
+        corrected=cluster.corrected if isfinite(cluster.corrected) else None,
+        parameters=parameters,
+        total=total,
+        first=moments[0],
+        last=moments[-1],
+        clustered=clustered,
+        simulated=simulated,
+    )

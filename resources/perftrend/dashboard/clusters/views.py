@@ -1,0 +1,172 @@
+"""From what the store keeps to what ``/clusters`` answers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from math import copysign, inf, isfinite
+from urllib.parse import urlencode
+
+from perftrend.analysis.cluster import CORRECTED_CUTOFF, CUTOFF, TriageStatus
+from perftrend.analysis.formula import format_key
+from perftrend.dashboard import bisecting, links
+from perftrend.dashboard.clusters.model import (
+    ClusteringView,
+    ClusterView,
+    Member,
+    Searched,
+)
+from perftrend.dashboard.clusters.options import Options
+from perftrend.dashboard.clusters.summary import ClusterSummary
+from perftrend.dashboard.site import Site
+from perftrend.model import TraceKey
+from perftrend.store.clusterings import Clustering
+from perftrend.store.clusters import StoredCluster
+from perftrend.store.tiles import Column
+
+_LONGEST_ADDRESS = 8000
+"""Of a link with trace ids in it: servers and proxies refuse much longer ones."""
+
+
+def cluster_views(site: Site, clusters: Sequence[StoredCluster], *, whole: bool = False) -> list[ClusterView]:
+    """Show clusters.
+
+    :param whole: whether with all their members; they were read with them then.
+    """
+    members = [
+        [
+            (str(name), float(distance))
+            for name, distance in (each.members if whole else each.summary["members"])
+        ]
+        for each in clusters
+    ]
+    keys = site.store.clusters.traces([name for several in members for name, _ in several])
+    return [
+        _view(site, each, [_member(name, distance, keys.get(name)) for name, distance in several])
+        for each, several in zip(clusters, members, strict=True)
+    ]
+
+
+def _view(site: Site, cluster: StoredCluster, members: list[Member]) -> ClusterView:
+    summary = ClusterSummary.model_validate(cluster.summary)
+    corrected = copysign(inf, cluster.regression) if summary.corrected is None else summary.corrected
+    return ClusterView(
+        id=cluster.identity or 0,
+        testbed=cluster.testbed,
+        commit=cluster.commit,
+        commit_link=_link(site, cluster.commit),
+        before=summary.before,
+        moment=cluster.moment,
+        direction="regression" if cluster.regression < 0 else "progression",
+        regression=cluster.regression if isfinite(cluster.regression) else None,
+        interesting=abs(cluster.regression) > CUTOFF,
+        corrected=summary.corrected,
+        significant=abs(corrected) > CORRECTED_CUTOFF,
+        step=summary.step,
+        centroid=summary.centroid,
+        position=summary.position,
+        first=summary.first,
+        last=summary.last,
+        size=summary.size,
+        total=summary.total,
+        members=members,
+        parameters=summary.parameters,
+        status=TriageStatus(cluster.status),
+        message=cluster.message,
+        version=cluster.version,
+        found=cluster.found,
+        changed=cluster.changed,
+        changed_by=cluster.changed_by,
+        explore=f"/clusters/{cluster.identity}/explore",
+        simulated=summary.simulated,
+    )
+
+
+def clustering_view(task: Clustering, *, joined: bool = False) -> ClusteringView:
+    """Show how far a clustering is."""
+    return ClusteringView(
+        testbed=task.testbed,
+        state=task.state.value,
+        under_way=task.under_way,
+        stage=task.stage,
+        options=Options.model_validate(task.options),
+        who=task.who,
+        asked=task.asked,
+        finished=task.finished,
+        result=dict(task.result),
+        joined=joined,
+    )
+
+
+def searched(site: Site, cluster: StoredCluster) -> Searched | None:
+    """Return how the commit of a step is found between the two that were measured.
+
+    :returns: None where one of them is not known, or both are the same.
+    """
+    summary = ClusterSummary.model_validate(cluster.summary)
+    older, newer = (
+        Column("" if _is_run(name) else name, cluster.moment, ()) for name in (summary.before, cluster.commit)
+    )
+    hashes = [name for name, _ in summary.members]
+    keys = site.store.clusters.traces(hashes)
+    # The test of the nearest trace is the one that shows the step best.
+    nearest = next((keys[name] for name in hashes if name in keys), None)
+    found = bisecting.prepared(site.settings, cluster.testbed, nearest, older, newer)
+    if found is None:
+        return None
+    return Searched(
+        git_log=f"git log --oneline {found.old}..{found.new}",
+        comment=found.comment,
+        command=found.command,
+        change=found.change,
+    )
+
+
+def explore_link(site: Site, cluster: StoredCluster) -> str:
+    """Return the address at which the first 20 traces of a cluster are drawn."""
+    link = f"/?{urlencode({'testbed': cluster.testbed})}"
+    for name in ids_of(site, [name for name, _ in cluster.summary["members"]]):
+        more = f"{link}&{urlencode({'id': name})}"
+        if len(more) > _LONGEST_ADDRESS:
+            break
+        link = more
+    return link
+
+
+def ids_of(site: Site, hashes: Sequence[str]) -> list[str]:
+    """Return the ids of traces, of those that the store has, in their order."""
+    keys = site.store.clusters.traces(hashes)
+    return [format_key(keys[name]) for name in hashes if name in keys]
+
+
+def alike(members: Sequence[Member]) -> dict[str, str]:
+    """Return the parameters that all traces of a list have alike, to be said once."""
+    known = [member.parameters for member in members if member.parameters]
+    if not known:
+        return {}
+    return {name: value for name, value in known[0].items() if all(each.get(name) == value for each in known)}
+
+
+def named(parameters: Mapping[str, str]) -> str:
+    """Write parameters in a line."""
+    return ", ".join(f"{name}={value}" for name, value in parameters.items())
+
+
+def label(member: Member, left_out: Collection[str]) -> str:
+    """Name a trace by the parameters that tell it from others of a list."""
+    if not member.parameters:
+        return f"a trace that the store has no more, {member.hash}"
+    rest = {name: value for name, value in member.parameters.items() if name not in left_out}
+    return named(rest or member.parameters)
+
+
+def _member(name: str, distance: float, key: TraceKey | None) -> Member:
+    return Member(hash=name, parameters=key.as_dict() if key else {}, distance=distance)
+
+
+def _link(site: Site, commit: str) -> str:
+    return "" if _is_run(commit) else links.of_commit(commit, site.settings)
+
+
+def _is_run(commit: str) -> bool:
+    """Whether a commit is not known, and stands for the run that measured it."""
+    return commit.startswith("run-")

@@ -1,0 +1,162 @@
+"""The thread that clusters: what people ask for, and what is due, one after the other.
+
+Requests stand in the store, so it does not matter which process of a dashboard they came to, nor whether that
+is still there. A worker that is told to stop gives the clustering under way back, to begin anew at the
+next start.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Self
+
+from perftrend.dashboard.background import defect
+from perftrend.dashboard.clusters.finding import find, rule
+from perftrend.dashboard.clusters.options import LEAST_WINDOW, Options
+from perftrend.dashboard.site import Site
+from perftrend.errors import PerftrendError, StoreError, explained
+from perftrend.store.clusterings import Clustering
+
+LOG = logging.getLogger(__name__)
+
+_POLL_S = 2.0
+"""How soon a request is taken up."""
+_DUE_S = 60.0
+"""How often it is looked whether a periodic clustering is due."""
+_BEAT_S = 1.0
+"""How often progress is told."""
+
+
+class _StoppedError(Exception):
+    """The worker is told to stop."""
+
+
+class _LostError(Exception):
+    """The clustering is cancelled, or another process has taken it over."""
+
+
+class Worker:
+    """Clusters in a thread of its own, from entering the context to leaving it.
+
+    ::
+
+        with Worker(site): ...
+    """
+
+    def __init__(self, site: Site, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._site = site
+        self._now = now
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="clustering")
+        self._next_due = 0.0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+        self._thread.join()
+
+    def stop(self) -> None:
+        """End what is under way at the next iteration, and take up nothing more."""
+        self._stopping.set()
+
+    def ask_what_is_due(self) -> None:
+        """Ask for the clusterings whose period is over, of testbeds that have something new."""
+        period = self._site.settings.dashboard.cluster_period_s
+        if period is None:
+            return
+        tiles = self._site.store.tiles
+        for testbed in tiles.testbeds():
+            axis = tiles.axis(testbed)
+            if len(axis.columns) >= LEAST_WINDOW:
+                self._site.store.clusterings.ask_periodically(
+                    testbed,
+                    Options().model_dump(),
+                    data=" ".join(map(str, axis.version)),
+                    period=timedelta(seconds=period),
+                    now=self._now(),
+                )
+
+    def work_once(self) -> bool:
+        """Do one clustering, and tell whether there was one to do.
+
+        :raises StoreError: if the store cannot be reached; the clustering is done later then.
+        """
+        clusterings = self._site.store.clusterings
+        task = clusterings.claim(self._now())
+        if task is None:
+            return False
+        try:
+            self._cluster(task)
+        except _StoppedError:
+            clusterings.give_back(task)
+        except _LostError:
+            LOG.warning("clustering of %s: cancelled, or taken over by another process", task.testbed)
+        except StoreError:
+            raise
+        except (PerftrendError, MemoryError) as error:
+            reason = explained(error) or "it needs more memory than there is; ask for fewer traces"
+            LOG.warning("clustering of %s: %s", task.testbed, reason)
+            clusterings.fail(task, reason)
+        except Exception as error:
+            # Who waits is told of a defect, and the next one is done.
+            reason = f"{defect(error)}; the dashboard's log says where"
+            LOG.exception("clustering of %s: %s", task.testbed, reason)
+            clusterings.fail(task, reason)
+        return True
+
+    def _cluster(self, task: Clustering) -> None:
+        options = Options.model_validate(task.options)
+        found = find(self._site, task.testbed, options, self._teller(task))
+        merged = self._site.store.clusters.merge(task, rule(found), found.numbers)
+        if merged is None:
+            raise _LostError
+        LOG.info(
+            "clustering of %s: %d clusters are interesting, %d of them new",
+            task.testbed,
+            len(found.clusters),
+            merged.added,
+        )
+
+    def _teller(self, task: Clustering) -> Callable[[str], None]:
+        told = 0.0
+
+        def tell(stage: str) -> None:
+            nonlocal told
+            if self._stopping.is_set():
+                raise _StoppedError
+            if time.monotonic() - told < _BEAT_S:
+                return
+            told = time.monotonic()
+            if not self._site.store.clusterings.beat(task, stage, self._now()):
+                raise _LostError
+
+        return tell
+
+    def _run(self) -> None:
+        while not self._stopping.wait(_POLL_S):
+            try:
+                if time.monotonic() >= self._next_due:
+                    self._next_due = time.monotonic() + _DUE_S
+                    self.ask_what_is_due()
+                with self._site.store.changes.unhurried():
+                    while not self._stopping.is_set() and self.work_once():
+                        pass
+            except StoreError as error:
+                # The database is away; what was under way is taken up again when its lease is over.
+                LOG.error("clustering: %s", explained(error))
+            except Exception as error:
+                # A defect must not end all further clusterings.
+                LOG.exception("clustering: %s: %s", type(error).__name__, explained(error))

@@ -1,0 +1,270 @@
+"""Finds the values of both sides and compares them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perftrend.analysis.query import TraceTable, parse
+from perftrend.analysis.ratios import (
+    Layout,
+    Pairs,
+    Ratios,
+    Values,
+    across,
+    laid_out,
+    of_named,
+    ratios,
+    with_themselves,
+)
+from perftrend.dashboard.catalog import Traces
+from perftrend.dashboard.compare.model import Verdict
+from perftrend.dashboard.compare.moments import newest, places_of
+from perftrend.dashboard.compare.patches import Patch, Sampled, read_patch, traces_of
+from perftrend.dashboard.compare.question import Against, By, Question, Rule
+from perftrend.dashboard.compare.sides import NOBODY, Alone, Sides, of_tests, of_traces
+from perftrend.dashboard.compare.values import Taken, axes_of, taken, with_samples
+from perftrend.dashboard.site import Site
+from perftrend.errors import UsageError
+from perftrend.model import Better, TraceKey
+
+MOST_TRACES = 30_000
+"""In one comparison."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """n pairs, compared; arrays of the shape (n,)."""
+
+    layout: Layout
+    ratios: Ratios
+    units: tuple[str, ...]
+    lower_is_better: NDArray[np.bool_]
+    verdicts: tuple[Verdict, ...]
+    sides: tuple[Sides, Sides]
+    titles: tuple[str, str]
+    """What is left and what is right, for people."""
+    left_alone: Alone = NOBODY
+    right_alone: Alone = NOBODY
+    patch: Patch | None = None
+    simulated: tuple[str, ...] = ()
+    """Testbeds that sent no packets."""
+
+
+def compared(site: Site, asked: Question) -> Comparison:
+    """Compare what is asked for.
+
+    :raises UsageError: if something is not there, or too much was chosen.
+    :raises ArchiveError: if the report of a patch set cannot be read.
+    :raises ServiceError: if Jenkins, which is asked for it, has none or fails.
+    """
+    now = site.catalog.now()
+    chosen = chosen_traces(now, asked.q)
+    if asked.by is By.PATCH:
+        return _of_patch(site, now, chosen, asked)
+    own = now.table.own
+    if asked.by is By.COMMITS:
+        return _of_commits(site, now, with_themselves(own, chosen), asked)
+    return _of_vertical(site, now, across(own, chosen, asked.vertical, asked.left, asked.right), asked)
+
+
+def chosen_traces(now: Traces, query: str) -> NDArray[np.intp]:
+    """Return the places of the traces that a query fits.
+
+    :raises FormulaError: if it is none.
+    """
+    return now.table.rows(parse(query))
+
+
+def _of_vertical(site: Site, now: Traces, pairs: Pairs, asked: Question) -> Comparison:
+    _check_number(2 * len(pairs) + len(pairs.left_alone) + len(pairs.right_alone))
+    pairs = pairs.only(_of_one_unit(now, pairs))
+    # Both at once: what lies side by side in the store is read once.
+    whole = _at(site, now, np.concatenate([pairs.left, pairs.right]), asked.at, asked.rule)
+    sides = whole.part(slice(0, len(pairs))), whole.part(slice(len(pairs), None))
+    when = f", {_told(asked.at, asked.rule)}"
+    return _both(
+        site, now, pairs, sides,
+        titles=(f"{asked.vertical} {asked.left}{when}", f"{asked.vertical} {asked.right}{when}"),
+        left_alone=Alone.of_traces(now, pairs.left_alone),
+        right_alone=Alone.of_traces(now, pairs.right_alone),
+    )  # fmt: skip
+
+
+def _of_commits(site: Site, now: Traces, pairs: Pairs, asked: Question) -> Comparison:
+    _check_number(len(pairs))
+    left, right = (_at(site, now, pairs.left, at, asked.rule) for at in (asked.left, asked.right))
+    titles = (_told(asked.left, asked.rule), _told(asked.right, asked.rule))
+    return _both(site, now, pairs, (left, right), titles=titles)
+
+
+def _of_patch(site: Site, now: Traces, chosen: NDArray[np.intp], asked: Question) -> Comparison:
+    patch = read_patch(site.settings.archive, asked.patch, jenkins=site.settings.jenkins)
+    here = now.table.by_value("testbed", chosen).get(patch.testbed, np.arange(0))
+    keys = {place: now.stored[place].key for place in chosen[here].tolist()}
+    named = traces_of([each.test for each in patch.tests], keys)
+    name = (
+        f"change {patch.change}, patch set {patch.patch_set}"
+        if patch.change
+        else f"patch {patch.commit[:12]}"
+    )
+    if asked.against is Against.PARENT:
+        return _of_parent(
+            patch, named, keys, is_all=not asked.q, titles=(name, "its parent, measured beside it")
+        )
+    pairs = of_named(named, now.table.own)
+    right = _at(site, now, pairs.right, asked.at, asked.rule)
+    tests = [patch.tests[number] for number in pairs.left.tolist()]
+    return _comparison(
+        pairs,
+        (_values([test.current for test in tests]), with_samples(site.store, right)),
+        units=now.units[pairs.right],
+        lower_is_better=now.lower_is_better[pairs.right],
+        sides=(of_tests(tests, [test.current for test in tests]), of_traces(right)),
+        titles=(name, _told(asked.at, asked.rule)),
+        left_alone=Alone.of_tests([patch.tests[number].test for number in pairs.left_alone.tolist()]),
+        patch=patch,
+        simulated=[patch.testbed] if patch.simulated else [],
+    )
+
+
+def _of_parent(
+    patch: Patch,
+    named: Sequence[int | None],
+    keys: Mapping[int, TraceKey],
+    *,
+    is_all: bool,
+    titles: tuple[str, str],
+) -> Comparison:
+    """Compare a patch with its parent: the values of both are in the report."""
+    numbers = [number for number, place in enumerate(named) if is_all or place is not None]
+    own = TraceTable([_key(patch, number, named[number], keys) for number in numbers]).own
+    pairs = with_themselves(own, np.arange(len(numbers)))
+    tests = [patch.tests[number] for number in numbers]
+    currents, parents = [test.current for test in tests], [test.parent for test in tests]
+    return _comparison(
+        pairs,
+        (_values(currents), _values(parents)),
+        units=[test.unit for test in tests],
+        lower_is_better=np.array([test.better is Better.LOWER for test in tests], dtype=bool),
+        sides=(of_tests(tests, currents), of_tests(tests, parents)),
+        titles=titles,
+        patch=patch,
+        simulated=[patch.testbed] if patch.simulated else [],
+    )
+
+
+def _key(patch: Patch, number: int, place: int | None, keys: Mapping[int, TraceKey]) -> TraceKey:
+    """Return the trace of a test; of one that no trace is known of, what the report tells."""
+    if place is not None:
+        return keys[place]
+    return TraceKey.of(test=patch.tests[number].test, testbed=patch.testbed)
+
+
+def _both(
+    site: Site,
+    now: Traces,
+    pairs: Pairs,
+    sides: tuple[Taken, Taken],
+    *,
+    titles: tuple[str, str],
+    left_alone: Alone = NOBODY,
+    right_alone: Alone = NOBODY,
+) -> Comparison:
+    left, right = sides
+    return _comparison(
+        pairs,
+        (with_samples(site.store, left), with_samples(site.store, right)),
+        units=now.units[pairs.left],
+        lower_is_better=now.lower_is_better[pairs.left],
+        sides=(of_traces(left), of_traces(right)),
+        titles=titles,
+        left_alone=left_alone,
+        right_alone=right_alone,
+        simulated=_simulated(site, {*left.testbeds, *right.testbeds}),
+    )
+
+
+def _comparison(
+    pairs: Pairs,
+    values: tuple[Values, Values],
+    *,
+    units: Sequence[str] | NDArray[np.object_],
+    lower_is_better: NDArray[np.bool_],
+    sides: tuple[Sides, Sides],
+    titles: tuple[str, str],
+    left_alone: Alone = NOBODY,
+    right_alone: Alone = NOBODY,
+    patch: Patch | None = None,
+    simulated: Iterable[str] = (),
+) -> Comparison:
+    found = ratios(*values, lower_is_better=lower_is_better)
+    return Comparison(
+        layout=laid_out(pairs.parameters, len(pairs)),
+        ratios=found,
+        verdicts=_verdicts(found),
+        units=tuple(units),
+        lower_is_better=lower_is_better,
+        sides=sides,
+        titles=titles,
+        left_alone=left_alone,
+        right_alone=right_alone,
+        patch=patch,
+        simulated=tuple(simulated),
+    )
+
+
+def _verdicts(found: Ratios) -> tuple[Verdict, ...]:
+    names: list[Verdict] = ["no value", "equal", "within noise", "better", "worse"]
+    gain = found.gain
+    chosen = np.select([np.isnan(gain), gain == 0, found.is_noise, gain > 0], range(4), default=4)
+    return tuple(names[each] for each in chosen.tolist())
+
+
+def _at(site: Site, now: Traces, places: NDArray[np.intp], at: str, rule: Rule) -> Taken:
+    axes = axes_of(site.store, now, places)
+    if not at:
+        return taken(site.store, now, places, axes, newest(axes), Rule.BEFORE)
+    # A commit may have been measured elsewhere only; then it is known by the time.
+    everywhere = {testbed: site.store.tiles.axis(testbed) for testbed in site.store.tiles.testbeds()}
+    return taken(site.store, now, places, axes, places_of(at, {**everywhere, **axes}), rule)
+
+
+def _told(at: str, rule: Rule) -> str:
+    if not at:
+        return "latest"
+    return f"nearest to {at}" if rule is Rule.NEAREST else f"at {at} or {rule}"
+
+
+def _values(tests: Sequence[Sampled]) -> Values:
+    return Values(
+        np.array([test.value for test in tests], dtype=np.float64),
+        np.array([test.error for test in tests], dtype=np.float64),
+        np.array([test.freedom for test in tests], dtype=np.int64),
+    )
+
+
+def _of_one_unit(now: Traces, pairs: Pairs) -> NDArray[np.bool_]:
+    """Tell which pairs have traces in the same unit, of which the same direction is good."""
+    (unit, lower), (other, other_lower) = (
+        (now.units[side], now.lower_is_better[side]) for side in (pairs.left, pairs.right)
+    )
+    same: NDArray[np.bool_] = (unit == other) & (lower == other_lower)
+    return same
+
+
+def _simulated(site: Site, testbeds: Iterable[str]) -> list[str]:
+    """Return the testbeds whose newest run sent no packets."""
+    return [
+        testbed
+        for testbed in sorted(testbeds)
+        if any(run.simulated for run in site.store.runs(testbed, last=1))
+    ]
+
+
+def _check_number(count: int) -> None:
+    if count > MOST_TRACES:
+        raise UsageError(f"{count} traces are too many to compare; choose at most {MOST_TRACES} by a query")

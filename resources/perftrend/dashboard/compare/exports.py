@@ -1,0 +1,66 @@
+"""The whole table as CSV: a line for each cell, with both values."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+
+from perftrend.analysis.ratios.layout import cells_of
+from perftrend.dashboard.compare.comparing import Comparison
+from perftrend.dashboard.compare.model import SideEntry
+from perftrend.dashboard.compare.question import Question
+from perftrend.dashboard.compare.table import cell_of, sorted_rows
+from perftrend.dashboard.formats import plain
+
+_SIDE = ("trace", "value", "commit", "measured", "distance")
+HEADINGS = (
+    "test", "column", "unit", "better", "signed", "ratio", "low", "high", "verdict",
+    *(f"{side} {name}" for side in ("left", "right") for name in _SIDE),
+)  # fmt: skip
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a spreadsheet would take for a formula at the begin of a text."""
+
+
+def as_csv(comparison: Comparison, asked: Question) -> str:
+    """Write all cells, the rows in the order that is asked for."""
+    written = io.StringIO()
+    writer = csv.writer(written)
+    writer.writerow(HEADINGS)
+    writer.writerows(_lines(comparison, asked))
+    return written.getvalue()
+
+
+def _lines(comparison: Comparison, asked: Question) -> Iterator[list[object]]:
+    layout, ordered = comparison.layout, sorted_rows(comparison, asked)
+    rows = ordered.order.tolist()
+    for row, cells in zip(rows, cells_of(layout, rows), strict=True):
+        for column, pair in cells:
+            told = cell_of(comparison, ordered.shades, pair)
+            yield [
+                _text(layout.rows[row]),
+                _text(layout.columns[column].name),
+                _text(told.unit),
+                told.better,
+                *(_exact(number) for number in (told.signed, told.ratio, told.low, told.high)),
+                told.verdict,
+                *_side(told.left),
+                *_side(told.right),
+            ]
+
+
+def _side(side: SideEntry) -> Iterator[object]:
+    yield _text(side.trace)
+    yield _exact(side.value)
+    yield side.commit
+    yield side.measured.isoformat().replace("+00:00", "Z") if side.measured else ""
+    yield side.distance
+
+
+def _exact(number: float | None) -> str:
+    return "" if number is None else repr(number)
+
+
+def _text(text: str) -> str:
+    shown = plain(text)
+    return f"'{shown}" if shown.startswith(_FORMULA) else shown

@@ -1,0 +1,66 @@
+"""Reports of per-patch tests that Jenkins keeps, for a dashboard that does not share the archive of the jobs.
+
+A build is asked for by its name or its address, one file of it, at the Jenkins of the settings. What is there
+stays as it is, so the newest ones are kept in memory.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from functools import lru_cache
+from urllib.parse import unquote
+
+from perftrend.clients.jenkins import connect
+from perftrend.clients.jenkins.paths import job_path
+from perftrend.errors import ArchiveError, UsageError
+from perftrend.settings import JenkinsSettings
+
+REPORT = "artifact/report/perftest.json"
+"""Where a build of ours has it on Jenkins."""
+MOST_BYTES = 32 * 1024**2
+_KEPT = 16
+_PATIENCE_S = 10.0
+"""So long a page waits for a server that says nothing."""
+_NAME = re.compile(r"([\w.-]{1,100}(?:/[\w.-]{1,100}){0,5})/([1-9][0-9]{0,8})", re.ASCII)
+_ADDRESS = re.compile(r"((?:job/[^/?#]+/)+)([1-9][0-9]{0,8})(?:/.*)?", re.ASCII)
+
+
+def named(text: str, jenkins: str) -> tuple[str, int]:
+    """Return the job and the number of a build, as somebody typed it.
+
+    :param text: ``folder/job/7``, or the address of the build.
+    :param jenkins: the address of the Jenkins.
+    :raises UsageError: if it is neither.
+    """
+    address = _ADDRESS.fullmatch(text.removeprefix(f"{jenkins}/")) if text.startswith(f"{jenkins}/") else None
+    if address:
+        parts = address[1].removeprefix("job/").removesuffix("/").split("/job/")
+        text = f"{'/'.join(map(unquote, parts))}/{address[2]}"
+    found = _NAME.fullmatch(text)
+    if not found:
+        raise UsageError(
+            f"patch set {text[:100]!r}: give the job and the number of the build, "
+            f"such as perftrend-perftest-2n-clx/7, or its address at {jenkins}"
+        )
+    return found[1], int(found[2])
+
+
+@lru_cache(maxsize=_KEPT)
+def fetched(settings: JenkinsSettings, job: str, number: int) -> tuple[bytes, datetime]:
+    """Return the report of a build, and when it was fetched.
+
+    :raises ArchiveError: if it is larger than any report is.
+    :raises ServiceError: if Jenkins refuses, fails, or has no such report.
+    """
+    patience = {"timeout_s": min(settings.timeout_s, _PATIENCE_S), "attempts": 1}
+    jenkins = connect(settings.model_copy(update=patience))
+    content = bytearray()
+    with jenkins.open(f"{jenkins.url}/{job_path(job)}/{number}/{REPORT}") as download:
+        for chunk in download.chunks():
+            content += chunk
+            if len(content) > MOST_BYTES:
+                raise ArchiveError(
+                    f"the report is larger than {MOST_BYTES} bytes, which no per-patch test writes"
+                )
+    return bytes(content), datetime.now(UTC)

@@ -1,0 +1,47 @@
+"""Links from the page: to a narrower query, to one row, and to the plot of a cell.
+
+A page has some hundred of them, so what they have in common is written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import urlencode
+
+from perftrend.analysis.formula import Query, Term, parse_query
+from perftrend.dashboard.compare.model import CellEntry
+from perftrend.dashboard.compare.question import Question
+from perftrend.errors import FormulaError
+
+
+def narrowing(asked: Question) -> Callable[[str, str], str]:
+    """Return what gives the address with one more value in the query, or without it where it has it.
+
+    It takes the name of the parameter and the value.
+    """
+    rest = asked.but(q="", first=0, row="")
+    try:
+        terms = parse_query(asked.q).terms
+    except FormulaError:
+        terms = ()
+
+    def narrowed(name: str, value: str) -> str:
+        term = Term(name, value)
+        query = Query(tuple(each for each in terms if each != term) if term in terms else (*terms, term))
+        return "&".join(filter(None, (urlencode({"q": query}) if query.terms else "", rest)))
+
+    return narrowed
+
+
+def rows_of(asked: Question) -> Callable[[str], str]:
+    """Return what gives the address of a row alone by its name."""
+    rest = asked.but(row="")
+    return lambda name: f"{rest}&{urlencode({'row': name})}" if name else rest
+
+
+def explored(cell: CellEntry) -> str:
+    """Return the address of the plot of both traces; empty where one is none, but a test of a patch set."""
+    sides = (cell.left, cell.right)
+    if not all(side.commit for side in sides):
+        return ""
+    return "/?" + urlencode([("id", trace) for trace in dict.fromkeys(side.trace for side in sides)])

@@ -1,0 +1,85 @@
+"""The message in Gerrit: one sentence, the cells that differ most, and the way to the whole table.
+
+The table stands behind four blanks, so that it is shown as it is, in letters of one width, and no line of it
+is taken for a comment that asks for a job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perftrend.dashboard.compare.comparing import Comparison
+from perftrend.dashboard.compare.model import Verdict
+from perftrend.dashboard.formats import plain, value
+
+_CELLS = 15
+"""Lines of the table."""
+_LONGEST = 60
+"""Characters of a name."""
+_INDENT = "    "
+_HEADINGS = ("test", "of", "left", "right", "ratio", "left is")
+_RIGHT = frozenset({2, 3, 4})
+_SHOWN = ("worse", "better")
+
+
+def message(comparison: Comparison, *, user: str, link: str) -> str:
+    """Return the text.
+
+    :param user: who posts it.
+    :param link: the address of the table; empty where nobody else could follow it.
+    """
+    verdicts = comparison.verdicts
+    differing = [pair for pair, verdict in enumerate(verdicts) if verdict in _SHOWN]
+    # The largest first, and among equals the worse.
+    differing.sort(key=lambda pair: (-abs(comparison.ratios.gain[pair]), comparison.ratios.gain[pair]))
+    paragraphs = [_sentence(comparison, verdicts, user)]
+    if differing:
+        paragraphs += [_table(comparison, differing, verdicts), _LEGEND]
+    if comparison.simulated:
+        paragraphs.append(f"Simulated, no packet was sent: {', '.join(map(_line, comparison.simulated))}.")
+    if link:
+        paragraphs.append(f"Whole table: {link}")
+    return "\n\n".join(paragraphs) + "\n"
+
+
+_LEGEND = (
+    "The ratio is left/right where left is larger, else -right/left. "
+    "What is within the noise, with 99 %, is left out."
+)
+
+
+def _sentence(comparison: Comparison, verdicts: Sequence[Verdict], user: str) -> str:
+    left, right = map(_line, comparison.titles)
+    counts = {verdict: verdicts.count(verdict) for verdict in ("worse", "better", "no value")}
+    rest = len(verdicts) - sum(counts.values())
+    told = f"{counts['worse']} worse, {counts['better']} better, {rest} within noise"
+    without = f", {counts['no value']} without a value" if counts["no value"] else ""
+    return f"{_line(user)} compares {left} (left) with {right} (right): {told}{without}."
+
+
+def _table(comparison: Comparison, differing: list[int], verdicts: Sequence[Verdict]) -> str:
+    layout, found = comparison.layout, comparison.ratios
+    cells = [_HEADINGS]
+    for pair in differing[:_CELLS]:
+        left, right = (value(side(pair).value, comparison.units[pair]) for side in comparison.sides)
+        row, name = layout.rows[layout.row_of[pair]], layout.columns[layout.column_of[pair]].name
+        ratio = f"{float(found.signed[pair]):.3f}"
+        cells.append((_line(row), _line(name), left, right, ratio, verdicts[pair]))
+    kept = [place for place in range(len(_HEADINGS)) if any(row[place] for row in cells[1:])]
+    widths = [max(len(row[place]) for row in cells) for place in kept]
+    lines = [
+        "  ".join(
+            row[place].rjust(width) if place in _RIGHT else row[place].ljust(width)
+            for place, width in zip(kept, widths, strict=True)
+        ).rstrip()
+        for row in cells
+    ]
+    more = len(differing) - _CELLS
+    if more > 0:
+        lines.append(f"… and {more} more")
+    return "\n".join(f"{_INDENT}{line}" for line in lines)
+
+
+def _line(text: str) -> str:
+    shown = " ".join(plain(text).split())
+    return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"

@@ -1,0 +1,79 @@
+"""Where the values of one side come from, told one by one: a table has many more cells than a page shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perftrend.analysis.formula import format_key
+from perftrend.dashboard.catalog import Traces
+from perftrend.dashboard.compare.patches import PatchTest, Sampled
+from perftrend.dashboard.compare.values import Taken
+from perftrend.store.tiles import Column
+
+_SOME = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Where one value of a cell comes from."""
+
+    trace: str
+    """The id of the trace; of a patch set, the name of the test."""
+    value: float
+    column: Column | None
+    """Where it was measured; None where it was not, or with a patch set."""
+    distance: int
+    """Columns from what was asked for to that one, negative where it is before."""
+
+
+Sides = Callable[[int], Side]
+"""One side of all pairs, by the number of the pair."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """What has no partner on the other side."""
+
+    count: int = 0
+    some: tuple[str, ...] = ()
+    """The first of them."""
+
+    @classmethod
+    def of_traces(cls, now: Traces, places: NDArray[np.intp]) -> Alone:
+        """Tell traces by their ids."""
+        return cls(len(places), tuple(format_key(now.stored[place].key) for place in places[:_SOME].tolist()))
+
+    @classmethod
+    def of_tests(cls, names: Sequence[str]) -> Alone:
+        """Tell tests of a patch set by their names."""
+        return cls(len(names), tuple(names[:_SOME]))
+
+
+NOBODY = Alone()
+
+
+def of_traces(taken: Taken) -> Sides:
+    """Tell where values of traces were measured."""
+
+    def side(number: int) -> Side:
+        return Side(
+            format_key(taken.trace(number).key),
+            float(taken.values.value[number]),
+            taken.column(number),
+            int(taken.distance[number]),
+        )
+
+    return side
+
+
+def of_tests(tests: Sequence[PatchTest], sampled: Sequence[Sampled]) -> Sides:
+    """Tell of which tests of a patch set values are."""
+
+    def side(number: int) -> Side:
+        return Side(tests[number].test, sampled[number].value, None, 0)
+
+    return side

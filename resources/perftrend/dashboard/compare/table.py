@@ -1,0 +1,160 @@
+"""From a comparison to the part of the table that a page shows."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perftrend.analysis.ratios import AGGREGATES, Layout, aggregated, levels, ranked, robust_range
+from perftrend.analysis.ratios.layout import cells_of
+from perftrend.dashboard.compare.comparing import Comparison
+from perftrend.dashboard.compare.model import CellEntry, ColumnEntry, RowEntry, SideEntry, TableEntry
+from perftrend.dashboard.compare.question import BY_NAME, Question
+from perftrend.dashboard.compare.sides import Side
+from perftrend.model import Better, Samples
+
+MOST_COLUMNS = 40
+"""That a page shows; those with the most cells."""
+_MOST_CELLS = 600
+"""On a page, so that it stays light."""
+_FEWEST_ROWS, _MOST_ROWS = 10, 200
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sorted:
+    """Rows of a comparison in the order that is asked for, with their aggregates and shades."""
+
+    order: NDArray[np.intp]
+    aggregates: dict[str, Samples]
+    """By name, shape (rows,)."""
+    shades: NDArray[np.int64]
+    full: float
+    """The gain from which on the shade is full."""
+
+
+def sorted_rows(comparison: Comparison, asked: Question) -> Sorted:
+    """Sort the rows of a comparison."""
+    layout, found = comparison.layout, comparison.ratios
+    rows = len(layout.rows)
+    aggregates = {by: aggregated(by, found.gain, layout.row_of, rows) for by in AGGREGATES}
+    if asked.sort == BY_NAME:
+        order = np.arange(rows)[:: -1 if asked.reverse else 1]
+    elif asked.column is None:
+        order = ranked(asked.sort, aggregates[asked.sort], reverse=asked.reverse)
+    else:
+        of_column = np.where(layout.column_of == asked.column, found.gain, np.nan)
+        order = ranked("worst", aggregated("worst", of_column, layout.row_of, rows), reverse=asked.reverse)
+    full = robust_range(found.gain)
+    shown = np.where(found.is_noise, np.nan, found.gain)
+    return Sorted(order, aggregates, levels(shown, full), full)
+
+
+def table_of(comparison: Comparison, asked: Question) -> TableEntry:
+    """Return the rows of a page."""
+    layout, ordered = comparison.layout, sorted_rows(comparison, asked)
+    columns = _shown_columns(comparison)
+    chosen = _shown_rows(layout, ordered, asked, len(columns))
+    counts = Counter(comparison.verdicts)
+    return TableEntry(
+        left=comparison.titles[0],
+        right=comparison.titles[1],
+        common=dict(layout.common),
+        columns=[
+            ColumnEntry(number=number, name=layout.columns[number].name,
+                        parameters=dict(layout.columns[number].parameters))
+            for number in columns
+        ],
+        hidden_columns=len(layout.columns) - len(columns),
+        rows=[
+            _row(comparison, ordered, columns, row, dict(cells))
+            for row, cells in zip(chosen, cells_of(layout, chosen), strict=True)
+        ],
+        first=asked.first,
+        all_rows=len(layout.rows),
+        better=counts["better"],
+        worse=counts["worse"],
+        within_noise=counts["within noise"] + counts["equal"],
+        no_value=counts["no value"],
+        full_shade=math.exp(ordered.full),
+        left_alone=list(comparison.left_alone.some),
+        right_alone=list(comparison.right_alone.some),
+        left_alone_count=comparison.left_alone.count,
+        right_alone_count=comparison.right_alone.count,
+        simulated=list(comparison.simulated),
+        patch=comparison.patch.sentence if comparison.patch else "",
+    )  # fmt: skip
+
+
+def cell_of(comparison: Comparison, shades: NDArray[np.int64], pair: int) -> CellEntry:
+    """Return what is told of a pair."""
+    found = comparison.ratios
+    left, right = (_side(side(pair)) for side in comparison.sides)
+    return CellEntry(
+        column=int(comparison.layout.column_of[pair]),
+        left=left,
+        right=right,
+        unit=comparison.units[pair],
+        better=str(Better.LOWER if comparison.lower_is_better[pair] else Better.HIGHER),
+        signed=_number(found.signed[pair]),
+        ratio=_number(found.plain[pair]),
+        low=_number(found.low[pair]),
+        high=_number(found.high[pair]),
+        verdict=comparison.verdicts[pair],
+        shade=int(shades[pair]),
+    )
+
+
+def _row(
+    comparison: Comparison, ordered: Sorted, columns: Sequence[int], row: int, cells: dict[int, int]
+) -> RowEntry:
+    told = {by: _number(numbers[row]) for by, numbers in ordered.aggregates.items()}
+    return RowEntry(
+        name=comparison.layout.rows[row],
+        weight=told["weight"],
+        worst=_exp(told["worst"]),
+        best=_exp(told["best"]),
+        mean=_exp(told["mean"]),
+        count=int(told["count"] or 0),
+        cells=[
+            cell_of(comparison, ordered.shades, cells[column]) if column in cells else None
+            for column in columns
+        ],
+    )
+
+
+def _shown_rows(layout: Layout, ordered: Sorted, asked: Question, columns: int) -> list[int]:
+    if asked.row:
+        return [layout.rows.index(asked.row)] if asked.row in layout.rows else []
+    size = min(max(_MOST_CELLS // max(columns, 1), _FEWEST_ROWS), _MOST_ROWS)
+    rows: list[int] = ordered.order[asked.first : asked.first + size].tolist()
+    return rows
+
+
+def _shown_columns(comparison: Comparison) -> list[int]:
+    """Return the columns with the most cells, in the order of their names."""
+    count = len(comparison.layout.columns)
+    sizes = np.bincount(comparison.layout.column_of, minlength=count)
+    return sorted(np.argsort(-sizes, kind="stable")[:MOST_COLUMNS].tolist())
+
+
+def _side(side: Side) -> SideEntry:
+    return SideEntry(
+        trace=side.trace,
+        value=_number(side.value),
+        commit=side.column.revision if side.column else "",
+        measured=side.column.started if side.column else None,
+        distance=side.distance,
+    )
+
+
+def _number(number: float) -> float | None:
+    return float(number) if math.isfinite(number) else None
+
+
+def _exp(number: float | None) -> float | None:
+    return None if number is None else _number(float(np.exp(number)))

@@ -1,0 +1,200 @@
+"""The values of many traces at a place in time, and how far from it they were measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perftrend.analysis.ratios import Values, noise_of_history, noise_of_samples
+from perftrend.dashboard.catalog import Traces
+from perftrend.dashboard.compare.moments import Place
+from perftrend.dashboard.compare.question import Rule
+from perftrend.model import Samples
+from perftrend.store import Store
+from perftrend.store.tiles import Axis, Column, StoredTrace
+
+REACH = 128
+"""Columns: a value that lies farther away does not stand for the place any more."""
+_HISTORY = 32
+"""Columns that the noise is taken from."""
+_CLOSE = 2
+"""Columns behind a place that are read first."""
+
+_Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Taken:
+    """The values of n traces; arrays of the shape (n,)."""
+
+    now: Traces
+    places: NDArray[np.intp]
+    """Of the traces."""
+    axes: tuple[Axis, ...]
+    """Of all testbeds."""
+    axis: _Numbers
+    """Which of these is that of the trace."""
+    columns: _Numbers
+    """Where on it each value was measured; -1 where there is no value."""
+    distance: _Numbers
+    """Columns from the place to the value, negative where it was measured before; 0 where it is there."""
+    values: Values
+
+    @property
+    def testbeds(self) -> tuple[str, ...]:
+        """The testbeds of all traces."""
+        return tuple(axis.testbed for axis in self.axes)
+
+    def trace(self, number: int) -> StoredTrace:
+        """Return one of the traces."""
+        return self.now.stored[int(self.places[number])]
+
+    def column(self, number: int) -> Column | None:
+        """Return where a value was measured; None where there is no value."""
+        column = self.columns[number]
+        return self.axes[self.axis[number]].columns[column] if column >= 0 else None
+
+    def part(self, chosen: slice) -> Taken:
+        """Return some of them."""
+        values = Values(self.values.value[chosen], self.values.error[chosen], self.values.freedom[chosen])
+        return replace(
+            self,
+            places=self.places[chosen],
+            axis=self.axis[chosen],
+            columns=self.columns[chosen],
+            distance=self.distance[chosen],
+            values=values,
+        )
+
+
+def taken(  # noqa: PLR0917 - what, when and where
+    store: Store,
+    now: Traces,
+    places: NDArray[np.intp],
+    axes: Mapping[str, Axis],
+    at: Mapping[str, Place],
+    rule: Rule,
+) -> Taken:
+    """Take the value of each trace that lies nearest to a place, on the side that the rule says.
+
+    :param places: of the traces.
+    :param axes: of the testbeds of all traces.
+    :param at: the place on each testbed.
+    """
+    count = len(places)
+    value, error = np.full(count, np.nan), np.full(count, np.nan)
+    freedom, distance, of_axis = (np.zeros(count, dtype=np.int64) for _ in range(3))
+    columns = np.full(count, -1, dtype=np.int64)
+    of_testbed = _of_testbed(now, places)
+    for number, (testbed, numbers) in enumerate(of_testbed.items()):
+        axis, place = axes[testbed], at[testbed]
+        of_axis[numbers] = number
+        for some, window in _windows(len(axis.columns), place):
+            todo = numbers[columns[numbers] < 0]
+            if not len(todo):
+                break
+            read = store.tiles.values(axis, now.ids[places[todo]], some)
+            near = _nearest(read, place, some, window, rule)
+            there = np.flatnonzero(near >= 0)
+            index, near, read = todo[there], near[there], read[there]
+            error[index], freedom[index] = noise_of_history(_history(read, near))
+            value[index] = read[np.arange(len(near)), near]
+            columns[index] = near + some.start
+            distance[index] = _distance(columns[index], place)
+    found = tuple(axes[testbed] for testbed in of_testbed)
+    return Taken(now, places, found, of_axis, columns, distance, Values(value, error, freedom))
+
+
+def with_samples(store: Store, side: Taken) -> Values:
+    """Return values with what their samples tell, where the course of the trace is too short to tell it.
+
+    Where it is long enough it knows more: samples of one start know nothing of what differs between starts.
+    """
+    unknown = [
+        (number, column.runs, side.trace(number).trace_id)
+        for number in np.flatnonzero(side.values.freedom == 0).tolist()
+        if (column := side.column(number)) is not None
+    ]
+    wanted: dict[tuple[int, ...], list[int]] = {}
+    for _, runs, trace in unknown:
+        wanted.setdefault(runs, []).append(trace)
+    samples = store.replicates.of(wanted)
+    error, freedom = side.values.error.copy(), side.values.freedom.copy()
+    for number, runs, trace in unknown:
+        error[number], freedom[number] = noise_of_samples(samples.get((runs, trace), ()))
+    return Values(side.values.value, error, freedom)
+
+
+def axes_of(store: Store, now: Traces, places: NDArray[np.intp]) -> dict[str, Axis]:
+    """Return the columns of the testbeds of traces."""
+    return {testbed: store.tiles.axis(testbed) for testbed in sorted(_of_testbed(now, places))}
+
+
+def _of_testbed(now: Traces, places: NDArray[np.intp]) -> dict[str, NDArray[np.intp]]:
+    """Return the numbers of the traces of each testbed; empty where they name none."""
+    found: dict[str, list[NDArray[np.intp]]] = {}
+    for testbed, numbers in now.table.by_value("testbed", places).items():
+        found.setdefault(testbed or "", []).append(numbers)
+    return {testbed: np.sort(np.concatenate(numbers)) for testbed, numbers in found.items()}
+
+
+def _windows(columns: int, place: Place) -> tuple[tuple[range, range], ...]:
+    """Return what is read of an axis, one after the other, each with the columns that count at all.
+
+    Nearly all values lie at the place, so few tiles are read of most traces.
+    """
+    whole = range(max(0, place.last + 1 - REACH), min(columns, place.first + REACH))
+    first, last = sorted((place.first, place.last))
+    close = range(max(whole.start, first - 2 * _HISTORY), min(whole.stop, last + _CLOSE))
+    return ((close, whole), (whole, whole))
+
+
+def _nearest(read: Samples, place: Place, some: range, whole: range, rule: Rule) -> _Numbers:
+    """Return the column of each trace's value, counted from the first one that was read.
+
+    :param read: shape (n, columns), of ``some`` of the columns.
+    :param whole: the columns among which the nearest is looked for.
+    :returns: shape (n,); -1 where there is none, or what was not read may lie nearer, or has values that the
+        noise is taken from.
+    """
+    near = np.full(len(read), -1, dtype=np.int64)
+    left = np.arange(len(read))
+    for column in _by_distance(place, whole, rule):
+        number = column - some.start
+        if column not in some or (number < _HISTORY - 1 and some.start > whole.start) or not len(left):
+            break
+        here = np.isfinite(read[left, number])
+        near[left[here]] = number
+        left = left[~here]
+    return near
+
+
+def _by_distance(place: Place, window: range, rule: Rule) -> list[int]:
+    """Return the columns whose values may be taken, the nearest first."""
+    numbers = np.arange(window.start, window.stop)
+    far = _distance(numbers, place)
+    allowed = {Rule.BEFORE: numbers <= place.last, Rule.AFTER: numbers >= place.first}
+    usable = (np.abs(far) < REACH) & allowed.get(rule, np.True_)
+    # Of two that are as far away the one before; of several columns of the commit the last one measured.
+    order = np.lexsort((np.where(far == 0, -numbers, 0), 2 * np.abs(far) + (far > 0)))
+    found: list[int] = numbers[order][usable[order]].tolist()
+    return found
+
+
+def _distance(numbers: _Numbers, place: Place) -> _Numbers:
+    """Return how far columns lie from a place: negative before it, 0 at it."""
+    after = np.where(numbers > place.last, numbers - place.last, 0)
+    return np.where(numbers < place.first, numbers - place.first, after)
+
+
+def _history(read: Samples, near: _Numbers) -> Samples:
+    """Return the values up to the one that is taken, shape (n, 32), NaN where there is none."""
+    found = np.full((len(near), _HISTORY), np.nan)
+    for number in np.unique(near).tolist():
+        rows = near == number
+        values = read[rows, max(number + 1 - _HISTORY, 0) : number + 1]
+        found[rows, _HISTORY - values.shape[1] :] = values
+    return found

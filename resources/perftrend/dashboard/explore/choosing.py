@@ -1,0 +1,63 @@
+"""What can be chosen next: the values of each parameter, and how many traces each would leave."""
+
+from __future__ import annotations
+
+from perftrend.analysis.query import Choice
+from perftrend.dashboard.explore.model import Condition, Parameter, Value
+from perftrend.dashboard.explore.state import State
+from perftrend.dashboard.explore.window import TESTBED, Window
+from perftrend.errors import FormulaError
+
+MOST_VALUES = 40
+"""Of a parameter that are offered at once."""
+
+
+def parameters(window: Window, state: State, *, matched: int) -> list[Parameter]:
+    """Return what can be chosen, as far as ``state.find`` stands in it; chosen values come first.
+
+    :param matched: how many traces the query fits.
+    """
+    try:
+        choices = window.traces.choices(window.here(state.query))
+    except FormulaError:
+        # The drawing has told what is wrong with the query.
+        return []
+    asked = state.query.by_key
+    return [
+        _parameter(state, name, values)
+        for name, values in choices.items()
+        # What all of them have is no choice.
+        if name in asked or (name != TESTBED and [each.count for each in values] != [matched])
+    ]
+
+
+def conditions(state: State) -> list[Condition]:
+    """Return the conditions of the query, each with the address of the page without it."""
+    return [
+        Condition(
+            text=str(term),
+            name=term.key,
+            value=term.value,
+            negated=term.negated,
+            pattern=term.pattern,
+            without=state.without(term).url,
+        )
+        for term in state.terms
+    ]
+
+
+def _parameter(state: State, name: str, values: list[Choice]) -> Parameter:
+    chosen = {value for key, value in state.chosen if key == name}
+    wanted = state.find.lower()
+    fitting = [
+        each
+        for each in values
+        if each.value in chosen or wanted in each.value.lower() or wanted in name.lower()
+    ]
+    offered = sorted(fitting, key=lambda each: each.value not in chosen)[: max(MOST_VALUES, len(chosen))]
+    return Parameter(
+        name=name,
+        values=[Value(value=each.value, count=each.count, chosen=each.value in chosen) for each in offered],
+        of=len(values),
+        hidden=len(fitting) - len(offered),
+    )

@@ -1,0 +1,65 @@
+"""What people keep of the page: shortcuts, and short addresses."""
+
+from __future__ import annotations
+
+import re
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+from fastapi import HTTPException, Request
+
+from perftrend.analysis.formula import stored_ids
+from perftrend.dashboard.explore.model import Kept
+from perftrend.dashboard.explore.state import State, read
+from perftrend.dashboard.front.clients import is_loopback
+from perftrend.dashboard.users import User, gate_of
+from perftrend.errors import UsageError
+from perftrend.store import Store
+
+_KEY = re.compile(r"[A-Za-z0-9_-]{12}")
+
+
+def may_keep(request: Request, user: User) -> bool:
+    """Tell whether somebody may keep something: who has signed in, or sits at this machine."""
+    client: str = request.scope.get("perftrend.client", "")
+    return user.signed_in or (is_loopback(client) and gate_of(request).forgery.is_from_here(request))
+
+
+def check_may_keep(request: Request, user: User) -> None:
+    """Refuse those who may not.
+
+    :raises HTTPException: 403.
+    """
+    if not may_keep(request, user):
+        raise HTTPException(HTTPStatus.FORBIDDEN, "sign in to keep something")
+
+
+def is_key(text: str) -> bool:
+    """Tell whether a text can be the key of a short address."""
+    return _KEY.fullmatch(text) is not None
+
+
+def shortcut(store: Store, ids: list[str], user: User) -> Kept:
+    """Keep trace ids as a shortcut.
+
+    :raises FormulaError: if one of them is none.
+    :raises UsageError: if nothing is left of them, or they are too many.
+    """
+    identity = store.shortcuts.keep([str(each) for each in stored_ids(ids)], user=user.name)
+    return Kept(id=identity, url=State(shortcut=identity).url)
+
+
+def short_url(store: Store, url: str, user: User) -> Kept:
+    """Keep a page of ours under a short address; only what this page understands is kept.
+
+    :param url: an address of the page, or what stands behind its question mark.
+    :raises UsageError: if it is the address of something else, or wrong.
+    """
+    parts = urlsplit(url) if url.startswith(("/", "http://", "https://")) else None
+    if parts and parts.path != "/":
+        raise UsageError("address: only pages of Explore have short addresses; give what stands behind its ?")
+    state = read(parts.query if parts else url.removeprefix("?"))
+    if state.problems:
+        raise UsageError(f"address: {state.problems[0].reason}")
+    key = store.short_urls.keep(state.encoded, user=user.name)
+    return Kept(id=key, url=f"/s/{key}")

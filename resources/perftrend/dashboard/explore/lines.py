@@ -1,0 +1,283 @@
+"""What is drawn: the traces that a query fits, and those that trace ids and a shortcut name.
+
+A line is a normal trace, a calculated one or the row of a formula. Aggregates are formulas, too: one for
+each value of the parameter by which they are made. So every line has an id that brings it back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+import numpy as np
+
+from perftrend.analysis.formula import (
+    DEFAULT_LIMITS,
+    FUNCTIONS,
+    CalculatedId,
+    Call,
+    FormulaId,
+    Limits,
+    NormalId,
+    Query,
+    Rows,
+    Term,
+    Text,
+    Trace,
+    TraceId,
+    evaluate,
+    format_key,
+    parse_trace_id,
+    row_id,
+)
+from perftrend.dashboard.explore.state import Problem, Show, State
+from perftrend.dashboard.explore.units import unit_of
+from perftrend.dashboard.explore.window import Places, Window
+from perftrend.errors import FormulaError
+from perftrend.model import Samples, TraceKey
+from perftrend.store.tiles import StoredTrace
+
+MOST_LINES = 100
+"""That are drawn at once."""
+
+_NUMBERS = re.compile(r"(\d{1,18})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Line:
+    """A row of points."""
+
+    identity: str
+    """A trace id."""
+    values: Samples
+    """Shape (points,), NaN for holes."""
+    unit: str = ""
+    """Empty: it is a mere number, or of several units."""
+    trace: StoredTrace | None = None
+    """That it is, or that it was calculated from; None: it is the row of a formula over several."""
+    least: Samples | None = None
+    """The least values that coarse points cover; None: a point is one value."""
+    greatest: Samples | None = None
+
+    @property
+    def is_normal(self) -> bool:
+        """Whether its values are those of its trace."""
+        return self.identity.startswith(",")
+
+    @property
+    def is_one_sided(self) -> bool:
+        """Whether a value can be told relative to another one: all lie on one side of zero."""
+        present = self.values[np.isfinite(self.values)]
+        return bool((present > 0).all() or (present < 0).all())
+
+
+@dataclass(slots=True)
+class Drawing:
+    """What is drawn, and what is not."""
+
+    lines: dict[str, Line] = field(default_factory=dict)
+    """By their ids, in the order in which they are listed."""
+    places: Places = field(default_factory=lambda: np.array([], dtype=np.intp))
+    """Of the traces that the query fits."""
+    left_out: int = 0
+    """Lines that would be more than can be drawn."""
+    empty: list[str] = field(default_factory=list)
+    """Ids that give no line now."""
+    problems: list[Problem] = field(default_factory=list)
+
+    def add(self, line: Line) -> None:
+        """Draw a line, unless it is drawn or there are too many."""
+        if line.identity in self.lines:
+            return
+        if len(self.lines) < MOST_LINES:
+            self.lines[line.identity] = line
+        else:
+            self.left_out += 1
+
+
+def drawn(window: Window, state: State) -> Drawing:
+    """Return what a state asks to be drawn."""
+    drawing = Drawing(problems=list(state.problems))
+    try:
+        drawing.places = window.matching(state.query)
+    except FormulaError as error:
+        drawing.problems.append(Problem("q", str(state.query), error.position, error.reason))
+    if state.terms or (_is_free(state) and (state.show.is_aggregate or len(drawing.places) <= MOST_LINES)):
+        _add_query(drawing, window, state, drawing.places)
+    wrong = {problem.text for problem in state.problems if problem.field == "id"}
+    _add_ids(drawing, window, [each for each in state.ids if each not in wrong])
+    if state.shortcut:
+        _add_shortcut(drawing, window, state.shortcut)
+    return drawing
+
+
+def _is_free(state: State) -> bool:
+    """Whether nothing was chosen at all."""
+    return not (state.terms or state.ids or state.shortcut or state.problems)
+
+
+def aggregates(window: Window, state: State, places: Places) -> list[str]:
+    """Return the ids of the formulas that an aggregate is made by, one for each value of its parameter.
+
+    :param places: of the traces that the query fits.
+    """
+    if not state.by:
+        return [str(FormulaId(_aggregate(state.show, state.query)))]
+    others = tuple(term for term in state.terms if term.key != state.by)
+    queries = (
+        Query((*others, Term(state.by, value))) for value in window.traces.table.values(state.by, places)
+    )
+    return [str(FormulaId(_aggregate(state.show, query))) for query in queries]
+
+
+def _aggregate(show: Show, query: Query) -> Call:
+    return Call(str(show), (Call("filter", (Text(str(query)),)),))
+
+
+def _add_query(drawing: Drawing, window: Window, state: State, places: Places) -> None:
+    if state.show.is_aggregate:
+        ids = aggregates(window, state, places) if len(places) else []
+        drawing.left_out += max(len(ids) - MOST_LINES, 0)
+        if len(ids) > 1:
+            window.source.share(places)
+        _add_ids(drawing, window, ids[:MOST_LINES])
+        return
+    few = places[:MOST_LINES]
+    drawing.left_out += len(places) - len(few)
+    for line in _scaled(window, few, state.show) if state.show.is_scaled else _normal(window, few):
+        drawing.add(line)
+
+
+def _normal(window: Window, places: Places) -> Iterator[Line]:
+    places = np.array(
+        sorted(places.tolist(), key=lambda place: _natural(window.traces.stored[place])), np.intp
+    )
+    traces = window.at(places)
+    if not window.tile.scale:
+        for trace, row in zip(traces, window.values(places), strict=True):
+            yield Line(format_key(trace.key), row, trace.unit, trace)
+        return
+    planes = window.planes(places)
+    for place, trace in enumerate(traces):
+        least, greatest = planes.least[place], planes.greatest[place]
+        yield Line(format_key(trace.key), planes.mean[place], trace.unit, trace, least, greatest)
+
+
+def _scaled(window: Window, places: Places, show: Show) -> Iterator[Line]:
+    compute = FUNCTIONS[show].compute
+    for line in _normal(window, places):
+        values = compute(line.values[np.newaxis])[0] if compute else line.values
+        yield Line(row_id(f"{show}({line.identity})"), values, trace=line.trace)
+
+
+def _add_ids(drawing: Drawing, window: Window, ids: Sequence[str]) -> None:
+    """Draw what trace ids name."""
+    read: list[tuple[str, TraceId]] = []
+    for text in ids:
+        try:
+            read.append((text, parse_trace_id(text)))
+        except FormulaError as error:
+            drawing.problems.append(Problem("id", text, error.position, error.reason))
+    normal = _named(drawing, window, [each for _, each in read if isinstance(each, NormalId)])
+    limits = _shared(sum(not isinstance(each, NormalId) for _, each in read))
+    for text, each in read:
+        if isinstance(each, NormalId):
+            lines = normal.get(str(each))
+        else:
+            lines = _evaluated(drawing, window, text, each, limits)
+        for line in lines or ():
+            drawing.add(line)
+        if lines == []:
+            drawing.empty.append(text)
+
+
+def _named(drawing: Drawing, window: Window, ids: Sequence[NormalId]) -> dict[str, list[Line]]:
+    """Read normal traces all at once: by their ids their lines, none where there is no such trace.
+
+    Those that would be too many are not in it.
+    """
+    known = {str(each): window.traces.table.place_of.get(each.key) for each in ids}
+    found: dict[str, list[Line]] = {name: [] for name, place in known.items() if place is None}
+    places = [place for place in known.values() if place is not None]
+    drawing.left_out += max(len(places) - MOST_LINES, 0)
+    for line in _normal(window, np.array(places[:MOST_LINES], dtype=np.intp)):
+        found[line.identity] = [line]
+    return found
+
+
+def _add_shortcut(drawing: Drawing, window: Window, identity: str) -> None:
+    try:
+        held = window.source.shortcut(identity)
+    except FormulaError as error:
+        drawing.problems.append(Problem("shortcut", identity, 0, error.reason))
+        return
+    if held is None:
+        drawing.problems.append(Problem("shortcut", identity, 0, f"there is no shortcut {identity}"))
+    else:
+        _add_ids(drawing, window, [str(each) for each in held])
+
+
+def _shared(formulas: int) -> Limits:
+    """Return what each of several formulas may do, so that all together do no more than one."""
+    each = DEFAULT_LIMITS.total_cells // max(formulas, 1)
+    return replace(DEFAULT_LIMITS, total_cells=each)
+
+
+def _evaluated(
+    drawing: Drawing, window: Window, text: str, identity: CalculatedId | FormulaId, limits: Limits
+) -> list[Line]:
+    formula = identity.formula if isinstance(identity, FormulaId) else _of_store(identity.name)
+    if not isinstance(formula, Call):
+        return []
+    try:
+        rows = evaluate(formula, window.source, points=len(window.points), limits=limits)
+    except FormulaError as error:
+        # Positions of a formula are counted behind the mark of its id.
+        drawing.problems.append(Problem("id", text, error.position + 1, error.reason))
+        return []
+    unit = unit_of(window, formula)
+    if isinstance(identity, CalculatedId):
+        name = str(identity.name)
+        trace = window.traces.of_key(_normal_key(identity.name))
+        return [Line(text, rows[name], unit, trace)] if name in rows else []
+    drawing.left_out += max(len(rows) - MOST_LINES, 0)
+    return list(_lines(window, rows, unit))
+
+
+def _lines(window: Window, rows: Rows, unit: str) -> Iterator[Line]:
+    for name in islice(rows, MOST_LINES):
+        identity = row_id(name)
+        parsed = None if identity.startswith("@") else parse_trace_id(identity)
+        trace = None
+        if isinstance(parsed, NormalId):
+            trace = window.traces.of_key(parsed.key)
+        elif isinstance(parsed, CalculatedId):
+            trace = window.traces.of_key(_normal_key(parsed.name))
+        own = trace.unit if trace and isinstance(parsed, NormalId) else unit
+        yield Line(identity, rows[name], own, trace)
+
+
+def _normal_key(name: Call | Trace) -> TraceKey:
+    """Return the key of the normal trace that a calculated one was made of."""
+    while isinstance(name, Call):
+        name = next(each for each in name.arguments if isinstance(each, Call | Trace))
+    return name.key
+
+
+def _of_store(name: Call | Trace) -> Call:
+    """Return the formula whose rows have that of a calculated trace among them."""
+    if isinstance(name, Trace):
+        query = Query(tuple(Term(key, value) for key, value in name.key.parameters))
+        return Call("filter", (Text(str(query)),), name.position)
+    inner, *rest = name.arguments
+    if isinstance(inner, Call | Trace):
+        return Call(name.function, (_of_store(inner), *rest), name.position)
+    return name
+
+
+def _natural(trace: StoredTrace) -> list[tuple[bool, int, str]]:
+    """Return what sorts traces as a person does, 64b before 1518b."""
+    parts = _NUMBERS.split(f"{trace.key.as_dict().get('test', '')} {trace.key}")
+    return [(not part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts if part]

@@ -1,0 +1,88 @@
+"""Where the lines that are drawn have changed, as the analysis engine sees it.
+
+A trace is looked at over the columns of the tile, with a history before them and some columns behind them:
+whether a step is one depends on both. What was found for the same values is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from perftrend.analysis import Criteria, Significance
+from perftrend.analysis.news import Rule, findings
+from perftrend.dashboard.explore.lines import Line
+from perftrend.dashboard.explore.window import Window
+from perftrend.model import Better, Change
+from perftrend.settings.sections import AnalysisSettings
+
+MOST_TRACES = 50
+"""That are looked at for changes."""
+MOST_COLUMNS = 2200
+"""Of each: those of a tile of scale 2, with their history."""
+_KEPT = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """A change of a line."""
+
+    identity: str
+    point: int
+    """Its place in the tile, from 0."""
+    column: int
+    """The first column after the change."""
+    change: Change
+
+
+def markers(window: Window, lines: Iterable[Line], settings: AnalysisSettings) -> list[Marker] | None:
+    """Return the changes of traces within a tile; calculated lines have those of the trace that they are of.
+
+    :returns: None where the tile covers too much time, or too many traces are shown.
+    """
+    wanted = [line for line in lines if line.trace]
+    if len(wanted) > MOST_TRACES or len(window.columns) + 2 * settings.history > MOST_COLUMNS:
+        return None
+    first = max(window.columns.start - settings.history, 0)
+    last = min(window.columns.stop + settings.history, len(window.axis.columns))
+    if not wanted or first == last:
+        return []
+    place_of = window.traces.table.place_of
+    places = np.array([place_of[line.trace.key] for line in wanted if line.trace], dtype=np.intp)
+    values = window.read(places, range(first, last))
+    found: list[Marker] = []
+    for line, row in zip(wanted, values, strict=True):
+        better = line.trace.better if line.trace else Better.HIGHER
+        changes = _changes(np.ascontiguousarray(row).tobytes(), _rule(settings, better))
+        found += _within(window, line.identity, first, changes)
+    return found
+
+
+def _within(window: Window, identity: str, first: int, changes: Iterable[Change]) -> Iterator[Marker]:
+    for change in changes:
+        column = first + change.position
+        point = window.point_of(column)
+        if point is not None:
+            yield Marker(identity, point, column, change)
+
+
+def _rule(settings: AnalysisSettings, better: Better) -> Rule:
+    significance = Significance(minimum_change=settings.minimum_change)
+    criteria = Criteria(formula=settings.formula, outliers=settings.outliers, significance=significance)
+    return criteria.rule(better)
+
+
+@lru_cache(maxsize=_KEPT)
+def _changes(packed: bytes, rule: Rule) -> tuple[Change, ...]:
+    """Return the changes of a trace that noise does not explain.
+
+    :param packed: its values, float64.
+    """
+    samples = np.frombuffer(packed)
+    if not np.isfinite(samples).any():
+        return ()
+    found = findings(samples, rule)
+    return tuple(step for step, doubt in zip(found.steps, found.doubts, strict=True) if not doubt)

@@ -1,0 +1,86 @@
+"""What the script of the page draws: values in the units that people read, with the digits that a plot shows.
+
+It stands in the page, so that a choice is one request and the work for it is done once. The model of the page
+has all digits and the units of the store.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from datetime import UTC
+from typing import Any
+
+from markupsafe import Markup
+
+from perftrend.dashboard.explore.model import Explore, Line, Number
+from perftrend.dashboard.explore.state import Show
+from perftrend.dashboard.explore.units import shown_unit
+
+MOST_BANDS = 12
+"""Lines up to which bands are drawn."""
+_DIGITS = 6
+_NUMBERS = {
+    Show.NORM: "standard deviations from the mean",
+    Show.SCALE_BY_AVE: "times the own average",
+    Show.COUNT: "traces",
+}
+"""What mere numbers are, where nothing else is drawn."""
+
+
+def plotted(answer: Explore) -> Markup:
+    """Return what is drawn as JSON that can stand in an element of a page."""
+    written = json.dumps(_plot(answer), separators=(",", ":"), ensure_ascii=False)
+    return Markup(written.replace("<", "\\u003c"))  # noqa: S704 - without < no text ends the element
+
+
+def _plot(answer: Explore) -> dict[str, Any]:
+    scale_of = {line.id: shown_unit(line.unit)[1] for line in answer.lines}
+    point = answer.point
+    return {
+        "numbers": _meaning(answer),
+        "simulated": answer.simulated,
+        "zoom": answer.zoom.model_dump(),
+        "url": answer.url,
+        "wrong": [each.field for each in answer.mistakes],
+        "units": [shown_unit(unit)[0] for unit in answer.units],
+        "points": [
+            {"column": each.column, "columns": each.columns, "commit": each.commit[:12],
+             "started": f"{each.started.astimezone(UTC):%Y-%m-%dT%H:%MZ}"}
+            for each in answer.points
+        ],
+        "lines": list(_lines(answer.lines)),
+        "changes": [
+            {"trace": each.trace, "point": each.point, "direction": each.direction, "relative": each.relative,
+             "before": each.before * scale_of[each.trace], "after": each.after * scale_of[each.trace]}
+            for each in answer.changes
+        ],
+        "notes": [{"point": each.point, "text": each.text, "user": each.user} for each in answer.notes],
+        "looked": point and {
+            "trace": point.trace,
+            "column": point.column,
+            "since": point.since.column if point.since and point.chosen else None,
+        },
+    }  # fmt: skip
+
+
+def _meaning(answer: Explore) -> str:
+    """Say what values without a unit are; empty where formulas draw others, too."""
+    show = Show(answer.show)
+    mere = [line.id for line in answer.lines if not line.unit]
+    return _NUMBERS.get(show, "") if all(each[1:].startswith(f"{show}(") for each in mere) else ""
+
+
+def _lines(lines: list[Line]) -> Iterator[dict[str, Any]]:
+    has_bands = len(lines) <= MOST_BANDS
+    for line in lines:
+        unit, scale = shown_unit(line.unit)
+        told = {"id": line.id, "label": line.label, "unit": unit, "values": _numbers(line.values, scale)}
+        low, high = line.low or line.least, line.high or line.greatest
+        if has_bands and low and high:
+            told |= {"low": _numbers(low, scale), "high": _numbers(high, scale)}
+        yield told
+
+
+def _numbers(values: Iterable[Number], scale: float) -> list[Number]:
+    return [None if value is None else float(f"{value * scale:.{_DIGITS}g}") for value in values]

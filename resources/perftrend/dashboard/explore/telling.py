@@ -1,0 +1,140 @@
+"""What is told of a drawing: lines and changes, what is not shown and why, what a shortcut holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from perftrend.analysis.formula import Call, FormulaId, Text
+from perftrend.dashboard.explore.bands import MOST_TRACES as MOST_BANDS
+from perftrend.dashboard.explore.bands import Band
+from perftrend.dashboard.explore.lines import MOST_LINES, Drawing, Line, aggregates
+from perftrend.dashboard.explore.markers import MOST_TRACES as MOST_MARKED
+from perftrend.dashboard.explore.markers import Marker
+from perftrend.dashboard.explore.model import Change
+from perftrend.dashboard.explore.model import Line as LineModel
+from perftrend.dashboard.explore.numbers import mean, newest, number, numbers, relative
+from perftrend.dashboard.explore.state import Spread, State
+from perftrend.dashboard.explore.window import Window
+from perftrend.dashboard.explore.zoom import AXES
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """A drawing with what was found in it."""
+
+    window: Window
+    state: State
+    drawing: Drawing
+    markers: list[Marker] | None
+    """None: it is too much to be looked at."""
+    bands: dict[str, Band] | None
+    """By the ids of lines; None: it is too much."""
+
+    @cached_property
+    def _number_of_changes(self) -> Counter[str]:
+        return Counter(each.identity for each in self.markers or ())
+
+    @cached_property
+    def units(self) -> list[str]:
+        """The units of the lines, the most frequent first."""
+        return [unit for unit, _ in Counter(line.unit for line in self.drawing.lines.values()).most_common()]
+
+    def line(self, line: Line, label: str) -> LineModel:
+        """Return what is told of a line."""
+        average, last = mean(line.values), newest(line.values)
+        place = None if last is None else int(np.flatnonzero(np.isfinite(line.values))[-1])
+        band = (self.bands or {}).get(line.identity)
+        state = self.state
+        alone = State(
+            testbed=state.testbed,
+            scale=state.scale,
+            tile=state.tile,
+            ids=(line.identity,),
+            spread=state.spread,
+            zoom=state.zoom,
+        )
+        return LineModel(
+            id=line.identity,
+            label=label,
+            parameters=line.trace.key.as_dict() if line.trace else {},
+            unit=line.unit,
+            better=line.trace.better.value if line.trace else "",
+            values=numbers(line.values),
+            least=None if line.least is None else numbers(line.least),
+            greatest=None if line.greatest is None else numbers(line.greatest),
+            low=numbers(band.low) if band else None,
+            high=numbers(band.high) if band else None,
+            newest=last,
+            newest_column=None if place is None else self.window.columns_of(place).start,
+            silent=0 if place is None else len(line.values) - 1 - place,
+            mean=average,
+            change=relative(last, average) if line.is_one_sided else None,
+            changes=self._number_of_changes[line.identity],
+            url=alone.url,
+        )
+
+    def changes(self) -> list[Change]:
+        """Return what is told of the changes."""
+        return [
+            Change(
+                trace=each.identity,
+                point=each.point,
+                column=each.column,
+                before=each.change.before,
+                after=each.change.after,
+                relative=number(each.change.relative),
+                direction=each.change.direction.value,
+            )
+            for each in self.markers or ()
+        ]
+
+    def notices(self) -> list[str]:
+        """Say what is not shown, and why."""
+        lines, window = self.drawing.lines, self.window
+        here, coarse = window.axis.testbed, window.tile.scale > 0
+        found = []
+        if self.drawing.left_out:
+            whole = len(lines) + self.drawing.left_out
+            found.append(
+                f"{len(lines)} of {whole} lines are drawn; narrow the choice, "
+                "or show averages, one line for each value of a parameter"
+            )
+        if self.markers is None:
+            much = "this much time" if len(lines) <= MOST_MARKED else f"more than {MOST_MARKED} traces"
+            found.append(f"Changes are not marked for {much}; zoom in or choose fewer")
+        if self.bands is None:
+            reason = "at scale 0" if coarse else f"for {MOST_BANDS} traces or fewer"
+            found.append(f"The spread of replicates is shown {reason} only")
+        elif self.state.spread is not Spread.NONE and lines and not self.bands:
+            found.append("Calculated lines have no replicates")
+        if self.units[AXES:]:
+            names = ", ".join(unit or "mere numbers" for unit in self.units[AXES:])
+            found.append(f"Not drawn for want of an axis: lines in {names}; choose by unit")
+        if others := sorted(
+            {window.testbed_of(line.trace) for line in lines.values() if line.trace} - {here}
+        ):
+            found.append(f"What {', '.join(others)} measured is drawn at the commits that {here} has, too")
+        if self.state.tile is not None and self.state.tile != self.window.tile.number:
+            found.append(
+                f"There is no tile {self.state.tile} yet; this is the newest one, {self.window.tile.number}"
+            )
+        return found
+
+    def stored(self) -> list[str]:
+        """Return what a shortcut holds: normal traces, and formulas instead of calculated ones."""
+        state, drawing = self.state, self.drawing
+        wrong = {problem.text for problem in drawing.problems}
+        found = [each for each in state.ids if each not in wrong]
+        found += self.window.store.shortcuts.held(state.shortcut) or () if state.shortcut else ()
+        if state.terms and state.show.is_aggregate:
+            found += aggregates(self.window, state, drawing.places)
+        elif state.terms and (state.show.is_scaled or len(drawing.places) > MOST_LINES):
+            rows = Call("filter", (Text(str(state.query)),))
+            found.append(str(FormulaId(Call(str(state.show), (rows,)) if state.show.is_scaled else rows)))
+        else:
+            found += [line.identity for line in drawing.lines.values() if line.is_normal]
+        return [each for each in dict.fromkeys(found) if not each.startswith("!")]

@@ -1,0 +1,38 @@
+"""The unit of what a formula calculates, as far as its functions keep it."""
+
+from __future__ import annotations
+
+from perftrend.analysis.formula import FUNCTIONS, Call, FormulaId, Makes, NormalId, Text
+from perftrend.analysis.formula.query import parse_filter
+from perftrend.dashboard.explore.window import Window
+
+_KEEPS_UNIT = frozenset(
+    {"fill", "iqrr", "trace_ave", "trace_stddev", "ave", "avg", "sum", "geo", "std_dev", "min", "max"}
+)
+
+
+def unit_of(window: Window, call: Call) -> str:
+    """Return the unit that all rows of a formula have; empty: a mere number, or several."""
+    if FUNCTIONS[call.function].makes is Makes.FOUND:
+        units = _found(window, call)
+    elif call.function in _KEEPS_UNIT:
+        units = {unit_of(window, each) for each in call.arguments if isinstance(each, Call)}
+    else:
+        units = set()
+    return units.pop() if len(units) == 1 else ""
+
+
+def _found(window: Window, call: Call) -> set[str]:
+    (text,) = (each.value for each in call.arguments if isinstance(each, Text))
+    wanted = parse_filter(text) if call.function == "filter" else text
+    if isinstance(wanted, str):
+        held = window.source.shortcut(wanted) or ()
+        known = (window.traces.of_key(each.key) for each in held if isinstance(each, NormalId))
+        formulas = any(isinstance(each, FormulaId) for each in held)
+        return {trace.unit for trace in known if trace} | ({""} if formulas else set())
+    return set(window.traces.units[window.matching(wanted)].tolist())
+
+
+def shown_unit(unit: str) -> tuple[str, float]:
+    """Return the unit that people read, and what a value is multiplied by for it."""
+    return ("Mpps", 1e-6) if unit == "pps" else (unit, 1.0)

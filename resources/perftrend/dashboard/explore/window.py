@@ -1,0 +1,252 @@
+"""The part of time that is looked at: 128 points of a testbed's commits, and the traces there.
+
+A tile is named by its number. Without a number it is the newest 128 points, however short the newest tile
+is: nobody wants to see three points on the day after a tile was filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perftrend import errors
+from perftrend.analysis.formula import DEFAULT_LIMITS, Query, StoredId, Term, stored_ids
+from perftrend.analysis.query import TraceSource
+from perftrend.dashboard.catalog import Traces
+from perftrend.dashboard.explore.elsewhere import Elsewhere
+from perftrend.dashboard.explore.state import State
+from perftrend.dashboard.recent import usual_testbed
+from perftrend.dashboard.site import Site
+from perftrend.errors import FormulaError, UsageError
+from perftrend.model import Samples, TraceKey
+from perftrend.store import Store
+from perftrend.store.tiles import (
+    POINTS,
+    Axis,
+    Column,
+    Points,
+    StoredTrace,
+    Tile,
+    checked,
+    coarsened,
+    columns_of_point,
+    newest,
+    points_of,
+    tile_of,
+)
+
+TESTBED = "testbed"
+"""The parameter that each query is about without saying so."""
+Places = NDArray[np.intp]
+"""Of traces in the table, shape (n,)."""
+MOST_BESIDE = 20_000_000
+"""Values of traces and columns that are looked at for coarse points of other testbeds."""
+_AT_ONCE = 2_000_000
+"""Of these."""
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """A tile, and where the values of its points are read."""
+
+    store: Store
+    traces: Traces
+    axis: Axis
+    tile: Tile
+    follows: bool = False
+    """Whether it is the newest points rather than the tile."""
+
+    @cached_property
+    def points(self) -> range:
+        """The points that are shown, as the axis counts them; at most 128."""
+        last = points_of(len(self.axis.columns), self.tile.scale)
+        if self.follows:
+            return range(max(last - POINTS, 0), last)
+        return range(min(self.tile.points.start, last), min(self.tile.points.stop, last))
+
+    @cached_property
+    def columns(self) -> range:
+        """The columns that these points cover."""
+        size, last = columns_of_point(self.tile.scale), len(self.axis.columns)
+        return range(self.points.start * size, min(self.points.stop * size, last))
+
+    @cached_property
+    def source(self) -> Source:
+        """Where formulas get their rows."""
+        return Source(self)
+
+    def column(self, number: int | None) -> Column | None:
+        """Return a column of the axis, if there is one of this number."""
+        return None if number is None or number >= len(self.axis.columns) else self.axis.columns[number]
+
+    def columns_of(self, point: int) -> range:
+        """Return the columns that a point of the tile covers.
+
+        :param point: its place in the tile, from 0.
+        """
+        size = columns_of_point(self.tile.scale)
+        first = (self.points.start + point) * size
+        return range(first, min(first + size, len(self.axis.columns)))
+
+    def point_of(self, column: int) -> int | None:
+        """Return the place of the point that covers a column; None: it is not in this tile."""
+        point = column // columns_of_point(self.tile.scale) - self.points.start
+        return point if 0 <= point < len(self.points) else None
+
+    def here(self, query: Query) -> Query:
+        """Return a query of the traces of this testbed, unless it says itself of which."""
+        if TESTBED in query.by_key or TESTBED not in self.traces.table.parameters:
+            return query
+        return Query((*query.terms, Term(TESTBED, self.axis.testbed)))
+
+    def matching(self, query: Query) -> Places:
+        """Return the places of the traces that a query fits.
+
+        :raises FormulaError: for a regular expression that is none, or too many of them.
+        """
+        return self.traces.table.rows(self.here(query))
+
+    def planes(self, places: Places) -> Points:
+        """Return the points of traces.
+
+        :raises FormulaError: if these are too many of other testbeds: no tile has points at these commits.
+        """
+        if self._are_here(places):
+            return self.store.tiles.points(self.axis, self.traces.ids[places], self.tile.scale, self.points)
+        if len(places) * len(self.columns) > MOST_BESIDE:
+            reason = f"{len(places)} traces of several testbeds are too many at this scale; zoom in"
+            raise FormulaError("query", 0, reason)
+        step = max(_AT_ONCE // max(len(self.columns), 1), 1)
+        parts = [
+            coarsened(self.read(places[first : first + step], self.columns), self.tile.scale)
+            for first in range(0, len(places), step)
+        ]
+        return Points(
+            np.concatenate([part.mean for part in parts]),
+            np.concatenate([part.least for part in parts]),
+            np.concatenate([part.greatest for part in parts]),
+            np.concatenate([part.count for part in parts]),
+        )
+
+    def values(self, places: Places) -> Samples:
+        """Return the values of traces, shape (n, points)."""
+        return self.planes(places).mean if self.tile.scale else self.read(places, self.columns)
+
+    def read(self, places: Places, columns: range) -> Samples:
+        """Return the values of traces in consecutive columns, those of other testbeds at the same commits.
+
+        :returns: shape (n, columns), NaN for holes.
+        """
+        ids = self.traces.ids[places]
+        if self._are_here(places):
+            return self.store.tiles.values(self.axis, ids, columns)
+        values = np.full((len(ids), len(columns)), np.nan)
+        for testbed, numbers in self.traces.table.by_value(TESTBED, places).items():
+            if testbed is None or testbed == self.axis.testbed:
+                values[numbers] = self.store.tiles.values(self.axis, ids[numbers], columns)
+            else:
+                values[numbers] = self.elsewhere(testbed).values(self.store, ids[numbers], columns)
+        return values
+
+    def column_at(self, testbed: str, number: int) -> Column | None:
+        """Return the column of a testbed that stands at one of these; None: it did not measure that."""
+        return self.column(number) if testbed == self.axis.testbed else self.elsewhere(testbed).column(number)
+
+    def testbed_of(self, trace: StoredTrace) -> str:
+        """Return the testbed that measured a trace; of one that names none, the one that is looked at."""
+        return next((value for name, value in trace.key.parameters if name == TESTBED), self.axis.testbed)
+
+    def elsewhere(self, testbed: str) -> Elsewhere:
+        """Return the columns of another testbed."""
+        if testbed not in self._others:
+            self._others[testbed] = Elsewhere.beside(self.axis, self.store.tiles.axis(testbed))
+        return self._others[testbed]
+
+    @cached_property
+    def _others(self) -> dict[str, Elsewhere]:
+        return {}
+
+    def _are_here(self, places: Places) -> bool:
+        return set(self.traces.table.values(TESTBED, places)) <= {self.axis.testbed}
+
+    def at(self, places: Places) -> list[StoredTrace]:
+        """Return the traces at places of the table."""
+        return [self.traces.stored[place] for place in places.tolist()]
+
+
+class Source:
+    """A :class:`perftrend.analysis.formula.Source` of the traces of a window's testbed."""
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self._rows = TraceSource(window.traces.table, len(window.points), self._values)
+        self._shared: Places = np.array([], dtype=np.intp)
+        self._read: Samples | None = None
+
+    def share(self, places: Places) -> None:
+        """Tell of which traces several formulas have a part each: what lies side by side is read once.
+
+        :param places: ascending. More values than one formula may have are not kept for the others.
+        """
+        if len(places) * len(self._window.points) <= DEFAULT_LIMITS.cells:
+            self._shared, self._read = places, None
+
+    def _values(self, places: Places) -> Samples:
+        if not np.isin(places, self._shared).all():
+            return self._window.values(places)
+        if self._read is None:
+            self._read = self._window.values(self._shared)
+        chosen = np.searchsorted(self._shared, places)
+        # In the order in which they were read: sums depend on it in their last digits.
+        if self._read.flags.c_contiguous:
+            return self._read.take(chosen, axis=0)
+        return self._read.T.take(chosen, axis=1).T
+
+    def matching(self, query: Query, *, most: int) -> Mapping[str, Samples]:
+        """Return the traces that a query fits; of more than ``most`` nothing is read."""
+        return self._rows.matching(self._window.here(query), most=most)
+
+    def traces(self, keys: Sequence[TraceKey]) -> Mapping[str, Samples]:
+        """Return these traces, as far as they exist."""
+        return self._rows.traces(keys)
+
+    def shortcut(self, identity: str) -> Sequence[StoredId] | None:
+        """Return what a shortcut holds; None: there is no such shortcut."""
+        held = self._window.store.shortcuts.held(identity)
+        try:
+            return None if held is None else stored_ids(held)
+        except FormulaError as error:
+            raise FormulaError(error.subject, 0, f"in the shortcut {identity}: {error.reason}") from None
+
+
+def opened(site: Site, state: State) -> Window | None:
+    """Return the window that was chosen, with what is looked at; None while the store has no run.
+
+    :raises UsageError: if there is no such testbed or tile.
+    """
+    testbeds = site.store.tiles.testbeds()
+    if not testbeds:
+        return None
+    if state.testbed and state.testbed not in testbeds:
+        hint = errors.nearest(state.testbed, testbeds)
+        raise UsageError(f"testbed {state.testbed!r}: no run of it is in the store{hint}")
+    axis = site.store.tiles.axis(state.testbed or usual_testbed(site, testbeds))
+    last = newest(len(axis.columns), state.scale)
+    tile = checked(state.scale, last.number if state.tile is None else state.tile)
+    tile = min(tile, last, key=lambda each: each.number)
+    window = Window(site.store, site.catalog.now(), axis, tile, follows=state.tile is None)
+    sought = _sought(state)
+    if window.follows and sought is not None and sought < window.columns.start:
+        return Window(site.store, window.traces, axis, tile_of(sought, state.scale))
+    return window
+
+
+def _sought(state: State) -> int | None:
+    """Return the column that an address is about, however old it may be by now; None: it is about time."""
+    if state.at is not None or state.zoom.columns is None:
+        return state.at
+    return max(int(state.zoom.columns.middle), 0)

@@ -1,0 +1,92 @@
+"""The part of the plot that somebody has zoomed into, as the address has it.
+
+``x=LOW..HIGH`` is a range of columns, and ``y=LOW..HIGH UNIT`` one of values in the unit that people read,
+once for each axis. Values of another unit are drawn as a whole.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from perftrend.dashboard.formats import plain
+from perftrend.errors import UsageError
+
+AXES = 2
+"""Of values: one at each side."""
+_LONGEST_UNIT = 100
+_NUMBER = r"-?[0-9]{1,21}(?:\.[0-9]{1,21})?(?:e[+-]?[0-9]{1,3})?"
+_RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})")
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Two numbers, the lower first."""
+
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return "..".join(repr(each).removesuffix(".0") for each in (self.low, self.high))
+
+    @property
+    def middle(self) -> float:
+        """What lies between them."""
+        return self.low / 2 + self.high / 2
+
+    @classmethod
+    def read(cls, name: str, text: str) -> Self:
+        """Read what a parameter of the address says.
+
+        :raises UsageError: if it is no range.
+        """
+        found = _RANGE.fullmatch(text)
+        low, high = map(float, found.groups()) if found else (math.inf, math.inf)
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise UsageError(
+                f"{name} {plain(text[:50])!r}: give two numbers, the lower one first, such as 12.5..40"
+            )
+        return cls(low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class Zoom:
+    """What is seen of the plot."""
+
+    columns: Range | None = None
+    """None: all of the tile."""
+    values: tuple[tuple[str, Range], ...] = ()
+    """By unit; of all others all that there are."""
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The names and values of the address."""
+        values = (f"{seen} {unit}".rstrip() for unit, seen in self.values)
+        return [("x", str(self.columns))] * bool(self.columns) + [("y", each) for each in values]
+
+    @classmethod
+    def read(cls, pairs: Sequence[tuple[str, str]]) -> Self:
+        """Read the names and values of an address.
+
+        :raises UsageError: if a range is none, or there are too many.
+        """
+        columns = next((Range.read(name, value) for name, value in pairs if name == "x" and value), None)
+        return cls(columns, tuple(_values(value for name, value in pairs if name == "y" and value).items()))
+
+
+WHOLE = Zoom()
+
+
+def _values(texts: Iterable[str]) -> dict[str, Range]:
+    found = {}
+    for text in texts:
+        seen, _, unit = text.partition(" ")
+        if len(unit) > _LONGEST_UNIT:
+            raise UsageError(f"y: a unit has at most {_LONGEST_UNIT} characters, and not {len(unit)}")
+        found[unit.strip()] = Range.read("y", seen)
+    if len(found) > AXES:
+        raise UsageError(f"y: {len(found)} ranges are too many; a plot has axes for {AXES} units")
+    return found

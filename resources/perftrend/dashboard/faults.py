@@ -1,0 +1,123 @@
+"""Error pages: one line, the right status, for people and for programs alike.
+
+A program gets ``{"error": "…"}``. What a person may not know, such as where the database lies, goes into
+the log only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from http import HTTPMethod, HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.exceptions import HTTPException
+from starlette.routing import Match
+
+from perftrend.dashboard.pages import page
+from perftrend.dashboard.users import known_user
+from perftrend.errors import PerftrendError, ServiceError, StoreError, UsageError, explained
+
+LOG = logging.getLogger(__name__)
+
+_RETRY_S = 5
+_STATUS: Mapping[type[PerftrendError], int] = {
+    UsageError: HTTPStatus.BAD_REQUEST,
+    ServiceError: HTTPStatus.BAD_GATEWAY,
+    StoreError: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+_AWAY = "the database cannot be reached, or not in time; nothing is lost, try again in a moment"
+_NOWHERE = "there is no such page"
+_OUR_FAULT = "this is a fault of the dashboard; the log says more"
+
+
+class Fault(BaseModel):
+    """What went wrong."""
+
+    error: str
+    """In one line."""
+
+
+FAULTS: Mapping[int | str, dict[str, Any]] = {
+    "4XX": {"model": Fault, "description": "What is wrong with the request."},
+    "5XX": {"model": Fault, "description": "What is wrong here, or with what this rests on."},
+}
+"""What OpenAPI says of errors, the same for all endpoints."""
+
+
+def told(
+    request: Request, status: int, message: str, *, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Answer with an error."""
+    line = " ".join(message.split())
+    return page(
+        request,
+        "error.html",
+        Fault(error=line),
+        title=HTTPStatus(status).phrase,
+        status=status,
+        # To look up who asks may be what has just failed.
+        user=known_user(request),
+        headers={**(headers or {}), "Cache-Control": "no-store"},
+    )
+
+
+def handle_errors(app: FastAPI) -> None:
+    """Let an application answer all its errors so."""
+    app.add_exception_handler(PerftrendError, _perftrend)
+    app.add_exception_handler(SQLAlchemyError, _database)
+    app.add_exception_handler(RequestValidationError, _not_valid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _fault)
+
+
+def _perftrend(request: Request, error: Exception) -> Response:
+    if isinstance(error, StoreError) and isinstance(error.__cause__, SQLAlchemyError):
+        return _database(request, error)
+    status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 500)
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        LOG.error("%s", explained(error))
+    return told(request, status, str(error))
+
+
+def _database(request: Request, error: Exception) -> Response:
+    LOG.error("%s", explained(error))
+    return told(request, HTTPStatus.SERVICE_UNAVAILABLE, _AWAY, headers={"Retry-After": str(_RETRY_S)})
+
+
+def _not_valid(request: Request, error: Exception) -> Response:
+    first = error.errors()[0] if isinstance(error, RequestValidationError) else {}
+    place = ".".join(str(part) for part in first.get("loc", ())[1:])
+    reason = str(first.get("msg", "cannot be read")).removeprefix("Value error, ")
+    return told(request, HTTPStatus.UNPROCESSABLE_ENTITY, f"{place}: {reason}" if place else reason)
+
+
+def _http(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    headers = error.headers if isinstance(error, HTTPException) else None
+    if status in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED):
+        return Response(status_code=status, headers=headers)
+    detail = str(error.detail) if isinstance(error, HTTPException) else _OUR_FAULT
+    if status == HTTPStatus.NOT_FOUND and detail == HTTPStatus.NOT_FOUND.phrase:
+        detail = _NOWHERE
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers = {**(headers or {}), "Allow": ", ".join(_allowed(request))}
+    return told(request, status, detail, headers=headers)
+
+
+def _allowed(request: Request) -> Iterator[str]:
+    """Name the methods of a path: what the error itself names are those of one route of it only."""
+    for method in HTTPMethod:
+        # HEAD is answered wherever GET is.
+        asked = HTTPMethod.GET if method is HTTPMethod.HEAD else method
+        scope = {**request.scope, "method": asked.value}
+        if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes):
+            yield method
+
+
+def _fault(request: Request, error: Exception) -> Response:  # noqa: ARG001 - the server logs it
+    return told(request, HTTPStatus.INTERNAL_SERVER_ERROR, _OUR_FAULT)

@@ -1,0 +1,17 @@
+"""Short answers to requests that no page gets to see: one line, as text or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.types import Scope
+
+
+def refused(scope: Scope, status: int, message: str, *, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an answer that says why there is none."""
+    told = {"Cache-Control": "no-store", **(headers or {})}
+    if "application/json" in Headers(scope=scope).get("accept", ""):
+        return JSONResponse({"error": message}, status, headers=told)
+    return PlainTextResponse(f"{message}\n", status, headers=told)

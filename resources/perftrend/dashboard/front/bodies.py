@@ -1,0 +1,49 @@
+"""Refuses requests whose body is too long: at once where they say so, else as soon as it shows."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from perftrend.dashboard.front.answers import refused
+
+_CLOSE = {"Connection": "close"}
+"""What is left of a body that nobody wants is not waited for."""
+
+
+class Bounded:
+    """Lets bodies through up to a number of bytes."""
+
+    def __init__(self, app: ASGIApp, *, maximum_bytes: int) -> None:
+        self._app = app
+        self._maximum_bytes = maximum_bytes
+        self._message = f"the request is too long; it may have {maximum_bytes} bytes"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        headers = Headers(scope=scope)
+        told = headers.get("content-length", "0")
+        if not told.isdecimal() or int(told) > self._maximum_bytes:
+            answer = refused(scope, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, self._message, headers=_CLOSE)
+            await answer(scope, receive, send)
+            return
+        received, is_open = 0, "transfer-encoding" in headers
+
+        async def bounded() -> Message:
+            nonlocal received, is_open
+            message = await receive()
+            received += len(message.get("body", b""))
+            is_open = message.get("more_body", False)
+            if received > self._maximum_bytes:
+                raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, self._message, headers=_CLOSE)
+            return message
+
+        async def closing(message: Message) -> None:
+            if message["type"] == "http.response.start" and is_open:
+                MutableHeaders(scope=message).update(_CLOSE)
+            await send(message)
+
+        await self._app(scope, bounded, closing)

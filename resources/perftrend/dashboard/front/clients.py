@@ -1,0 +1,80 @@
+"""Whose request it is: the address that it comes from, behind the proxies that we trust.
+
+A proxy adds the address of its own client at the end of ``X-Forwarded-For``. What stands before that, anybody
+can have written; so the list is read from its end, for as long as it names proxies of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+from perftrend.errors import SettingsError
+
+_UNKNOWN = "unknown"
+_SITE_BITS = 64
+"""The part of an IPv6 address that a customer has alone; the rest is theirs to choose."""
+
+
+class Clients:
+    """Tells clients apart.
+
+    :param proxies: addresses and networks of those that are trusted.
+    :raises SettingsError: for one that is none.
+    """
+
+    def __init__(self, proxies: Iterable[str]) -> None:
+        try:
+            self._proxies = tuple(ip_network(word) for word in proxies)
+        except ValueError as error:
+            raise SettingsError(
+                f"dashboard.proxies: {error}; write addresses or networks such as 10.1.2.3 or 10.1.2.0/24"
+            ) from None
+
+    def of(self, scope: Scope) -> str:
+        """Return the address that a request comes from."""
+        peer = (scope.get("client") or (_UNKNOWN, 0))[0]
+        address = _read(peer)
+        if address is None:
+            return str(peer)
+        if self._proxies:
+            named = ",".join(Headers(scope=scope).getlist("x-forwarded-for")).split(",")
+            while named and self._is_proxy(address):
+                before = _read(named.pop())
+                if before is None:
+                    break
+                address = before
+        return str(address)
+
+    def are_behind(self, scope: Scope) -> bool:
+        """Tell whether a request comes straight from a proxy that is trusted."""
+        address = _read((scope.get("client") or (_UNKNOWN, 0))[0])
+        return address is not None and self._is_proxy(address)
+
+    def _is_proxy(self, address: IPv4Address | IPv6Address) -> bool:
+        return any(address in network for network in self._proxies)
+
+
+def bucket_of(client: str) -> str:
+    """Return what counts as one client: an address, of IPv6 the network of a customer."""
+    address = _read(client)
+    if isinstance(address, IPv6Address):
+        return str(ip_network((address, _SITE_BITS), strict=False))
+    return client
+
+
+def is_loopback(client: str) -> bool:
+    """Tell whether a client sits at this machine; a socket of this machine has no address."""
+    address = _read(client)
+    return address is not None and address.is_loopback
+
+
+def _read(text: str) -> IPv4Address | IPv6Address | None:
+    try:
+        address = ip_address(text.strip())
+    except ValueError:
+        return None
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address

@@ -1,0 +1,54 @@
+"""``/healthz`` and ``/metrics``: for machines that look after this one."""
+
+from __future__ import annotations
+
+import logging
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel
+
+from perftrend.dashboard import metrics
+from perftrend.dashboard.pages import json_of
+from perftrend.dashboard.site import TheSite
+from perftrend.dashboard.users import Viewer
+from perftrend.errors import StoreError
+from perftrend.store.patience import patience
+
+router = APIRouter()
+
+LOG = logging.getLogger(__name__)
+
+_PATIENCE_S = 5.0
+"""Who asks does so every few seconds."""
+
+
+class Health(BaseModel):
+    """Whether the dashboard can do its work."""
+
+    healthy: bool
+    problems: list[str]
+    """What is wrong, a line each."""
+
+
+@router.get("/healthz", response_model=Health)
+def healthz(site: TheSite) -> Response:
+    """Tell whether the database can be reached; anybody may ask."""
+    try:
+        with patience(_PATIENCE_S):
+            site.store.tiles.testbeds()
+    except StoreError as error:
+        LOG.error("%s", error)
+        told = Health(healthy=False, problems=["the database cannot be reached, or not in time"])
+        return _not_kept(json_of(told, status=503))
+    return _not_kept(json_of(Health(healthy=True, problems=[])))
+
+
+@router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+def numbers(site: TheSite, _: Viewer) -> Response:
+    """Tell what Prometheus collects; where people sign in it shows an API token."""
+    return _not_kept(Response(site.metrics.text(), media_type=metrics.TEXT))
+
+
+def _not_kept(answer: Response) -> Response:
+    answer.headers["Cache-Control"] = "no-store"
+    return answer

@@ -1,0 +1,119 @@
+"""Watches a folder, and asks for the builds in it that are complete and that the store does not have.
+
+A build counts as complete when none of its files has changed between two looks. One that was taken too early
+all the same, as its writer rested, gives nothing that the store would take, and is asked for again when it
+has changed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeAlias
+
+from perftrend.archive.fetch.builds import ArchivedBuild, Wanted
+from perftrend.archive.fetch.disk import Disk
+from perftrend.archive.fetch.tree import TreeSource
+from perftrend.archive.pending import MARK
+from perftrend.dashboard.background import running
+from perftrend.dashboard.ingesting.routes import MOST_WAITING
+from perftrend.dashboard.site import Site
+from perftrend.errors import ServiceError, explained
+
+LOG = logging.getLogger(__name__)
+
+_MOST_FILES = 20_000
+_EVERYTHING = Wanted()
+
+State: TypeAlias = frozenset[tuple[str, int, int]]
+"""The files of a build with their sizes in bytes and the times of their last changes in ns."""
+
+
+def watching(site: Site) -> AbstractContextManager[None]:
+    """Watch the folder of the settings, if there is one, until the dashboard ends."""
+    return running(site, watch)
+
+
+def watch(site: Site, ending: threading.Event) -> None:
+    """Look again and again, until the event is set."""
+    folder = site.settings.dashboard.watch
+    if folder is None:
+        return
+    watched = Watched(folder)
+    while not ending.is_set():
+        try:
+            ask_for(site, watched)
+        except ServiceError as error:
+            # The folder, or the file system that it is on, may come back.
+            LOG.error("watched folder: %s", explained(error))
+        ending.wait(site.settings.dashboard.watch_s)
+
+
+def ask_for(site: Site, watched: Watched) -> None:
+    """Ask for the builds of a folder that are complete and new.
+
+    :raises ServiceError: if the folder cannot be read.
+    """
+    stored: dict[str, frozenset[int]] = {}
+    for build in watched.complete():
+        if build.job not in stored:
+            stored[build.job] = site.store.builds(build.job)
+        if build.number in stored[build.job]:
+            watched.taken(build)
+            continue
+        asked, _ = site.store.ingestions.ask(
+            build.job, build.number, now=datetime.now(UTC), most=MOST_WAITING, source=build.location
+        )
+        if asked is not None:
+            watched.taken(build)
+
+
+class Watched:
+    """The builds of a folder, and how they were at the last look."""
+
+    def __init__(self, folder: Path) -> None:
+        self._source = TreeSource(Disk(folder))
+        self._seen: dict[str, State] = {}
+        self._taken: dict[str, State] = {}
+
+    def complete(self) -> Iterator[ArchivedBuild]:
+        """Yield the builds that are as they were at the last look and were not taken as such.
+
+        :raises ServiceError: if the folder cannot be read.
+        """
+        before, self._seen = self._seen, {}
+        for build in self._source.builds(_EVERYTHING):
+            state = _state(Path(build.location))
+            if state is None:
+                continue
+            self._seen[build.location] = state
+            if state == before.get(build.location) and state != self._taken.get(build.location):
+                yield build
+
+    def taken(self, build: ArchivedBuild) -> None:
+        """Leave a build alone until it changes."""
+        self._taken[build.location] = self._seen[build.location]
+
+
+def _state(folder: Path) -> State | None:
+    """Return what the files of a build are like; None: it is none of ours, or changes while we look."""
+    found = set()
+    try:
+        for path in folder.rglob("*"):
+            if path.name == MARK:
+                # The job that measured it puts it into the store itself.
+                return None
+            status = path.lstat()
+            found.add((str(path.relative_to(folder)), status.st_size, status.st_mtime_ns))
+            if len(found) > _MOST_FILES:
+                LOG.error(
+                    "watched folder: %s holds more than %d files; it is left alone", folder, _MOST_FILES
+                )
+                return None
+    except OSError:
+        return None
+    return frozenset(found) or None

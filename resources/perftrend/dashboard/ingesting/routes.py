@@ -1,0 +1,56 @@
+"""``/ingest``."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
+
+from perftrend.dashboard.faults import Fault
+from perftrend.dashboard.ingesting import events
+from perftrend.dashboard.ingesting.model import Accepted, Build, Builds
+from perftrend.dashboard.pages import json_of, page
+from perftrend.dashboard.site import TheSite
+from perftrend.dashboard.users import Viewer
+
+MOST_WAITING = 1000
+_RETRY_S = "60"
+
+router = APIRouter()
+
+
+@router.get("/ingest", response_model=Builds)
+def ingestions(
+    request: Request,
+    site: TheSite,
+    _: Viewer,
+    last: Annotated[int, Query(ge=1, le=1000, description="how many")] = 100,
+) -> Response:
+    """Tell of the builds that the dashboard was told of, and what became of them."""
+    told = Builds(builds=[Build.of(each) for each in site.store.ingestions.newest(last)])
+    return page(request, "ingest.html", told, title="Ingestions")
+
+
+@router.post(
+    "/ingest",
+    response_model=Accepted,
+    status_code=202,
+    responses={status: {"model": Fault} for status in (401, 403, 409)},
+    openapi_extra=events.DESCRIBED,
+)
+def ingest(request: Request, site: TheSite, body: Annotated[bytes, Depends(events.body_of)]) -> Response:
+    """Take an event that tells of a finished build; it is ingested beside the requests."""
+    chosen, now = site.settings.dashboard, datetime.now(UTC)
+    events.check(request, body, chosen.ingest_secret, site.store.spent, now)
+    event = events.parsed(body, chosen.ingest_jobs)
+    if event is None:
+        return json_of(Accepted(build=None, joined=False), status=202)
+    asked, is_new = site.store.ingestions.ask(
+        event.job, event.build, now=now, most=MOST_WAITING, source=chosen.ingest_source or ""
+    )
+    if asked is None:
+        raise HTTPException(
+            503, "too many builds wait; send the event again later", {"Retry-After": _RETRY_S}
+        )
+    return json_of(Accepted(build=Build.of(asked), joined=not is_new), status=202)

@@ -1,0 +1,97 @@
+"""What is asked, as far as an answer may depend on it; and the request that is made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.types import Scope
+
+from perftrend.dashboard.front.clients import is_loopback
+from perftrend.dashboard.kept.blanks import BLANK, NAME
+from perftrend.dashboard.users import Role, User, gate_of
+from perftrend.dashboard.users.access import IDENTITY
+from perftrend.dashboard.users.gate import Identity
+from perftrend.dashboard.users.roles import Person
+from perftrend.dashboard.users.sessions import Session
+
+_SESSION = Session("", Person(NAME), 0)
+_HERE = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """What pages may know of who reads them: not who it is."""
+
+    role: Role
+    signed_in: bool
+    has_forms: bool
+    """Whether their forms have a token."""
+    has_session: bool
+    """Whether they can sign out."""
+    is_here: bool
+    """Whether they sit at this machine, and come from a page of ours."""
+
+    @classmethod
+    def of(cls, request: Request, identity: Identity) -> Self:
+        """Return what pages may know of who makes a request."""
+        is_here = is_loopback(request.scope.get("perftrend.client", ""))
+        return cls(
+            role=identity.user.role,
+            signed_in=identity.user.signed_in,
+            has_forms=bool(identity.bound),
+            has_session=identity.session is not None,
+            is_here=is_here and gate_of(request).forgery.is_from_here(request),
+        )
+
+    @property
+    def identity(self) -> Identity:
+        """Return somebody of whom nothing else is known."""
+        return Identity(
+            User(NAME, self.role, signed_in=self.signed_in),
+            bound=NAME if self.has_forms else "",
+            session=_SESSION if self.has_session else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request, as far as an answer may depend on it."""
+
+    path: str
+    query: bytes
+    """As it came: what stands first may count."""
+    as_json: bool
+    reader: Reader
+
+    @property
+    def size(self) -> int:
+        """How many letters the client chose."""
+        return len(self.path) + len(self.query)
+
+    def scope(self, came: Scope) -> dict[str, Any]:
+        """Return a request that has nothing else of the one that came."""
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": "GET",
+            "scheme": "http",
+            "path": self.path,
+            "raw_path": quote(self.path).encode(),
+            "query_string": self.query,
+            "root_path": came.get("root_path", ""),
+            "headers": [
+                (b"host", b"localhost"),
+                (b"accept", b"application/json" if self.as_json else b"text/html"),
+            ],
+            "client": None,
+            "server": ("localhost", 80),
+            "state": {},
+            "app": came["app"],
+            "perftrend.client": _HERE if self.reader.is_here else "",
+            IDENTITY: self.reader.identity,
+            BLANK: True,
+        }

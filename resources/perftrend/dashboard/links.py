@@ -1,0 +1,71 @@
+"""Where things are to be found: the plot of traces here, and a run, its files and its commit elsewhere.
+
+Of what lies elsewhere, only addresses of http are linked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from urllib.parse import quote, urlencode
+
+from perftrend.clients.jenkins.paths import job_path
+from perftrend.errors import UsageError
+from perftrend.model import Run
+from perftrend.settings import Settings
+
+_ADDRESS = re.compile(r"https?://[^\s\"'<>\\]+")
+_OF_A_BUILD = re.compile(r"(.*/job/[^?#]*/\d+)(/artifact/.*)?")
+_OUTPUT = re.compile(r"/output\.(?:xml|json)(?:\.gz|\.xz|\.bz2|\.zst)?\Z")
+_NO_FOLDER = re.compile(r"^\.+|[^\w.-]+")
+
+MOST_IDS = 50
+"""In one address: more belong in a shortcut."""
+
+
+def of_plot(*, testbed: str = "", ids: Sequence[str] = (), shortcut: str = "") -> str:
+    """Return the address of the plot of traces, on this dashboard.
+
+    :param testbed: whose commits are the points; empty: the one of the settings.
+    :param ids: of traces, at most :data:`MOST_IDS`.
+    :param shortcut: the id of one; empty: none.
+    """
+    chosen = [("testbed", testbed), *(("id", each) for each in ids), ("shortcut", shortcut)]
+    return f"/?{urlencode([pair for pair in chosen if pair[1]])}"
+
+
+def of_run(run: Run, settings: Settings) -> Mapping[str, str]:
+    """Return the addresses of a run by what is there: ``build``, ``log``, ``report`` and ``archive``."""
+    archive = run.archive.rstrip("/") if _ADDRESS.fullmatch(run.archive) else ""
+    build = _OF_A_BUILD.fullmatch(archive)
+    if build and not build[2]:
+        # The address of a build of ours: Jenkins keeps the folders of its workspace as artifacts.
+        folder = f"{archive}/artifact/archives/{quote(_NO_FOLDER.sub('-', run.job))}/{run.build}"
+        return {
+            "build": f"{archive}/",
+            "log": f"{folder}/log.html",
+            "report": f"{archive}/artifact/report/index.html",
+            "archive": f"{archive}/artifact/",
+        }
+    found = {"build": f"{build[1]}/" if build else _build(run, settings)}
+    if archive:
+        log = _OUTPUT.sub("/log.html", archive) if _OUTPUT.search(archive) else f"{archive}/log.html"
+        found |= {"log": log, "archive": archive}
+    return {name: address for name, address in found.items() if address}
+
+
+def of_commit(revision: str, settings: Settings) -> str:
+    """Return where a commit is reviewed; empty: not known."""
+    if not (settings.gerrit.url and revision):
+        return ""
+    return f"{str(settings.gerrit.url).rstrip('/')}/q/{quote(revision, safe='')}"
+
+
+def _build(run: Run, settings: Settings) -> str:
+    if not settings.jenkins.url:
+        return ""
+    try:
+        return f"{str(settings.jenkins.url).rstrip('/')}/{job_path(run.job)}/{run.build}/"
+    except UsageError:
+        # A job that somebody ran by hand may have a name that no Jenkins has.
+        return ""

@@ -1,0 +1,39 @@
+"""The log: one line of JSON for each thing that happened."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import UTC, datetime
+from typing import TextIO
+
+from typing_extensions import override
+
+_NAMES = ("perftrend", "uvicorn")
+
+
+class JsonLines(logging.Formatter):
+    """Writes a record as an object of JSON in one line."""
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        told: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "event": " ".join(record.getMessage().split()),
+            **getattr(record, "told", {}),
+        }
+        if record.exc_info:
+            told["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(told, default=str)
+
+
+def log_to(stream: TextIO) -> None:
+    """Let the log go to a stream, from now on and for the whole process."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonLines())
+    for name in _NAMES:
+        logger = logging.getLogger(name)
+        logger.handlers[:] = [handler]
+        logger.propagate = False
+        logger.setLevel(logging.INFO)

@@ -1,0 +1,99 @@
+"""Numbers about the dashboard, as Prometheus collects them; no number outlives the process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import time as now_s
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from typing_extensions import override
+
+from perftrend.errors import StoreError
+from perftrend.store import Store
+
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Metrics:
+    """The numbers of one dashboard, in a registry of their own; pages may add theirs to it."""
+
+    def __init__(self, store: Store) -> None:
+        self.registry = CollectorRegistry()
+        self.registry.register(_Runs(store))
+        self._requests = Counter(
+            "perftrend_dashboard_requests",
+            "Requests by route and status.",
+            ["method", "route", "status"],
+            registry=self.registry,
+        )
+        self._durations = Histogram(
+            "perftrend_dashboard_request_seconds",
+            "How long requests took, by route.",
+            ["route"],
+            buckets=_BOUNDS_S,
+            registry=self.registry,
+        )
+
+        self.ignored_user_headers = Counter(
+            "perftrend_dashboard_ignored_user_headers",
+            "Requests with the header of a proxy that count for nothing: they come from elsewhere, say.",
+            registry=self.registry,
+        )
+
+        self.kept_answers = Counter(
+            "perftrend_dashboard_kept_answers",
+            "Answers of pages that may be kept: from memory, or made.",
+            ["origin"],
+            registry=self.registry,
+        )
+        self.kept_bytes = Gauge(
+            "perftrend_dashboard_kept_bytes", "Memory of the answers that are kept.", registry=self.registry
+        )
+
+    def count(self, method: str, route: str, status: int, duration_s: float) -> None:
+        """Count a request.
+
+        :param route: the path with its parameters left open: clients invent paths, and each would be kept.
+        """
+        known = method if method in _METHODS else "other"
+        self._requests.labels(known, route, str(status)).inc()
+        self._durations.labels(route).observe(duration_s)
+
+    def text(self) -> bytes:
+        """Return all numbers in the format of Prometheus."""
+        return generate_latest(self.registry)
+
+
+class _Runs(Collector):
+    """How old the newest run of each testbed is: silence is what nobody notices."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def describe(self) -> Iterator[Metric]:
+        """Name what is collected without collecting it."""
+        yield _ages()
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        ages = _ages()
+        try:
+            for testbed in self._store.tiles.testbeds():
+                for run in self._store.runs(testbed, last=1):
+                    ages.add_metric([testbed], now_s() - run.finished.timestamp())
+        except StoreError:
+            # The other numbers matter most while the store is away; /healthz tells that it is.
+            return
+        yield ages
+
+
+def _ages() -> GaugeMetricFamily:
+    return GaugeMetricFamily(
+        "perftrend_newest_run_age_seconds",
+        "Time since the newest run of a testbed ended.",
+        labels=["testbed"],
+    )

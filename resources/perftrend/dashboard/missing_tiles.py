@@ -1,0 +1,60 @@
+"""Makes tiles that are missing while the dashboard already serves: pages read the results until then."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from contextlib import AbstractContextManager
+
+from perftrend.dashboard.background import running
+from perftrend.dashboard.site import Site
+
+LOG = logging.getLogger(__name__)
+
+LOOK_S = 60.0
+"""How often it looks whether somebody has ingested what has no tiles."""
+_TOLD_S = 10.0
+
+
+class _EndedError(Exception):
+    """The dashboard ends while tiles are made; those that are made are kept."""
+
+
+def missing_tiles(site: Site) -> AbstractContextManager[None]:
+    """Make the tiles that are missing, now and whenever there are such again."""
+    return running(site, make_missing_tiles)
+
+
+def make_missing_tiles(site: Site, ending: threading.Event) -> None:
+    """Look for missing tiles, and make them, until the event is set."""
+    while not ending.is_set():
+        if _are_missing(site):
+            LOG.info("making tiles")
+            try:
+                site.store.tiles.remake(_Progress(ending))
+            except _EndedError:
+                return
+            LOG.info("all tiles are made")
+        ending.wait(LOOK_S)
+
+
+def _are_missing(site: Site) -> bool:
+    tiles = site.store.tiles
+    axes = [tiles.axis(testbed) for testbed in tiles.testbeds()]
+    return any(axis.whole < len(axis.columns) for axis in axes)
+
+
+class _Progress:
+    """Tells how far it is, and ends it when the dashboard ends."""
+
+    def __init__(self, ending: threading.Event) -> None:
+        self._ending = ending
+        self._told = time.monotonic()
+
+    def __call__(self, testbed: str, whole: int, columns: int) -> None:
+        if self._ending.is_set():
+            raise _EndedError
+        if time.monotonic() - self._told >= _TOLD_S:
+            self._told = time.monotonic()
+            LOG.info("tiles of %s: %d of %d columns", testbed, whole, columns)

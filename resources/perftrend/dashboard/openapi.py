@@ -1,0 +1,83 @@
+"""What ``/openapi.json`` says beside what FastAPI finds out: who may ask, and which errors happen where.
+
+All of it follows from what an operation is: who it is for, whether it has parameters, a body, a thing in its
+path. What else an endpoint answers, such as 409 to an edit that somebody else was faster with, it declares
+itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from perftrend.dashboard.users import Role
+
+ABOUT = """\
+Every page answers as JSON, too, under the same URL: by the header `Accept: application/json`, or by
+`format=json` in the address; otherwise it is HTML. What is no number is null. Times are in UTC.
+
+An error is `{"error": "…"}` in one line. What is asked by a host name that the dashboard does not know is
+answered with status 421.
+
+A job says who it is by an API token. Without one it is a viewer where `dashboard.public` is on, and where
+nobody can sign in.
+"""
+
+_FREE = "/healthz"
+_ERRORS = {
+    "400": "The request asks for what cannot be, such as a query with a mistake in it.",
+    "401": "Nobody knows who asks, or the API token is wrong; the answer says what to do.",
+    "403": "Who asks may not do that, or the form is not from here.",
+    "404": "There is no such thing, or none any more.",
+    "413": "The body is too long.",
+    "415": "The body is neither a form nor JSON.",
+    "422": "A parameter or a field is missing, or cannot be read; the answer names it.",
+    "429": "Too many requests; Retry-After says in how many seconds to ask again.",
+    "503": "The database cannot be reached, or not in time; try again later.",
+}
+_JSON = "application/json"
+_FAULT = {"$ref": "#/components/schemas/Fault"}
+
+
+def complete(document: dict[str, Any], *, is_public: bool) -> None:
+    """Complete an OpenAPI document, in place.
+
+    :param is_public: whether everybody may read.
+    """
+    document["info"]["description"] = ABOUT
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            responses, role = operation["responses"], _role(operation)
+            for status in _statuses(method, path, operation):
+                told = {"description": _ERRORS[status], "content": {_JSON: {"schema": _FAULT}}}
+                responses.setdefault(status, told)
+            if role is not None:
+                for each in responses.values():
+                    if _JSON in each.get("content", {}):
+                        each["content"].setdefault("text/html", {})
+            if is_public and role is Role.VIEWER:
+                # No token is one of the ways.
+                operation["security"].append({})
+
+
+def _role(operation: dict[str, Any]) -> Role | None:
+    """Return the role that an operation is for; None: whoever asks may."""
+    titles = (title for each in operation.get("security", ()) for told in each.values() for title in told)
+    return max(map(Role.of, titles), default=None)
+
+
+def _statuses(method: str, path: str, operation: dict[str, Any]) -> Iterator[str]:
+    """Name the errors that an operation can answer with."""
+    role, has_body = _role(operation), "requestBody" in operation
+    if path != _FREE:
+        yield "429"
+    if role is not None:
+        yield from ("401", "503")
+    if role is not None and (method != "get" or role > Role.VIEWER):
+        yield "403"
+    if has_body or operation.get("parameters"):
+        yield from ("400", "422")
+    if has_body:
+        yield from ("413", "415")
+    if "{" in path:
+        yield "404"

@@ -1,0 +1,130 @@
+"""Pages: the same URL answers people with HTML and programs with JSON.
+
+A program asks by ``Accept: application/json`` or by ``?format=json``. What it gets is the model of the page,
+a pydantic model; the page is made of the same model, so that neither knows more than the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from urllib.parse import urlencode
+
+import jinja2
+from fastapi import Request, Response
+from pydantic import BaseModel
+from starlette.responses import HTMLResponse, RedirectResponse
+
+from perftrend.dashboard import formats, static
+from perftrend.dashboard.kept.blanks import form_token
+from perftrend.dashboard.users import current_user
+
+NAVIGATION: Mapping[str, str] = {
+    "/": "Explore",
+    "/triage": "Triage",
+    "/clusters": "Clusters",
+    "/compare": "Compare",
+    "/annotations": "Annotations",
+    "/runs": "Runs",
+}
+"""The pages that every page links to, as far as the dashboard has them."""
+
+_JSON, _HTML = "application/json", "text/html"
+
+
+def page(
+    request: Request,
+    template: str,
+    model: BaseModel,
+    *,
+    title: str,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+    **extra: object,
+) -> Response:
+    """Answer with a model: as a page, or as JSON where that is asked for.
+
+    :param template: file in ``templates/``; it extends ``base.html`` and sees ``model`` and ``extra``.
+    :param title: of the page, short: the project's name is put behind it.
+    :param extra: what only people need, such as links.
+    """
+    if wants_json(request):
+        answer = json_of(model, status=status)
+    else:
+        answer = HTMLResponse(rendered(request, template, model=model, title=title, **extra), status)
+    answer.headers.update({"Vary": "Accept, Cookie", "Cache-Control": "private, no-cache", **(headers or {})})
+    return answer
+
+
+def done(
+    request: Request, path: str, model: BaseModel | None = None, *, status: int = 200, **query: str
+) -> Response:
+    """Answer what somebody did: a form goes back to a page, a program gets the model.
+
+    :param path: of a page of ours, such as ``/triage``.
+    :param query: what stands behind it.
+    """
+    if wants_json(request):
+        return json_of(model, status=status) if model else Response(status_code=204)
+    return RedirectResponse(f"{path}?{urlencode(query)}" if query else path, 303)
+
+
+def json_of(model: BaseModel, *, status: int = 200) -> Response:
+    """Return a model as JSON; what is not a number is null."""
+    return Response(model.model_dump_json(), status, media_type=_JSON)
+
+
+def wants_json(request: Request) -> bool:
+    """Tell whether a program asks: one that says nothing gets what people get."""
+    asked = request.query_params.get("format")
+    if asked in ("json", "html"):
+        return asked == "json"
+    accepted = qualities(request.headers.get("accept", ""))
+    return accepted.get(_JSON, 0.0) > max(accepted.get(_HTML, 0.0), accepted.get("*/*", 0.0) - 0.001)
+
+
+def rendered(request: Request, template: str, **values: object) -> str:
+    """Render a template with what every page has."""
+    app = request.app
+    known = {
+        "request": request,
+        "site": app.state.site,
+        "navigation": app.state.navigation,
+        "here": request.url.path,
+        "csrf_token": lambda: form_token(request),
+    }
+    if "user" not in values:
+        known["user"] = current_user(request)
+    return environment().get_template(template).render(known | values)
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """Return the environment of the templates: it escapes everything, and refuses what is not there."""
+    found = jinja2.Environment(
+        loader=jinja2.PackageLoader("perftrend.dashboard"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters |= formats.FILTERS
+    found.globals["static"] = static.url
+    found.globals["plotly"] = static.plotly_url
+    return found
+
+
+def qualities(header: str) -> dict[str, float]:
+    """Read a header such as Accept: how much each thing is wanted, from 0 to 1."""
+    found = {}
+    for part in header.lower().split(","):
+        kind, *parameters = (word.strip() for word in part.split(";"))
+        found[kind] = next((_quality(word) for word in parameters if word.startswith("q=")), 1.0)
+    return found
+
+
+def _quality(word: str) -> float:
+    try:
+        return min(max(float(word.removeprefix("q=")), 0.0), 1.0)
+    except ValueError:
+        return 0.0

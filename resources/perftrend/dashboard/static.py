@@ -1,0 +1,107 @@
+"""Static files: ours, and plotly's own JavaScript from its wheel.
+
+The URL of a file has a hash of all files in it, so that a browser keeps them for good and asks anew when
+any has changed; and scripts may import one another by relative names.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import mimetypes
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from fastapi import APIRouter, HTTPException, Request, Response
+from plotly.offline import get_plotlyjs_version
+
+router = APIRouter(include_in_schema=False)
+
+_FOLDER = resources.files("perftrend.dashboard") / "static"
+_FOR_GOOD = "public, max-age=31536000, immutable"
+_ONCE = "no-cache"
+_SMALLEST = 500
+"""Bytes below which packing does not pay."""
+_PLOTLY = f"plotly-{get_plotlyjs_version()}.min.js"
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file as it is sent."""
+
+    kind: str
+    content: bytes
+    packed: bytes
+    """The content in gzip; empty where that does not pay."""
+
+
+def url(name: str) -> str:
+    """Return the address of a file of ours.
+
+    :raises LookupError: if there is none: a template names what is not there.
+    """
+    if not (_FOLDER / name).is_file():
+        raise LookupError(f"static/{name} is not there")
+    return f"/static/{_version()}/{name}"
+
+
+def plotly_url() -> str:
+    """Return the address of plotly's JavaScript."""
+    return f"/static/{_PLOTLY}"
+
+
+def prepare() -> None:
+    """Read and pack all files: requests find them ready then."""
+    _version()
+    _plotly()
+
+
+@router.get("/static/{name}")
+def plotly_file(request: Request, name: str) -> Response:
+    """Answer with plotly's JavaScript."""
+    if name != _PLOTLY:
+        raise HTTPException(404, "no such file")
+    return _answer(request, _plotly(), kept=_FOR_GOOD)
+
+
+@router.get("/static/{version}/{name}")
+def our_file(request: Request, version: str, name: str) -> Response:
+    """Answer with a file of ours; a page that was made before the files changed gets the new ones."""
+    found = _files().get(name)
+    if found is None:
+        raise HTTPException(404, "no such file")
+    return _answer(request, found, kept=_FOR_GOOD if version == _version() else _ONCE)
+
+
+def _answer(request: Request, file: File, *, kept: str) -> Response:
+    headers = {"Cache-Control": kept, "Vary": "Accept-Encoding"}
+    if file.packed and "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(file.packed, media_type=file.kind, headers={**headers, "Content-Encoding": "gzip"})
+    return Response(file.content, media_type=file.kind, headers=headers)
+
+
+@cache
+def _files() -> dict[str, File]:
+    return {
+        entry.name: _file(entry.name, entry.read_bytes()) for entry in _FOLDER.iterdir() if entry.is_file()
+    }
+
+
+@cache
+def _version() -> str:
+    digest = hashlib.sha256()
+    for name, file in sorted(_files().items()):
+        digest.update(f"{name} {len(file.content)} ".encode() + file.content)
+    return digest.hexdigest()[:16]
+
+
+@cache
+def _plotly() -> File:
+    return _file(_PLOTLY, (resources.files("plotly") / "package_data" / "plotly.min.js").read_bytes())
+
+
+def _file(name: str, content: bytes) -> File:
+    kind = "text/javascript" if name.endswith(".js") else mimetypes.guess_type(name)[0]
+    packed = gzip.compress(content, 6, mtime=0) if len(content) >= _SMALLEST else b""
+    return File(kind or "application/octet-stream", content, packed)

@@ -1,0 +1,76 @@
+/** What every page does where scripts run: times in the reader's zone. Other pages' scripts import from it. */
+
+const WHOLE = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" });
+
+/** Show the times below an element in the reader's zone; pages call it for what they add later. */
+export function localTimes(root = document) {
+  for (const time of root.querySelectorAll("time[datetime]:not([title])")) {
+    const moment = new Date(time.dateTime);
+    if (Number.isNaN(moment.valueOf())) continue;
+    time.title = `${WHOLE.format(moment)}, ${time.textContent.trim()}`;
+    time.textContent = shownMoment(moment);
+  }
+}
+
+/** Write a moment in the reader's zone, in the order that nobody takes for another: 2026-03-01 02:00. */
+export function shownMoment(moment) {
+  const two = (number) => String(number).padStart(2, "0");
+  const day = [moment.getFullYear(), two(moment.getMonth() + 1), two(moment.getDate())].join("-");
+  return `${day} ${two(moment.getHours())}:${two(moment.getMinutes())}`;
+}
+
+/**
+ * Fetch the model of a page: the same URL as JSON.
+ * @throws {Error} with the one line that the dashboard says.
+ */
+export async function fetchJson(url, options = {}) {
+  const answer = await fetch(url, {
+    ...options,
+    headers: { Accept: "application/json", ...(options.headers ?? {}) },
+  });
+  if (answer.status === 204) return null;
+  const told = await answer.json().catch(() => ({ error: answer.statusText }));
+  if (!answer.ok) throw Object.assign(new Error(told.error), { status: answer.status, told });
+  return told;
+}
+
+/** Return the token that a change has to carry, of a page with any form. */
+export function csrfToken() {
+  return document.querySelector("input[name=csrf]")?.value ?? "";
+}
+
+/** Send a change as JSON; answers and errors as of fetchJson. */
+export function sendJson(url, body, method = "POST") {
+  return fetchJson(url, {
+    method,
+    body: JSON.stringify(body),
+    headers: { "Content-Type": "application/json", "X-CSRF-Token": csrfToken() },
+  });
+}
+
+/** Load plotly once, from the address that the page names in <link rel="plotly" href="…">. */
+let plotly;
+export function loadPlotly() {
+  plotly ??= new Promise((resolve, reject) => {
+    const script = document.createElement("script");
+    script.src = document.querySelector("link[rel=plotly]").href;
+    script.onload = () => resolve(window.Plotly);
+    script.onerror = () => reject(new Error("plotly could not be loaded"));
+    document.head.append(script);
+  });
+  return plotly;
+}
+
+/** Tell those who cannot see the page what has changed on it. */
+export function announce(text) {
+  let region = document.querySelector("#announced");
+  if (!region) {
+    region = Object.assign(document.createElement("div"), { id: "announced", className: "hidden-text" });
+    region.setAttribute("role", "status");
+    document.body.append(region);
+  }
+  region.textContent = text;
+}
+
+document.documentElement.classList.add("scripted");
+localTimes();

@@ -1,0 +1,324 @@
+/** The plot: lines of points over commits, by plotly and WebGL; where a browser has none, by SVG. */
+
+import { loadPlotly, shownMoment } from "./base.js";
+
+const COLOURS = 10;
+const DASHES = ["solid", "dot", "dash", "dashdot"];
+const FEW = 12;
+const MOST_TICKS = 7;
+const LEAST_SPAN = 0.02;
+const WHOLE = { columns: null, values: {} };
+
+let webgl;
+function hasWebgl() {
+  webgl ??= Boolean(document.createElement("canvas").getContext("webgl"));
+  return webgl;
+}
+
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+function translucent(hex, opacity) {
+  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+  return `rgba(${red}, ${green}, ${blue}, ${opacity})`;
+}
+
+// plotly reads some HTML in its texts; names are no HTML.
+const escaped = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+
+const numbers = (values) => Float64Array.from(values, (value) => value ?? NaN);
+
+function readable(value, unit) {
+  const digits = Math.abs(value) >= 1000 || value === 0 ? value.toFixed(1) : String(Number(value.toPrecision(6)));
+  return `${digits} ${unit}`.trim();
+}
+
+function valueOf(line, place) {
+  const value = line.values[place];
+  return value === null ? "no value" : readable(value, line.unit);
+}
+
+const moment = (point) => shownMoment(new Date(point.started));
+const day = (point) => moment(point).slice(0, 10);
+const short = (commit) => (commit ? commit.slice(0, 9) : "no commit");
+
+/** Where a point stands on the axis of columns. */
+const middle = (point) => point.column + (point.columns - 1) / 2;
+
+/** What is told of the point under the pointer. */
+function about(model, line, place) {
+  const point = model.points[place];
+  const parts = [valueOf(line, place), line.label, short(point.commit)];
+  parts.push(moment(point));
+  if (point.columns > 1) parts.push(`${point.columns} commits`);
+  return parts.join("  ·  ");
+}
+
+/** A closed outline for each stretch that has both ends; plotly fills no shape across a gap. */
+function outline(columns, low, high) {
+  const x = [], y = [];
+  let stretch = [];
+  const close = () => {
+    const back = [...stretch].reverse();
+    x.push(...stretch.map((at) => columns[at]), ...back.map((at) => columns[at]), null);
+    y.push(...stretch.map((at) => high[at]), ...back.map((at) => low[at]), null);
+    stretch = [];
+  };
+  low.forEach((value, at) => {
+    if (!Number.isNaN(value) && !Number.isNaN(high[at])) stretch.push(at);
+    else if (stretch.length) close();
+  });
+  if (stretch.length) close();
+  return { x, y };
+}
+
+/** The axes by unit: the most frequent unit at the left, the next at the right. */
+function axesOf(model) {
+  return new Map(model.units.slice(0, 2).map((unit, place) => [unit, place === 0 ? "y" : "y2"]));
+}
+
+function curves(model, type) {
+  const columns = Float64Array.from(model.points, middle);
+  const axes = axesOf(model);
+  const few = model.lines.length <= FEW;
+  const found = [];
+  model.lines.forEach((line, place) => {
+    if (!axes.has(line.unit)) return;
+    const hue = colour(`c${place % COLOURS}`);
+    if (line.low) {
+      found.push({
+        ...outline(columns, numbers(line.low), numbers(line.high)), type: "scatter", mode: "lines",
+        fill: "toself", fillcolor: translucent(hue, 0.14), line: { width: 0 }, hoverinfo: "skip",
+        yaxis: axes.get(line.unit), showlegend: false,
+      });
+    }
+    found.push({
+      x: columns, y: numbers(line.values), type, mode: "lines+markers", name: escaped(line.label),
+      line: { color: translucent(hue, few ? 0.85 : 0.6), width: few ? 1.5 : 1, dash: DASHES[Math.floor(place / COLOURS) % DASHES.length] },
+      marker: { color: hue, size: few ? 5 : 3.5 }, hoverinfo: "none", meta: { place },
+      yaxis: axes.get(line.unit), showlegend: false,
+    });
+  });
+  return [...found, ...steps(model, columns, axes, type), ...looked(model, columns, axes, type)];
+}
+
+/** Where lines have changed: a triangle that points the way the news goes. */
+function steps(model, columns, axes, type) {
+  const places = new Map(model.lines.map((line, place) => [line.id, place]));
+  return [["regression", "worse"], ["progression", "better"]].flatMap(([direction, hue]) => {
+    const chosen = model.changes.filter((each) => each.direction === direction);
+    return [...new Set(axes.values())].flatMap((axis) => {
+      const on = chosen.filter((each) => axes.get(model.lines[places.get(each.trace)].unit) === axis);
+      if (!on.length) return [];
+      return [{
+        x: on.map((each) => columns[each.point]),
+        y: on.map((each) => {
+          const line = model.lines[places.get(each.trace)];
+          return line.values[each.point] ?? (line.id.startsWith(",") ? each.after : NaN);
+        }),
+        type, mode: "markers", yaxis: axis, name: direction, showlegend: false, hoverinfo: "none",
+        marker: {
+          symbol: on.map((each) => (each.after > each.before ? "triangle-up" : "triangle-down")), size: 14,
+          color: colour(hue), line: { color: colour("paper"), width: 1.5 },
+        },
+        meta: { changes: on.map((each) => ({ ...each, place: places.get(each.trace) })) },
+      }];
+    });
+  });
+}
+
+/** The point that is looked at, as a ring. */
+function looked(model, columns, axes, type) {
+  const place = model.lines.findIndex((line) => line.id === model.looked?.trace);
+  const at = model.points.findIndex((point) => point.column === model.looked?.column);
+  if (place < 0 || at < 0 || !axes.has(model.lines[place].unit)) return [];
+  const line = model.lines[place];
+  return [{
+    x: [columns[at]], y: [line.values[at] ?? NaN], type, mode: "markers",
+    yaxis: axes.get(line.unit), hoverinfo: "skip", showlegend: false,
+    marker: { symbol: "circle-open", size: 14, color: colour("ink"), line: { width: 2 } },
+  }];
+}
+
+function ticks(model, width) {
+  const most = Math.max(1, Math.min(MOST_TICKS, Math.floor(width / 130), model.points.length));
+  // In the middle of equal parts, so that no text is cut off at the ends.
+  const at = [...Array(most).keys()].map((tick) => Math.floor(((tick + 0.5) * model.points.length) / most));
+  return {
+    tickvals: at.map((place) => middle(model.points[place])),
+    ticktext: at.map((place) => `${day(model.points[place])}<br>${escaped(short(model.points[place].commit))}`),
+  };
+}
+
+/** Small noise stays small: an axis never shows less than two percent of what is measured. */
+function heights(model, unit) {
+  let low = Infinity, high = -Infinity;
+  for (const line of model.lines) {
+    if (line.unit !== unit) continue;
+    for (const value of [line.values, line.low ?? [], line.high ?? []].flat()) {
+      if (value === null) continue;
+      low = Math.min(low, value);
+      high = Math.max(high, value);
+    }
+  }
+  if (low > high) return {};
+  const middle = (low + high) / 2;
+  const half = Math.max((high - low) / 2, (Math.abs(middle) * LEAST_SPAN) / 2) || 1;
+  return { range: [middle - 1.08 * half, middle + 1.08 * half] };
+}
+
+function layout(model, plot, zoom = model.zoom) {
+  const width = plot.clientWidth, narrow = width < 600;
+  const axis = { gridcolor: colour("line"), linecolor: colour("line"), zeroline: false };
+  const units = [...axesOf(model).keys()];
+  const first = model.points[0], last = model.points.at(-1);
+  const span = last.column + last.columns - first.column;
+  const [left, right = left] = units;
+  const value = (unit, more) => ({
+    ...axis, ...(Object.hasOwn(zoom.values, unit) ? { range: zoom.values[unit] } : heights(model, unit)), tickformat: "~r", title: { text: escaped(unit || model.numbers), standoff: 8 }, ...more,
+  });
+  return {
+    autosize: true,
+    margin: { l: narrow ? 44 : 62, r: units.length > 1 ? (narrow ? 44 : 62) : 14, t: 14, b: 44 },
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: colour("soft") },
+    xaxis: { ...axis, ...ticks(model, width), tickangle: 0, range: zoom.columns ?? [first.column - 0.02 * span - 0.5, first.column + 1.02 * span - 0.5], showgrid: false },
+    yaxis: value(left, {}),
+    ...(units.length > 1 ? { yaxis2: value(right, { overlaying: "y", side: "right", showgrid: false, tickmode: "auto" }) } : {}),
+    // A finger that drags scrolls the page.
+    hovermode: "closest", dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom", showlegend: false,
+    shapes: marks(model), annotations: [...texts(model), ...simulated(model)],
+  };
+}
+
+/** Lines at commits that people wrote about, and at the points that are compared. */
+function marks(model) {
+  const vertical = (x, hue, dash) => ({
+    type: "line", xref: "x", yref: "paper", x0: x, x1: x, y0: 0, y1: 1, layer: "below", line: { color: colour(hue), width: 1, dash },
+  });
+  const at = (column) => middle(model.points.find((each) => each.column <= column && column < each.column + each.columns) ?? { column, columns: 1 });
+  const found = model.notes.map((note) => vertical(middle(model.points[note.point]), "doubt", "dot"));
+  if (model.looked) found.push(vertical(at(model.looked.column), "edge", "solid"));
+  if (model.looked && model.looked.since !== null) found.push(vertical(at(model.looked.since), "edge", "dash"));
+  return found;
+}
+
+function texts(model) {
+  return model.notes.map((note) => ({
+    x: middle(model.points[note.point]), xref: "x", y: 1, yref: "paper", yanchor: "bottom", showarrow: false, text: "✎",
+    hovertext: escaped(`${note.text} (${note.user})`), font: { color: colour("doubt"), size: 13 }, captureevents: true,
+  }));
+}
+
+function simulated(model) {
+  if (!model.simulated) return [];
+  return [{
+    text: "SIMULATED", xref: "paper", yref: "paper", x: 0.5, y: 0.1, showarrow: false,
+    font: { size: 40, color: translucent(colour("doubt"), 0.16) },
+  }];
+}
+
+/**
+ * Draw a model.
+ * @param tell has pointed(text), tip(place, value, label) for what the pointer is at, chosen(line, point,
+ *   compared) for a click on a point, zoomed(pairs) for another part that is seen, as the address has it, and
+ *   whole(is) for whether it is all that there is.
+ */
+export async function draw(plot, model, tell) {
+  const Plotly = await loadPlotly();
+  // Without lines it has no height.
+  if (plot.dataset.drawn === "0") delete plot.dataset.drawn;
+  const type = hasWebgl() ? "scattergl" : "scatter";
+  await Plotly.react(plot, curves(model, type), layout(model, plot), { displayModeBar: false, responsive: true, doubleClick: false });
+  const at = (event) => {
+    const { data, pointNumber } = event.points[0];
+    const change = data.meta?.changes?.[pointNumber];
+    const place = change ? change.place : data.meta?.place;
+    return { line: model.lines[place], point: change ? change.point : pointNumber, change };
+  };
+  for (const name of ["plotly_hover", "plotly_unhover", "plotly_click", "plotly_doubleclick", "plotly_relayout"]) plot.removeAllListeners(name);
+  plot.on("plotly_hover", (event) => {
+    const { line, point, change } = at(event);
+    if (!line) return;
+    const relative = change?.relative == null ? "" : ` of ${(100 * change.relative).toFixed(1)} %`;
+    tell.pointed(about(model, line, point) + (change ? `  ·  ${change.direction}${relative}` : ""));
+    tell.tip(spot(plot, event.points[0]), valueOf(line, point), line.label);
+  });
+  plot.on("plotly_unhover", () => {
+    tell.pointed("");
+    tell.tip(null);
+  });
+  plot.on("plotly_click", (event) => {
+    const { line, point } = at(event);
+    if (line) tell.chosen(line, point, Boolean(event.event?.shiftKey));
+  });
+  plot.on("plotly_doubleclick", () => unzoom(plot, model));
+  let seen = ranges(layout(model, plot));
+  plot.on("plotly_relayout", () => {
+    const now = ranges(plot.layout);
+    // It may be about another width of the window only.
+    if (!changed(seen, now).length) return;
+    seen = now;
+    tell.zoomed(zoomOf(model, plot));
+  });
+  tell.whole(!zoomOf(model, plot).length);
+  plot.dataset.drawn = String(model.lines.length);
+  plot.dataset.kind = type;
+}
+
+/** Show all that there is again. */
+export function unzoom(plot, model) {
+  const whole = Object.entries(ranges(layout(model, plot, WHOLE))).map(([axis, range]) => [`${axis}.range`, range]);
+  window.Plotly.relayout(plot, Object.fromEntries(whole));
+}
+
+/** The ranges of the axes that a layout has. */
+function ranges(of) {
+  const axes = ["xaxis", "yaxis", "yaxis2"].filter((axis) => of[axis]?.range);
+  return Object.fromEntries(axes.map((axis) => [axis, [...of[axis].range]]));
+}
+
+/** What of the plot is seen, as pairs of the address; none where it is all that there is. */
+function zoomOf(model, plot) {
+  const units = [...axesOf(model).keys()];
+  const unit = { yaxis: units[0], yaxis2: units[1] };
+  return changed(ranges(layout(model, plot, WHOLE)), ranges(plot.layout)).map(([axis, range]) => (
+    axis === "xaxis" ? ["x", written(range)] : ["y", `${written(range)} ${unit[axis]}`.trim()]
+  ));
+}
+
+/** A range with no more digits than can be seen. */
+function written(range) {
+  const digits = Math.min(Math.max(3 - Math.floor(Math.log10(range[1] - range[0])), 0), 20);
+  return range.map((end) => Number(end.toFixed(digits))).join("..");
+}
+
+const changed = (before, now) => Object.entries(now).filter(([axis, range]) => differ(range, before[axis]));
+
+function differ(one, other = one) {
+  const slack = 1e-6 * Math.abs(other[1] - other[0]);
+  return one.some((end, at) => Math.abs(end - other[at]) > slack);
+}
+
+/** Where a point is drawn, in pixels from the corner of the plot, and whether that is in its right half. */
+function spot(plot, { x, y, xaxis, yaxis }) {
+  const { l, t } = plot._fullLayout._size;
+  const left = l + xaxis.d2p(x);
+  return { left, top: t + yaxis.d2p(y), isRight: left > plot.clientWidth / 2 };
+}
+
+export function clear(plot) {
+  if (window.Plotly) window.Plotly.purge(plot);
+  plot.dataset.drawn = "0";
+}
+
+let emphasised = null;
+/** Bring one line out; null: none. */
+export function highlight(plot, model, identity) {
+  if (identity === emphasised || !model || !plot.data) return;
+  emphasised = identity;
+  const chosen = model.lines.findIndex((line) => line.id === identity);
+  const drawn = plot.data.map((data, curve) => [data.meta?.place, curve]).filter(([place]) => place !== undefined);
+  const few = model.lines.length <= FEW;
+  const opacity = drawn.map(([place]) => (chosen < 0 || place === chosen ? 1 : few ? 0.3 : 0.12));
+  window.Plotly.restyle(plot, { opacity }, drawn.map(([, curve]) => curve));
+}

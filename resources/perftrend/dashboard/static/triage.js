@@ -1,0 +1,179 @@
+/** Triage without leaving the page, and by keys. Without this script the forms do the same. */
+import { announce, sendJson } from "./base.js";
+
+const rows = [...document.querySelectorAll("tr.item")];
+const bulk = document.querySelector("#bulk");
+const boxes = [...document.querySelectorAll("tr.item input[type=checkbox]")];
+const mayEdit = boxes.length > 0;
+const undoForm = document.querySelector("[data-undo]");
+const problem = document.querySelector("[data-problem]");
+const help = document.querySelector("#help");
+const message = bulk?.elements.message;
+const WORDS = { ignored: "ignored", bug: "marked as a bug", closed: "closed", new: "made new again" };
+
+/** What was done on this page, the last at the end: rows and the versions that undo has to carry. */
+const done = [];
+/** What the message that is being written is about; null: nothing. */
+let asked = null;
+
+function count(status, by) {
+  const place = document.querySelector(`[data-count="${status}"]`);
+  if (place) place.textContent = Number(place.textContent) + by;
+}
+
+/** Show an item as it is now. */
+function show(item) {
+  const row = document.querySelector(`#item-${item.id}`);
+  if (!row) return;
+  const status = row.querySelector("[data-status]");
+  count(status.textContent, -1);
+  count(item.status, 1);
+  status.textContent = item.status;
+  status.className = `status ${item.status}`;
+  row.querySelector("[data-said]").textContent = item.reason || item.message;
+  row.dataset.version = item.version;
+  row.querySelector("input[type=checkbox]").value = item.version;
+}
+
+function tell(text) {
+  problem.textContent = text;
+  problem.hidden = !text;
+}
+
+function offerUndo(text) {
+  undoForm.hidden = done.length === 0;
+  undoForm.querySelector("[data-undo-text]").textContent = text;
+}
+
+function versions(wanted) {
+  return Object.fromEntries(wanted.map((row) => [row.dataset.id, Number(row.dataset.version)]));
+}
+
+async function send(url, body) {
+  tell("");
+  try {
+    return (await sendJson(url, body)).items;
+  } catch (error) {
+    (error.told?.items ?? []).forEach(show);
+    tell(`${error.message}${error.status === 409 ? "; the list shows what there is now" : ""}`);
+    return null;
+  }
+}
+
+function choose(row, on) {
+  row.querySelector("input[type=checkbox]").checked = on;
+  row.classList.toggle("chosen", on);
+  showChosen();
+}
+
+function chosen() {
+  return boxes.filter((box) => box.checked).map((box) => box.closest("tr"));
+}
+
+function showChosen() {
+  bulk.querySelector("[data-chosen]").textContent = chosen().length || "Selected";
+}
+
+/** Say something of items; where somebody was faster, show what they said and let the reader decide. */
+async function say(wanted, status, text) {
+  if (!wanted.length) return tell("Select an item first.");
+  const items = await send("/triage", { items: versions(wanted), status, ...(text ? { message: text } : {}) });
+  if (!items) return undefined;
+  items.forEach(show);
+  done.push(wanted);
+  wanted.forEach((row) => {
+    row.classList.add("said-now");
+    choose(row, false);
+  });
+  message.value = "";
+  const what = `${items.length} item${items.length === 1 ? "" : "s"} ${WORDS[status]}.`;
+  offerUndo(what);
+  announce(what);
+  const next = rows[rows.indexOf(wanted.at(-1)) + 1];
+  (next ?? wanted.at(-1)).focus();
+  return undefined;
+}
+
+async function undo() {
+  const last = done.pop();
+  if (!last) return undoForm.hidden ? tell("There is nothing to undo.") : undoForm.submit();
+  const items = await send("/triage/undo", { items: versions(last) });
+  if (!items) return done.push(last);
+  items.forEach(show);
+  last.forEach((row) => row.classList.remove("said-now"));
+  offerUndo(`${items.length} item${items.length === 1 ? "" : "s"} as before.`);
+  announce("Undone.");
+  return last[0].focus();
+}
+
+function focused() {
+  return rows.find((row) => row.contains(document.activeElement));
+}
+
+function move(by) {
+  const now = rows.indexOf(focused());
+  const next = rows[now < 0 ? 0 : Math.min(Math.max(now + by, 0), rows.length - 1)];
+  next.focus();
+  next.scrollIntoView({ block: "nearest" });
+}
+
+function about() {
+  const several = chosen();
+  return several.length ? several : [focused()].filter(Boolean);
+}
+
+const KEYS = {
+  j: () => move(1),
+  k: () => move(-1),
+  "?": () => help.showModal(),
+  Enter: () => focused()?.querySelector("a.open").click(),
+};
+const EDITING_KEYS = {
+  x: () => focused() && choose(focused(), !focused().querySelector("input").checked),
+  i: () => say(about(), "ignored"),
+  c: () => say(about(), "closed"),
+  b: () => {
+    asked = about();
+    if (asked.length) message.focus();
+    else tell("Select an item first.");
+  },
+  u: undo,
+};
+
+document.addEventListener("keydown", (event) => {
+  if (help?.open || event.ctrlKey || event.metaKey || event.altKey) return;
+  const typing = event.target.closest("input:not([type=checkbox]), select, textarea");
+  if (event.target === message) {
+    if (event.key === "Escape") asked?.[0]?.focus();
+    if (event.key === "Enter") {
+      event.preventDefault();
+      say(asked?.length ? asked : about(), "bug", message.value.trim());
+      asked = null;
+    }
+    return;
+  }
+  if (typing || (event.key === "Enter" && event.target.closest("a, button, input"))) return;
+  const act = KEYS[event.key] ?? (mayEdit ? EDITING_KEYS[event.key] : undefined);
+  if (!act || !rows.length) return;
+  event.preventDefault();
+  act();
+});
+
+document.querySelector("[data-help]")?.addEventListener("click", () => help.showModal());
+if (mayEdit) {
+  bulk.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const status = event.submitter?.value;
+    if (status) say(asked?.length ? asked : chosen(), status, message.value.trim());
+    asked = null;
+  });
+  bulk.addEventListener("change", (event) => {
+    if (event.target.matches("input[type=checkbox]")) choose(event.target.closest("tr"), event.target.checked);
+  });
+  undoForm.addEventListener("submit", (event) => {
+    if (!done.length) return;
+    event.preventDefault();
+    undo();
+  });
+  boxes.filter((box) => box.checked).forEach((box) => choose(box.closest("tr"), true));
+}

@@ -1,0 +1,332 @@
+"""What ``/alerts`` takes and answers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
+
+from perftrend.analysis import StepMethod
+from perftrend.analysis.alerts import Detector
+from perftrend.analysis.query import parse
+from perftrend.clients.mail_message import address
+from perftrend.clients.webhook import checked
+from perftrend.dashboard.formats import plain
+from perftrend.dashboard.triage.messages import targets_of
+from perftrend.dashboard.triage.model import Number
+from perftrend.errors import PerftrendError
+from perftrend.store.alerts import Alert, Override, Rules
+
+
+def _line(text: str) -> str:
+    """Make one line of a text: what stands in a message must not look like a line of its own."""
+    return " ".join(plain(text).split())
+
+
+Line = Annotated[str, AfterValidator(_line)]
+StepName = Literal["original", "corrected", "absolute", "percent", "cohen", "mann-whitney", "constant"]
+
+
+def _day(value: datetime) -> datetime:
+    """Refuse what no calendar of ours has."""
+    if value.year not in _YEARS:
+        raise ValueError(f"write a day of the years from {_YEARS.start} on")
+    return value
+
+
+_YEARS = range(2000, 3000)
+_TARGETS = {
+    "mail": "write addresses, such as team@example.org",
+    "gerrit": "write the project whose changes are told, as Gerrit names it",
+    "webhook": "write its address, such as https://example.org/hook",
+}
+Day = Annotated[datetime, AfterValidator(_day)]
+
+
+def _none(value: object) -> object:
+    """Take an empty field of a form for none."""
+    return None if value == "" else value
+
+
+class AlertRules(BaseModel):
+    """What a person says of an alert."""
+
+    # A form carries its token, too.
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+    name: Annotated[Line, Field(min_length=1, max_length=200)]
+    query: Annotated[str, Field(max_length=4000)] = ""
+    """Which traces, such as ``testbed=2n-clx&metric=mrr``; empty: all."""
+    method: Literal["mdl", "three-sigma", "step"] = "mdl"
+    """The detector."""
+    history: Annotated[int, Field(ge=10, le=1000)] = 180
+    """How many of the newest commits it looks at."""
+    formula: Literal["jumpavg-0.4", "jumpavg-0.1"] = "jumpavg-0.4"
+    """mdl: the description length."""
+    outliers: bool = True
+    """mdl: whether single runs are told apart from the groups."""
+    window: Annotated[int, Field(ge=4, le=1000)] = 30
+    """three-sigma: runs that make the normal range."""
+    step: StepName = StepMethod.CORRECTED.value
+    """step: the statistic."""
+    radius: Annotated[int, Field(ge=2, le=100)] = 7
+    """step: runs on each side."""
+    cutoff: float = 7.0
+    """step: from where on the statistic is interesting."""
+    change_percent: Annotated[float, Field(ge=0, le=10_000)] = 1.0
+    """The least change, in per cent of the value before."""
+    confidence_percent: Annotated[float, Field(ge=0, lt=100)] = 0.0
+    """The least certainty, in per cent; 0: none is asked for."""
+    direction: Literal["both", "regression", "progression"] = "both"
+    recent_runs: Annotated[int, Field(ge=1, le=1000)] = 30
+    """A change that lies further back when it is first seen is not told."""
+    silent_runs: Annotated[int, Field(ge=0, le=1000)] = 0
+    """After so many runs without a value a trace is told; 0: never."""
+    silent_hours: Annotated[float, Field(ge=0, le=10_000)] = 0.0
+    """After so many hours without a run a testbed is told; 0: never."""
+    owner: Annotated[Line, Field(max_length=200)] = ""
+    action: Literal["none", "mail", "gerrit", "webhook"] = "none"
+    target: Annotated[Line, Field(max_length=2000)] = ""
+    """Mail addresses; the address of a webhook; of Gerrit the project whose changes are told."""
+    enabled: bool = True
+
+    @field_validator("query")
+    @classmethod
+    def _is_query(cls, value: str) -> str:
+        if not value.isprintable():
+            raise ValueError("write what cannot be seen as %XX")
+        return str(_sensible(parse, value.strip()))
+
+    @model_validator(mode="after")
+    def _is_sensible(self) -> AlertRules:
+        _sensible(self._detector)
+        if self.confidence_percent and self.method != "mdl":
+            raise ValueError(f"the detector {self.method} knows no certainty; leave confidence_percent at 0")
+        if self.action == "none":
+            return self
+        if not self.target:
+            raise ValueError(f"target is missing; {_TARGETS[self.action]}")
+        if self.action == "webhook":
+            _sensible(checked, self.target)
+        if self.action == "mail":
+            addresses = targets_of(self.rules)
+            if not addresses:
+                raise ValueError(f"target has no mail address; {_TARGETS['mail']}")
+            for each in addresses:
+                _sensible(address, each)
+        return self
+
+    @property
+    def rules(self) -> Rules:
+        """What the store keeps."""
+        return Rules(
+            name=self.name,
+            query=self.query,
+            detector=asdict(self._detector()),
+            change=self.change_percent / 100,
+            confidence=self.confidence_percent / 100,
+            direction=self.direction,
+            recent_runs=self.recent_runs,
+            silent_runs=self.silent_runs,
+            silent_hours=self.silent_hours,
+            owner=self.owner,
+            action=self.action,
+            target=self.target,
+            enabled=self.enabled,
+        )
+
+    def _detector(self) -> Detector:
+        return Detector(
+            self.method, self.history, self.formula, self.outliers, self.window, self.step, self.radius,
+            self.cutoff,
+        )  # fmt: skip
+
+
+class EditedAlert(AlertRules):
+    """An edit of an alert."""
+
+    version: Number
+    """Of the alert that the edit was made from."""
+
+
+class DeletedAlert(BaseModel):
+    """A deletion of an alert."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    version: Number
+
+
+class OverrideEdit(BaseModel):
+    """Another threshold for a trace or a test, or silence until a date; nothing: as the alert has it."""
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+    version: Number
+    """Of the alert."""
+    trace: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+    """The hash of its key."""
+    scope: Literal["trace", "test"] = "trace"
+    """That trace alone, or all that there are of its test on its testbed, such as those of other metrics."""
+    change_percent: Annotated[Annotated[float, Field(ge=0, le=10_000)] | None, BeforeValidator(_none)] = None
+    confidence_percent: Annotated[Annotated[float, Field(ge=0, lt=100)] | None, BeforeValidator(_none)] = None
+    muted_until: Annotated[Day | None, BeforeValidator(_none)] = None
+    reason: Annotated[Line, Field(max_length=1000)] = ""
+
+    def override(self, alert: int, trace: str, user: str) -> Override:
+        """Return what the store keeps of a trace.
+
+        :param trace: the hash of its key.
+        """
+        until = self.muted_until
+        if until is not None and until.tzinfo is None:
+            until = until.replace(tzinfo=UTC)
+        return Override(
+            alert,
+            trace,
+            change=None if self.change_percent is None else self.change_percent / 100,
+            confidence=None if self.confidence_percent is None else self.confidence_percent / 100,
+            muted_until=until,
+            reason=self.reason,
+            changed_by=user,
+        )
+
+
+class AlertView(BaseModel):
+    """An alert."""
+
+    id: int
+    rules: dict[str, Any]
+    """As an edit sends them; a viewer is not told the target."""
+    changed: datetime
+    changed_by: str
+    version: int
+    """What an edit has to carry."""
+    traces: int | None
+    """That its query fits; null where it cannot be used any more."""
+    problem: str
+    """Why its action cannot be taken, as the settings are; empty where it can."""
+
+    @classmethod
+    def of(cls, alert: Alert, traces: int | None, *, problem: str, with_target: bool) -> AlertView:
+        """Take it from the store."""
+        told = asdict(alert.rules)
+        detector = asdict(Detector()) | told.pop("detector")
+        told |= {
+            **{name: value for name, value in detector.items() if name in AlertRules.model_fields},
+            "change_percent": round(100 * told.pop("change"), 10),
+            "confidence_percent": round(100 * told.pop("confidence"), 10),
+        }
+        if not with_target:
+            told["target"] = ""
+        return cls(
+            id=alert.identity,
+            rules=told,
+            changed=alert.changed,
+            changed_by=alert.changed_by,
+            version=alert.version,
+            traces=traces,
+            problem=problem,
+        )
+
+
+class AlertList(BaseModel):
+    """All alerts, by their names."""
+
+    alerts: list[AlertView]
+
+
+class OverrideView(BaseModel):
+    """Another threshold for one trace."""
+
+    trace: str
+    name: str
+    change_percent: float | None
+    confidence_percent: float | None
+    muted_until: datetime | None
+    reason: str
+    changed: datetime
+    changed_by: str
+
+
+class AlertDetail(BaseModel):
+    """An alert with its overrides."""
+
+    alert: AlertView
+    overrides: list[OverrideView]
+    error: str = ""
+    """Why nothing was changed, where somebody was faster."""
+
+
+class DryRunRequest(BaseModel):
+    """How far back a dry run goes."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    testbed: Annotated[str, Field(min_length=1, max_length=255)]
+    nights: Annotated[int, Field(ge=1, le=100)] = 30
+
+
+class WouldTell(BaseModel):
+    """An item that an alert would have told."""
+
+    kind: str
+    last_good: str
+    first_changed: str
+    first_changed_at: datetime
+    traces: int
+    names: list[str]
+    """The largest changes first, at most 10."""
+    largest: float | None
+    """Relative to what was before."""
+
+
+class NightView(BaseModel):
+    """What one night would have told."""
+
+    commit: str
+    moment: datetime
+    items: list[WouldTell]
+    joined: int
+    """Traces that join an item of an earlier night, and are not told."""
+    closed: int
+
+
+class DryRun(BaseModel):
+    """What an alert would have said, night by night."""
+
+    alert: int
+    version: int
+    """Of the alert that was tried."""
+    testbed: str
+    state: Literal["waiting", "running", "done", "failed"]
+    error: str = ""
+    nights: int
+    """To be looked at."""
+    looked_at: int
+    traces: int
+    told: list[NightView]
+    """Nights that tell something, or close something."""
+
+    @property
+    def items(self) -> int:
+        """How many items it would have told."""
+        return sum(len(night.items) for night in self.told)
+
+
+def _sensible(check: Any, *values: object) -> Any:  # noqa: ANN401 - whatever it checks
+    """Check a value, in the words of the one who knows."""
+    try:
+        return check(*values)
+    except PerftrendError as error:
+        raise ValueError(str(error)) from None

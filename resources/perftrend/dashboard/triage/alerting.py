@@ -1,0 +1,259 @@
+"""``/alerts``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, cast
+
+from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Response
+
+from perftrend.analysis.formula import Query as TraceQuery
+from perftrend.analysis.formula import Term
+from perftrend.analysis.query import parse
+from perftrend.dashboard.kept import kept
+from perftrend.dashboard.pages import done, page
+from perftrend.dashboard.sent import body_of, sent
+from perftrend.dashboard.site import Site, TheSite
+from perftrend.dashboard.triage.alert_model import (
+    AlertDetail,
+    AlertList,
+    AlertRules,
+    AlertView,
+    DeletedAlert,
+    DryRun,
+    DryRunRequest,
+    EditedAlert,
+    OverrideEdit,
+    OverrideView,
+)
+from perftrend.dashboard.triage.dryruns import DryRuns
+from perftrend.dashboard.triage.messages import name_of
+from perftrend.dashboard.triage.model import LARGEST_NUMBER
+from perftrend.dashboard.triage.sending import lacking
+from perftrend.dashboard.users import Editor, Role, User, Viewer
+from perftrend.errors import UsageError
+from perftrend.store.alerts import Alert, AlertEdited, Override, Rules
+
+router = APIRouter()
+
+_CONFLICT: dict[int | str, dict[str, Any]] = {
+    409: {"model": AlertDetail, "description": "Somebody was faster."}
+}
+
+Identity = Annotated[int, Path(ge=1, le=LARGEST_NUMBER, description="of an alert")]
+
+
+def dry_runs_of(request: Request) -> DryRuns:
+    """Return the dry runs of this process."""
+    state = request.app.state
+    if not hasattr(state, "dry_runs"):
+        state.dry_runs = DryRuns()
+    return cast("DryRuns", state.dry_runs)
+
+
+TheDryRuns = Annotated[DryRuns, Depends(dry_runs_of)]
+TheRules = Annotated[AlertRules, Depends(sent(AlertRules))]
+TheEdit = Annotated[EditedAlert, Depends(sent(EditedAlert))]
+TheDeletion = Annotated[DeletedAlert, Depends(sent(DeletedAlert))]
+TheOverride = Annotated[OverrideEdit, Depends(sent(OverrideEdit))]
+TheDryRun = Annotated[DryRunRequest, Depends(sent(DryRunRequest))]
+
+
+@router.get("/alerts", response_model=AlertList)
+@kept
+def alerts(request: Request, site: TheSite, user: Viewer) -> Response:
+    """Tell all alerts."""
+    told = AlertList(alerts=[_view(site, alert, user) for alert in site.store.alerts.all()])
+    return page(
+        request, "alerts.html", told, title="Alerts", may_edit=user.role >= Role.EDITOR, rules=_empty()
+    )
+
+
+@router.post("/alerts", status_code=201, response_model=AlertView, openapi_extra=body_of(AlertRules))
+def make(request: Request, site: TheSite, user: Editor, rules: TheRules) -> Response:
+    """Make an alert."""
+    made = site.store.alerts.add(rules.rules, user=user.name)
+    return done(request, f"/alerts/{made.identity}", _view(site, made, user), status=201)
+
+
+@router.get("/alerts/{identity}", response_model=AlertDetail)
+def alert(
+    request: Request,
+    site: TheSite,
+    user: Viewer,
+    identity: Identity,
+    trace: Annotated[
+        str,
+        Query(pattern="^([0-9a-f]{32})?$", description="whose override the form is for: the hash of its key"),
+    ] = "",
+) -> Response:
+    """Tell one alert, with its overrides; who may edit gets the form for it."""
+    found = _one(site, identity)
+    return page(
+        request,
+        "alert.html",
+        _detail(site, found, user),
+        title=found.rules.name,
+        may_edit=user.role >= Role.EDITOR,
+        testbeds=_testbeds(site, found.rules),
+        dry_run=dry_runs_of(request).newest(identity),
+        activity=site.store.activity.newest(50, found.subject),
+        trace=trace,
+    )
+
+
+@router.post(
+    "/alerts/{identity}", response_model=AlertDetail, responses=_CONFLICT, openapi_extra=body_of(EditedAlert)
+)
+def edit(request: Request, site: TheSite, user: Editor, identity: Identity, rules: TheEdit) -> Response:
+    """Change an alert."""
+    outcome = site.store.alerts.edit(identity, rules.rules, version=rules.version, user=user.name)
+    return _answer(request, site, user, outcome, identity=identity, wanted=rules)
+
+
+@router.post(
+    "/alerts/{identity}/delete",
+    response_model=AlertDetail,
+    responses=_CONFLICT,
+    openapi_extra=body_of(DeletedAlert),
+)
+def delete(request: Request, site: TheSite, user: Editor, identity: Identity, said: TheDeletion) -> Response:
+    """Delete an alert; the items that it found stay."""
+    outcome = site.store.alerts.delete(identity, version=said.version, user=user.name)
+    return _answer(request, site, user, outcome, identity=identity, back="/alerts")
+
+
+@router.post(
+    "/alerts/{identity}/override",
+    response_model=AlertDetail,
+    responses=_CONFLICT,
+    openapi_extra=body_of(OverrideEdit),
+)
+def override(
+    request: Request, site: TheSite, user: Editor, identity: Identity, said: TheOverride
+) -> Response:
+    """Give one trace or one test another threshold, or mute it until a date."""
+    found = [said.override(identity, trace, user.name) for trace in _overridden(site, said)]
+    outcome = site.store.alerts.override(*found, version=said.version, user=user.name)
+    return _answer(request, site, user, outcome, identity=identity)
+
+
+@router.post(
+    "/alerts/{identity}/dry-run", status_code=202, response_model=DryRun, openapi_extra=body_of(DryRunRequest)
+)
+def begin_dry_run(
+    request: Request, site: TheSite, _: Editor, identity: Identity, runs: TheDryRuns, asked: TheDryRun
+) -> Response:
+    """Find out what an alert would have said over the newest nights; nothing is sent."""
+    begun = runs.begin(site, _one(site, identity), asked.testbed, nights=asked.nights)
+    return done(request, f"/alerts/{identity}/dry-run", begun, status=202, testbed=asked.testbed)
+
+
+@router.get("/alerts/{identity}/dry-run", response_model=DryRun)
+def dry_run(
+    request: Request,
+    site: TheSite,
+    _: Viewer,
+    identity: Identity,
+    runs: TheDryRuns,
+    testbed: Annotated[str, Query(min_length=1, max_length=255)],
+) -> Response:
+    """Tell how far a dry run is, and what it has found."""
+    alert = _one(site, identity)
+    found = runs.find(identity, testbed)
+    if found is None:
+        raise HTTPException(404, f"alert {identity} had no dry run on {testbed}; begin one on its page")
+    headers = {"Refresh": "2"} if found.state in {"waiting", "running"} else {}
+    return page(
+        request, "alert-dry-run.html", found, title=f"Dry run of {alert.rules.name}", name=alert.rules.name,
+        headers=headers,
+    )  # fmt: skip
+
+
+def _answer(
+    request: Request,
+    site: Site,
+    user: User,
+    outcome: AlertEdited,
+    *,
+    identity: int,
+    wanted: AlertRules | None = None,
+    back: str = "",
+) -> Response:
+    """Answer an edit: with what there is now, or with who was faster."""
+    now = outcome.alert
+    if now is None:
+        raise HTTPException(404, f"nothing was changed: there is no alert {identity}, or none any more")
+    if outcome.is_done:
+        return done(request, back or f"/alerts/{identity}", _detail(site, now, user))
+    who = f"{now.changed_by} has changed it at {now.changed:%Y-%m-%d %H:%M:%S} UTC"
+    told = _detail(site, now, user).model_copy(
+        update={"error": f"nothing was changed: {who}, after you opened it"}
+    )
+    return page(
+        request, "alert-conflict.html", told, title="Somebody was faster", status=409,
+        wanted=wanted.model_dump() if wanted else None,
+    )  # fmt: skip
+
+
+def _overridden(site: Site, said: OverrideEdit) -> list[str]:
+    """Return the hashes of the traces that an override is for."""
+    now = site.catalog.now()
+    trace = now.by_hash.get(said.trace)
+    if trace is None:
+        raise UsageError(f"the store has no trace {said.trace}; copy its hash from the page of an item")
+    test = {name: value for name, value in trace.key.as_dict().items() if name in {"testbed", "test"}}
+    if said.scope == "trace" or "test" not in test:
+        return [said.trace]
+    rows = now.table.rows(TraceQuery(tuple(Term(name, value) for name, value in test.items())))
+    return [now.stored[row].key.hash for row in rows]
+
+
+def _one(site: Site, identity: int) -> Alert:
+    found = site.store.alerts.one(identity)
+    if found is None:
+        raise HTTPException(404, f"there is no alert {identity}, or none any more")
+    return found
+
+
+def _view(site: Site, alert: Alert, user: User) -> AlertView:
+    try:
+        traces = len(site.catalog.table().rows(parse(alert.rules.query)))
+    except UsageError:
+        traces = None
+    problem = lacking(site.settings, alert.rules.action)
+    return AlertView.of(alert, traces, problem=problem, with_target=user.role >= Role.EDITOR)
+
+
+def _detail(site: Site, alert: Alert, user: User) -> AlertDetail:
+    overrides = site.store.alerts.overrides(alert.identity)
+    return AlertDetail(
+        alert=_view(site, alert, user), overrides=[_override(site, each) for each in overrides]
+    )
+
+
+def _override(site: Site, override: Override) -> OverrideView:
+    trace = site.catalog.now().by_hash.get(override.trace)
+    return OverrideView(
+        trace=override.trace,
+        name=name_of(trace.key) if trace else "",
+        change_percent=None if override.change is None else round(100 * override.change, 10),
+        confidence_percent=None if override.confidence is None else round(100 * override.confidence, 10),
+        muted_until=override.muted_until,
+        reason=override.reason,
+        changed=override.changed,
+        changed_by=override.changed_by,
+    )
+
+
+def _testbeds(site: Site, rules: Rules) -> list[str]:
+    """Return the testbeds that an alert looks at."""
+    now = site.catalog.now()
+    try:
+        rows = now.table.rows(parse(rules.query))
+    except UsageError:
+        return []
+    return sorted({now.stored[row].key.as_dict().get("testbed", "") for row in rows} - {""})
+
+
+def _empty() -> dict[str, Any]:
+    return AlertRules(name="x").model_dump() | {"name": ""}

@@ -1,0 +1,157 @@
+"""Dry runs, one at a time in a thread: what an alert would have said over the newest nights.
+
+They send nothing and write nothing. The newest of each alert and testbed is kept in memory until the
+dashboard ends.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from perftrend.analysis.alerts import Told, rehearsed
+from perftrend.analysis.alerts.findings import largest
+from perftrend.dashboard.background import defect
+from perftrend.dashboard.catalog import table_of
+from perftrend.dashboard.site import Site
+from perftrend.dashboard.triage.alert_model import DryRun, NightView, WouldTell
+from perftrend.dashboard.triage.messages import name_of
+from perftrend.dashboard.triage.watching import history_of, watches_of
+from perftrend.errors import PerftrendError, StoreError, UsageError, explained
+from perftrend.store.alerts import Alert
+from perftrend.store.tiles import StoredTrace
+
+LOG = logging.getLogger(__name__)
+
+MOST_WORK = 60_000
+"""Traces times nights: about a minute."""
+_KEPT = 50
+_MOST_NAMES = 10
+
+
+@dataclass
+class DryRuns:
+    """The dry runs of a process; safe for several threads."""
+
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+    """Who works."""
+    _runs: OrderedDict[tuple[int, str], DryRun] = field(default_factory=OrderedDict)
+
+    def find(self, alert: int, testbed: str) -> DryRun | None:
+        """Return the newest dry run of an alert on a testbed, as far as it is; None: there was none."""
+        with self._lock:
+            return self._runs.get((alert, testbed))
+
+    def newest(self, alert: int) -> DryRun | None:
+        """Return the newest dry run of an alert on any testbed."""
+        with self._lock:
+            return next((run for (of, _), run in reversed(self._runs.items()) if of == alert), None)
+
+    def begin(self, site: Site, alert: Alert, testbed: str, *, nights: int) -> DryRun:
+        """Begin a dry run, or return the same one that is under way.
+
+        :raises UsageError: if the alert has no traces there, or too many for so many nights.
+        """
+        traces = [trace for trace in site.catalog.traces() if trace.key.as_dict().get("testbed") == testbed]
+        watches = watches_of(
+            table_of(traces),
+            [alert],
+            site.store.alerts.overrides(alert.identity),
+            now=datetime.now(UTC),
+        )
+        if not watches:
+            raise UsageError(f"alert {alert.rules.name!r} looks at no trace of testbed {testbed}")
+        chosen = [traces[row] for row in watches[0].rows]
+        nights = min(nights, len(site.store.tiles.axis(testbed).columns))
+        if len(chosen) * nights > MOST_WORK:
+            fewer = MOST_WORK // len(chosen)
+            hint = f"ask for {fewer} nights" if fewer else "give the alert a query with fewer traces"
+            raise UsageError(f"{len(chosen)} traces in {nights} nights are too many for a dry run; {hint}")
+        key = (alert.identity, testbed)
+        with self._lock:
+            now = self._runs.get(key)
+            if now and now.state in {"waiting", "running"}:
+                return now
+            run = DryRun(
+                alert=alert.identity, version=alert.version, testbed=testbed, state="waiting", nights=nights,
+                looked_at=0, traces=len(chosen), told=[],
+            )  # fmt: skip
+            self._runs[key] = run
+            self._runs.move_to_end(key)
+            while len(self._runs) > _KEPT:
+                self._runs.popitem(last=False)
+        work = threading.Thread(
+            target=self._work, args=(site, alert, chosen, run), daemon=True, name="dry run"
+        )
+        work.start()
+        return run
+
+    def _work(self, site: Site, alert: Alert, traces: list[StoredTrace], run: DryRun) -> None:
+        with self._turn:
+            try:
+                self._rehearse(site, alert, traces, run)
+            except StoreError:
+                self._note(run, state="failed", error="the database cannot be reached; try again later")
+            except (PerftrendError, MemoryError) as error:
+                self._note(run, state="failed", error=explained(error) or "there is not enough memory")
+            except Exception as error:
+                # Who waits is told of a defect, too.
+                LOG.exception("dry run of alert %d on %s", run.alert, run.testbed)
+                told = f"{defect(error)}; the dashboard's log says where"
+                self._note(run, state="failed", error=told)
+
+    def _rehearse(self, site: Site, alert: Alert, traces: list[StoredTrace], run: DryRun) -> None:
+        self._note(run, state="running")
+        axis = site.store.tiles.axis(run.testbed)
+        (watch,) = watches_of(
+            table_of(traces),
+            [alert],
+            site.store.alerts.overrides(alert.identity),
+            now=datetime.now(UTC),
+        )
+        history = history_of(site.store, axis, traces, last=watch.rehearsal.detector.history + run.nights)
+        named = {trace.key.hash: name_of(trace.key) for trace in traces}
+        told: list[NightView] = []
+        for number, night in enumerate(rehearsed(watch.rehearsal, history, nights=run.nights), 1):
+            if night.new or night.closed or night.joined:
+                told.append(_view(night, named))
+            self._note(run, looked_at=number, told=list(told))
+        self._note(run, state="done")
+
+    def _note(self, run: DryRun, **changed: object) -> None:
+        key = (run.alert, run.testbed)
+        with self._lock:
+            self._runs[key] = self._runs.get(key, run).model_copy(update=changed)
+
+
+def _view(night: Told, named: dict[str, str]) -> NightView:
+    items = []
+    for span, findings in night.new:
+        ordered = sorted(findings, key=lambda each: (-_size(each.relative), each.trace))
+        top = largest(findings)
+        items.append(
+            WouldTell(
+                kind=findings[0].kind.value,
+                last_good=span.last_good.revision,
+                first_changed=span.first_changed.revision,
+                first_changed_at=span.first_changed.moment,
+                traces=len(findings),
+                names=[named[each.trace] for each in ordered[:_MOST_NAMES]],
+                largest=top.relative if top and _size(top.relative) else None,
+            )
+        )
+    return NightView(
+        commit=night.night.revision,
+        moment=night.night.moment,
+        items=items,
+        joined=night.joined,
+        closed=night.closed,
+    )
+
+
+def _size(relative: float) -> float:
+    return abs(relative) if relative == relative else 0.0  # noqa: PLR0124 - NaN is not itself

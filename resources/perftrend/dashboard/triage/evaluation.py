@@ -1,0 +1,196 @@
+"""An evaluation: what the alerts find on a testbed becomes items, and messages to be sent.
+
+What takes long comes first and outside of any transaction: the traces are read and analysed. Then everything
+is entered in one transaction. So a process may be killed at any point, and two may evaluate one testbed at
+the same time: each finding is entered once, and each message is put into the outbox once.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from perftrend.analysis.alerts import (
+    Finding,
+    Group,
+    Kind,
+    Known,
+    Place,
+    Range,
+    common_range,
+    distinct,
+    matched,
+)
+from perftrend.dashboard.catalog import table_of
+from perftrend.dashboard.triage.messages import payload_of, targets_of
+from perftrend.dashboard.triage.watching import Seen, look, watches_of
+from perftrend.store import Store
+from perftrend.store.alerts import Night, Span
+
+_ATTEMPTS = 3
+"""An alert that is edited meanwhile makes an evaluation begin anew."""
+
+_GONE = {Kind.SILENCE: "has values again", Kind.STOPPED: "has runs again"}
+_NOT_FOUND = "no longer found"
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """What an evaluation changed."""
+
+    new: int = 0
+    """Items that it made."""
+    joined: int = 0
+    """Findings that joined items."""
+    closed: int = 0
+    reopened: int = 0
+    messages: int = 0
+    silent_from: datetime | None = None
+    """When it is time to look again although nothing is new: a testbed is silent then."""
+    is_stale: bool = False
+    """Whether nothing was changed: another process knew of more runs, or the alerts were edited meanwhile."""
+
+
+def evaluate(store: Store, testbed: str, now: datetime | None = None) -> Evaluated:
+    """Look at a testbed with all alerts, and enter what they find.
+
+    :param now: the moment that silence is counted from; None: this one.
+    :raises StoreError: if the store cannot be read or written; nothing is changed then.
+    """
+    moment = now or datetime.now(UTC)
+    for _ in range(_ATTEMPTS):
+        alerts = [alert for alert in store.alerts.all() if alert.rules.enabled]
+        traces = [trace for trace in store.tiles.traces() if trace.key.as_dict().get("testbed") == testbed]
+        axis = store.tiles.axis(testbed)
+        table = table_of(traces)
+        watches = watches_of(table, alerts, store.alerts.overrides(), now=moment)
+        if not watches or not axis.columns:
+            return Evaluated()
+        seen = look(store, axis, traces, watches, now=moment)
+        newest_run = max(run for column in axis.columns for run in column.runs)
+        with store.alerts.night(testbed, newest_run=newest_run, since=seen.places[0].moment) as night:
+            if night.is_stale:
+                return Evaluated(is_stale=True)
+            versions = night.versions()
+            if all(versions.get(watch.alert.identity) == watch.alert.version for watch in watches):
+                return _enter(night, seen, now=moment)
+    return Evaluated(is_stale=True)
+
+
+def _enter(night: Night, seen: Seen, *, now: datetime) -> Evaluated:
+    alerts_of = distinct(seen.found)
+    known = [
+        Known(
+            each.identity, each.item, Kind(each.kind), each.trace, range_of(each.span), each.gone is not None
+        )
+        for each in night.known
+    ]
+    matching = matched(
+        known,
+        alerts_of,
+        is_new=lambda finding: bool(seen.tellers(finding, alerts_of[finding])),
+        was_looked_at=seen.was_looked_at,
+    )
+    night.found_again({each: columns_of(found) for each, found in matching.again.items()}, now=now)
+    night.set_gone(matching.gone, now=now)
+    new = messages = 0
+    item_of = {each.identity: each.item for each in night.known}
+    found_in = {item_of[identity] for identity in matching.again}
+    touched = found_in | {item_of[identity] for identity in matching.gone}
+    for group in matching.groups:
+        tellers = frozenset[int]().union(*(seen.tellers(each, alerts_of[each]) for each in group.members))
+        item = group.item or _new_item(night, group, seen, tellers, now=now)
+        new += group.item is None
+        kind = group.members[0].kind.value
+        rows = [{"trace": member.trace, **columns_of(member)} for member in group.members]
+        night.add_findings(item, kind, rows, now=now)
+        if group.item is not None:
+            night.log_joined(item, len(rows))
+        messages += _tell(night, item, group, seen, tellers, now=now)
+        touched.add(item)
+        found_in.add(item)
+    closed = 0
+    for item in sorted(touched):
+        closed += _bring_up_to_date(night, item, now=now)
+    reopened = sum(night.reopen(item, now=now) for item in sorted(found_in))
+    joined = sum(len(group.members) for group in matching.groups if group.item is not None)
+    return Evaluated(new, joined, closed, reopened, messages, seen.silent_from)
+
+
+def _new_item(night: Night, group: Group, seen: Seen, tellers: Iterable[int], *, now: datetime) -> int:
+    owners = dict.fromkeys(seen.watches[each].alert.rules.owner for each in sorted(tellers))
+    owner = ", ".join(filter(None, owners))[:255]
+    return night.add_item(group.members[0].kind.value, span_of(group.range), owner=owner, now=now)
+
+
+def _tell(night: Night, item: int, group: Group, seen: Seen, tellers: Iterable[int], *, now: datetime) -> int:
+    """Put a message into the outbox for each alert that has not told of an item before."""
+    wanted = night.status(item) in {"new", "bug"}
+    count = 0
+    for number in sorted(tellers):
+        alert = seen.watches[number].alert
+        if not night.link(item, number) or not wanted:
+            continue
+        payload = payload_of(item, night.testbed, group, alert, seen.traces)
+        for target in targets_of(alert.rules):
+            key = secrets.token_hex(16)
+            night.send(
+                key,
+                item=item,
+                alert=number,
+                action=alert.rules.action,
+                target=target,
+                payload=payload,
+                now=now,
+            )
+            count += 1
+    return count
+
+
+def _bring_up_to_date(night: Night, item: int, *, now: datetime) -> bool:
+    """Note what is left of an item, and close it where that is nothing; say whether it was closed."""
+    findings = night.findings_of(item)
+    there = [each for each in findings if each.gone is None]
+    if not there:
+        return night.close(item, _GONE.get(Kind(findings[0].kind), _NOT_FOUND), now=now)
+    span = common_range([range_of(each.span) for each in there])
+    largest = min(there, key=lambda each: (-abs(each.relative or 0.0), each.trace))
+    night.describe(item, span_of(span), largest, traces=len({each.trace for each in there} - {""}))
+    return False
+
+
+def columns_of(finding: Finding) -> dict[str, Any]:
+    """Return the columns of a finding in the store."""
+    span = span_of(finding.range)
+    numbers = {
+        "before": finding.before,
+        "after": finding.after,
+        "low": finding.low,
+        "high": finding.high,
+        "confidence": finding.confidence,
+    }
+    return {
+        "last_good": span.last_good,
+        "last_good_revision": span.last_good_revision,
+        "first_changed": span.first_changed,
+        "first_changed_revision": span.first_changed_revision,
+        **{name: value if math.isfinite(value) else None for name, value in numbers.items()},
+    }
+
+
+def range_of(span: Span) -> Range:
+    """Return the commits of the store's columns."""
+    return Range(
+        Place(span.last_good, span.last_good_revision), Place(span.first_changed, span.first_changed_revision)
+    )
+
+
+def span_of(span: Range) -> Span:
+    """Return the store's columns of commits."""
+    return Span(
+        span.last_good.moment, span.last_good.revision, span.first_changed.moment, span.first_changed.revision
+    )

@@ -1,0 +1,152 @@
+"""What is sent about a new item, to a mailbox, to a review or to a webhook.
+
+A message is put together when its item is found, and says what was known then. Names of tests come from
+archives and may hold anything, so each channel writes them in its own way.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from perftrend import wording
+from perftrend.analysis.alerts import Finding, Group, Kind, Place
+from perftrend.dashboard.formats import plain, value
+from perftrend.model import TraceKey
+from perftrend.store.alerts import Alert, Rules
+from perftrend.store.tiles import StoredTrace
+
+MOST_TRACES = 20
+"""That a message names; the item has them all."""
+
+_TOLD = ("testbed", "suite", "test", "metric")
+"""Parameters that stand elsewhere, or are the name itself."""
+
+WORDS = {
+    Kind.REGRESSION: "regression",
+    Kind.PROGRESSION: "progression",
+    Kind.SILENCE: "silence",
+    Kind.STOPPED: "no runs",
+}
+
+
+def targets_of(rules: Rules) -> list[str]:
+    """Return where the messages of an alert go; of mail, each address."""
+    if rules.action == "none":
+        return []
+    if rules.action != "mail":
+        return [rules.target]
+    # Nobody gets a mail twice because an address stands there twice.
+    return list(dict.fromkeys(filter(None, re.split(r"[\s,;]+", rules.target))))
+
+
+def payload_of(
+    item: int, testbed: str, group: Group, alert: Alert, traces: Mapping[str, StoredTrace]
+) -> dict[str, Any]:
+    """Return what a message says, as JSON."""
+    span = group.range
+    ordered = sorted(group.members, key=lambda each: (-_size(each), each.trace))
+    return {
+        "item": item,
+        "testbed": testbed,
+        "kind": group.members[0].kind.value,
+        "last_good": _place(span.last_good),
+        "first_changed": _place(span.first_changed),
+        "alert": {"id": alert.identity, "name": alert.rules.name, "owner": alert.rules.owner},
+        "count": len([each for each in group.members if each.trace]),
+        "traces": [_trace(each, traces[each.trace]) for each in ordered[:MOST_TRACES] if each.trace],
+    }
+
+
+def name_of(key: TraceKey) -> str:
+    """Return what a person calls a trace: its test and its metric, and what else tells it from others.
+
+    Without a test: all its parameters.
+    """
+    parameters = key.as_dict()
+    test, metric = parameters.get("test"), parameters.get("metric", "")
+    if test is None:
+        return plain(str(key))
+    name = test if not metric or test.endswith(f"-{metric}") else f"{test} {metric}"
+    others = {key: text for key, text in parameters.items() if key not in _TOLD}
+    rest = ", ".join(f"{key}={text}" for key, text in others.items() if text.lower() not in test.lower())
+    return plain(f"{name} ({rest})" if rest else name)
+
+
+def subject(payload: Mapping[str, Any]) -> str:
+    """Return the subject of a message: what, where, how many."""
+    what = WORDS[Kind(payload["kind"])]
+    first = payload["first_changed"]["revision"][:12]
+    count = payload["count"]
+    where = f" at {first}" if first else ""
+    of = f", {count} trace{'' if count == 1 else 's'}" if count else ""
+    return f"{payload['testbed']}: {what}{where}{of}"
+
+
+def text(payload: Mapping[str, Any], link: str = "") -> str:
+    """Return a message as lines of text."""
+    lines = [f"{subject(payload)}.", "", _between(payload)]
+    lines += [f"- {plain(each['name'])}: {_step(each)}" for each in payload["traces"]]
+    more = payload["count"] - len(payload["traces"])
+    lines += [f"and {more} more"] if more > 0 else []
+    lines += ["", f"Alert: {payload['alert']['name']}"]
+    lines += [link] if link else []
+    return "\n".join(lines)
+
+
+def html(payload: Mapping[str, Any], link: str = "") -> str:
+    """Return a message as HTML."""
+    rows = "".join(
+        f"<tr><td>{escape(plain(each['name']))}</td><td>{escape(_step(each))}</td></tr>"
+        for each in payload["traces"]
+    )
+    more = payload["count"] - len(payload["traces"])
+    rest = f"<p>and {more} more</p>" if more > 0 else ""
+    to = f'<p><a href="{escape(link)}">{escape(link)}</a></p>' if link else ""
+    return (
+        f"<p><b>{escape(subject(payload))}</b></p><p>{escape(_between(payload))}</p><table>{rows}</table>{rest}"
+        f"<p>Alert: {escape(plain(payload['alert']['name']))}</p>{to}"
+    )
+
+
+def _between(payload: Mapping[str, Any]) -> str:
+    last, first = payload["last_good"], payload["first_changed"]
+    return f"After {_told(last)}, up to {_told(first)}."
+
+
+def _told(place: Mapping[str, str]) -> str:
+    moment = f"{place['moment'][:16].replace('T', ' ')} UTC"
+    return f"{place['revision'][:12]} ({moment})" if place["revision"] else moment
+
+
+def _step(trace: Mapping[str, Any]) -> str:
+    unit, before, after = trace["unit"], trace["before"], trace["after"]
+    if after is None:
+        return f"no value since {value(before, unit)}"
+    percent = f" ({wording.percent(trace['relative'])})" if trace["relative"] is not None else ""
+    return f"{value(before, unit)} → {value(after, unit)}{percent}"
+
+
+def _trace(finding: Finding, trace: StoredTrace) -> dict[str, Any]:
+    numbers = {
+        "before": finding.before,
+        "after": finding.after,
+        "low": finding.low,
+        "high": finding.high,
+        "confidence": finding.confidence,
+        "relative": finding.relative,
+    }
+    known = {name: number if math.isfinite(number) else None for name, number in numbers.items()}
+    parameters = trace.key.as_dict()
+    return {"name": name_of(trace.key), "parameters": parameters, "unit": trace.unit, **known}
+
+
+def _place(place: Place) -> dict[str, str]:
+    return {"revision": place.revision, "moment": f"{place.moment:%Y-%m-%dT%H:%M:%SZ}"}
+
+
+def _size(finding: Finding) -> float:
+    return abs(finding.relative) if math.isfinite(finding.relative) else 0.0

@@ -1,0 +1,199 @@
+"""``/triage``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from math import ceil
+from typing import Annotated, Any
+from urllib.parse import parse_qsl, urlencode
+
+from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Response
+from starlette.responses import RedirectResponse
+
+from perftrend.dashboard import links
+from perftrend.dashboard.kept import kept
+from perftrend.dashboard.pages import done, page
+from perftrend.dashboard.sent import body_of, sent
+from perftrend.dashboard.site import Site, TheSite
+from perftrend.dashboard.triage.model import (
+    LARGEST_NUMBER,
+    Changed,
+    Edits,
+    ItemDetail,
+    ItemFilter,
+    TriagePage,
+    Undo,
+)
+from perftrend.dashboard.triage.sending import MOST_ATTEMPTS
+from perftrend.dashboard.triage.views import exploring, hashes, item_detail, item_views, sparklines
+from perftrend.dashboard.users import Editor, Role, Viewer
+from perftrend.store.alerts import STATUSES, Chosen, Item, Triage, Triaged
+
+router = APIRouter()
+
+PER_PAGE = 50
+_DAY_HOURS = 48
+_CONFLICT: dict[int | str, dict[str, Any]] = {409: {"model": Changed, "description": "Somebody was faster."}}
+
+Identity = Annotated[int, Path(ge=1, le=LARGEST_NUMBER, description="of an item")]
+TheEdits = Annotated[Edits, Depends(sent(Edits))]
+TheUndo = Annotated[Undo, Depends(sent(Undo))]
+
+
+@router.get("/triage", response_model=TriagePage)
+@kept
+def triage(request: Request, site: TheSite, user: Viewer, wanted: Annotated[ItemFilter, Query()]) -> Response:
+    """Tell what the alerts found, to be triaged."""
+    items = site.store.alerts.items
+    chosen = Chosen(
+        statuses=() if wanted.status == "all" else (wanted.status,),
+        testbed=wanted.testbed,
+        owner=wanted.owner,
+        traces=hashes(site, wanted.query),
+    )
+    found, total = items.chosen(chosen, limit=PER_PAGE, offset=(wanted.page - 1) * PER_PAGE)
+    counted = items.counts()
+    counts = {
+        status: sum(number for (each, _), number in counted.items() if each == status) for status in STATUSES
+    }
+    told = TriagePage(
+        counts=counts,
+        filter=wanted,
+        total=total,
+        pages=max(ceil(total / PER_PAGE), 1),
+        items=item_views(site, found),
+        undo=_undo(wanted.done),
+        waiting=site.store.alerts.outbox.waiting(most_attempts=MOST_ATTEMPTS),
+    )
+    return page(
+        request,
+        "triage.html",
+        told,
+        title="Triage",
+        may_edit=user.role >= Role.EDITOR,
+        sparklines={} if not found else sparklines(site, found),
+        testbeds=site.store.tiles.testbeds(),
+        owners=items.owners(),
+        has_alerts=bool(site.store.alerts.all()),
+        link=_link_of(wanted),
+        age=_age_at(datetime.now(UTC)),
+    )
+
+
+@router.post("/triage", response_model=Changed, responses=_CONFLICT, openapi_extra=body_of(Edits))
+def say(request: Request, site: TheSite, user: Editor, said: TheEdits) -> Response:
+    """Say something of items: of all of them, or, where somebody was faster, of none."""
+    edits = [Triage(item, version, said.status, said.message) for item, version in said.items.items()]
+    outcome = site.store.alerts.items.triage(edits, user=user.name)
+    wanted = {"status": said.status} | ({} if said.message is None else {"message": said.message})
+    return _answer(request, site, outcome, said.back, wanted)
+
+
+@router.post("/triage/undo", response_model=Changed, responses=_CONFLICT, openapi_extra=body_of(Undo))
+def undo(request: Request, site: TheSite, user: Editor, said: TheUndo) -> Response:
+    """Take back the last thing that was said of items."""
+    outcome = site.store.alerts.items.undo(said.items, user=user.name)
+    return _answer(request, site, outcome, said.back, {})
+
+
+@router.get("/triage/{identity}", response_model=ItemDetail)
+@kept
+def one(request: Request, site: TheSite, user: Viewer, identity: Identity) -> Response:
+    """Tell all of an item."""
+    item = _one(site, identity)
+    return page(
+        request,
+        "triage-item.html",
+        item_detail(site, item),
+        title=f"Item {identity}",
+        may_edit=user.role >= Role.EDITOR,
+        sparkline=sparklines(site, [item]).get(identity),
+    )
+
+
+@router.get("/triage/{identity}/explore", status_code=303, response_class=RedirectResponse)
+def explore(site: TheSite, user: Viewer, identity: Identity) -> RedirectResponse:
+    """Go to where exactly the traces of an item are drawn."""
+    found = exploring(site, _one(site, identity))
+    if not found.ids:
+        raise HTTPException(404, f"item {identity} has no trace that the store still knows")
+    if found.url:
+        return RedirectResponse(found.url, 303)
+    kept = site.store.shortcuts.keep(list(found.ids), user=user.name)
+    return RedirectResponse(links.of_plot(shortcut=kept), 303)
+
+
+def _one(site: Site, identity: int) -> Item:
+    item = site.store.alerts.items.one(identity)
+    if item is None:
+        raise HTTPException(404, f"there is no item {identity}")
+    return item
+
+
+def _answer(request: Request, site: Site, outcome: Triaged, back: str, wanted: dict[str, str]) -> Response:
+    """Answer an edit: with the items as they are now, or with who was faster."""
+    if outcome.gone:
+        raise HTTPException(404, f"nothing was changed: there is no item {', '.join(map(str, outcome.gone))}")
+    if outcome.is_done:
+        told = Changed(done=True, items=item_views(site, outcome.now))
+        versions = ",".join(f"{item.identity}.{item.version}" for item in outcome.now)
+        return done(request, _back(back, versions), told)
+    told = Changed(
+        done=False,
+        error=f"nothing was changed: {'; '.join(map(_who, outcome.refused))}",
+        items=item_views(site, outcome.refused),
+        wanted=wanted,
+    )
+    return page(
+        request,
+        "triage-conflict.html",
+        told,
+        title="Somebody was faster",
+        status=409,
+        back=_back(back),
+        shown=told.items,
+    )
+
+
+def _who(item: Item) -> str:
+    who = item.changed_by or "an evaluation"
+    return f"{who} has made item {item.identity} {item.status} at {item.changed:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _back(text: str, changed: str = "") -> str:
+    """Return the address that a form goes back to: a page of triage, whatever was sent."""
+    path, _, query = text.partition("?")
+    if path.isdecimal() and len(path) < 11:  # noqa: PLR2004 - digits of the largest number
+        return f"/triage/{path}"
+    fields = [(name, value) for name, value in parse_qsl(query) if name in ItemFilter.model_fields]
+    fields = [(name, value) for name, value in fields if name != "done"]
+    fields += [("done", changed)] if changed else []
+    return f"/triage?{urlencode(fields)}" if fields else "/triage"
+
+
+def _undo(text: str) -> dict[int, int]:
+    pairs = (each.split(".") for each in text.split(",")) if text else ()
+    return {int(item): int(version) for item, version in pairs}
+
+
+def _age_at(now: datetime) -> Callable[[datetime], str]:
+    """Return what tells how long ago something was: ``5 h``, ``3 d``."""
+
+    def age(moment: datetime) -> str:
+        hours = max(now - moment, timedelta()) // timedelta(hours=1)
+        return f"{hours} h" if hours < _DAY_HOURS else f"{hours // 24} d"
+
+    return age
+
+
+def _link_of(wanted: ItemFilter) -> Callable[..., str]:
+    """Return what makes the address of the page with another filter."""
+    defaults = ItemFilter()
+
+    def link(**changed: object) -> str:
+        fields = wanted.model_dump(exclude={"done", "page"}) | changed
+        chosen = {name: value for name, value in fields.items() if value != getattr(defaults, name)}
+        return f"/triage?{urlencode(chosen)}" if chosen else "/triage"
+
+    return link

@@ -1,0 +1,169 @@
+"""Sends what is in the outbox: mails, messages in reviews, webhooks.
+
+What is not sent is tried again, later each time, and given up after some days; the page of the item says why.
+One server that is away does not hold up the messages to others: until the next time it is not asked again.
+
+Source: RFC 5321 (SMTP), section 4.5.4.1: who cannot deliver tries for four to five days.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from perftrend.clients import gerrit
+from perftrend.clients.mail import Mail, MailRefusedError, MailServer
+from perftrend.clients.webhook import Webhooks
+from perftrend.dashboard.background import defect
+from perftrend.dashboard.triage import messages
+from perftrend.errors import PerftrendError, ServiceError, SettingsError, UsageError, explained
+from perftrend.settings import Settings
+from perftrend.store import Store
+from perftrend.store.alerts import Message
+
+LOG = logging.getLogger(__name__)
+
+MOST_ATTEMPTS = 36
+"""With the waits between them: four days and a half."""
+_FIRST_WAIT = timedelta(minutes=1)
+_LONGEST_WAIT = timedelta(hours=4)
+
+Send = Callable[[Message], None]
+"""Sends one message; raises PerftrendError where it cannot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What became of the messages that were due."""
+
+    sent: int
+    failed: int
+
+
+def deliver(
+    store: Store,
+    settings: Settings,
+    *,
+    now: datetime | None = None,
+    channels: Mapping[str, Send] | None = None,
+    most: int = 100,
+    ending: threading.Event | None = None,
+) -> Sent:
+    """Send the messages that are due, one after the other.
+
+    :param channels: what sends messages of each action; None: what the settings say.
+    :param most: no more at a time.
+    :param ending: once it is set no further message is begun.
+    """
+    send_by = channels_of(settings) if channels is None else channels
+    outbox = store.alerts.outbox
+    away: set[tuple[str, str | None]] = set()
+    sent = failed = 0
+    while sent + failed < most and not (ending and ending.is_set()):
+        moment = now or datetime.now(UTC)
+        message = outbox.take(now=moment, most_attempts=MOST_ATTEMPTS, away=away)
+        if message is None:
+            break
+        try:
+            send_by[message.action](message)
+        except PerftrendError as error:
+            reason = explained(error)
+            if isinstance(error, ServiceError) and not isinstance(error, MailRefusedError):
+                # Mails, and messages in reviews, all go by one server.
+                away.add((message.action, message.target if message.action == "webhook" else None))
+        except Exception as error:
+            # A defect with one message must not stop the others.
+            reason = defect(error)
+            LOG.exception("message %s about item %d: %s", message.key, message.item, reason)
+        else:
+            outbox.mark(message, now=moment)
+            sent += 1
+            continue
+        wait = min(_FIRST_WAIT * 2 ** (message.attempts - 1), _LONGEST_WAIT)
+        outbox.put_back(message, reason, due=moment + wait)
+        failed += 1
+    return Sent(sent, failed)
+
+
+def is_given_up(message: Message) -> bool:
+    """Whether a message that was not sent is not tried any more."""
+    return message.sent is None and message.attempts >= MOST_ATTEMPTS
+
+
+def lacking(settings: Settings, action: str) -> str:
+    """Return why messages of an action cannot be sent, as the settings are; empty where they can."""
+    match action:
+        case "mail" if settings.mail.server is None:
+            return "mail.server is not set; say who takes the mails of alerts"
+        case "gerrit" if not settings.gerrit.post:
+            return "gerrit.post is off; no message of an alert is posted"
+        case "gerrit" if settings.gerrit.url is None:
+            return "gerrit.url is not set; say which Gerrit to tell"
+        case "webhook" if settings.dashboard.alert_secret is None:
+            return "dashboard.alert_secret is not set; webhooks are signed with it"
+    return ""
+
+
+def channels_of(settings: Settings) -> dict[str, Send]:
+    """Return what sends the messages of each action."""
+
+    def link(message: Message) -> str:
+        url = settings.dashboard.url
+        return f"{url}/triage/{message.item}" if url else ""
+
+    return {
+        "mail": lambda message: _mail(settings, message, link(message)),
+        "gerrit": lambda message: _review(settings, message, link(message)),
+        "webhook": lambda message: _webhook(settings, message, link(message)),
+    }
+
+
+def _mail(settings: Settings, message: Message, link: str) -> None:
+    server = MailServer.of(settings.mail)
+    if server is None:
+        raise SettingsError(lacking(settings, "mail"))
+    said = message.payload
+    mail = Mail(
+        recipient=message.target,
+        subject=messages.subject(said),
+        text=messages.text(said, link),
+        html=messages.html(said, link),
+        identity=message.key,
+        thread=f"item {message.item} {said['testbed']}",
+        list_name=said["testbed"],
+    )
+    # What may pass is tried again from the outbox, where nobody else waits for it.
+    replace(server, attempts=1).send(mail)
+
+
+def _review(settings: Settings, message: Message, link: str) -> None:
+    """Tell the change that the first changed commit came from; the same text is not posted twice."""
+    if problem := lacking(settings, "gerrit"):
+        raise SettingsError(problem)
+    commit = message.payload["first_changed"]["revision"]
+    if not re.fullmatch(r"[0-9a-f]{40}", commit):
+        raise UsageError(f"the first changed commit is known as {commit!r} only; its change cannot be found")
+    server = gerrit.connect(settings.gerrit.model_copy(update={"attempts": 1}))
+    found = server.patch_set_of(commit, project=message.target)
+    if found is None:
+        raise UsageError(f"no change of project {message.target} is known of commit {commit[:12]}")
+    change, patch_set = found
+    # Each item has a tag of its own: what is said of one does not replace what was said of another.
+    verdict = gerrit.Verdict(
+        job=f"alert-{message.alert}/item-{message.item}",
+        text=messages.text(message.payload, link),
+        link=link,
+    )
+    server.post(change.number, patch_set.number, verdict)
+
+
+def _webhook(settings: Settings, message: Message, link: str) -> None:
+    chosen = settings.dashboard
+    webhooks = Webhooks(chosen.alert_secret, chosen.alert_networks)
+    body = {"key": message.key, "link": link, **message.payload}
+    webhooks.post(message.target, json.dumps(body, allow_nan=False).encode(), key=message.key)

@@ -1,0 +1,193 @@
+"""Items as they are shown: with names, pictures, commits and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftrend.analysis.formula import format_key
+from perftrend.analysis.query import parse
+from perftrend.dashboard import bisecting, links
+from perftrend.dashboard.catalog import Traces
+from perftrend.dashboard.formats import plain
+from perftrend.dashboard.links import MOST_IDS
+from perftrend.dashboard.site import Site
+from perftrend.dashboard.triage.messages import name_of
+from perftrend.dashboard.triage.model import (
+    BisectView,
+    CommitView,
+    EntryView,
+    FinderView,
+    ItemDetail,
+    ItemView,
+    RangeView,
+    SentView,
+    TraceView,
+)
+from perftrend.dashboard.triage.sending import is_given_up
+from perftrend.dashboard.triage.sparklines import Sparkline, sparkline
+from perftrend.store.alerts import Item, StoredFinding
+from perftrend.store.tiles import Column
+
+DRAWN_COLUMNS = 60
+_CHANGES = ("regression", "progression")
+_MOST_BESIDE = 50
+_MOST_TRACES = 500
+_MOST_COMMITS = 100
+_MOST_ENTRIES = 100
+_LONGEST_ADDRESS = 6000
+
+
+def item_views(site: Site, items: Sequence[Item]) -> list[ItemView]:
+    """Return items with the names of their largest traces."""
+    now = site.catalog.now()
+    return [ItemView.of(item, _name(now, item.trace)) for item in items]
+
+
+def hashes(site: Site, query: str) -> list[str] | None:
+    """Return the traces that a query fits; None for no query, which leaves nothing out.
+
+    :raises FormulaError: if it is none.
+    """
+    if not query:
+        return None
+    now = site.catalog.now()
+    return [now.stored[row].key.hash for row in now.table.rows(parse(query))]
+
+
+def sparklines(site: Site, items: Sequence[Item]) -> dict[int, Sparkline]:
+    """Draw the trace with the largest change of each item; the values of a testbed are read together."""
+    by_hash = site.catalog.now().by_hash
+    found: dict[int, Sparkline] = {}
+    for testbed in {item.testbed for item in items}:
+        chosen = [item for item in items if item.testbed == testbed and item.trace in by_hash]
+        axis = site.store.tiles.axis(testbed)
+        if not chosen or not axis.columns:
+            continue
+        columns = range(max(len(axis.columns) - DRAWN_COLUMNS, 0), len(axis.columns))
+        starts = [axis.columns[column].started for column in columns]
+        values = site.store.tiles.values(axis, [by_hash[item.trace].trace_id for item in chosen], columns)
+        for item, row in zip(chosen, values, strict=True):
+            changed = next(
+                (n for n, started in enumerate(starts) if started >= item.span.first_changed), None
+            )
+            drawn = sparkline(np.asarray(row), changed)
+            if drawn:
+                found[item.identity] = drawn
+    return found
+
+
+def item_detail(site: Site, item: Item) -> ItemDetail:
+    """Return all that is known of an item."""
+    store, now = site.store, site.catalog.now()
+    findings = sorted(
+        store.alerts.items.findings(item.identity),
+        key=lambda each: (each.gone is not None, -abs(each.relative or 0.0), each.trace),
+    )
+    alerts = {alert.identity: alert.rules.name for alert in store.alerts.all()}
+    subject = store.activity.newest(_MOST_ENTRIES, item.subject)
+    old, new = item.span.last_good_revision, item.span.first_changed_revision
+    return ItemDetail(
+        item=ItemView.of(item, _name(now, item.trace)),
+        traces=[_trace(now, each) for each in findings[:_MOST_TRACES] if each.trace],
+        beside=_beside(site, item),
+        commits=_commits(site, item),
+        git_log=f"git log --oneline {old}..{new}" if old and new and item.kind != "stopped" else "",
+        bisect=_bisection(site, now, item),
+        explore=f"/triage/{item.identity}/explore" if item.trace else "",
+        alerts=[
+            FinderView(id=each, name=alerts[each])
+            for each in store.alerts.items.alerts(item.identity)
+            if each in alerts
+        ],
+        activity=[EntryView.model_validate(each, from_attributes=True) for each in subject],
+        messages=[
+            SentView(
+                alert=alerts.get(each.alert, "a deleted alert"),
+                action=each.action,
+                sent=each.sent,
+                error=each.error,
+                given_up=is_given_up(each),
+            )
+            for each in store.alerts.outbox.of(item.identity)
+        ],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Exploring:
+    """Where the traces of an item are drawn: by an address, or by a shortcut that is to be kept first."""
+
+    url: str
+    ids: tuple[str, ...]
+
+
+def exploring(site: Site, item: Item) -> Exploring:
+    """Return where exactly the traces of an item are drawn."""
+    by_hash = site.catalog.now().by_hash
+    findings = site.store.alerts.items.findings(item.identity)
+    there = [each.trace for each in findings if each.gone is None] or [each.trace for each in findings]
+    ids = tuple(format_key(by_hash[each].key) for each in dict.fromkeys(there) if each in by_hash)
+    url = links.of_plot(testbed=item.testbed, ids=ids)
+    is_short = len(ids) <= MOST_IDS and len(url) <= _LONGEST_ADDRESS
+    return Exploring(url if is_short else "", ids)
+
+
+def _beside(site: Site, item: Item) -> list[ItemView]:
+    if item.kind not in _CHANGES:
+        return []
+    return item_views(site, site.store.alerts.items.beside(item, limit=_MOST_BESIDE))
+
+
+def _commits(site: Site, item: Item) -> list[CommitView]:
+    columns = site.store.tiles.axis(item.testbed).columns
+    within = [
+        column for column in columns if item.span.last_good < column.started <= item.span.first_changed
+    ][:_MOST_COMMITS]
+    said = site.store.annotations.of((column.revision for column in within), testbed=item.testbed)
+    return [
+        CommitView(
+            commit=column.revision,
+            started=column.started,
+            link=links.of_commit(column.revision, site.settings),
+            annotations=[each.text for each in said.get(column.revision, ())],
+        )
+        for column in within
+    ]
+
+
+def _bisection(site: Site, now: Traces, item: Item) -> BisectView | None:
+    if item.kind not in _CHANGES:
+        return None
+    trace = now.by_hash.get(item.trace)
+    older = Column(item.span.last_good_revision, item.span.last_good, ())
+    newer = Column(item.span.first_changed_revision, item.span.first_changed, ())
+    found = bisecting.prepared(site.settings, item.testbed, trace.key if trace else None, older, newer)
+    return BisectView(comment=found.comment, command=found.command, change=found.change) if found else None
+
+
+def _trace(now: Traces, finding: StoredFinding) -> TraceView:
+    trace = now.by_hash.get(finding.trace)
+    low, high = finding.relative_interval or (None, None)
+    return TraceView(
+        hash=finding.trace,
+        name=_name(now, finding.trace),
+        parameters=trace.key.as_dict() if trace else {},
+        unit=trace.unit if trace else "",
+        before=finding.before,
+        after=finding.after,
+        relative=finding.relative,
+        low=low,
+        high=high,
+        confidence=finding.confidence,
+        range=RangeView.of(finding.span),
+        found=finding.found,
+        gone=finding.gone,
+    )
+
+
+def _name(now: Traces, trace: str) -> str:
+    found = now.by_hash.get(trace)
+    return plain(name_of(found.key)) if found else ""

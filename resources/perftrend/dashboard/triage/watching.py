@@ -1,0 +1,228 @@
+"""Which traces of a testbed the alerts look at, and what their detectors find there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perftrend.analysis.alerts import (
+    Detector,
+    Finding,
+    History,
+    Kind,
+    Known,
+    Place,
+    Range,
+    Rehearsal,
+    Threshold,
+    measuring,
+)
+from perftrend.analysis.alerts.history import Reach
+from perftrend.analysis.query import TraceTable, parse
+from perftrend.errors import PerftrendError
+from perftrend.store import Store
+from perftrend.store.alerts import Alert, Override, Rules
+from perftrend.store.tiles import Axis, StoredTrace
+
+_AT_ONCE = 5000
+"""Traces that are read together: 180 columns of them take 7 MB."""
+
+_KINDS: Mapping[str, frozenset[Kind]] = {
+    "regression": frozenset({Kind.REGRESSION}),
+    "progression": frozenset({Kind.PROGRESSION}),
+    "both": frozenset({Kind.REGRESSION, Kind.PROGRESSION}),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Watch:
+    """An alert on a testbed."""
+
+    alert: Alert
+    rehearsal: Rehearsal
+    rows: NDArray[np.intp]
+    """Its traces, as places among those of the testbed, ascending."""
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """What it looks for in traces."""
+        silence = frozenset({Kind.SILENCE}) if self.rehearsal.silent_runs else frozenset[Kind]()
+        return self.rehearsal.kinds | silence
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seen:
+    """What an evaluation looked at, and found."""
+
+    traces: Mapping[str, StoredTrace]
+    """Those that were looked at, by hash."""
+    places: tuple[Place, ...]
+    found: list[tuple[int, Finding]]
+    """With the alert that found each."""
+    reach: Mapping[int, Reach]
+    """How far back each alert looked."""
+    watches: Mapping[int, Watch]
+    stopped: bool
+    """Whether some alert asks for runs of the testbed."""
+    silent_from: datetime | None
+    """When the next alert tells that there are no runs, unless there are some by then; None: none will."""
+
+    def was_looked_at(self, known: Known) -> bool:
+        """Whether a known finding would have been found if it were still there."""
+        if known.kind is Kind.STOPPED:
+            return self.stopped
+        return any(
+            known.kind in watch.kinds and self.reach[number].has(known)
+            for number, watch in self.watches.items()
+        )
+
+    def tellers(self, finding: Finding, alerts: frozenset[int]) -> frozenset[int]:
+        """Return those of the alerts that tell of a finding as news."""
+        return frozenset(
+            each for each in alerts if self.watches[each].rehearsal.is_news(finding, self.places)
+        )
+
+
+def detector_of(rules: Rules) -> Detector:
+    """Return the detector of an alert."""
+    return Detector(**rules.detector)
+
+
+def rehearsal_of(rules: Rules, overrides: Sequence[Override], *, now: datetime) -> Rehearsal:
+    """Return what an alert looks for, with the overrides that hold now."""
+    thresholds: dict[str, Threshold | None] = {}
+    for each in overrides:
+        mute = each.muted_until is not None and each.muted_until > now
+        change = rules.change if each.change is None else each.change
+        confidence = rules.confidence if each.confidence is None else each.confidence
+        thresholds[each.trace] = None if mute else Threshold(change, confidence)
+    return Rehearsal(
+        detector=detector_of(rules),
+        threshold=Threshold(rules.change, rules.confidence),
+        kinds=_KINDS[rules.direction],
+        recent_runs=rules.recent_runs,
+        silent_runs=rules.silent_runs,
+        thresholds=thresholds,
+    )
+
+
+def watches_of(
+    table: TraceTable, alerts: Sequence[Alert], overrides: Sequence[Override], *, now: datetime
+) -> list[Watch]:
+    """Return the alerts that look at some trace of a table.
+
+    One whose query or detector cannot be used, because it was made by another version, looks at nothing: it
+    must not stop the others.
+    """
+    found = []
+    for alert in alerts:
+        own = [each for each in overrides if each.alert == alert.identity]
+        try:
+            rows = table.rows(parse(alert.rules.query))
+            rehearsal = rehearsal_of(alert.rules, own, now=now)
+        except (PerftrendError, TypeError):
+            continue
+        if rows.size:
+            found.append(Watch(alert, rehearsal, rows))
+    return found
+
+
+def look(
+    store: Store, axis: Axis, traces: Sequence[StoredTrace], watches: Sequence[Watch], *, now: datetime
+) -> Seen:
+    """Look for changes and for silence in the traces of a testbed.
+
+    :param traces: all of the testbed, in the order that the rows of the watches mean.
+    """
+    wanted = np.unique(np.concatenate([watch.rows for watch in watches]))
+    longest = max(watch.rehearsal.detector.history for watch in watches)
+    found: list[tuple[int, Finding]] = []
+    reach: dict[int, Reach] = {watch.alert.identity: Reach({}, {}) for watch in watches}
+    measured: dict[int, NDArray[np.bool_]] = {}
+    jobs_at: dict[int, tuple[frozenset[str], ...]] = {}
+    places: tuple[Place, ...] = ()
+    for start in range(0, len(wanted), _AT_ONCE):
+        rows = wanted[start : start + _AT_ONCE]
+        history = history_of(store, axis, [traces[row] for row in rows], last=longest)
+        places = history.places
+        for watch in watches:
+            own = part(history, np.flatnonzero(np.isin(rows, watch.rows)), watch.rehearsal.detector.history)
+            number = watch.alert.identity
+            found += [(number, finding) for finding in watch.rehearsal.found(own)]
+            has_value = measured.setdefault(number, np.zeros(own.values.shape[1], dtype=np.bool_))
+            has_value |= np.isfinite(own.values).any(axis=0)
+            jobs_at[number] = own.jobs
+            reached = own.reach()
+            reach[number] = Reach(
+                {**reach[number].silences, **reached.silences}, {**reach[number].changes, **reached.changes}
+            )
+    jobs = {number: measuring(each, jobs_at[number]) for number, each in measured.items()}
+    expected = _expected(store, axis, watches, jobs)
+    found += [(number, _stopped(axis, ended, end)) for number, (ended, end) in expected.items() if end < now]
+    return Seen(
+        traces={traces[row].key.hash: traces[row] for row in wanted},
+        places=places,
+        found=found,
+        reach=reach,
+        watches={watch.alert.identity: watch for watch in watches},
+        stopped=any(watch.alert.rules.silent_hours for watch in watches),
+        silent_from=min((end for _, end in expected.values() if end >= now), default=None),
+    )
+
+
+def history_of(store: Store, axis: Axis, traces: Sequence[StoredTrace], *, last: int) -> History:
+    """Read the values of traces over the newest commits of a testbed."""
+    columns = range(max(len(axis.columns) - last, 0), len(axis.columns))
+    chosen = axis.columns[columns.start :]
+    jobs = store.alerts.jobs([run for column in chosen for run in column.runs])
+    return History(
+        traces=tuple(trace.key.hash for trace in traces),
+        better=tuple(trace.better for trace in traces),
+        values=store.tiles.values(axis, [trace.trace_id for trace in traces], columns),
+        places=tuple(Place(column.started, column.revision) for column in chosen),
+        jobs=tuple(frozenset(jobs[run] for run in column.runs if run in jobs) for column in chosen),
+    )
+
+
+def part(history: History, rows: NDArray[np.intp], last: int) -> History:
+    """Return some traces of a history over its newest commits."""
+    first = max(len(history.places) - last, 0)
+    return History(
+        traces=tuple(history.traces[row] for row in rows),
+        better=tuple(history.better[row] for row in rows),
+        values=history.values[rows, first:],
+        places=history.places[first:],
+        jobs=history.jobs[first:],
+    )
+
+
+def _expected(
+    store: Store, axis: Axis, watches: Sequence[Watch], jobs: Mapping[int, frozenset[str]]
+) -> dict[int, tuple[datetime, datetime]]:
+    """Return for each alert that asks for runs when its newest one has ended, and until when it waits.
+
+    :param jobs: those that measure the traces of each alert: a job that has stopped is missed although others
+        go on. Where none is known, whatever runs on the testbed counts.
+    """
+    asking = [watch.alert for watch in watches if watch.alert.rules.silent_hours]
+    newest = store.alerts.newest(axis.testbed) if asking else {}
+    expected = {}
+    for alert in asking:
+        ended = [newest[job] for job in jobs[alert.identity] if job in newest] or list(newest.values())
+        if ended:
+            wait = timedelta(hours=alert.rules.silent_hours)
+            expected[alert.identity] = (max(ended), max(ended) + wait)
+    return expected
+
+
+def _stopped(axis: Axis, ended: datetime, end: datetime) -> Finding:
+    """Return what is found where no run has come until the end."""
+    newest = next((each for each in reversed(axis.columns) if each.started <= ended), axis.columns[0])
+    # A run whose clock was wrong may have ended before it began.
+    late = max(ended, newest.started) + (end - ended)
+    span = Range(Place(newest.started, newest.revision), Place(late))
+    return Finding(Kind.STOPPED, "", span, span)

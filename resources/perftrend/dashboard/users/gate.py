@@ -1,0 +1,181 @@
+"""The gate: tells who makes a request, by token, by proxy or by session."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from dataclasses import dataclass
+from functools import cached_property
+
+from fastapi import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from perftrend.dashboard.metrics import Metrics
+from perftrend.dashboard.users.attempts import LIFE_S, Attempts
+from perftrend.dashboard.users.forgery import Forgery
+from perftrend.dashboard.users.provider import Provider
+from perftrend.dashboard.users.proxies import Proxies
+from perftrend.dashboard.users.roles import NOBODY, Person, Roles, User
+from perftrend.dashboard.users.sessions import Session, Sessions
+from perftrend.dashboard.users.tokens import user_of
+from perftrend.errors import SettingsError
+from perftrend.settings import DashboardSettings
+from perftrend.store import Store
+
+LOG = logging.getLogger(__name__)
+
+FRESH = "perftrend.fresh_session"
+"""In the scope of a request: the cookie that its answer should bring."""
+_SHORTEST_SECRET = 32
+_EVERYWHERE = ("0.0.0.0:", "[::]:")
+_BEARER = "bearer "
+_HOW = "an admin makes them at /users, and who runs the dashboard by ./run dashboard --new-token NAME"
+_WRONG_TOKEN = f"this API token is wrong, too old or revoked; send another one: {_HOW}"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who makes a request, and how that is known."""
+
+    user: User = NOBODY
+    bound: str = ""
+    """What the tokens of their forms are bound to; empty: they have none."""
+    session: Session | None = None
+    is_ambient: bool = True
+    """Whether a browser could be made to say so: it adds cookies by itself, and API tokens never."""
+
+
+_NOBODY = Identity()
+
+
+class Gate:
+    """All that a dashboard knows of its users.
+
+    :raises SettingsError: for settings that do not go together.
+    """
+
+    def __init__(self, settings: DashboardSettings, store: Store, metrics: Metrics) -> None:
+        self._settings = settings
+        self._store = store
+        self.roles = Roles.of(settings)
+        self.proxies = Proxies(settings, metrics.ignored_user_headers)
+        self.provider = Provider(settings) if settings.oidc_issuer or settings.oidc_client_id else None
+        secret = _secret(settings)
+        self.attempts = Attempts(secret, store.spent)
+        self.sessions = Sessions(secret, store.spent, life_s=settings.session_s, idle_s=settings.idle_s)
+        self.forgery = Forgery(secret, life_s=settings.session_s, url=settings.url)
+        is_safe = bool(settings.url and settings.url.startswith("https://"))
+        # A cookie with this prefix cannot be set by another host of the domain, nor over plain HTTP.
+        prefix = "__Host-" if is_safe else ""
+        self._is_safe = is_safe
+        self.session_cookie = f"{prefix}perftrend"
+        self.attempt_cookie = f"{prefix}perftrend-sign-in"
+
+    @cached_property
+    def is_public(self) -> bool:
+        """Whether everybody may read."""
+        return self._settings.public or not can_sign_in(self._settings)
+
+    @cached_property
+    def way_in(self) -> str:
+        """What somebody can do whom nobody knows, in one line."""
+        ways = ["sign in at /sign-in"] if self.provider else []
+        if self._settings.user_header and self._settings.proxies:
+            ways.append("come through the proxy where people sign in")
+        ways.append("send an API token in a header, Authorization: Bearer TOKEN")
+        return f"say who you are: {', or '.join(ways)} ({_HOW})"
+
+    def identify(self, request: Request) -> Identity:
+        """Return who makes a request.
+
+        :raises HTTPException: for an API token that is not taken: nobody goes on as somebody else.
+        :raises StoreError: if the store cannot tell.
+        """
+        told = request.headers.get("authorization", "")
+        if told.lower().startswith(_BEARER):
+            user = user_of(self._store.tokens, told[len(_BEARER) :].strip())
+            if user is None:
+                raise HTTPException(401, _WRONG_TOKEN, headers={"WWW-Authenticate": "Bearer"})
+            return Identity(user, is_ambient=False)
+        person = self.proxies.person(request)
+        if person is not None:
+            return Identity(self.roles.user(person), f"proxy {person.name}")
+        return self._in_session(request)
+
+    def back(self, request: Request) -> str:
+        """Return the address that the provider sends people back to."""
+        return f"{self._here(request)}/sign-in/done"
+
+    def after(self, request: Request) -> str:
+        """Return the address that the provider sends people back to who have signed out."""
+        return f"{self._here(request)}/sign-out/done"
+
+    def sign_in(self, response: Response, person: Person) -> Session:
+        """Begin a session in the browser that gets a response."""
+        session = self.sessions.begin(Person(person.name, self.roles.known(person.groups)))
+        self.keep(response, self.session_cookie, self.sessions.cookie(session))
+        return session
+
+    def keep(self, response: Response, name: str, value: str, *, life_s: int | None = None) -> None:
+        """Let a browser keep a cookie, by default until it is closed."""
+        response.set_cookie(
+            name, value, max_age=life_s, path="/", secure=self._is_safe, httponly=True, samesite="lax"
+        )
+
+    def forget(self, response: Response, name: str) -> None:
+        """Let a browser forget a cookie."""
+        self.keep(response, name, "", life_s=0)
+
+    def keep_attempt(self, response: Response, value: str) -> None:
+        """Let a browser keep an attempt to sign in."""
+        self.keep(response, self.attempt_cookie, value, life_s=LIFE_S)
+
+    def _here(self, request: Request) -> str:
+        return (self._settings.url or str(request.base_url)).rstrip("/")
+
+    def _in_session(self, request: Request) -> Identity:
+        cookie = request.cookies.get(self.session_cookie)
+        session = self.sessions.find(cookie) if cookie else None
+        if cookie is None or session is None:
+            return _NOBODY
+        request.scope[FRESH] = self.sessions.renewed(cookie, session)
+        return Identity(self.roles.user(session.person), session.bound, session)
+
+
+def can_sign_in(settings: DashboardSettings) -> bool:
+    """Tell whether there is a way to say who one is, beside API tokens."""
+    return bool(settings.oidc_issuer or (settings.user_header and settings.proxies))
+
+
+def notices(settings: DashboardSettings) -> tuple[str, ...]:
+    """Return what who starts a dashboard should know of its users, a line each."""
+    said = []
+    if not can_sign_in(settings):
+        said.append("nobody can sign in, so people may only read; dashboard.oidc_issuer changes that")
+        if settings.public:
+            said.append(f"dashboard.public is on: everybody who reaches {settings.address} may read")
+    if settings.address.startswith(_EVERYWHERE) and not (settings.url or settings.hosts):
+        said.append("it answers to the name localhost only; dashboard.url and dashboard.hosts give others")
+    if can_sign_in(settings) and settings.secret is None:
+        said.append("dashboard.secret is not set: a restart signs everybody out")
+    if settings.user_header and not settings.proxies:
+        said.append("dashboard.user_header counts from nowhere, since dashboard.proxies is empty")
+    if settings.proxies and settings.user_header:
+        said.append(
+            f"{', '.join(settings.proxies)} may tell the user in {settings.user_header}: "
+            "let nobody else connect from there"
+        )
+    return tuple(said)
+
+
+def _secret(settings: DashboardSettings) -> str:
+    if settings.secret is None:
+        return secrets.token_urlsafe(32)
+    given = settings.secret.get_secret_value()
+    if len(given) < _SHORTEST_SECRET:
+        raise SettingsError(
+            f"dashboard.secret: it has {len(given)} characters, at least {_SHORTEST_SECRET} are needed; "
+            "make one with: openssl rand -hex 32"
+        )
+    return given

@@ -1,0 +1,47 @@
+"""``/activity``: what people did, the newest first."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from perftrend.dashboard.kept import kept
+from perftrend.dashboard.pages import page
+from perftrend.dashboard.site import TheSite
+from perftrend.dashboard.users import Viewer
+from perftrend.dashboard.users.model import ActEntry, ActivityLog
+
+router = APIRouter()
+
+# PostgreSQL keeps no NUL in a text, so nothing has one.
+Filter = Annotated[str | None, Query(max_length=255, pattern="^[^\\x00]*$")]
+
+
+@router.get("/activity", response_model=ActivityLog)
+@kept
+def activity(  # noqa: PLR0917 - FastAPI gives each by its name
+    request: Request,
+    site: TheSite,
+    _: Viewer,
+    subject: Filter = None,
+    user: Filter = None,
+    before: Annotated[int | None, Query(ge=1, le=2**31 - 1, description="a number of the log")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    """Tell what people did, the newest first."""
+    # One more than is shown tells whether there is more.
+    found = site.store.activity.newest(limit + 1, subject=subject or None, user=user or None, before=before)
+    shown = [ActEntry(**asdict(act)) for act in found[:limit]]
+    model = ActivityLog(acts=shown, before=shown[-1].number if len(found) > limit else None)
+    older = {"subject": subject or "", "user": user or "", "limit": limit, "before": model.before}
+    return page(
+        request,
+        "activity.html",
+        model,
+        title="Activity",
+        subject=subject or "",
+        user_filter=user or "",
+        older=older,
+    )

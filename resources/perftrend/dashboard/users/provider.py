@@ -1,0 +1,281 @@
+"""OpenID Connect: somebody else asks people who they are, and tells us.
+
+The authorization code flow with PKCE. Where the provider has its endpoints and keys is read from its
+discovery document, when somebody signs in for the first time, and again each hour. An ID token whose key is
+not known is taken for a sign that the provider has new keys, which are then read once more.
+
+Source: "OpenID Connect Core 1.0", sections 3.1 and 5.3, "OpenID Connect Discovery 1.0", "OpenID Connect
+RP-Initiated Logout 1.0", RFC 7636, RFC 9207.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import requests
+from authlib.common.urls import add_params_to_uri
+from authlib.integrations.base_client import OAuthError
+from authlib.integrations.requests_client import OAuth2Session
+from authlib.oidc.core import CodeIDToken
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import KeySet
+from requests.adapters import BaseAdapter
+
+from perftrend.clients.web.bodies import whole
+from perftrend.clients.web.heads import InTimeAdapter
+from perftrend.clients.web.refusals import Service
+from perftrend.dashboard.users.attempts import Attempt
+from perftrend.dashboard.users.roles import Person, is_name
+from perftrend.errors import PerftrendError, ServiceError, SettingsError
+from perftrend.settings import DashboardSettings
+
+_TIMEOUT_S = 10.0
+_FRESH_S = 3600.0
+_SILENT_S = 2 * _TIMEOUT_S
+"""A provider that fails is left alone for so long from the begin of the attempt on."""
+_LEEWAY_S = 60
+"""The provider's clock and ours may differ by so much."""
+_MAXIMUM_BYTES = 1024**2
+_SERVICE = Service("dashboard", user=None, timeout_s=_TIMEOUT_S)
+_ALGORITHMS = (
+    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    *("ES256", "ES384", "ES512", "EdDSA", "Ed25519"),
+)
+"""Only such that need the provider's private key: nobody who knows its public one can sign."""
+_KINDS = ("RSA", "EC", "OKP")
+_ENDING = "end_session_endpoint"
+_ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+
+Claims = Mapping[str, Any]
+
+
+class SignInRefusedError(PerftrendError):
+    """The provider says no, or says something that is not to be believed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a provider tells of itself."""
+
+    metadata: Claims
+    keys: KeySet
+    read_at: float
+
+
+class Provider:
+    """The provider that people sign in at; safe for several threads.
+
+    :param adapter: makes what sends the requests.
+    :raises SettingsError: if the settings name no provider, or not how it knows us.
+    """
+
+    def __init__(
+        self, settings: DashboardSettings, *, adapter: Callable[[], BaseAdapter] = InTimeAdapter
+    ) -> None:
+        if settings.oidc_issuer is None or settings.oidc_client_id is None:
+            raise SettingsError(
+                "dashboard.oidc_issuer and dashboard.oidc_client_id belong together; give both or neither"
+            )
+        self._issuer = settings.oidc_issuer
+        self._client_id = settings.oidc_client_id
+        secret = settings.oidc_client_secret
+        self._client_secret = secret.get_secret_value() if secret else None
+        self._scope = " ".join(settings.oidc_scopes)
+        self._name_claim = settings.oidc_name_claim
+        self._groups_claim = settings.oidc_groups_claim
+        self._adapter = adapter
+        self._known: _Known | None = None
+        self._silent_until = 0.0
+        self._lock = threading.Lock()
+
+    def address(self, attempt: Attempt, back: str) -> str:
+        """Return where somebody is sent to sign in.
+
+        :param back: the address of ours that the provider sends them back to.
+        :raises ServiceError: if the provider does not answer.
+        """
+        with self._session(back) as session:
+            url, _ = session.create_authorization_url(
+                self._ask().metadata["authorization_endpoint"],
+                state=attempt.state,
+                nonce=attempt.nonce,
+                code_verifier=attempt.verifier,
+            )
+            return str(url)
+
+    def person(self, attempt: Attempt, back: str, code: str, issuer: str | None = None) -> Person:
+        """Return who somebody is that the provider has sent back.
+
+        :param code: what they bring.
+        :param issuer: who gave them the code, if that is told.
+        :raises SignInRefusedError: if the provider does not take the code, or its answer is not to be
+            believed.
+        :raises ServiceError: if the provider does not answer.
+        """
+        known = self._ask()
+        if issuer is not None and issuer != known.metadata["issuer"]:
+            raise SignInRefusedError("another provider answered than was asked; sign in again")
+        with self._session(back) as session:
+            told = self._exchange(session, known, attempt, code)
+            claims = self._verified(str(told.get("id_token") or ""), attempt, str(told["access_token"]))
+            wanted = {self._name_claim, self._groups_claim}
+            if not wanted <= claims.keys() and "userinfo_endpoint" in known.metadata:
+                claims = {**self._more(session, known, claims["sub"]), **claims}
+        return self._person_of(claims)
+
+    def address_after(self, back: str) -> str:
+        """Return where somebody is sent who has signed out here, to do so there as well.
+
+        The provider asks whether they want to: we keep no ID token that would show it who they are.
+
+        :param back: the address of ours that the provider sends them back to.
+        :returns: empty where the provider has no such place.
+        :raises ServiceError: if the provider does not answer.
+        """
+        url = self._ask().metadata.get(_ENDING)
+        if not url:
+            return ""
+        self._check_endpoint(_ENDING, url)
+        told = {"client_id": self._client_id, "post_logout_redirect_uri": back}
+        return str(add_params_to_uri(url, told.items()))
+
+    def _session(self, back: str) -> OAuth2Session:
+        session = OAuth2Session(
+            self._client_id,
+            self._client_secret,
+            scope=self._scope,
+            redirect_uri=back,
+            code_challenge_method="S256",
+            default_timeout=_TIMEOUT_S,
+        )
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, self._adapter())
+        return session
+
+    def _ask(self, *, anew: bool = False) -> _Known:
+        """Return what the provider tells of itself."""
+        with self._lock:
+            known, now = self._known, time.monotonic()
+            if known is None or anew or now - known.read_at > _FRESH_S:
+                if now < self._silent_until:
+                    # Who comes meanwhile should not wait in vain, one after the other.
+                    raise _silent(self._issuer)
+                self._silent_until = now + _SILENT_S
+                self._known = known = self._discover()
+                self._silent_until = 0.0
+            return known
+
+    def _discover(self) -> _Known:
+        metadata = self._get(f"{self._issuer}/.well-known/openid-configuration")
+        if str(metadata.get("issuer", "")).rstrip("/") != self._issuer:
+            raise ServiceError(f"{self._issuer} calls itself otherwise; correct dashboard.oidc_issuer")
+        for name in _ENDPOINTS:
+            self._check_endpoint(name, metadata.get(name))
+        keys = self._get(metadata["jwks_uri"]).get("keys")
+        usable = [
+            key
+            for key in (keys if isinstance(keys, list) else [])
+            if isinstance(key, dict) and key.get("kty") in _KINDS and key.get("use", "sig") == "sig"
+        ]
+        try:
+            return _Known(metadata, KeySet.import_key_set({"keys": usable}), time.monotonic())
+        except (JoseError, ValueError, TypeError) as error:
+            raise ServiceError(f"{metadata['jwks_uri']}: keys that cannot be read") from error
+
+    def _check_endpoint(self, name: str, url: object) -> None:
+        issuer, parts = urlsplit(self._issuer), urlsplit(url if isinstance(url, str) else "")
+        if not parts.hostname or parts.scheme not in {"https", issuer.scheme}:
+            raise ServiceError(f"{self._issuer}: its discovery document has no safe {name}")
+
+    def _get(self, url: str) -> Claims:
+        """Return a JSON object from the provider."""
+        with self._session("") as session:
+            return _object(session, url, withhold_token=True)
+
+    def _exchange(self, session: OAuth2Session, known: _Known, attempt: Attempt, code: str) -> Claims:
+        url = known.metadata["token_endpoint"]
+        try:
+            told = session.fetch_token(
+                url, grant_type="authorization_code", code=code, code_verifier=attempt.verifier
+            )
+        except OAuthError as error:
+            raise SignInRefusedError("the provider does not take this sign-in; sign in again") from error
+        except (requests.RequestException, OSError, ValueError) as error:
+            raise _silent(url) from error
+        if not isinstance(told.get("access_token"), str):
+            raise _silent(url)
+        return dict(told)
+
+    def _verified(self, token: str, attempt: Attempt, access_token: str) -> Claims:
+        """Return the claims of an ID token that the provider has signed for us and for this attempt."""
+        try:
+            decoded = self._decoded(token)
+            metadata = self._ask().metadata
+            claims = CodeIDToken(
+                decoded.claims,
+                decoded.header,
+                {
+                    "iss": {"essential": True, "value": metadata["issuer"]},
+                    "aud": {"essential": True, "value": self._client_id},
+                    "sub": {"essential": True},
+                },
+                {"nonce": attempt.nonce, "client_id": self._client_id, "access_token": access_token},
+            )
+            claims.validate(leeway=_LEEWAY_S)
+        except (JoseError, ValueError, TypeError, KeyError) as error:
+            raise SignInRefusedError(
+                f"the provider's answer is not to be believed ({type(error).__name__}); sign in again, "
+                "and tell who runs the dashboard if that does not help"
+            ) from error
+        return dict(claims)
+
+    def _decoded(self, token: str) -> jwt.Token:
+        try:
+            return jwt.decode(token, self._ask().keys, algorithms=_ALGORITHMS)
+        except (JoseError, ValueError):
+            # The provider may have new keys.
+            return jwt.decode(token, self._ask(anew=True).keys, algorithms=_ALGORITHMS)
+
+    def _more(self, session: OAuth2Session, known: _Known, subject: str) -> Claims:
+        """Return what the provider tells of a person beside the ID token."""
+        url = known.metadata["userinfo_endpoint"]
+        self._check_endpoint("userinfo_endpoint", url)
+        told = _object(session, url)
+        # Without this the answer could be about somebody else.
+        return told if told.get("sub") == subject else {}
+
+    def _person_of(self, claims: Claims) -> Person:
+        name = claims.get(self._name_claim)
+        if self._name_claim == "email" and claims.get("email_verified") is not True:
+            raise SignInRefusedError("the provider has not verified this mail address; verify it there")
+        if not isinstance(name, str) or not is_name(name):
+            raise SignInRefusedError(
+                f"the provider tells no {self._name_claim} that can be a name; "
+                "look at dashboard.oidc_name_claim and dashboard.oidc_scopes"
+            )
+        groups = claims.get(self._groups_claim)
+        listed = groups if isinstance(groups, list) else [groups]
+        return Person(name, tuple(group for group in listed if isinstance(group, str)))
+
+
+def _object(session: OAuth2Session, url: str, **options: bool) -> Claims:
+    """Return a JSON object that a provider answers with."""
+    try:
+        with session.get(url, stream=True, allow_redirects=False, **options) as response:
+            told = json.loads(whole(response, _MAXIMUM_BYTES, _SERVICE)) if response.ok else None
+    except (requests.RequestException, OSError, ValueError) as error:
+        raise _silent(url) from error
+    if not isinstance(told, dict):
+        raise _silent(url)
+    return told
+
+
+def _silent(url: str) -> ServiceError:
+    return ServiceError(f"{url.partition('?')[0]} does not answer as a provider should; try again later")

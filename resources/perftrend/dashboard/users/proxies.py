@@ -1,0 +1,68 @@
+"""Proxies in front of the dashboard that have asked people who they are.
+
+They say so in headers, which anybody can write. So the headers count only in requests that come from the
+addresses of these proxies; in others they are ignored, counted and told in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from prometheus_client import Counter
+from starlette.requests import Request
+
+from perftrend.dashboard.front.clients import Clients
+from perftrend.dashboard.users.roles import Person, is_name
+from perftrend.settings import DashboardSettings
+
+LOG = logging.getLogger(__name__)
+
+
+class Proxies:
+    """Reads who somebody is from the headers of trusted proxies.
+
+    :param ignored: counts the requests with a header that is not believed.
+    :raises SettingsError: for an address that is none.
+    """
+
+    def __init__(self, settings: DashboardSettings, ignored: Counter) -> None:
+        self._clients = Clients(settings.proxies)
+        self._user_header = settings.user_header
+        self._groups_header = settings.groups_header
+        self._ignored = ignored
+
+    def person(self, request: Request) -> Person | None:
+        """Return who makes a request, as a trusted proxy tells it."""
+        names = _values(request, self._user_header) if self._user_header else []
+        if not any(names):
+            return None
+        reason = self._doubt(request, names)
+        if reason:
+            self._ignored.inc()
+            peer = request.client.host if request.client else "somebody"
+            LOG.warning("header %s from %s is ignored: %s", self._user_header, peer, reason)
+            return None
+        return Person(names[0], self._groups(request))
+
+    def _doubt(self, request: Request, names: list[str]) -> str:
+        """Say why a name is not believed; empty: it is."""
+        if not self._clients.are_behind(request.scope):
+            return "it comes from none of dashboard.proxies"
+        if len(names) > 1:
+            # A proxy that appends instead of replacing lets through what the client wrote.
+            return "it is there several times; let the proxy replace it"
+        return "" if is_name(names[0]) else "nobody can be called so"
+
+    def _groups(self, request: Request) -> tuple[str, ...]:
+        lines = _values(request, self._groups_header) if self._groups_header else []
+        if len(lines) != 1:
+            return ()
+        return tuple(group for word in lines[0].split(",") if (group := word.strip()))
+
+
+def _values(request: Request, header: str) -> list[str]:
+    """Return the values of all headers of a name; what is not UTF-8 in them is no letter of any name."""
+    return [
+        value.encode("latin-1").decode("utf-8", errors="surrogateescape").strip()
+        for value in request.headers.getlist(header)
+    ]

@@ -1,0 +1,37 @@
+"""Gives who is active a fresh cookie with each answer, so that only idleness ends a session early."""
+
+from __future__ import annotations
+
+from starlette.datastructures import MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from perftrend.dashboard.users.gate import FRESH, Gate
+
+
+class RenewedSessions:
+    """Middleware: endpoints answer with what they like, so the cookie is added behind them."""
+
+    def __init__(self, app: ASGIApp, gate: Gate) -> None:
+        self._app = app
+        self._gate = gate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+
+        async def sending(message: Message) -> None:
+            fresh = scope.get(FRESH)
+            if message["type"] == "http.response.start" and fresh:
+                self._add(MutableHeaders(scope=message), fresh)
+            await send(message)
+
+        await self._app(scope, receive, sending if scope["type"] == "http" else send)
+
+    def _add(self, headers: MutableHeaders, fresh: str) -> None:
+        named = f"{self._gate.session_cookie}="
+        if any(value.startswith(named) for value in headers.getlist("set-cookie")):
+            # Somebody signs in or out just now.
+            return
+        response = Response()
+        self._gate.keep(response, self._gate.session_cookie, fresh)
+        headers.append("set-cookie", response.headers["set-cookie"])

@@ -1,0 +1,89 @@
+"""``/users``, and the API tokens there; ``/me``."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, cast
+
+from fastapi import APIRouter, Depends, HTTPException, Path, Request, Response
+
+from perftrend.dashboard.pages import done, page
+from perftrend.dashboard.sent import body_of, sent
+from perftrend.dashboard.site import Site, TheSite
+from perftrend.dashboard.users import Admin, Viewer
+from perftrend.dashboard.users.model import MadeToken, Myself, NewToken, RoleName, TokenEntry, Users
+from perftrend.dashboard.users.roles import Role
+from perftrend.dashboard.users.tokens import LONGEST_DAYS, new_token
+from perftrend.store.tokens import Token
+
+router = APIRouter()
+
+_NO_STORE = {"Cache-Control": "no-store"}
+
+
+@router.get("/users", response_model=Users)
+def users(request: Request, site: TheSite, _: Admin) -> Response:
+    """Tell who may do what."""
+    return _page(request, site)
+
+
+@router.post("/users/tokens", response_model=MadeToken, status_code=201, openapi_extra=body_of(NewToken))
+def make(
+    request: Request,
+    site: TheSite,
+    admin: Admin,
+    wanted: Annotated[NewToken, Depends(sent(NewToken))],
+) -> Response:
+    """Make an API token. The answer is the only place where it is shown."""
+    token, text = new_token(
+        site.store.tokens, name=wanted.name, role=Role.of(wanted.role), owner=admin.name, days=wanted.days
+    )
+    made = MadeToken(token=text, entry=_entry(token, datetime.now(UTC)))
+    return page(request, "token.html", made, title="New API token", status=201, headers=_NO_STORE)
+
+
+@router.post("/users/tokens/{key}/revoke", response_model=Users)
+def revoke(
+    request: Request, site: TheSite, admin: Admin, key: Annotated[str, Path(pattern="^[0-9a-f]{12}$")]
+) -> Response:
+    """Make an API token useless; nothing changes where it is already."""
+    if site.store.tokens.find(key) is None:
+        raise HTTPException(404, f"there is no token {key}")
+    site.store.tokens.revoke(key, admin.name, datetime.now(UTC))
+    return done(request, "/users", _users(site))
+
+
+@router.get("/me", response_model=Myself)
+def me(request: Request, user: Viewer) -> Response:
+    """Tell who makes the request, and what they may do."""
+    told = Myself(name=user.name, role=cast("RoleName", user.role.title), signed_in=user.signed_in)
+    return page(request, "me.html", told, title="Who you are", headers=_NO_STORE)
+
+
+def _page(request: Request, site: Site) -> Response:
+    return page(request, "users.html", _users(site), title="Users", longest_days=LONGEST_DAYS)
+
+
+def _users(site: Site) -> Users:
+    settings, now = site.settings.dashboard, datetime.now(UTC)
+    return Users(
+        public=settings.public,
+        admins=sorted(settings.admins),
+        editors=sorted(settings.editors),
+        tokens=[_entry(token, now) for token in site.store.tokens.all()],
+    )
+
+
+def _entry(token: Token, now: datetime) -> TokenEntry:
+    return TokenEntry(
+        key=token.key,
+        name=token.name,
+        role=cast("RoleName", token.role),
+        owner=token.owner,
+        made=token.made,
+        expires=token.expires,
+        used=token.used,
+        revoked=token.revoked,
+        revoked_by=token.revoked_by,
+        state="revoked" if token.revoked else "expired" if now >= token.expires else "valid",
+    )

@@ -1,0 +1,116 @@
+"""``/sign-in`` and ``/sign-out``: the way to the provider and back."""
+
+from __future__ import annotations
+
+import logging
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
+from starlette.responses import RedirectResponse
+
+from perftrend.dashboard.pages import page, wants_json
+from perftrend.dashboard.users import NOBODY, Gate, User, Viewer, current_user, gate_of
+from perftrend.dashboard.users.access import identity_of
+from perftrend.dashboard.users.attempts import HOME
+from perftrend.dashboard.users.model import SignedOut
+from perftrend.dashboard.users.provider import Provider, SignInRefusedError
+from perftrend.errors import ServiceError
+
+LOG = logging.getLogger(__name__)
+
+router = APIRouter()
+
+TheGate = Annotated[Gate, Depends(gate_of)]
+Told = Annotated[str, Query(max_length=4096)]
+
+_NO_STORE = {"Cache-Control": "no-store"}
+_LOST = "this sign-in is not yours, was used before or took too long; sign in again"
+
+
+@router.get("/sign-in", status_code=303, response_class=RedirectResponse)
+def sign_in(request: Request, gate: TheGate, next: Told = HOME) -> Response:  # noqa: A002 - as it is called everywhere
+    """Send somebody to the provider; they come back to the page that they wanted."""
+    provider = _provider(gate)
+    attempt = gate.attempts.begin(next)
+    answer = RedirectResponse(provider.address(attempt, gate.back(request)), 303, _NO_STORE)
+    gate.keep_attempt(answer, gate.attempts.cookie(attempt))
+    return answer
+
+
+@router.get("/sign-in/done", status_code=303, response_class=RedirectResponse)
+def come_back(
+    request: Request, gate: TheGate, state: Told = "", code: Told = "", iss: Told | None = None
+) -> Response:
+    """Take somebody who comes back from the provider."""
+    provider = _provider(gate)
+    attempt = gate.attempts.come_back(request.cookies.get(gate.attempt_cookie, ""), state)
+    if attempt is None:
+        raise HTTPException(400, _LOST)
+    if not code:
+        # What the provider says of it is text that anybody can put into a link.
+        raise HTTPException(403, "the provider did not let you in; sign in again")
+    try:
+        person = provider.person(attempt, gate.back(request), code, iss)
+    except SignInRefusedError as error:
+        LOG.warning("sign-in refused: %s (%r)", error, error.__cause__)
+        raise HTTPException(403, str(error)) from None
+    answer = RedirectResponse(attempt.place, 303, _NO_STORE)
+    _end_session(request, gate)
+    gate.sign_in(answer, person)
+    gate.forget(answer, gate.attempt_cookie)
+    LOG.info("%s signed in", person.name)
+    return answer
+
+
+@router.post("/sign-out", response_model=SignedOut)
+def sign_out(request: Request, gate: TheGate, user: Viewer) -> Response:
+    """End a session, and lead to where it ends at the provider as well.
+
+    The cookie and all copies of it are worth nothing from now on, whatever the provider says.
+    """
+    _end_session(request, gate)
+    LOG.info("%s signed out", user.name)
+    told = SignedOut(provider=_also_at_provider(request, gate))
+    if told.provider or wants_json(request):
+        answer = _signed_out(request, told, NOBODY)
+    else:
+        answer = RedirectResponse("/sign-out/done", 303, _NO_STORE)
+    gate.forget(answer, gate.session_cookie)
+    return answer
+
+
+@router.get("/sign-out/done", response_model=SignedOut)
+def signed_out(request: Request) -> Response:
+    """Tell somebody that they are signed out: the first page would let them in again at once."""
+    return _signed_out(request, SignedOut(provider=""), current_user(request))
+
+
+def _signed_out(request: Request, told: SignedOut, user: User) -> Response:
+    # Not by a redirect: what a form leads to has to be ours, as the browser is told.
+    onwards = {"Refresh": f"0; url={told.provider}"} if told.provider else {}
+    title = f"Signed {'in' if user.signed_in else 'out'}"
+    headers = {**_NO_STORE, **onwards}
+    return page(request, "signed-out.html", told, title=title, headers=headers, user=user)
+
+
+def _also_at_provider(request: Request, gate: Gate) -> str:
+    """Return where somebody signs out at the provider; empty where they need not, or cannot."""
+    if gate.provider is None or identity_of(request).session is None:
+        return ""
+    try:
+        return gate.provider.address_after(gate.after(request))
+    except ServiceError as error:
+        LOG.warning("signed out here only: %s", error)
+        return ""
+
+
+def _provider(gate: Gate) -> Provider:
+    if gate.provider is None:
+        raise HTTPException(404, "nobody signs in here; dashboard.oidc_issuer names no provider")
+    return gate.provider
+
+
+def _end_session(request: Request, gate: Gate) -> None:
+    session = identity_of(request).session
+    if session is not None:
+        gate.sessions.end(session)

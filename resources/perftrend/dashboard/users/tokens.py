@@ -1,0 +1,79 @@
+"""API tokens: what lets jobs in.
+
+``perftrend_KEY_SECRET``: the key is known to everybody who manages tokens, the secret to who was shown it
+when it was made. The store has a hash of the whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import re
+import secrets
+from datetime import UTC, datetime, timedelta
+
+from perftrend.dashboard.users.roles import TOKEN, Role, User, is_name
+from perftrend.errors import StoreError, UsageError
+from perftrend.store.tokens import Token, Tokens
+
+LOG = logging.getLogger(__name__)
+
+LONGEST_DAYS = 730
+_FORM = re.compile(r"perftrend_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
+_NOTED = timedelta(minutes=1)
+"""The last use is noted no more often: reading should not write each time."""
+
+
+def new_token(tokens: Tokens, *, name: str, role: Role, owner: str, days: int) -> tuple[Token, str]:
+    """Make a token.
+
+    :param days: how long it is taken.
+    :returns: what the store keeps, and the token itself, which nobody can see again.
+    :raises UsageError: for a name or a time that cannot be.
+    """
+    if not is_name(name):
+        raise UsageError(f"token {name[:100]!r}: give it another name, such as nightly-2n-clx")
+    if not 1 <= days <= LONGEST_DAYS:
+        raise UsageError(f"token {name!r}: it may be taken for 1 to {LONGEST_DAYS} days, not {days}")
+    key = secrets.token_hex(6)
+    text = f"perftrend_{key}_{secrets.token_urlsafe(32)}"
+    made = datetime.now(UTC)
+    token = Token(
+        key=key,
+        hash=_hash(text),
+        name=name,
+        role=role.title,
+        owner=owner,
+        made=made,
+        expires=made + timedelta(days=days),
+    )
+    tokens.add(token)
+    return token, text
+
+
+def user_of(tokens: Tokens, text: str) -> User | None:
+    """Return the job that a token lets in; None if it is wrong, too old or revoked."""
+    found = _FORM.fullmatch(text)
+    token = tokens.find(found[1]) if found else None
+    # Compared in the same time wherever they differ.
+    if token is None or not hmac.compare_digest(token.hash, _hash(text)):
+        return None
+    now = datetime.now(UTC)
+    if token.revoked is not None or now >= token.expires:
+        return None
+    if token.used is None or now - token.used > _NOTED:
+        _note_use(tokens, token.key, now)
+    return User(TOKEN + token.name, Role.of(token.role))
+
+
+def _note_use(tokens: Tokens, key: str, now: datetime) -> None:
+    try:
+        tokens.note_use(key, now)
+    except StoreError as error:
+        # It is no reason to refuse somebody who only reads.
+        LOG.warning("the use of token %s is not noted: %s", key, error)
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

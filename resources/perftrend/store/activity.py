@@ -1,0 +1,74 @@
+"""The log of what people did on the dashboard: entries are added, never changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine
+
+from perftrend.store.connection import reading, writing
+from perftrend.store.schema import activity
+
+LONGEST_SUBJECT = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """Something that somebody did."""
+
+    number: int
+    """Grows from one entry to the next."""
+    moment: datetime
+    user: str
+    action: str
+    """A verb in the past tense, such as ``annotated``."""
+    subject: str
+    """What it was done to, such as ``commit 1a2b3c4`` or ``cluster 17``."""
+    detail: str
+    """What changed, in words."""
+
+
+def record(connection: Connection, user: str, action: str, subject: str, detail: str = "") -> None:
+    """Enter what somebody does, in the transaction that does it."""
+    row = {
+        "moment": datetime.now(UTC),
+        "user": user,
+        "action": action,
+        # PostgreSQL would refuse a longer one, and with it what is logged.
+        "subject": subject[:LONGEST_SUBJECT],
+        "detail": detail,
+    }
+    connection.execute(sa.insert(activity), row)
+
+
+class Activity:
+    """The activity log of a store; safe for several processes at once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def record(self, user: str, action: str, subject: str, detail: str = "") -> None:
+        """Enter what somebody did, in a transaction of its own."""
+        with writing(self._engine) as connection:
+            record(connection, user, action, subject, detail)
+
+    def newest(
+        self, limit: int, subject: str | None = None, *, user: str | None = None, before: int | None = None
+    ) -> list[Act]:
+        """Return the newest entries, the newest first.
+
+        :param subject: only those of a subject.
+        :param user: only those of a user.
+        :param before: only those that are older than the entry of this number.
+        """
+        query = sa.select(activity).order_by(activity.c.number.desc()).limit(limit)
+        if subject is not None:
+            query = query.where(activity.c.subject == subject)
+        if user is not None:
+            query = query.where(activity.c.user == user)
+        if before is not None:
+            query = query.where(activity.c.number < before)
+        with reading(self._engine) as connection:
+            return [Act(**row) for row in connection.execute(query).mappings()]

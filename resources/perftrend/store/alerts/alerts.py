@@ -1,0 +1,306 @@
+"""Alerts: which traces are watched, by which detector, and who is told what.
+
+An edit carries the version that it was made from. Where somebody was faster it changes nothing, and tells
+what there is now. Who did what is entered into the activity log in the same transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine, RowMapping
+
+from perftrend.store.activity import record
+from perftrend.store.alerts.items import Items
+from perftrend.store.alerts.nights import Night, night
+from perftrend.store.alerts.outbox import Outbox
+from perftrend.store.connection import reading, writing
+from perftrend.store.schema import alert_overrides, alerts, item_alerts, outbox, runs
+
+ACTIONS = ("none", "mail", "gerrit", "webhook")
+DIRECTIONS = ("both", "regression", "progression")
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a person says of an alert."""
+
+    name: str
+    query: str
+    """Which traces; empty: all."""
+    detector: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """Its method and options; what is left out is as the detector has it by default."""
+    change: float = 0.01
+    """The least change, relative to the value before."""
+    confidence: float = 0.0
+    """The least certainty; 0: none is asked for."""
+    direction: str = "both"
+    """One of :data:`DIRECTIONS`."""
+    recent_runs: int = 30
+    """A change that lies further back when it is first seen is not told."""
+    silent_runs: int = 0
+    """After so many runs without a value a trace is told; 0: never."""
+    silent_hours: float = 0.0
+    """After so many hours without a run a testbed is told; 0: never."""
+    owner: str = ""
+    action: str = "none"
+    """One of :data:`ACTIONS`."""
+    target: str = ""
+    """Mail addresses, or the address of a webhook; of Gerrit the project of the commits."""
+    enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """An alert as it is kept."""
+
+    identity: int
+    rules: Rules
+    created: datetime
+    changed: datetime
+    changed_by: str
+    version: int
+    """Grows with each edit of the alert or of its overrides."""
+
+    @property
+    def subject(self) -> str:
+        """What the activity log calls it."""
+        return f"alert {self.identity}"
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """Another threshold for one trace of an alert, or silence until a date."""
+
+    alert: int
+    trace: str
+    """The hash of its key."""
+    change: float | None = None
+    """None: as the alert has it."""
+    confidence: float | None = None
+    muted_until: datetime | None = None
+    reason: str = ""
+    changed: datetime = field(default_factory=lambda: datetime.now(UTC))
+    changed_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AlertEdited:
+    """What became of an edit."""
+
+    is_done: bool
+    alert: Alert | None
+    """What there is now, or, of what was deleted, what there was; None: there is no such alert any more."""
+
+
+_AT_ONCE = 1000
+_RULES = tuple(each.name for each in fields(Rules))
+_OVERRIDE = tuple(each.name for each in fields(Override) if each.name != "alert")
+
+
+class Alerts:
+    """The alerts of a store; safe for several processes at once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    @property
+    def items(self) -> Items:
+        """What the alerts found, to be triaged."""
+        return Items(self._engine)
+
+    @property
+    def outbox(self) -> Outbox:
+        """What is to be sent."""
+        return Outbox(self._engine)
+
+    @contextmanager
+    def night(self, testbed: str, *, newest_run: int, since: datetime | None) -> Generator[Night, None, None]:
+        """Give the transaction in which what was found on a testbed is entered; one at a time.
+
+        :param newest_run: the greatest id of the runs that were looked at.
+        :param since: findings that end before it cannot be found any more, and are not read.
+        """
+        with writing(self._engine) as connection:
+            yield night(connection, testbed, newest_run=newest_run, since=since)
+
+    def jobs(self, of: Sequence[int]) -> dict[int, str]:
+        """Return the jobs of runs, by the ids of the runs."""
+        found: dict[int, str] = {}
+        with reading(self._engine) as connection:
+            for start in range(0, len(of), _AT_ONCE):
+                query = sa.select(runs.c.id, runs.c.job).where(runs.c.id.in_(of[start : start + _AT_ONCE]))
+                found |= {row.id: row.job for row in connection.execute(query)}
+        return found
+
+    def newest(self, testbed: str) -> dict[str, datetime]:
+        """Return when the newest run of each job on a testbed has ended."""
+        query = sa.select(
+            runs.c.job, sa.func.max(runs.c.finished, type_=runs.c.finished.type).label("finished")
+        )
+        with reading(self._engine) as connection:
+            found = connection.execute(query.where(runs.c.testbed == testbed).group_by(runs.c.job))
+            return {row.job: row.finished for row in found}
+
+    def all(self) -> list[Alert]:
+        """Return all alerts by their names."""
+        with reading(self._engine) as connection:
+            return all_alerts(connection)
+
+    def one(self, identity: int) -> Alert | None:
+        """Return an alert, if there is such a one."""
+        with reading(self._engine) as connection:
+            return _find(connection, identity)
+
+    def overrides(self, alert: int | None = None) -> list[Override]:
+        """Return the overrides of an alert, or of all."""
+        query = sa.select(alert_overrides).order_by(alert_overrides.c.alert_id, alert_overrides.c.trace)
+        if alert is not None:
+            query = query.where(alert_overrides.c.alert_id == alert)
+        with reading(self._engine) as connection:
+            return [_override(row) for row in connection.execute(query).mappings()]
+
+    def add(self, rules: Rules, *, user: str) -> Alert:
+        """Make an alert."""
+        now = datetime.now(UTC)
+        row = {**_columns(rules), "created": now, "changed": now, "changed_by": user, "version": 1}
+        with writing(self._engine) as connection:
+            key = connection.execute(sa.insert(alerts), row).inserted_primary_key
+            added = _there(_find(connection, int(key[0]) if key else 0))
+            record(connection, user, "made", added.subject, _told(rules))
+        return added
+
+    def edit(self, identity: int, rules: Rules, *, version: int, user: str) -> AlertEdited:
+        """Change an alert, unless somebody has changed it since.
+
+        One that is switched off has nothing to send any more.
+        """
+        with writing(self._engine) as connection:
+            before = _find(connection, identity)
+            if before is None or not _bumped(connection, identity, version, user, **_columns(rules)):
+                return AlertEdited(is_done=False, alert=before)
+            if not rules.enabled:
+                _drop_unsent(connection, identity)
+            record(connection, user, "edited", before.subject, _difference(before.rules, rules))
+            return AlertEdited(is_done=True, alert=_find(connection, identity))
+
+    def delete(self, identity: int, *, version: int, user: str) -> AlertEdited:
+        """Delete an alert with its overrides and what it has still to send; its items stay."""
+        with writing(self._engine) as connection:
+            before = _find(connection, identity)
+            if before is None or not _bumped(connection, identity, version, user):
+                return AlertEdited(is_done=False, alert=before)
+            connection.execute(sa.delete(alert_overrides).where(alert_overrides.c.alert_id == identity))
+            connection.execute(sa.delete(item_alerts).where(item_alerts.c.alert_id == identity))
+            _drop_unsent(connection, identity)
+            connection.execute(sa.delete(alerts).where(alerts.c.id == identity))
+            record(connection, user, "deleted", before.subject, f"was: {_told(before.rules)}")
+            return AlertEdited(is_done=True, alert=before)
+
+    def override(self, *overrides: Override, version: int, user: str) -> AlertEdited:
+        """Set the overrides of traces, one at least; one that says nothing is taken away.
+
+        :param overrides: of one alert.
+        :param version: of the alert that the edit was made from.
+        """
+        identity = overrides[0].alert
+        with writing(self._engine) as connection:
+            before = _find(connection, identity)
+            if before is None or not _bumped(connection, identity, version, user):
+                return AlertEdited(is_done=False, alert=before)
+            for each in overrides:
+                _set_override(connection, each, user)
+                record(connection, user, "overrode", before.subject, _told_override(each))
+            return AlertEdited(is_done=True, alert=_find(connection, identity))
+
+
+def all_alerts(connection: Connection) -> list[Alert]:
+    """Return all alerts by their names, as a transaction sees them."""
+    query = sa.select(alerts).order_by(alerts.c.name, alerts.c.id)
+    return [_alert(row) for row in connection.execute(query).mappings()]
+
+
+def _find(connection: Connection, identity: int) -> Alert | None:
+    row = connection.execute(sa.select(alerts).where(alerts.c.id == identity)).mappings().first()
+    return _alert(row) if row else None
+
+
+def _there(alert: Alert | None) -> Alert:
+    if alert is None:
+        raise AssertionError("what was entered in this transaction is there")
+    return alert
+
+
+def _bumped(connection: Connection, identity: int, version: int, user: str, **columns: object) -> bool:
+    change = sa.update(alerts).where(alerts.c.id == identity, alerts.c.version == version)
+    now = {"changed": datetime.now(UTC), "changed_by": user, "version": version + 1}
+    return connection.execute(change.values(**columns, **now)).rowcount == 1
+
+
+def _drop_unsent(connection: Connection, alert: int) -> None:
+    connection.execute(sa.delete(outbox).where(outbox.c.alert_id == alert, outbox.c.sent.is_(None)))
+
+
+def _set_override(connection: Connection, override: Override, user: str) -> None:
+    of_trace = (alert_overrides.c.alert_id == override.alert) & (alert_overrides.c.trace == override.trace)
+    connection.execute(sa.delete(alert_overrides).where(of_trace))
+    said = (override.change, override.confidence, override.muted_until)
+    if any(each is not None for each in said):
+        row = {name: getattr(override, name) for name in _OVERRIDE}
+        row |= {"alert_id": override.alert, "changed": datetime.now(UTC), "changed_by": user}
+        connection.execute(sa.insert(alert_overrides), row)
+
+
+def _columns(rules: Rules) -> dict[str, Any]:
+    return {**asdict(rules), "detector": dict(rules.detector)}
+
+
+def _alert(row: RowMapping) -> Alert:
+    return Alert(
+        identity=row["id"],
+        rules=Rules(**{name: row[name] for name in _RULES}),
+        created=row["created"],
+        changed=row["changed"],
+        changed_by=row["changed_by"],
+        version=row["version"],
+    )
+
+
+def _override(row: RowMapping) -> Override:
+    return Override(alert=row["alert_id"], **{name: row[name] for name in _OVERRIDE})
+
+
+def _told(rules: Rules) -> str:
+    return ", ".join(f"{name} {_shown(name, value)}" for name, value in asdict(rules).items())
+
+
+def _difference(before: Rules, after: Rules) -> str:
+    new = asdict(after)
+    changed = {name: (value, new[name]) for name, value in asdict(before).items() if value != new[name]}
+    return ", ".join(
+        f"{name}: {_shown(name, old)} → {_shown(name, now)}" for name, (old, now) in changed.items()
+    )
+
+
+def _shown(name: str, value: object) -> str:
+    # The path of a webhook's address is often all that protects it.
+    if name == "target" and isinstance(value, str) and "://" in value:
+        return "/".join(value.split("/")[:3]) + "/…"
+    return repr(value)
+
+
+def _told_override(override: Override) -> str:
+    until = override.muted_until
+    parts = {
+        "change": override.change,
+        "confidence": override.confidence,
+        "mute until": until and f"{until:%Y-%m-%d}",
+        "reason": override.reason or None,
+    }
+    told = ", ".join(f"{name} {value}" for name, value in parts.items() if value is not None)
+    return f"trace {override.trace}: {told or 'as the alert'}"

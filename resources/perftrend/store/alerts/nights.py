@@ -1,0 +1,181 @@
+"""A night: the transaction in which what an evaluation found becomes items.
+
+Evaluations of a testbed come one after the other. One that has looked at fewer runs than the last is stale,
+and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import IntegrityError
+
+from perftrend.store.activity import record
+from perftrend.store.alerts.items import Span, StoredFinding, finding_of, subject_of
+from perftrend.store.connection import entering
+from perftrend.store.schema import alerts, evaluations, findings, item_alerts, items, outbox
+
+WHO = "evaluation"
+"""Who the activity log says did it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """What is known of a testbed, and what may be changed."""
+
+    connection: Connection
+    testbed: str
+    is_stale: bool
+    known: tuple[StoredFinding, ...]
+    """In the order of their identities; those that are gone, too."""
+
+    def versions(self) -> dict[int, int]:
+        """Return the versions of the alerts, as this transaction sees them."""
+        query = sa.select(alerts.c.id, alerts.c.version)
+        return {row.id: row.version for row in self.connection.execute(query)}
+
+    def add_item(self, kind: str, span: Span, *, owner: str, now: datetime) -> int:
+        """Make an item without findings."""
+        row = {
+            **asdict(span), "testbed": self.testbed, "kind": kind, "status": "new", "reason": "",
+            "message": "", "owner": owner, "traces": 0, "trace": "", "opened": now, "changed": now,
+            "changed_by": "", "version": 1, "former_status": "new", "former_message": "",
+        }  # fmt: skip
+        key = self.connection.execute(sa.insert(items), row).inserted_primary_key
+        item = int(key[0]) if key else 0
+        record(self.connection, WHO, "found", subject_of(item), f"{kind} on {self.testbed}")
+        return item
+
+    def add_findings(
+        self, item: int, kind: str, found: Sequence[Mapping[str, Any]], *, now: datetime
+    ) -> None:
+        """Enter findings into an item.
+
+        :param found: with trace, the columns of the span, before, after, low, high, confidence.
+        """
+        rows = [{**each, "item_id": item, "kind": kind, "found": now, "seen": now} for each in found]
+        self.connection.execute(sa.insert(findings), rows)
+
+    def log_joined(self, item: int, count: int) -> None:
+        """Enter into the activity log that an item has more findings."""
+        detail = f"{count} more trace{'' if count == 1 else 's'}"
+        record(self.connection, WHO, "joined", subject_of(item), detail)
+
+    def found_again(self, again: Mapping[int, Mapping[str, Any]], *, now: datetime) -> None:
+        """Note what was found once more, with what is known of it tonight."""
+        if not again:
+            return
+        columns = (
+            "last_good", "last_good_revision", "first_changed", "first_changed_revision", "before", "after",
+            "low", "high", "confidence",
+        )  # fmt: skip
+        change = sa.update(findings).where(findings.c.id == sa.bindparam("which"))
+        change = change.values({name: sa.bindparam(f"new_{name}") for name in columns})
+        change = change.values(seen=now, gone=None)
+        rows = [
+            {"which": identity, **{f"new_{name}": each[name] for name in columns}}
+            for identity, each in again.items()
+        ]
+        self.connection.execute(change, rows)
+
+    def set_gone(self, identities: Collection[int], *, now: datetime) -> None:
+        """Note what is not found any more."""
+        if identities:
+            change = sa.update(findings).where(findings.c.id == sa.bindparam("which")).values(gone=now)
+            self.connection.execute(change, [{"which": each} for each in identities])
+
+    def findings_of(self, item: int) -> list[StoredFinding]:
+        """Return the findings of an item as this transaction has them."""
+        query = sa.select(findings).where(findings.c.item_id == item).order_by(findings.c.id)
+        return [finding_of(row) for row in self.connection.execute(query).mappings()]
+
+    def describe(self, item: int, span: Span, largest: StoredFinding, *, traces: int) -> None:
+        """Note what is shown of an item: where it lies, and its largest change."""
+        low, high = largest.relative_interval or (None, None)
+        change = sa.update(items).where(items.c.id == item)
+        shown = {"traces": traces, "trace": largest.trace, "size": largest.relative, "low": low, "high": high}
+        self.connection.execute(change.values(**asdict(span), **shown))
+
+    def close(self, item: int, reason: str, *, now: datetime) -> bool:
+        """Close an item of which nothing is left, and say whether it was open."""
+        change = sa.update(items).where(items.c.id == item, items.c.status != "closed")
+        columns = {
+            "status": "closed", "reason": reason, "former_status": items.c.status,
+            "former_message": items.c.message, "changed": now, "changed_by": "",
+            "version": items.c.version + 1,
+        }  # fmt: skip
+        if self.connection.execute(change.values(columns)).rowcount == 0:
+            return False
+        record(self.connection, WHO, "closed", subject_of(item), reason)
+        return True
+
+    def reopen(self, item: int, *, now: datetime) -> bool:
+        """Give an item that no person closed its status back, and say whether it was such a one."""
+        is_closed = (items.c.id == item) & (items.c.status == "closed") & (items.c.reason != "")
+        columns = {
+            "status": items.c.former_status, "reason": "", "former_status": "closed", "changed": now,
+            "changed_by": "", "version": items.c.version + 1,
+        }  # fmt: skip
+        if self.connection.execute(sa.update(items).where(is_closed).values(columns)).rowcount == 0:
+            return False
+        record(self.connection, WHO, "reopened", subject_of(item), "found again")
+        return True
+
+    def status(self, item: int) -> str:
+        """Return the status of an item."""
+        found = self.connection.execute(sa.select(items.c.status).where(items.c.id == item)).scalar_one()
+        return str(found)
+
+    def link(self, item: int, alert: int) -> bool:
+        """Note that an alert found an item, and say whether that is news."""
+        same = (item_alerts.c.item_id == item) & (item_alerts.c.alert_id == alert)
+        if self.connection.execute(sa.select(item_alerts.c.item_id).where(same)).first():
+            return False
+        self.connection.execute(sa.insert(item_alerts), {"item_id": item, "alert_id": alert})
+        return True
+
+    def send(
+        self,
+        key: str,
+        *,
+        item: int,
+        alert: int,
+        action: str,
+        target: str,
+        payload: Mapping[str, Any],
+        now: datetime,
+    ) -> None:
+        """Put a message into the outbox; it is sent when this transaction has ended."""
+        row = {
+            "key": key, "item_id": item, "alert_id": alert, "action": action, "target": target,
+            "payload": dict(payload), "made": now, "due": now, "attempts": 0, "error": "",
+        }  # fmt: skip
+        self.connection.execute(sa.insert(outbox), row)
+
+
+def night(connection: Connection, testbed: str, *, newest_run: int, since: datetime | None) -> Night:
+    """Begin a night, which no other one of the testbed overtakes."""
+    query = sa.select(evaluations.c.newest_run).where(evaluations.c.testbed == testbed).with_for_update()
+    last = connection.execute(query).scalar()
+    if last is None:
+        try:
+            with entering(connection):
+                connection.execute(sa.insert(evaluations), {"testbed": testbed, "newest_run": -1})
+        except IntegrityError:
+            # Another process was first. Its row is there now.
+            pass
+        last = connection.execute(query).scalar_one()
+    if last > newest_run:
+        return Night(connection, testbed, is_stale=True, known=())
+    change = sa.update(evaluations).where(evaluations.c.testbed == testbed)
+    connection.execute(change.values(newest_run=newest_run))
+    known = sa.select(findings).join(items).where(items.c.testbed == testbed).order_by(findings.c.id)
+    if since is not None:
+        known = known.where(findings.c.first_changed >= since)
+    rows = connection.execute(known).mappings()
+    return Night(connection, testbed, is_stale=False, known=tuple(map(finding_of, rows)))

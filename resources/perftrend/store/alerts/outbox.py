@@ -1,0 +1,120 @@
+"""The outbox: messages that were decided in one transaction and are sent after it.
+
+Whoever sends a message takes it first, for some minutes. If the sender is killed before it marks the message
+as sent, it is due again then, and is sent once more with the same key: no message is lost, and by the key the
+receiver can tell that it has it already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine, RowMapping
+
+from perftrend.store.activity import record
+from perftrend.store.alerts.items import subject_of
+from perftrend.store.connection import reading, writing
+from perftrend.store.schema import outbox
+
+LEASE = timedelta(minutes=10)
+"""So long a message belongs to whoever took it."""
+
+WHO = "alerts"
+"""Who the activity log says sent it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Something that is to be sent."""
+
+    identity: int
+    key: str
+    """The same however often it is sent."""
+    item: int
+    alert: int
+    action: str
+    target: str = field(repr=False)
+    payload: Mapping[str, Any] = field(hash=False)
+    made: datetime
+    attempts: int
+    """How often it was taken, this time included."""
+    sent: datetime | None = None
+    error: str = ""
+    """Why it was not sent last time."""
+
+
+class Outbox:
+    """The outbox of a store; safe for several processes at once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def take(
+        self, *, now: datetime, most_attempts: int, away: Collection[tuple[str, str | None]] = ()
+    ) -> Message | None:
+        """Take the oldest message that is due; None: there is none.
+
+        :param most_attempts: those that were taken so often are given up.
+        :param away: action and target, None for any, of those that need not be tried now.
+        """
+        due = outbox.c.sent.is_(None) & (outbox.c.due <= now) & (outbox.c.attempts < most_attempts)
+        for action, target in away:
+            there = sa.true() if target is None else outbox.c.target == target
+            due &= sa.not_((outbox.c.action == action) & there)
+        query = sa.select(outbox).where(due).order_by(outbox.c.id).limit(1).with_for_update(skip_locked=True)
+        with writing(self._engine) as connection:
+            row = connection.execute(query).mappings().first()
+            if row is None:
+                return None
+            taken = {"due": now + LEASE, "attempts": row["attempts"] + 1}
+            connection.execute(sa.update(outbox).where(outbox.c.id == row["id"]).values(**taken))
+            return _message({**row, **taken})
+
+    def mark(self, message: Message, *, now: datetime) -> None:
+        """Note that a message was sent, and enter it into the activity log."""
+        with writing(self._engine) as connection:
+            _change(connection, message, sent=now, error="")
+            record(
+                connection,
+                WHO,
+                "sent",
+                subject_of(message.item),
+                f"{message.action} of alert {message.alert}",
+            )
+
+    def put_back(self, message: Message, error: str, *, due: datetime) -> None:
+        """Note why a message was not sent, and when to try again."""
+        with writing(self._engine) as connection:
+            _change(connection, message, error=error, due=due)
+
+    def of(self, item: int) -> list[Message]:
+        """Return the messages about an item, the oldest first."""
+        query = sa.select(outbox).where(outbox.c.item_id == item).order_by(outbox.c.id)
+        with reading(self._engine) as connection:
+            return [_message(row) for row in connection.execute(query).mappings()]
+
+    def waiting(self, *, most_attempts: int | None = None) -> int:
+        """Return how many messages are still to be sent.
+
+        :param most_attempts: those that were taken so often are given up.
+        """
+        query = sa.select(sa.func.count()).select_from(outbox).where(outbox.c.sent.is_(None))
+        if most_attempts is not None:
+            query = query.where(outbox.c.attempts < most_attempts)
+        with reading(self._engine) as connection:
+            return connection.execute(query).scalar() or 0
+
+
+def _change(connection: Connection, message: Message, **columns: object) -> None:
+    connection.execute(sa.update(outbox).where(outbox.c.id == message.identity).values(**columns))
+
+
+def _message(row: Mapping[str, Any] | RowMapping) -> Message:
+    names = ("key", "action", "target", "payload", "made", "attempts", "sent", "error")
+    return Message(
+        identity=row["id"], item=row["item_id"], alert=row["alert_id"], **{name: row[name] for name in names}
+    )

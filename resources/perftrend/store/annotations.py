@@ -1,0 +1,226 @@
+"""What people say of commits: a text, for one testbed or for all.
+
+Commits are told whole or by the begin of their hash, in runs as by people. So an annotation belongs to every
+commit that begins with its hash, or that its hash begins with. An edit carries the version that it was made
+from: where somebody was faster, nothing is changed, and it is told what there is now. What is deleted is kept
+in the activity log.
+
+Source: "Skia Perf: Design", section Annotations Database.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine, RowMapping
+
+from perftrend.errors import UsageError
+from perftrend.store.activity import record
+from perftrend.store.connection import reading, writing
+from perftrend.store.schema import annotated
+
+LONGEST_TEXT = 4000
+"""Characters."""
+_STEM = 7
+"""Digits of the shortest hash that names a commit."""
+_HASH = re.compile(rf"[0-9a-f]{{{_STEM},40}}")
+_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """What somebody says of a commit."""
+
+    identity: int
+    commit: str
+    """Its hash, or the begin of it."""
+    testbed: str | None
+    """None: it concerns all testbeds."""
+    text: str
+    author: str
+    created: datetime
+    edited: datetime | None
+    """None: never."""
+    edited_by: str
+    """Empty: nobody."""
+    version: int
+    """Grows with each edit."""
+
+    @property
+    def subject(self) -> str:
+        """What the activity log calls it."""
+        return subject_of(self.identity)
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """What became of an edit."""
+
+    is_done: bool
+    annotation: Annotation | None
+    """What there is now, or, of what was deleted, what there was; None: there is no such annotation any
+    more."""
+
+
+class Annotations:
+    """The annotations of a store; safe for several processes at once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def of(self, commits: Iterable[str], *, testbed: str | None = None) -> dict[str, list[Annotation]]:
+        """Return what is said of commits, the oldest first.
+
+        :param commits: hashes as runs tell them; those that are none have nothing.
+        :param testbed: leave out what concerns another testbed only; None: leave out nothing.
+        :returns: by these hashes; commits that nothing is said of are left out.
+        """
+        by_stem: dict[str, list[str]] = {}
+        for commit in dict.fromkeys(commits):
+            if _HASH.fullmatch(commit):
+                by_stem.setdefault(commit[:_STEM], []).append(commit)
+        found: dict[str, list[Annotation]] = {}
+        with reading(self._engine) as connection:
+            for stems in _parts(list(by_stem)):
+                for each in _select(connection, annotated.c.stem.in_(stems)):
+                    if testbed is not None and each.testbed not in {None, testbed}:
+                        continue
+                    for commit in by_stem[each.commit[:_STEM]]:
+                        if commit.startswith(each.commit) or each.commit.startswith(commit):
+                            found.setdefault(commit, []).append(each)
+        return found
+
+    def newest(self, limit: int, *, before: int | None = None) -> list[Annotation]:
+        """Return the newest annotations, the newest first.
+
+        :param before: only those that are older than the one of this identity.
+        """
+        condition = sa.true() if before is None else annotated.c.id < before
+        query = sa.select(annotated).where(condition).order_by(annotated.c.id.desc()).limit(limit)
+        with reading(self._engine) as connection:
+            return [_annotation(row) for row in connection.execute(query).mappings()]
+
+    def find(self, identity: int) -> Annotation | None:
+        """Return an annotation; None: there is none, or none any more."""
+        with reading(self._engine) as connection:
+            return _find(connection, identity)
+
+    def add(self, commit: str, text: str, *, user: str, testbed: str | None = None) -> Annotation:
+        """Say something of a commit, and enter in the activity log who did.
+
+        :param commit: its hash, or seven digits of it at least.
+        :raises UsageError: if that is no hash, or the text is empty or too long.
+        """
+        row = {
+            "revision": checked_commit(commit),
+            "testbed": testbed or None,
+            "text": checked_text(text),
+            "author": user,
+            "created": datetime.now(UTC),
+            "edited_by": "",
+            "version": 1,
+        }
+        row["stem"] = str(row["revision"])[:_STEM]
+        with writing(self._engine) as connection:
+            key = connection.execute(sa.insert(annotated), row).inserted_primary_key
+            added = _find(connection, int(key[0]) if key else 0)
+            if added is None:
+                raise AssertionError("what was entered in this transaction is there")
+            record(connection, user, "annotated", added.subject, _told(added))
+        return added
+
+    def edit(self, identity: int, text: str, *, version: int, user: str) -> Edited:
+        """Change the text of an annotation, unless somebody has changed it since.
+
+        :param version: of the annotation that the edit was made from.
+        :raises UsageError: if the text is empty or too long.
+        """
+        text = checked_text(text)
+        with writing(self._engine) as connection:
+            before = _find(connection, identity)
+            change = sa.update(annotated).where(_of_version(identity, version))
+            columns = {"text": text, "edited": datetime.now(UTC), "edited_by": user, "version": version + 1}
+            if before is None or connection.execute(change.values(**columns)).rowcount == 0:
+                return Edited(is_done=False, annotation=before)
+            record(connection, user, "edited", before.subject, f"was: {_told(before)}")
+            return Edited(is_done=True, annotation=_find(connection, identity))
+
+    def delete(self, identity: int, *, version: int, user: str) -> Edited:
+        """Delete an annotation, unless somebody has changed it since; the activity log keeps its text."""
+        with writing(self._engine) as connection:
+            before = _find(connection, identity)
+            deletion = sa.delete(annotated).where(_of_version(identity, version))
+            if before is None or connection.execute(deletion).rowcount == 0:
+                return Edited(is_done=False, annotation=before)
+            record(connection, user, "deleted", before.subject, f"was: {_told(before)}")
+            return Edited(is_done=True, annotation=before)
+
+
+def subject_of(identity: int) -> str:
+    """Return what the activity log calls an annotation."""
+    return f"annotation {identity}"
+
+
+def checked_commit(text: str) -> str:
+    """Return the hash of a commit as it is kept.
+
+    :raises UsageError: if it is none.
+    """
+    commit = text.strip().lower()
+    if not _HASH.fullmatch(commit):
+        raise UsageError(f"a commit is {_STEM} to 40 hex digits of its hash, such as 1a2b3c4d; write them")
+    return commit
+
+
+def checked_text(text: str) -> str:
+    """Return the text of an annotation as it is kept.
+
+    :raises UsageError: if it is empty or too long.
+    """
+    kept = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "").strip()
+    if not kept:
+        raise UsageError("the text is empty; say something of the commit, or delete the annotation")
+    if len(kept) > LONGEST_TEXT:
+        raise UsageError(f"the text has {len(kept)} characters; write at most {LONGEST_TEXT}")
+    return kept
+
+
+def _of_version(identity: int, version: int) -> sa.ColumnElement[bool]:
+    return (annotated.c.id == identity) & (annotated.c.version == version)
+
+
+def _find(connection: Connection, identity: int) -> Annotation | None:
+    return next(_select(connection, annotated.c.id == identity), None)
+
+
+def _select(connection: Connection, condition: sa.ColumnElement[bool]) -> Iterator[Annotation]:
+    query = sa.select(annotated).where(condition).order_by(annotated.c.id)
+    yield from map(_annotation, connection.execute(query).mappings())
+
+
+def _annotation(row: RowMapping) -> Annotation:
+    return Annotation(
+        identity=row["id"],
+        commit=row["revision"],
+        testbed=row["testbed"],
+        text=row["text"],
+        author=row["author"],
+        created=row["created"],
+        edited=row["edited"],
+        edited_by=row["edited_by"],
+        version=row["version"],
+    )
+
+
+def _told(annotation: Annotation) -> str:
+    of = f"{annotation.commit} on {annotation.testbed}" if annotation.testbed else annotation.commit
+    return f"{of}: {annotation.text}"
+
+
+def _parts(stems: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(stems), _AT_ONCE):
+        yield stems[start : start + _AT_ONCE]

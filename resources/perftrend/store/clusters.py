@@ -1,0 +1,280 @@
+"""Clusters that a clustering found, and what people said of them.
+
+What was found and what was said are columns of their own: a clustering writes the former, a person the
+latter, so neither undoes the other. A person's edit carries the version that it was made from. Where
+somebody was faster it changes nothing and tells what there is now.
+
+Source: "Skia Perf: Design", section Alerting.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine
+
+from perftrend.model import TraceKey
+from perftrend.store import clusterings
+from perftrend.store.activity import record
+from perftrend.store.clusterings import Clustering
+from perftrend.store.connection import reading, writing
+from perftrend.store.schema import clusters, traces
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCluster:
+    """A cluster as it is kept."""
+
+    testbed: str
+    moment: datetime
+    """When the commit at the step was first measured."""
+    commit: str
+    """The commit at the step."""
+    regression: float
+    summary: Mapping[str, Any]
+    """What else was found, as JSON: finite numbers only."""
+    members: Sequence[Sequence[Any]] = ()
+    """The hash of each trace and its distance from the centroid, the nearest first; read for one cluster
+    at a time only, as there may be thousands."""
+    identity: int | None = None
+    """Its key; None while it is not kept."""
+    status: str = "New"
+    message: str = ""
+    version: int = 1
+    """Grows with each change of status or message."""
+    found: datetime = field(default_factory=lambda: datetime.now(UTC))
+    """When it was found for the first time."""
+    changed: datetime | None = None
+    """When status or message were changed; None: never."""
+    changed_by: str = ""
+
+
+Rule: TypeAlias = Callable[[Sequence[StoredCluster]], Sequence[StoredCluster]]
+"""From the clusters that are kept to those that shall be: the very same objects where nothing changes,
+without an identity where one is new."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What one clustering changed."""
+
+    added: int
+    replaced: int
+
+
+@dataclass(frozen=True, slots=True)
+class Triaged:
+    """What became of an edit, which changes all the clusters that it names or none."""
+
+    now: tuple[StoredCluster, ...]
+    """The clusters as they are now."""
+    refused: tuple[StoredCluster, ...] = ()
+    """Those that somebody else has changed meanwhile, as they are now."""
+    gone: tuple[int, ...] = ()
+    """Those that are not there any more."""
+
+    @property
+    def done(self) -> bool:
+        """Whether the clusters are now as they were wanted."""
+        return not (self.refused or self.gone)
+
+
+WHO = "clustering"
+"""Who the activity log says found a cluster."""
+
+_AT_ONCE = 1000
+"""Values in one condition of a query."""
+_LIGHT = tuple(column for column in clusters.c if column.name != "members")
+
+
+class Clusters:
+    """The clusters of a store; safe for several processes at once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def kept(
+        self,
+        testbed: str | None = None,
+        *,
+        status: str | None = None,
+        newest: bool = False,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[StoredCluster]:
+        """Return clusters without their members.
+
+        :param newest: whether those that were found last are first; else those with the largest statistic,
+            of either sign.
+        """
+        query = sa.select(*_LIGHT).where(*_chosen(testbed, status)).limit(limit).offset(offset)
+        largest = (sa.func.abs(clusters.c.regression).desc(), clusters.c.id)
+        query = query.order_by(*((clusters.c.found.desc(),) if newest else ()), *largest)
+        with reading(self._engine) as connection:
+            return [_cluster(row) for row in connection.execute(query).mappings()]
+
+    def counts(self, testbed: str | None = None) -> dict[str, int]:
+        """Return how many clusters have each status."""
+        query = sa.select(clusters.c.status, sa.func.count()).where(*_chosen(testbed, None))
+        with reading(self._engine) as connection:
+            return {row[0]: row[1] for row in connection.execute(query.group_by(clusters.c.status))}
+
+    def one(self, identity: int) -> StoredCluster | None:
+        """Return a cluster with all its members, if there is such a one."""
+        with reading(self._engine) as connection:
+            row = connection.execute(sa.select(clusters).where(clusters.c.id == identity)).mappings().first()
+            return _cluster(row) if row else None
+
+    def traces(self, hashes: Sequence[str]) -> dict[str, TraceKey]:
+        """Return the traces of some hashes; those that the store does not have are left out."""
+        query = sa.select(traces.c.hash, traces.c.parameters)
+        found = {}
+        with reading(self._engine) as connection:
+            for start in range(0, len(hashes), _AT_ONCE):
+                some = query.where(traces.c.hash.in_(hashes[start : start + _AT_ONCE]))
+                for name, parameters in connection.execute(some):
+                    found[name] = TraceKey.of(**json.loads(parameters))
+        return found
+
+    def merge(self, task: Clustering, rule: Rule, result: Mapping[str, Any]) -> Merged | None:
+        """Bring what a clustering found together with what is kept, and end it, in one transaction.
+
+        What people said is never written here: an edit that was made meanwhile stays.
+
+        :param rule: is given the clusters of the testbed without their members, the oldest first.
+        :param result: numbers about the clustering that are kept with it.
+        :returns: None where the clustering is not this process's any more: then nothing is changed.
+        """
+        with writing(self._engine) as connection:
+            if not clusterings.held(connection, task):
+                return None
+            query = sa.select(*_LIGHT).where(clusters.c.testbed == task.testbed).order_by(clusters.c.id)
+            known = [_cluster(row) for row in connection.execute(query).mappings()]
+            merged = _written(connection, known, rule(known))
+            told = {**result, "added": merged.added, "replaced": merged.replaced}
+            clusterings.finished(connection, task, told)
+        return merged
+
+    def triage(self, versions: Mapping[int, int], *, status: str, message: str | None, who: str) -> Triaged:
+        """Say something of clusters, and enter it into the activity log, in one transaction.
+
+        To say once more what is said already is no change, whatever the version.
+
+        :param versions: the clusters, each with the version that the edit was made from.
+        :param message: None: each keeps its own.
+        """
+        with writing(self._engine) as connection:
+            query = sa.select(*_LIGHT).where(clusters.c.id.in_(versions)).order_by(clusters.c.id)
+            rows = connection.execute(query.with_for_update()).mappings()
+            now = {row["id"]: _cluster(row) for row in rows}
+            changes = {
+                identity: cluster
+                for identity, cluster in now.items()
+                if status != cluster.status or message not in {None, cluster.message}
+            }
+            refused = tuple(each for at, each in changes.items() if each.version != versions[at])
+            gone = tuple(identity for identity in versions if identity not in now)
+            if refused or gone:
+                return Triaged(tuple(now.values()), refused, gone)
+            for identity, cluster in changes.items():
+                said = cluster.message if message is None else message
+                now[identity] = _said(connection, cluster, status, said, who)
+        return Triaged(tuple(now.values()))
+
+    def reset(self, testbed: str | None, *, keep: str, who: str) -> int:
+        """Delete the clusters that have another status than ``keep``, and return how many there were.
+
+        The activity log keeps what people had said of them. The next periodic clustering runs even where
+        there is nothing new to look at.
+        """
+        with writing(self._engine) as connection:
+            clusterings.forget_data(connection, testbed)
+            chosen = (*_chosen(testbed, None), clusters.c.status != keep)
+            query = sa.select(*_LIGHT).where(*chosen).order_by(clusters.c.id).with_for_update()
+            doomed = [_cluster(row) for row in connection.execute(query).mappings()]
+            if doomed:
+                connection.execute(
+                    sa.delete(clusters).where(clusters.c.id.in_([row.identity for row in doomed]))
+                )
+                said = [
+                    f"{each.identity} {_told(each.status, each.message)}" for each in doomed if each.changed
+                ]
+                detail = "; ".join([f"{len(doomed)} deleted", *said])
+                record(connection, who, "reset", f"clusters of {testbed or 'all testbeds'}", detail)
+        return len(doomed)
+
+
+def _chosen(testbed: str | None, status: str | None) -> list[sa.ColumnElement[bool]]:
+    wanted = {clusters.c.testbed: testbed, clusters.c.status: status}
+    return [column == value for column, value in wanted.items() if value is not None]
+
+
+def _cluster(row: sa.RowMapping) -> StoredCluster:
+    return StoredCluster(
+        testbed=row["testbed"],
+        moment=row["ts"],
+        commit=row["hash"],
+        regression=row["regression"],
+        summary=row["cluster"],
+        members=row.get("members", ()),
+        identity=row["id"],
+        status=row["status"],
+        message=row["message"],
+        version=row["version"],
+        found=row["found"],
+        changed=row["changed"],
+        changed_by=row["changed_by"],
+    )
+
+
+def _written(
+    connection: Connection, known: Sequence[StoredCluster], wanted: Sequence[StoredCluster]
+) -> Merged:
+    before = {id(each) for each in known}
+    new = [each for each in wanted if each.identity is None]
+    replaced = [each for each in wanted if each.identity is not None and id(each) not in before]
+    for each in new:
+        row = {"status": each.status, "message": each.message, "version": 1, "found": each.found}
+        added = connection.execute(sa.insert(clusters), {**_found(each), **row, "changed_by": ""})
+        _log(connection, "found", added.inserted_primary_key[0] if added.inserted_primary_key else None, each)
+    for each in replaced:
+        connection.execute(sa.update(clusters).where(clusters.c.id == each.identity).values(_found(each)))
+        _log(connection, "found again, larger", each.identity, each)
+    return Merged(len(new), len(replaced))
+
+
+def _log(connection: Connection, action: str, identity: int | None, cluster: StoredCluster) -> None:
+    traces = f"{len(cluster.members)} trace{'' if len(cluster.members) == 1 else 's'}"
+    detail = f"Regression {cluster.regression:.1f} at {cluster.commit[:12]}, {traces}"
+    record(connection, WHO, action, f"cluster {identity}", detail)
+
+
+def _found(cluster: StoredCluster) -> dict[str, Any]:
+    """Return the columns that a clustering writes."""
+    return {
+        "testbed": cluster.testbed,
+        "ts": cluster.moment,
+        "hash": cluster.commit,
+        "regression": cluster.regression,
+        "cluster": dict(cluster.summary),
+        "members": [list(member) for member in cluster.members],
+    }
+
+
+def _said(connection: Connection, old: StoredCluster, status: str, message: str, who: str) -> StoredCluster:
+    query = sa.update(clusters).where(clusters.c.id == old.identity)
+    said = {"status": status, "message": message, "version": old.version + 1}
+    connection.execute(query.values(**said, changed=datetime.now(UTC), changed_by=who))
+    detail = f"{_told(old.status, old.message)} → {_told(status, message)}"
+    record(connection, who, "triaged", f"cluster {old.identity}", detail)
+    row = connection.execute(sa.select(*_LIGHT).where(clusters.c.id == old.identity)).mappings().one()
+    return _cluster(row)
+
+
+def _told(status: str, message: str) -> str:
+    return f"{status}: {message}" if message else status

@@ -1,0 +1,50 @@
+"""The samples behind values of many traces at once: what the noise of a single run is judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from perftrend.model import Status
+from perftrend.store.connection import reading
+from perftrend.store.rows import unpacked
+from perftrend.store.schema import results
+
+Runs: TypeAlias = tuple[int, ...]
+"""Ids of the runs of a column."""
+
+_AT_ONCE = 500
+
+
+class Replicates:
+    """The samples of a store; safe for several processes at once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def of(self, wanted: Mapping[Runs, Sequence[int]]) -> dict[tuple[Runs, int], tuple[float, ...]]:
+        """Return the samples of traces in columns, in the order of the runs.
+
+        :param wanted: the ids of the traces that are wanted of each column.
+        :returns: by the runs of the column and the id of the trace; what has no samples that may enter a
+            trend is left out.
+        """
+        found: dict[tuple[Runs, int], tuple[float, ...]] = {}
+        query = sa.select(results.c.run_id, results.c.trace_id, results.c.samples)
+        usable = (results.c.status == Status.PASS.value) & (results.c.invalid == "")
+        with reading(self._engine) as connection:
+            for runs, ids in wanted.items():
+                for some in _parts(ids):
+                    chosen = results.c.run_id.in_(runs) & results.c.trace_id.in_(some) & usable
+                    rows = connection.execute(query.where(chosen)).all()
+                    for _, trace, samples in sorted(rows, key=lambda row: (runs.index(row[0]), row[1])):
+                        found[runs, trace] = (*found.get((runs, trace), ()), *unpacked(samples))
+        return {key: samples for key, samples in found.items() if samples}
+
+
+def _parts(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    for start in range(0, len(ids), _AT_ONCE):
+        yield ids[start : start + _AT_ONCE]

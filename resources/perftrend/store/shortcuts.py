@@ -1,0 +1,114 @@
+"""What people keep of the dashboard: plots under a short number, and pages under a short address.
+
+Both are kept by their content: who keeps the same once more gets the same id, so that the store holds
+nothing twice, and what has an id never changes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import IntegrityError
+
+from perftrend.errors import UsageError
+from perftrend.store.connection import entering, reading, writing
+from perftrend.store.schema import short_urls, shortcuts
+
+MOST_TRACES = 1000
+"""In one shortcut."""
+LONGEST_SHORTCUT = 200_000
+LONGEST_QUERY = 16_000
+"""Of a page that gets a short address."""
+
+_DIGITS = 9
+"""More would be no number of a row."""
+_KEY_BYTES = 9
+"""Of a hash: 12 characters in a URL."""
+
+
+class Shortcuts:
+    """Traces and formulas that are shown together, by a number; safe for several processes at once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def keep(self, ids: Sequence[str], *, user: str) -> str:
+        """Keep trace ids, and return the id of the shortcut.
+
+        :param ids: of normal traces and formulas, in the order in which they are shown.
+        :raises UsageError: if there is none, or if they are too many or too long.
+        """
+        held = json.dumps(list(ids), ensure_ascii=False, separators=(",", ":"))
+        if not ids:
+            raise UsageError("shortcut: it holds nothing; choose a trace or write a formula")
+        if len(ids) > MOST_TRACES or len(held) > LONGEST_SHORTCUT:
+            reason = (
+                f"{len(ids)} traces, {len(held)} characters; keep at most {MOST_TRACES}, {LONGEST_SHORTCUT}"
+            )
+            raise UsageError(f"shortcut: {reason}, or a formula that finds them")
+        digest = hashlib.sha256(held.encode()).hexdigest()
+        row = {"hash": digest, "ids": held, "user": user, "made": datetime.now(UTC)}
+        with writing(self._engine) as connection:
+            return str(_kept(connection, shortcuts.c.number, shortcuts.c.hash == digest, row))
+
+    def held(self, identity: str) -> tuple[str, ...] | None:
+        """Return the trace ids of a shortcut; None: there is no such one."""
+        if not (identity.isascii() and identity.isdigit() and len(identity) <= _DIGITS):
+            return None
+        query = sa.select(shortcuts.c.ids).where(shortcuts.c.number == int(identity))
+        with reading(self._engine) as connection:
+            found = connection.execute(query).scalar()
+        return None if found is None else tuple(json.loads(found))
+
+
+class ShortUrls:
+    """Pages with all that was chosen on them, by a short address; safe for several processes at once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def keep(self, query: str, *, user: str) -> str:
+        """Keep what stands behind the question mark of a page, and return its key of 12 characters.
+
+        :raises UsageError: if it is too long.
+        """
+        if len(query) > LONGEST_QUERY:
+            raise UsageError(
+                f"address: {len(query)} characters are too many; choose less, at most {LONGEST_QUERY}"
+            )
+        key = base64.urlsafe_b64encode(hashlib.sha256(query.encode()).digest()[:_KEY_BYTES]).decode()
+        row = {"key": key, "query": query, "user": user, "made": datetime.now(UTC)}
+        with writing(self._engine) as connection:
+            return str(_kept(connection, short_urls.c.key, short_urls.c.key == key, row))
+
+    def query(self, key: str) -> str | None:
+        """Return what was kept; None: there is no such key."""
+        with reading(self._engine) as connection:
+            found = sa.select(short_urls.c.query).where(short_urls.c.key == key)
+            return connection.execute(found).scalar()
+
+
+def _kept(
+    connection: Connection,
+    name: sa.Column[int] | sa.Column[str],
+    same: sa.ColumnElement[bool],
+    row: Mapping[str, object],
+) -> object:
+    """Return the name of the row that is the same; enter it where there is none."""
+    query = sa.select(name).where(same)
+    known = connection.execute(query).scalar()
+    if known is not None:
+        return known
+    try:
+        with entering(connection):
+            connection.execute(sa.insert(name.table), row)
+    except IntegrityError:
+        # Another process was first. Its row is there now.
+        pass
+    return connection.execute(query).scalar_one()

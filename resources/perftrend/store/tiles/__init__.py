@@ -1,0 +1,42 @@
+"""Tiles: the values of traces over commits, packed so that many are drawn and clustered fast.
+
+A tile has 128 points of every trace of a testbed, at one of six scales. Tiles are made from the results and
+can be made again at any time; see ``docs/method/tiles.rst``.
+"""
+
+from perftrend.store.tiles.axes import Axis
+from perftrend.store.tiles.columns import Column, common, revision_of
+from perftrend.store.tiles.points import Points, coarsened
+from perftrend.store.tiles.scales import (
+    COARSEST,
+    FACTOR,
+    POINTS,
+    Tile,
+    checked,
+    columns_of_point,
+    newest,
+    points_of,
+    tile_of,
+)
+from perftrend.store.tiles.tiles import Tiles
+from perftrend.store.tiles.traces import StoredTrace
+
+__all__ = [
+    "COARSEST",
+    "FACTOR",
+    "POINTS",
+    "Axis",
+    "Column",
+    "Points",
+    "StoredTrace",
+    "Tile",
+    "Tiles",
+    "checked",
+    "coarsened",
+    "columns_of_point",
+    "common",
+    "newest",
+    "points_of",
+    "revision_of",
+    "tile_of",
+]

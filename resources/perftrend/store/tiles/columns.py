@@ -1,0 +1,127 @@
+"""Columns: which runs of a testbed are looked at as one point of time.
+
+The columns of a testbed are in the order in which they were first measured, as its series are. Runs of
+one commit by different jobs share a column, so that a night that was divided among jobs has no holes.
+When a job measures a commit once more, that is another column, of the same commit: else a change of the
+testbed while the product rests would drown in an average. A run whose commit is not known is a column
+of its own, because a version such as ``6.1.0`` stays the same while the product changes below it.
+
+Each testbed has its own columns: testbeds seldom measure the same commits, and every trace would have
+holes where another testbed measured. :func:`common` puts several side by side.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import count
+
+import numpy as np
+from numpy.typing import NDArray
+
+PRODUCT = "device"
+"""Which of the versions of a run names its commit."""
+
+_COMMIT = re.compile(r"(?:.*[-+.~_]g)?([0-9a-f]{7,40})", re.ASCII | re.DOTALL)
+"""A hash, or what ``git describe`` makes of one: ``v24.06-12-g0123abc``."""
+_WHOLE_HASH = 40
+_LONGEST_VERSION = 200
+
+
+def revision_of(versions: Mapping[str, str]) -> str:
+    """Return the commit of the product that a run has measured, as it was told; empty: not known.
+
+    What was built from changed files (``-dirty``) is no commit.
+    """
+    version = str(versions.get(PRODUCT, ""))
+    found = _COMMIT.fullmatch(version) if len(version) <= _LONGEST_VERSION else None
+    if not found or (version.isdigit() and len(version) < _WHOLE_HASH):
+        # Few digits alone are rather a date or a number than a hash.
+        return ""
+    return found[1]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Entry:
+    """A run as far as its column depends on it; entries of a testbed sort by time."""
+
+    started: datetime
+    build: int
+    job: str
+    run_id: int
+    revision: str
+    """Empty where it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What one point of scale 0 is about."""
+
+    revision: str
+    """The commit of the product; empty where it is not known."""
+    started: datetime
+    """When its first run began, UTC."""
+    runs: tuple[int, ...]
+    """The runs' ids, in the order of time."""
+
+
+def arranged(entries: Sequence[Entry]) -> list[int]:
+    """Return the number of the column of each run, from 0.
+
+    :param entries: all runs of one testbed, sorted.
+    """
+    numbers = count()
+    opened: dict[str, list[int]] = {}
+    repeats: Counter[tuple[str, str]] = Counter()
+    found = []
+    for entry in entries:
+        if not entry.revision:
+            found.append(next(numbers))
+            continue
+        columns = opened.setdefault(entry.revision, [])
+        repeat = repeats[entry.revision, entry.job]
+        repeats[entry.revision, entry.job] += 1
+        if repeat == len(columns):
+            columns.append(next(numbers))
+        found.append(columns[repeat])
+    return found
+
+
+def columns_of(entries: Sequence[Entry]) -> list[Column]:
+    """Return the columns of a testbed.
+
+    :param entries: all its runs, sorted.
+    """
+    grouped: dict[int, list[Entry]] = {}
+    for number, entry in zip(arranged(entries), entries, strict=True):
+        grouped.setdefault(number, []).append(entry)
+    return [
+        Column(runs[0].revision, runs[0].started, tuple(run.run_id for run in runs))
+        for runs in grouped.values()
+    ]
+
+
+def common(axes: Sequence[Sequence[Column]]) -> list[NDArray[np.intp]]:
+    """Put the columns of several testbeds side by side, each commit once.
+
+    The n-th columns of a commit become one, in the order in which any of the testbeds began them.
+
+    :returns: for each testbed an array of one length: the number of its column, -1 where it has none.
+    """
+    begun: dict[tuple[object, ...], datetime] = {}
+    keyed: list[dict[tuple[object, ...], int]] = []
+    for place, columns in enumerate(axes):
+        repeats: Counter[str] = Counter()
+        keys: dict[tuple[object, ...], int] = {}
+        for number, column in enumerate(columns):
+            # A column without a commit has no like on another testbed.
+            key = (column.revision, repeats[column.revision]) if column.revision else ("", place, number)
+            repeats[column.revision] += 1
+            keys[key] = number
+            begun[key] = min(begun.get(key, column.started), column.started)
+        keyed.append(keys)
+    order = sorted(begun, key=begun.__getitem__)
+    return [np.array([keys.get(key, -1) for key in order], dtype=np.intp) for keys in keyed]

@@ -1,0 +1,205 @@
+"""The tiles of a store, as the rest of perftrend sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+from sqlalchemy.engine import Connection, Engine
+
+from perftrend.model import Result, Run, Samples
+from perftrend.store.connection import reading, writing
+from perftrend.store.schema import runs, tile_axes, tile_runs, tiles
+from perftrend.store.tiles import axes, traces
+from perftrend.store.tiles import writing as making
+from perftrend.store.tiles.axes import Axis
+from perftrend.store.tiles.columns import Column, common
+from perftrend.store.tiles.points import Points
+from perftrend.store.tiles.reading import planes_at, values_at
+from perftrend.store.tiles.scales import Tile, points_of
+from perftrend.store.tiles.traces import StoredTrace
+
+
+class Tiles:
+    """Values of many traces over the commits of a testbed; safe for several processes at once.
+
+    ::
+
+        axis = store.tiles.axis("2n-clx")
+        last = range(max(len(axis.columns) - 128, 0), len(axis.columns))
+        values = store.tiles.values(axis, [trace.trace_id for trace in store.tiles.traces()], last)
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._axes: dict[str, Axis] = {}
+
+    def testbeds(self) -> list[str]:
+        """Return the testbeds that have runs."""
+        with self._reading() as connection:
+            query = sa.select(runs.c.testbed).distinct().order_by(runs.c.testbed)
+            return list(connection.execute(query).scalars())
+
+    def has_simulated(self, testbed: str) -> bool:
+        """Tell whether a testbed has runs that sent no packet."""
+        query = sa.select(runs.c.id).where(runs.c.testbed == testbed, runs.c.simulated.is_(True)).limit(1)
+        with self._reading() as connection:
+            return connection.execute(query).first() is not None
+
+    def axis(self, testbed: str) -> Axis:
+        """Return the columns of a testbed; kept until its runs or its tiles change."""
+        with self._reading() as connection:
+            return self._axis(connection, testbed)
+
+    def traces(self, *, after: int = 0) -> list[StoredTrace]:
+        """Return the traces by their ids; only those with greater ids than ``after``."""
+        with self._reading() as connection:
+            return traces.traces_after(connection, after)
+
+    def values(self, axis: Axis, ids: Sequence[int] | NDArray[np.int64], columns: range) -> Samples:
+        """Return the values of traces in consecutive columns.
+
+        :param axis: from :meth:`axis`; where it has changed since, its columns as they were then.
+        :param ids: of traces; unknown ones have no values.
+        :param columns: with step 1, within the axis.
+        :returns: shape (n, columns); NaN where there is no value that may enter a trend.
+        """
+        ascending, places = _ascending(ids)
+        with self._reading() as connection:
+            values = values_at(connection, self._trusted(connection, axis), ascending, columns)
+        return values[:, places].T
+
+    def side_by_side(
+        self, axes: Sequence[Axis], ids: Sequence[Sequence[int]], columns: range
+    ) -> list[Samples]:
+        """Return the values of traces of several testbeds over columns that they have in common.
+
+        :param ids: of the traces of each axis.
+        :param columns: of those that :func:`perftrend.store.tiles.common` gives, with step 1.
+        :returns: for each axis an array of the shape (n, columns), NaN where the testbed has no such column.
+        """
+        return [
+            self.values_at(axis, wanted, places[columns.start : columns.stop])
+            for axis, wanted, places in zip(axes, ids, common([axis.columns for axis in axes]), strict=True)
+        ]
+
+    def values_at(
+        self, axis: Axis, ids: Sequence[int] | NDArray[np.int64], places: NDArray[np.intp]
+    ) -> Samples:
+        """Return the values of traces in columns that need not be neighbours.
+
+        :param places: of the columns in the axis, shape (columns,); -1 where it has none.
+        :returns: shape (n, columns), NaN where there is no column or no value.
+        """
+        there = np.flatnonzero(places >= 0)
+        values = np.full((len(ids), len(places)), np.nan)
+        if len(there):
+            first, last = int(places[there].min()), int(places[there].max())
+            read = self.values(axis, ids, range(first, last + 1))
+            values[:, there] = read[:, places[there] - first]
+        return values
+
+    def points(self, axis: Axis, ids: Sequence[int] | NDArray[np.int64], scale: int, points: range) -> Points:
+        """Return consecutive points of traces at a scale; arguments and shapes as for :meth:`values`."""
+        ascending, places = _ascending(ids)
+        with self._reading() as connection:
+            planes = planes_at(connection, self._trusted(connection, axis), ascending, scale, points)
+        return Points.of(planes[:, :, places])
+
+    def tile(self, axis: Axis, ids: Sequence[int] | NDArray[np.int64], tile: Tile) -> Points:
+        """Return a tile, which has 128 points; the newest one may have fewer."""
+        last = points_of(len(axis.columns), tile.scale)
+        return self.points(axis, ids, tile.scale, range(tile.points.start, min(tile.points.stop, last)))
+
+    def results(self, trace_id: int, column: Column) -> list[tuple[Run, Result]]:
+        """Return what is behind a point of scale 0: each run and its result with all replicates."""
+        with self._reading() as connection:
+            return traces.results_in(connection, trace_id, column)
+
+    def samples(
+        self, ids: Sequence[int], columns: Sequence[Column]
+    ) -> dict[tuple[int, int], tuple[float, ...]]:
+        """Return the replicates behind points of scale 0, of usable results only.
+
+        :param ids: of few traces: each result is looked up.
+        :param columns: of few columns, such as those of a tile.
+        :returns: by the id of the trace and the place among these columns; what has none is not in it.
+        """
+        with self._reading() as connection:
+            return traces.samples_in(connection, ids, columns)
+
+    def remake(self, progress: Callable[[str, int, int], None] | None = None) -> None:
+        """Make all tiles that are missing or not trusted; what is right is left alone.
+
+        Each tile is a transaction: whoever is killed loses one at most and goes on from there.
+
+        :param progress: is told of testbed, columns that have tiles, and columns.
+        """
+        for testbed in self.testbeds():
+            while True:
+                with writing(self._engine) as connection:
+                    state = axes.locked(connection, testbed)
+                    state = making.remake_some(connection, testbed, state)
+                if progress:
+                    progress(testbed, state.whole, len(self.axis(testbed).columns))
+                if state.complete:
+                    break
+        with writing(self._engine) as connection:
+            if connection.dialect.name == "postgresql":
+                # It would plan the first queries for the few rows that it last counted.
+                connection.execute(sa.text("ANALYZE tiles"))
+
+    def distrust(self, testbed: str, column: int) -> int:
+        """Let tiles be made again from a column on: somebody has changed results of it.
+
+        :returns: how many columns are still trusted.
+        """
+        with writing(self._engine) as connection:
+            return axes.distrusted(connection, axes.locked(connection, testbed), column).whole
+
+    def forget(self) -> None:
+        """Throw all tiles away; tables of theirs that are gone are made again."""
+        with writing(self._engine) as connection:
+            for table in (tile_axes, tile_runs, tiles):
+                table.create(connection, checkfirst=True)
+            for table in (tiles, tile_runs, tile_axes):
+                connection.execute(sa.delete(table))
+
+    @contextmanager
+    def _reading(self) -> Generator[Connection, None, None]:
+        with reading(self._engine) as connection:
+            if connection.dialect.name == "postgresql":
+                # Otherwise each query would see the state of its own moment.
+                connection.execute(sa.text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))
+            yield connection
+
+    def _axis(self, connection: Connection, testbed: str) -> Axis:
+        kept = self._axes.get(testbed)
+        if kept is None or kept.version != axes.version_of(connection, testbed):
+            kept = self._axes[testbed] = axes.axis_of(connection, testbed)
+        return kept
+
+    def _trusted(self, connection: Connection, axis: Axis) -> Axis:
+        """Return an axis whose tiles are right in this transaction; the columns stay as they were."""
+        now = self._axis(connection, axis.testbed)
+        if now is axis:
+            return axis
+        same = next(
+            (number for number, (one, other) in enumerate(zip(axis.columns, now.columns, strict=False))
+             if one.runs != other.runs),
+            min(len(axis.columns), len(now.columns)),
+        )  # fmt: skip
+        return replace(now, columns=axis.columns, whole=min(same, now.whole))
+
+
+def _ascending(ids: Sequence[int] | NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp] | slice]:
+    """Return ids in ascending order, each once, and where each of the given ones is among them."""
+    given = np.asarray(ids, dtype=np.int64)
+    if (given[1:] > given[:-1]).all():
+        return given, slice(None)
+    ascending, places = np.unique(given, return_inverse=True)
+    return ascending, places

@@ -1,0 +1,66 @@
+"""Traces by their ids, as tiles know them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from perftrend.model import Better, Result, Run, Status, TraceKey
+from perftrend.store import rows
+from perftrend.store.schema import results, runs, traces
+from perftrend.store.tiles.columns import Column
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTrace:
+    """A trace of the store; its id is good in this store only, its key in every one."""
+
+    trace_id: int
+    key: TraceKey
+    unit: str
+    better: Better
+
+
+def traces_after(connection: Connection, trace_id: int) -> list[StoredTrace]:
+    """Return the traces with greater ids, ascending."""
+    query = sa.select(traces).where(traces.c.id > trace_id).order_by(traces.c.id)
+    return [StoredTrace(row.id, *rows.trace_of_row(row)) for row in connection.execute(query)]
+
+
+def results_in(connection: Connection, trace_id: int, column: Column) -> list[tuple[Run, Result]]:
+    """Return all results of a trace in a column, with their samples, in the order of time."""
+    trace = connection.execute(sa.select(traces).where(traces.c.id == trace_id)).first()
+    if trace is None:
+        return []
+    columns = (results.c.status, results.c.value, results.c.samples, results.c.invalid, results.c.message)
+    query = (
+        sa.select(runs, *columns)
+        .join(results, results.c.run_id == runs.c.id)
+        .where(results.c.trace_id == trace_id, results.c.run_id.in_(column.runs))
+    )
+    found = {
+        row.id: (rows.run_of_row(row), rows.result_of_columns(rows.trace_of_row(trace), {}, *row[-5:]))
+        for row in connection.execute(query)
+    }
+    return [found[run] for run in column.runs if run in found]
+
+
+def samples_in(
+    connection: Connection, ids: Sequence[int], columns: Sequence[Column]
+) -> dict[tuple[int, int], tuple[float, ...]]:
+    """Return all usable samples of some traces in some columns, by the trace's id and the column's place."""
+    place_of = {run: place for place, column in enumerate(columns) for run in column.runs}
+    usable = (results.c.status == Status.PASS.value) & (results.c.invalid == "")
+    query = (
+        sa.select(results.c.run_id, results.c.trace_id, results.c.samples)
+        .where(usable, results.c.run_id.in_(place_of), results.c.trace_id.in_(ids))
+        .order_by(results.c.run_id)
+    )
+    found: dict[tuple[int, int], tuple[float, ...]] = {}
+    for run_id, trace_id, samples in connection.execute(query):
+        place = trace_id, place_of[run_id]
+        found[place] = (*found.get(place, ()), *rows.unpacked(samples))
+    return found

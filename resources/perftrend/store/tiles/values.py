@@ -1,0 +1,73 @@
+"""The values of columns as the results have them: what tiles are made of, and what stands in for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+from sqlalchemy.engine import Connection
+
+from perftrend.model import Samples, Status
+from perftrend.store.schema import results
+from perftrend.store.tiles.columns import Column
+
+Ids = NDArray[np.int64]
+"""Ids of traces, shape (n,)."""
+
+_FEW = 500
+"""So many traces are asked for by their ids; more by the range that they are in."""
+
+_USABLE = (results.c.status == Status.PASS.value) & (results.c.invalid == "") & results.c.value.is_not(None)
+
+
+def values_of(connection: Connection, columns: Sequence[Column], ids: Ids) -> Samples:
+    """Return the values of some traces in some columns.
+
+    :param ids: ascending, no two the same.
+    :returns: shape (columns, n); NaN where there is no value that may enter a trend. Where several runs
+        of a column have one, it is their average.
+    """
+    values = np.full((len(columns), len(ids)), np.nan)
+    if not len(ids):
+        return values
+    query = sa.select(results.c.trace_id, results.c.value).where(_USABLE, _among(ids))
+    for row, column in zip(values, columns, strict=True):
+        counts = np.zeros(len(ids))
+        for run in column.runs:
+            found = connection.execute(query.where(results.c.run_id == run)).all()
+            if found:
+                _enter(row, counts, ids, *(np.array(each) for each in zip(*found, strict=True)))
+    return values
+
+
+def range_of(connection: Connection, columns: Sequence[Column]) -> tuple[int, int] | None:
+    """Return the least and the greatest id of the traces that have results; None: there is none."""
+    ids = results.c.trace_id
+    bounds = [
+        connection.execute(sa.select(sa.func.min(ids), sa.func.max(ids)).where(results.c.run_id == run)).one()
+        for column in columns
+        for run in column.runs
+    ]
+    found = [(first, last) for first, last in bounds if first is not None]
+    return (min(first for first, _ in found), max(last for _, last in found)) if found else None
+
+
+def _among(ids: Ids) -> sa.ColumnElement[bool]:
+    if len(ids) <= _FEW:
+        return results.c.trace_id.in_(ids.tolist())
+    return results.c.trace_id.between(int(ids[0]), int(ids[-1]))
+
+
+def _enter(row: Samples, counts: Samples, ids: Ids, traces: Ids, values: Samples) -> None:
+    """Enter the results of one run, which has at most one of each trace, into the averages of a column."""
+    places = np.searchsorted(ids, traces)
+    wanted = ids[places] == traces
+    places, values = places[wanted], values[wanted]
+    counts[places] += 1
+    before = np.where(np.isnan(row[places]), values, row[places])
+    with np.errstate(over="ignore"):
+        moved = before + (values - before) / counts[places]
+    # What overflowed on the way, or was rounded, still lies between the two.
+    row[places] = np.clip(moved, np.minimum(before, values), np.maximum(before, values))

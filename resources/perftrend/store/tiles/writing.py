@@ -1,0 +1,200 @@
+"""Makes tiles: of each run as it is stored, and of what came late or was thrown away.
+
+A run that is newer than all others makes one more column, or joins that of its commit; both are done in the
+transaction that stores it. One that is older moves the columns behind it: their tiles are trusted no more,
+and are made again at once if these are few runs, else by :func:`remake_some`, a tile in each transaction.
+
+Tiles of the coarser scales are made when a tile of scale 0 is full, of all its columns at once. What is
+behind the last full tile is folded by the reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from perftrend.store.schema import runs, tile_runs, tiles
+from perftrend.store.tiles import axes, blocks
+from perftrend.store.tiles.axes import State
+from perftrend.store.tiles.blocks import BLOCK, Sheet
+from perftrend.store.tiles.columns import Column, Entry
+from perftrend.store.tiles.points import folded, planes_of
+from perftrend.store.tiles.scales import COARSEST, FACTOR, POINTS, columns_of_point
+from perftrend.store.tiles.values import range_of, values_of
+
+AT_ONCE = 8
+"""Runs that came late and are made up for in the transaction of the latest of them."""
+
+
+def follow(connection: Connection, testbed: str, run_id: int) -> None:
+    """Take a run that has just been stored into the tiles, or let them be trusted only before it."""
+    state = axes.locked(connection, testbed)
+    waiting = _runs_without_column(connection, testbed, state)
+    if waiting < 1:
+        # Somebody has taken runs out of the database, and ids may have come back.
+        state = axes.forgotten(connection, state)
+        waiting = _runs_without_column(connection, testbed, state)
+    if waiting > AT_ONCE and not state.whole:
+        return
+    entry = axes.entry_of(connection.execute(sa.select(*axes.ENTRY).where(runs.c.id == run_id)).one())
+    later, joined = _place(connection, state, entry)
+    if waiting == 1 and later is None:
+        _add_column(connection, state, entry, state.whole if joined is None else joined)
+        return
+    first = min(each for each in (later, joined, state.whole) if each is not None)
+    state = axes.distrusted(connection, state, first)
+    if _runs_without_column(connection, testbed, state) <= AT_ONCE:
+        remake_all(connection, testbed, state)
+
+
+def catch_up(connection: Connection, testbed: str) -> None:
+    """Take all runs of a testbed that have no column into the tiles, in this transaction."""
+    state = remake_some(connection, testbed, axes.locked(connection, testbed))
+    remake_all(connection, testbed, state)
+
+
+def remake_all(connection: Connection, testbed: str, state: State) -> None:
+    """Make all columns that are not trusted, in this transaction."""
+    while not state.complete:
+        state = remake_some(connection, testbed, state)
+
+
+def remake_some(connection: Connection, testbed: str, state: State) -> State:
+    """Make the columns that are not trusted, up to the end of their tile; nothing is done where all are.
+
+    :param state: from :func:`axes.locked`.
+    """
+    axis = axes.axis_of(connection, testbed)
+    if state.complete and state.whole == axis.whole == len(axis.columns):
+        return state
+    if axis.whole < state.whole:
+        state = axes.distrusted(connection, state, axis.whole)
+    start = state.whole
+    stop = min((start // POINTS + 1) * POINTS, len(axis.columns))
+    columns = axis.columns[start:stop]
+    _make(connection, state, columns, start, whole=stop, stale=True)
+    _enter(connection, state, columns, start)
+    complete = stop == len(axis.columns)
+    if complete:
+        _clear_behind(connection, state, stop)
+    return axes.changed(connection, state, whole=stop, complete=complete)
+
+
+def _add_column(connection: Connection, state: State, entry: Entry, number: int) -> None:
+    """Take the newest run into the column that it makes or joins; all other runs have theirs."""
+    alone = Column(entry.revision, entry.started, (entry.run_id,))
+    _enter(connection, state, [alone], number)
+    whole = max(state.whole, number + 1)
+    column = alone if whole > state.whole else _column(connection, state, number)
+    _make(connection, state, [column], number, whole=whole, stale=False)
+    axes.changed(connection, state, whole=whole, complete=True)
+
+
+def _runs_without_column(connection: Connection, testbed: str, state: State) -> int:
+    query = sa.select(
+        sa.select(sa.func.count()).where(runs.c.testbed == testbed).scalar_subquery(),
+        sa.select(sa.func.count()).where(tile_runs.c.axis_id == state.axis_id).scalar_subquery(),
+    )
+    stored, placed = connection.execute(query).one()
+    return int(stored - placed)
+
+
+def _place(connection: Connection, state: State, entry: Entry) -> tuple[int | None, int | None]:
+    """Return the first column with a later run, and the column that the run joins; None: there is none."""
+    query = sa.select(tile_runs.c.number, *axes.ENTRY).join(runs, runs.c.id == tile_runs.c.run_id)
+    query = query.where(tile_runs.c.axis_id == state.axis_id)
+    not_before = connection.execute(query.where(runs.c.started >= entry.started))
+    later = [row.number for row in not_before if axes.entry_of(row) > entry]
+    joins = None
+    if entry.revision:
+        same = connection.execute(query.where(tile_runs.c.revision == entry.revision)).all()
+        repeat = sum(row.job == entry.job and axes.entry_of(row) < entry for row in same)
+        numbers = sorted({row.number for row in same})
+        joins = numbers[repeat] if repeat < len(numbers) else None
+    return min(later, default=None), joins
+
+
+def _column(connection: Connection, state: State, number: int) -> Column:
+    query = sa.select(*axes.ENTRY).join(tile_runs, runs.c.id == tile_runs.c.run_id)
+    rows = connection.execute(query.where(tile_runs.c.axis_id == state.axis_id, tile_runs.c.number == number))
+    entries = sorted(axes.entry_of(row) for row in rows)
+    return Column(entries[0].revision, entries[0].started, tuple(entry.run_id for entry in entries))
+
+
+def _enter(connection: Connection, state: State, columns: Sequence[Column], start: int) -> None:
+    placed = [
+        {"run_id": run, "axis_id": state.axis_id, "number": number, "revision": column.revision}
+        for number, column in enumerate(columns, start)
+        for run in column.runs
+    ]
+    if placed:
+        connection.execute(sa.insert(tile_runs), placed)
+
+
+def _make(
+    connection: Connection, state: State, columns: Sequence[Column], start: int, *, whole: int, stale: bool
+) -> None:
+    """Put columns of one tile into the tiles.
+
+    :param start: the number of the first of them.
+    :param whole: how many columns there will be then.
+    :param stale: whether the tile may have wrong values from there on.
+    """
+    number, first = divmod(start, POINTS)
+    sheet = Sheet(state.axis_id, 0, number)
+    known = blocks.blocks_of(connection, sheet)
+    bounds = range_of(connection, columns)
+    touched = set(range(bounds[0] // BLOCK, bounds[1] // BLOCK + 1)) if bounds else set()
+    for group in blocks.groups(sorted(touched | known if stale else touched)):
+        ids = (np.array(group)[:, np.newaxis] * BLOCK + np.arange(BLOCK)).ravel()
+        lines = values_of(connection, columns, ids).reshape(len(columns), len(group), BLOCK)
+        filled: list[bool] = np.any(~np.isnan(lines), axis=(0, 2)).tolist()
+        changed = [place for place, block in enumerate(group) if filled[place] or (stale and block in known)]
+        had = dict(blocks.read(connection, sheet, [group[place] for place in changed]))
+        arrays = {
+            group[place]: blocks.placed(had.get(group[place]), lines[:, place], first, clip=stale)
+            for place in changed
+        }
+        blocks.write(connection, sheet, arrays, known)
+    if columns and whole >= (number + 1) * POINTS:
+        _fold(connection, state.axis_id, number, whole)
+
+
+def _fold(connection: Connection, axis_id: int, number: int, whole: int) -> None:
+    """Make the points of the coarser scales to which the columns of a full tile belong."""
+    full = whole // POINTS * POINTS
+    for scale in range(1, COARSEST + 1):
+        size = columns_of_point(scale)
+        first = number * POINTS // size
+        last = min(-(-(number + 1) * POINTS // size), full // size)
+        if first < last:
+            _fold_points(connection, axis_id, scale, first, last)
+
+
+def _fold_points(connection: Connection, axis_id: int, scale: int, first: int, last: int) -> None:
+    # All lie within one tile, and so do those that they cover: a tile is a power of four times two.
+    finer = Sheet(axis_id, scale - 1, first * FACTOR // POINTS)
+    coarse = Sheet(axis_id, scale, first // POINTS)
+    known = blocks.blocks_of(connection, coarse)
+    begin = first * FACTOR % POINTS
+    end = begin + (last - first) * FACTOR
+    for group in blocks.groups(sorted(known | blocks.blocks_of(connection, finer))):
+        source = dict(blocks.read(connection, finer, group))
+        had = dict(blocks.read(connection, coarse, group))
+        arrays = {}
+        for block in group:
+            lines = np.full((end - begin, *finer.line), np.nan)
+            some = source.get(block, lines[:0])[begin:end]
+            lines[: len(some)] = some
+            points = folded(lines if finer.scale else planes_of(lines))
+            arrays[block] = blocks.placed(had.get(block), points, first % POINTS, clip=False)
+        blocks.write(connection, coarse, arrays, known)
+
+
+def _clear_behind(connection: Connection, state: State, columns: int) -> None:
+    """Throw away the tiles of columns that there are no more."""
+    behind = (tiles.c.scale == 0) & (tiles.c.number >= -(-columns // POINTS))
+    connection.execute(sa.delete(tiles).where(tiles.c.axis_id == state.axis_id, behind))

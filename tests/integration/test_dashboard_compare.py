@@ -1,0 +1,207 @@
+"""Comparing and annotating in a real browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from perftrend.report.perftest import Subject, document
+from tests.integration.servers.dashboard import EDITOR, Dashboard, context_of, fill, keep, opened, widths
+from tests.unit.dashboard.conftest import RUNS, STEP, TESTBEDS, TESTS, commit
+from tests.unit.report.perftest.reports import compared
+
+JOB = "perftrend-perftest-2n-clx"
+TABLE = f"/compare?vertical=testbed&left={TESTBEDS[0]}&right={TESTBEDS[1]}"
+WORSE = "▼\N{MINUS SIGN}1.1"
+PHONE = {"width": 360, "height": 740}
+
+
+@pytest.fixture(scope="module")
+def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
+    """Run a dashboard whose archive has the report of a patch set."""
+    folder = tmp_path_factory.mktemp("compare")
+    fill(folder / "store.sqlite")
+    report = compared(
+        {f"{TESTS[0]} mrr": (10e6, 9e6), f"{TESTS[1]} mrr": (20e6, 20e6)},
+        subject=Subject(TESTBEDS[0], "a" * 40, "b" * 40, change=1234, patch_set=3),
+    )
+    archived = folder / "archives" / JOB / "7" / "report"
+    archived.mkdir(parents=True)
+    (archived / "perftest.json").write_text(json.dumps(document(report)))
+    with Dashboard(folder, more={"archive": str(folder / "archives")}) as running:
+        yield running
+
+
+def serious(page: Page) -> list[str]:
+    found = Axe().run(page).response["violations"]
+    return [each["id"] for each in found if each["impact"] in ("serious", "critical")]
+
+
+def rows(page: Page) -> list[str]:
+    return page.locator(".ratios tbody th").all_inner_texts()
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
+def test_two_testbeds_are_compared_step_by_step(
+    browser: Browser, dashboard: Dashboard, tmp_path: Path, scripts: bool
+) -> None:
+    with opened(browser, dashboard, "/compare", java_script_enabled=scripts) as page:
+        page.get_by_label("Traces").fill("metric=mrr&metric=ndr")
+        page.get_by_label("Parameter").select_option("testbed")
+        page.get_by_role("button", name="Show its values").click()
+        page.get_by_label("Left").select_option(TESTBEDS[0])
+        page.get_by_label("Right").select_option(TESTBEDS[1])
+        page.get_by_role("button", name="Compare").click()
+
+        expect(page.get_by_role("row").nth(1)).to_contain_text(TESTS[0])
+        expect(page.get_by_role("row").nth(1)).to_contain_text(WORSE)
+        expect(page.locator("main")).to_contain_text("worse in 2")
+        keep(page, "compare", tmp_path)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_table_stands_in_nobodys_way(
+    browser: Browser, dashboard: Dashboard, tmp_path: Path, scheme: str
+) -> None:
+    with opened(browser, dashboard, TABLE, color_scheme=scheme) as page:
+        keep(page, f"compare-{scheme}", tmp_path)
+        assert [] == serious(page)
+        page.goto(f"{TABLE}&row={TESTS[0]}")
+        keep(page, f"compare-row-{scheme}", tmp_path)
+        assert [] == serious(page)
+
+
+def test_wide_table_scrolls_in_itself_and_by_keyboard(
+    browser: Browser, dashboard: Dashboard, tmp_path: Path
+) -> None:
+    with opened(browser, dashboard, TABLE, viewport=PHONE) as page:
+        keep(page, "compare-narrow", tmp_path)
+        wide, window = widths(page)
+        assert wide <= window
+        region = page.get_by_role("region", name=re.compile("compared with"))
+        region.focus()
+        page.keyboard.press("ArrowRight")
+        # Our policy forbids what the browser's own way of waiting does.
+        for _ in range(200):
+            if region.evaluate("each => each.scrollLeft"):
+                break
+            page.wait_for_timeout(20)
+        assert region.evaluate("each => each.scrollLeft") > 0
+
+
+def test_columns_sort_by_keyboard(browser: Browser, dashboard: Dashboard) -> None:
+    with opened(browser, dashboard, TABLE) as page:
+        assert TESTS[0] == rows(page)[0]
+        page.get_by_role("columnheader", name="Test").get_by_role("link").focus()
+        page.keyboard.press("Enter")
+        expect(page.locator("[aria-sort]")).to_contain_text("Test")
+        assert sorted(TESTS) == rows(page)
+        page.get_by_role("columnheader", name="mrr").get_by_role("link").click()
+        assert TESTS[0] == rows(page)[0]
+        page.get_by_role("columnheader", name="mrr").get_by_role("link").click()
+        assert TESTS[0] == rows(page)[-1]
+
+
+def test_row_leads_to_its_plots(browser: Browser, dashboard: Dashboard) -> None:
+    with opened(browser, dashboard, TABLE) as page:
+        page.get_by_role("link", name=TESTS[0]).click()
+        expect(page.locator(".ratios")).to_contain_text(commit(RUNS - 1)[:12])
+        page.get_by_role("link", name="Explore both").first.click()
+        expect(page.locator("h1").first).to_be_visible()
+        assert "/" == page.evaluate("location.pathname")
+
+
+def test_two_commits_are_compared(browser: Browser, dashboard: Dashboard, tmp_path: Path) -> None:
+    with opened(browser, dashboard, "/compare") as page:
+        page.get_by_role("link", name="Two commits").click()
+        page.get_by_label("Left").fill(commit(STEP)[:12])
+        page.get_by_label("Right").fill(commit(STEP - 1)[:12])
+        page.get_by_role("button", name="Compare").click()
+
+        expect(page.get_by_role("row").nth(1)).to_contain_text(TESTS[0])
+        keep(page, "compare-commits", tmp_path)
+
+
+def test_patch_set_is_compared(browser: Browser, dashboard: Dashboard, tmp_path: Path) -> None:
+    with opened(browser, dashboard, "/compare") as page:
+        page.get_by_role("link", name="A patch set").click()
+        page.get_by_label("Patch set").select_option(f"{JOB}/7")
+        page.get_by_role("button", name="Compare").click()
+
+        expect(page.get_by_role("row").nth(1)).to_contain_text(WORSE)
+        keep(page, "compare-patch", tmp_path)
+
+
+def test_editor_looks_at_the_message_before_it_is_posted(
+    browser: Browser, dashboard: Dashboard, tmp_path: Path
+) -> None:
+    with opened(browser, dashboard, TABLE, user=EDITOR) as page:
+        page.get_by_role("link", name="Post in Gerrit…").click()
+        expect(page.locator("pre")).to_contain_text(f"{EDITOR} compares testbed {TESTBEDS[0]}")
+        expect(page.get_by_role("alert")).to_contain_text("gerrit.url is not set")
+        keep(page, "compare-message", tmp_path)
+        assert [] == serious(page)
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
+def test_commit_is_annotated_corrected_and_forgotten(
+    browser: Browser, dashboard: Dashboard, tmp_path: Path, scripts: bool
+) -> None:
+    hash_ = commit(10)
+    with opened(browser, dashboard, "/annotations", user=EDITOR, java_script_enabled=scripts) as page:
+        page.get_by_text("Annotate a commit").click()
+        page.locator("#commit").fill(hash_)
+        page.get_by_label("Testbed").select_option(TESTBEDS[0])
+        page.get_by_label("Text").fill("See https://bugs.example.org/12 <b>")
+        page.get_by_role("button", name="Annotate").click()
+        expect(page.get_by_role("link", name="https://bugs.example.org/12")).to_be_visible()
+        expect(page.locator(".text")).to_contain_text("<b>")
+        keep(page, "annotations", tmp_path)
+        assert not scripts or [] == serious(page)
+
+        page.get_by_role("link", name="Edit").click()
+        page.get_by_label("Text").fill("corrected")
+        page.get_by_role("button", name="Save").click()
+        expect(page.locator(".text")).to_have_text("corrected")
+        expect(page.locator(".annotations")).to_contain_text(f"edited by {EDITOR}")
+
+        page.get_by_role("link", name="Edit").click()
+        page.get_by_role("button", name="Delete").click()
+        expect(page.locator(".annotations")).to_contain_text("Nobody has said anything")
+
+
+def test_second_editor_of_an_annotation_loses_nothing(
+    browser: Browser, dashboard: Dashboard, tmp_path: Path
+) -> None:
+    # The browser itself complains about the answer that is wanted here.
+    with context_of(browser, dashboard, user=EDITOR) as context:
+        page = context.new_page()
+        page.goto("/annotations")
+        page.get_by_text("Annotate a commit").click()
+        page.locator("#commit").fill(commit(11))
+        page.get_by_label("Text").fill("first")
+        page.get_by_role("button", name="Annotate").click()
+        page.get_by_role("link", name="Edit").click()
+        page.get_by_label("Text").fill("mine")
+        with opened(browser, dashboard, page.url.removeprefix(dashboard.url), user="ada") as other:
+            other.get_by_label("Text").fill("Ada's")
+            other.get_by_role("button", name="Save").click()
+        with page.expect_response(lambda answer: answer.status == 409):
+            page.get_by_role("button", name="Save").click()
+
+        expect(page.get_by_role("alert")).to_contain_text("ada has edited it at")
+        expect(page.locator("main")).to_contain_text("Ada's")
+        keep(page, "annotations-conflict", tmp_path)
+        page.get_by_role("button", name="Save this instead").click()
+        expect(page.locator(".text")).to_have_text("mine")
+
+
+def test_reader_sees_annotations_without_forms(browser: Browser, dashboard: Dashboard) -> None:
+    with opened(browser, dashboard, "/annotations") as page:
+        expect(page.locator("form[method=post]")).to_have_count(0)

@@ -1,0 +1,342 @@
+"""Triage and alerts in a real browser: a morning's work, by mouse, by keys and without scripts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from perftrend.dashboard.triage import evaluate
+from perftrend.model import Better, Result, Run, Status, TraceKey
+from perftrend.store import Store
+from perftrend.store.alerts import Chosen, Rules, Triage
+from tests.integration.servers import postgresql
+from tests.integration.servers.dashboard import (
+    ADMIN,
+    EDITOR,
+    USER_HEADER,
+    Dashboard,
+    context_of,
+    keep,
+    opened,
+    widths,
+)
+
+NIGHTS = 60
+TESTBEDS = ("2n-clx", "3n-icx")
+FRAMES, CORES, FUNCTIONS = ("64b", "1518b", "imix"), ("1c", "2c", "4c"), ("ethip4-ip4base", "eth-l2bdbase")
+CHANGES = {
+    ("2n-clx", "ethip4-ip4base"): (48, 0.91),
+    ("2n-clx", "eth-l2bdbase"): (36, 0.965),
+    ("3n-icx", "ethip4-ip4base"): (52, 1.06),
+    ("3n-icx", "eth-l2bdbase"): (55, 0.94),
+}
+"""From which night on the tests are slower or faster."""
+PHONE = {"width": 360, "height": 740}
+
+
+def fill(place: Path | str) -> None:
+    """Put sixty nights with four changes and a test that stops into a store, and evaluate them."""
+    noise = random.Random(5)  # noqa: S311 - noise, no secret
+    first = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(days=NIGHTS, hours=2)
+    with Store.open(place) as store:
+        for testbed in TESTBEDS:
+            for night in range(NIGHTS):
+                started = first + timedelta(days=night + 1)
+                run = Run(
+                    testbed, f"perftrend-trending-nightly-{testbed}", night + 1, started,
+                    started + timedelta(hours=1), {"device": f"{night * 7919 + 1:040x}"[::-1]},
+                )  # fmt: skip
+                store.add(run, results(testbed, night, noise))
+        rules = Rules("Everything that forwards", "", change=0.02, silent_runs=3, owner="vpp-team")
+        store.alerts.add(rules, user=EDITOR)
+        for testbed in TESTBEDS:
+            evaluate(store, testbed)
+
+
+def results(testbed: str, night: int, noise: random.Random) -> list[Result]:
+    found = []
+    for frame in FRAMES:
+        for cores in CORES:
+            for function in FUNCTIONS:
+                test = f"{frame}-{cores}-{function}-mrr"
+                if (testbed, frame, cores) == ("3n-icx", "imix", "4c") and night >= 56:
+                    continue
+                start, factor = CHANGES[testbed, function]
+                usual = 8e6 * (1 + CORES.index(cores)) * (factor if night >= start else 1.0)
+                value = usual * noise.gauss(1.0, 0.004)
+                key = TraceKey.of(testbed=testbed, test=test, frame=frame, cores=cores, metric="mrr")
+                found.append(Result(key, "pps", Better.HIGHER, Status.PASS, (value,), value))
+    return found
+
+
+@pytest.fixture(scope="module")
+def triaging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
+    """Run a dashboard with something to triage."""
+    folder = tmp_path_factory.mktemp("triage")
+    fill(folder / "store.sqlite")
+    with Dashboard(folder) as dashboard:
+        yield dashboard
+
+
+@pytest.fixture(autouse=True)
+def untouched(triaging: Dashboard) -> None:
+    """Let every test begin with the items as they were found."""
+    make_new(triaging)
+
+
+def make_new(dashboard: Dashboard) -> None:
+    with Store.open(dashboard.store) as store:
+        items = store.alerts.items.chosen(Chosen(), limit=100)[0]
+        store.alerts.items.triage(
+            [Triage(item.identity, item.version, "new", "") for item in items], user="x"
+        )
+
+
+def statuses(page: Page) -> list[str]:
+    return page.locator("tr.item [data-status]").all_inner_texts()
+
+
+def test_morning_shows_what_matters_first(browser: Browser, triaging: Dashboard, tmp_path: Path) -> None:
+    with opened(browser, triaging, "/triage", user=EDITOR, viewport={"width": 1440, "height": 900}) as page:
+        keep(page, "triage", tmp_path)
+        kinds = page.locator("tr.kind th").all_inner_texts()
+
+        assert ["Regressions", "Improvements", "Silence"] == [text.split()[0] for text in kinds]
+        expect(page.locator("tr.item").first).to_contain_text("3n-icx")
+        assert page.locator("svg.spark").count() == page.locator("tr.item").count()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["/triage", "/triage/1", "/alerts", "/alerts/1"])
+def test_nothing_stands_in_the_way_of_anybody(
+    browser: Browser, triaging: Dashboard, tmp_path: Path, path: str, scheme: str
+) -> None:
+    with opened(browser, triaging, path, user=EDITOR, color_scheme=scheme) as page:
+        keep(page, f"{path.strip('/').replace('/', '-')}-{scheme}", tmp_path)
+        found = Axe().run(page).response["violations"]
+
+    serious = [each for each in found if each["impact"] in ("serious", "critical")]
+    assert [] == [(each["id"], [node["html"] for node in each["nodes"][:3]]) for each in serious]
+
+
+@pytest.mark.parametrize("path", ["/triage", "/triage/1", "/alerts", "/alerts/1"])
+def test_page_fits_a_narrow_window(browser: Browser, triaging: Dashboard, tmp_path: Path, path: str) -> None:
+    with opened(browser, triaging, path, user=EDITOR, viewport=PHONE) as page:
+        keep(page, f"{path.strip('/').replace('/', '-')}-narrow", tmp_path)
+        wide, window = widths(page)
+
+    assert wide <= window
+
+
+def test_triage_by_keys(browser: Browser, triaging: Dashboard, tmp_path: Path) -> None:
+    with opened(browser, triaging, "/triage", user=EDITOR) as page:
+        number = page.locator("tr.item").count()
+        page.keyboard.press("j")
+        page.keyboard.press("i")
+        expect(page.locator("tr.item [data-status]").first).to_have_text("ignored")
+        page.keyboard.press("b")
+        page.keyboard.type("#4711")
+        page.keyboard.press("Enter")
+        expect(page.locator("tr.item [data-status]").nth(1)).to_have_text("bug")
+        keep(page, "triage-by-keys", tmp_path)
+
+        assert ["ignored", "bug", *["new"] * (number - 2)] == statuses(page)
+        expect(page.locator("tr.item [data-said]").nth(1)).to_have_text("#4711")
+        expect(page.locator("[data-count=new]")).to_have_text(str(number - 2))
+        page.keyboard.press("u")
+        expect(page.locator("tr.item [data-status]").nth(1)).to_have_text("new")
+        page.keyboard.press("u")
+        expect(page.locator("tr.item [data-status]").first).to_have_text("new")
+        page.keyboard.press("u")
+        expect(page.locator("[data-problem]")).to_have_text("There is nothing to undo.")
+
+
+def test_several_items_are_closed_together(browser: Browser, triaging: Dashboard) -> None:
+    with opened(browser, triaging, "/triage", user=EDITOR) as page:
+        page.keyboard.press("j")
+        page.keyboard.press("x")
+        page.keyboard.press("j")
+        page.keyboard.press("x")
+        page.keyboard.press("c")
+        expect(page.locator("[data-undo-text]")).to_have_text("2 items closed.")
+
+        assert ["closed", "closed"] == statuses(page)[:2]
+        page.get_by_role("button", name="Undo").click()
+        expect(page.locator("tr.item [data-status]").first).to_have_text("new")
+
+
+def test_help_tells_the_keys(browser: Browser, triaging: Dashboard, tmp_path: Path) -> None:
+    with opened(browser, triaging, "/triage", user=EDITOR) as page:
+        page.keyboard.press("?")
+        expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+        keep(page, "triage-help", tmp_path)
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("dialog", name="Keys")).to_be_hidden()
+
+
+def test_who_is_later_sees_who_was_faster(browser: Browser, triaging: Dashboard) -> None:
+    # The browser's own console complains of a 409.
+    with context_of(browser, triaging, user=EDITOR) as context:
+        page = context.new_page()
+        page.goto("/triage")
+        with opened(browser, triaging, "/triage", user="ada") as other:
+            other.keyboard.press("j")
+            other.keyboard.press("c")
+            expect(other.locator("tr.item [data-status]").first).to_have_text("closed")
+        page.keyboard.press("j")
+        with page.expect_response(lambda answer: answer.status == 409):
+            page.keyboard.press("i")
+        expect(page.locator("[data-problem]")).to_contain_text("ada has made item")
+        expect(page.locator("tr.item [data-status]").first).to_have_text("closed")
+
+
+def test_triage_without_scripts(browser: Browser, triaging: Dashboard, tmp_path: Path) -> None:
+    with opened(browser, triaging, "/triage", user=EDITOR, java_script_enabled=False) as page:
+        page.locator("tr.item input[type=checkbox]").first.check()
+        page.get_by_label("Message").fill("#12")
+        page.get_by_role("button", name="Bug").click()
+        expect(page.get_by_text("1 item changed.")).to_be_visible()
+        keep(page, "triage-without-scripts", tmp_path)
+        page.get_by_role("link", name="Bug 1").click()
+        assert ["bug"] == statuses(page)
+        page.go_back()
+        page.get_by_role("button", name="Undo").click()
+        expect(page.get_by_text("1 item changed.")).to_be_visible()
+        assert set(statuses(page)) == {"new"}
+
+
+def test_item_leads_on(browser: Browser, triaging: Dashboard) -> None:
+    with opened(browser, triaging, "/triage", user=EDITOR) as page:
+        page.keyboard.press("j")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name="Find the commit")).to_be_visible()
+        expect(page.get_by_text("bisecttest-3n-icx")).to_be_visible()
+        page.get_by_role("link", name="Explore these traces").click()
+        page.wait_for_url(lambda url: "/?testbed=3n-icx" in url)
+
+
+def test_viewer_reads_and_changes_nothing(browser: Browser, triaging: Dashboard) -> None:
+    with opened(browser, triaging, "/triage") as page:
+        assert 0 == page.locator("main input[type=checkbox], main button[value]").count()
+        page.keyboard.press("j")
+        page.keyboard.press("i")
+        assert {"new"} == set(statuses(page))
+
+
+def test_alert_is_made_tried_and_deleted(browser: Browser, triaging: Dashboard, tmp_path: Path) -> None:
+    with opened(browser, triaging, "/alerts", user=EDITOR) as page:
+        page.get_by_text("Make an alert").click()
+        page.get_by_label("Name").fill("IPv4 only")
+        page.get_by_label("Query").fill("test=~ip4base")
+        page.get_by_label("State").select_option("off")
+        keep(page, "alerts-make", tmp_path)
+        page.get_by_role("button", name="Make the alert").click()
+        expect(page.get_by_role("heading", level=1)).to_contain_text("IPv4 only")
+        page.locator("form[action$=dry-run] select").select_option("2n-clx")
+        page.get_by_role("button", name="What would it have said?").click()
+        expect(page.get_by_text("Nothing was sent.")).to_be_visible()
+        keep(page, "alerts-dry-run", tmp_path)
+        expect(page.locator("tbody tr").first).to_be_visible()
+        page.get_by_role("link", name="IPv4 only").click()
+        page.get_by_role("button", name="Delete the alert").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Alerts")
+        assert 0 == page.get_by_role("link", name="IPv4 only").count()
+
+
+@pytest.fixture(scope="module")
+def shared(
+    tmp_path_factory: pytest.TempPathFactory, postgresql_server: postgresql.Server
+) -> Iterator[Dashboard]:
+    """Run a dashboard on PostgreSQL, as a team does."""
+    url = postgresql_server.database()
+    fill(url)
+    with Dashboard(tmp_path_factory.mktemp("shared"), store=url) as dashboard:
+        yield dashboard
+
+
+@pytest.fixture(params=["triaging", "shared"], ids=["sqlite", "postgresql"])
+def crowded(request: pytest.FixtureRequest) -> Dashboard:
+    """Give a dashboard whose items many people triage at once."""
+    dashboard: Dashboard = request.getfixturevalue(request.param)
+    make_new(dashboard)
+    return dashboard
+
+
+class Person:
+    """Somebody who triages by programs."""
+
+    def __init__(self, dashboard: Dashboard, name: str) -> None:
+        self.name = name
+        self._url = f"{dashboard.url}/triage"
+        self._headers = {USER_HEADER: name, "Accept": "application/json"}
+        page = requests.get(self._url, headers={USER_HEADER: name}, timeout=60).text
+        self._token = page.split('name="csrf" value="', 1)[1].split('"', 1)[0]
+
+    def sees(self, item: int | str = "?status=all") -> Any:
+        separator = "" if isinstance(item, str) else "/"
+        return requests.get(f"{self._url}{separator}{item}", headers=self._headers, timeout=60).json()
+
+    def says(self, items: dict[int, int], status: str, message: str) -> requests.Response:
+        body = {"items": items, "status": status, "message": message}
+        headers = {**self._headers, "X-CSRF-Token": self._token}
+        return requests.post(self._url, json=body, headers=headers, timeout=60)
+
+
+def test_of_all_who_triage_an_item_at_once_one_is_first_and_all_others_are_told(crowded: Dashboard) -> None:
+    people = [Person(crowded, name) for name in (EDITOR, ADMIN)]
+    item = people[0].sees()["items"][0]
+    number = item["id"]
+
+    def say(turn: int) -> tuple[str, requests.Response]:
+        person = people[turn % 2]
+        return f"{person.name} {turn}", person.says({number: item["version"]}, "bug", f"{person.name} {turn}")
+
+    with ThreadPoolExecutor(12) as pool:
+        answers = dict(pool.map(say, range(12)))
+
+    [winner] = [message for message, answer in answers.items() if answer.status_code == 200]
+    refused = [answer for answer in answers.values() if answer.status_code == 409]
+    assert 11 == len(refused)
+    now = people[0].sees(number)
+    assert ("bug", winner, item["version"] + 1) == tuple(
+        now["item"][name] for name in ("status", "message", "version")
+    )
+    who, when = winner.split()[0], now["item"]["changed"][:19].replace("T", " ")
+    assert {f"nothing was changed: {who} has made item {number} bug at {when} UTC"} == {
+        answer.json()["error"] for answer in refused
+    }
+    assert {winner} == {answer.json()["items"][0]["message"] for answer in refused}
+    wanted = {f"new → bug: {message}" for message in answers}
+    assert [f"new → bug: {winner}"] == [
+        each["detail"] for each in now["activity"] if each["detail"] in wanted
+    ]
+
+
+def test_one_stale_item_among_many_keeps_all_as_they_were(crowded: Dashboard) -> None:
+    ann, ada = (Person(crowded, name) for name in (EDITOR, ADMIN))
+    seen = {item["id"]: item["version"] for item in ann.sees()["items"]}
+    stale = max(seen)
+    assert 200 == ada.says({stale: seen[stale]}, "ignored", "noise").status_code
+
+    late = ann.says(seen, "closed", "done")
+
+    assert 409 == late.status_code
+    assert [(stale, "ignored", "noise", ADMIN)] == [
+        tuple(each[name] for name in ("id", "status", "message", "changed_by"))
+        for each in late.json()["items"]
+    ]
+    assert {"new": len(seen) - 1, "ignored": 1} == {
+        status: count for status, count in ann.sees()["counts"].items() if count
+    }
+    fresh = {item["id"]: item["version"] for item in ann.sees()["items"]}
+    assert 200 == ann.says(fresh, "closed", "done").status_code
+    assert {"closed"} == {item["status"] for item in ann.sees()["items"]}

@@ -1,0 +1,215 @@
+"""The store on a real PostgreSQL server does what it does on SQLite, and outlives the server's restart."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from perftrend.errors import StoreError
+from perftrend.model import Better, Result, Run, Status, TraceKey
+from perftrend.store import Store
+from perftrend.store.connection import engine_of
+from perftrend.store.postgresql import CONNECT_S
+from perftrend.store.schema import metadata
+from perftrend.store.upgrade import VERSION_TABLE
+from tests.integration.servers import postgresql
+from tests.integration.servers.stores_on_postgresql import ADDRESS
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+LOST_S = 30
+"""When TCP gives up what nobody acknowledges, and asks whether a silent server is still there."""
+BUSY_S = 20
+"""What a busy machine may add."""
+MOMENT = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def run_of(build: int) -> Run:
+    started = MOMENT + timedelta(days=build)
+    return Run("2n-clx", "nightly", build, started, started, {"device": f"{build:06x}c"})
+
+
+def results_of(value: float, tests: int = 40) -> list[Result]:
+    keys = [TraceKey.of(testbed="2n-clx", test=f"t{n:03}", metric="mrr") for n in range(tests)]
+    return [Result(key, "pps", Better.HIGHER, Status.PASS, (value,), value) for key in keys]
+
+
+@pytest.fixture
+def url(postgresql_server: postgresql.Server) -> str:
+    return postgresql_server.database()
+
+
+@pytest.mark.slow
+def test_what_holds_on_sqlite_holds_on_postgresql(url: str) -> None:
+    command = [
+        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist",
+        "-p", "tests.integration.servers.stores_on_postgresql", "tests/unit/store",
+    ]  # fmt: skip
+    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    path = os.pathsep.join(map(str, (CHECKOUT, CHECKOUT / "resources")))
+    ran = subprocess.run(
+        command, cwd=CHECKOUT, env={**environment, ADDRESS: url, "PYTHONPATH": path},
+        capture_output=True, text=True, timeout=900, check=False,
+    )  # fmt: skip
+
+    assert 0 == ran.returncode, ran.stdout + ran.stderr
+
+
+def test_migrations_lead_to_the_schema(url: str) -> None:
+    Store.open(url).close()
+    engine = engine_of(url)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
+
+        assert [] == compare_metadata(context, metadata)
+    engine.dispose()
+
+
+def test_processes_that_create_a_store_at_once_all_succeed(url: str) -> None:
+    script = "import sys; from perftrend.store import Store; Store.open(sys.argv[1]).close()"
+    processes = [
+        subprocess.Popen([sys.executable, "-c", script, url], stderr=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+
+    assert [""] * 4 == [process.communicate(timeout=120)[1] for process in processes]
+
+
+def test_writers_of_the_same_runs_store_each_once(url: str) -> None:
+    """Each with its own order of the traces: they would wait for each other crosswise."""
+    Store.open(url).close()
+
+    def write(writer: int) -> list[bool]:
+        results = results_of(1.0)
+        with Store.open(url) as store:
+            return [store.add(run_of(n), results if writer % 2 else results[::-1]) for n in range(10)]
+
+    with ThreadPoolExecutor(4) as pool:
+        added = list(pool.map(write, range(4)))
+
+    assert [1] * 10 == [sum(each) for each in zip(*added, strict=True)]
+    with Store.open(url) as store:
+        assert list(range(10)) == [run.build for run in store.runs("2n-clx")]
+        axis = store.tiles.axis("2n-clx")
+        assert 10 == axis.whole == len(axis.columns)
+
+
+def test_store_works_again_when_the_server_is_back(postgresql_server: postgresql.Server, url: str) -> None:
+    with Store.open(url) as store:
+        store.add(run_of(1), results_of(1.0))
+        postgresql_server.stop()
+        try:
+            with pytest.raises(StoreError) as gone:
+                store.runs("2n-clx")
+            with pytest.raises(StoreError):
+                store.add(run_of(2), results_of(2.0))
+        finally:
+            postgresql_server.start()
+
+        assert "\n" not in str(gone.value)
+        assert store.add(run_of(2), results_of(2.0))
+        assert [1, 2] == [run.build for run in store.runs("2n-clx")]
+
+
+def test_server_that_went_away_in_a_transaction_kept_none_of_it(
+    postgresql_server: postgresql.Server, url: str
+) -> None:
+    def going_away() -> Iterator[tuple[Run, list[Result]]]:
+        yield run_of(1), results_of(1.0)
+        postgresql_server.stop()
+        yield run_of(2), results_of(2.0)
+
+    with Store.open(url) as store:
+        try:
+            with pytest.raises(StoreError):
+                store.add_all(going_away())
+        finally:
+            postgresql_server.start()
+
+        assert [] == store.runs("2n-clx")
+        assert 2 == store.add_all((run_of(n), results_of(n)) for n in (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"password": "guessed-it"}, "password authentication failed"),
+        ({"database": "missing"}, 'database "missing" does not exist'),
+        ({"user": "somebody"}, "authentication failed"),
+    ],
+)
+def test_what_is_refused_is_told_in_one_line(
+    postgresql_server: postgresql.Server, wrong: dict[str, str], told: str
+) -> None:
+    with pytest.raises(StoreError) as refused:
+        Store.open(postgresql_server.url(**wrong))
+
+    assert told in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert not {"guessed-it", postgresql.PASSWORD} & set(
+        str(refused.value).replace(":", " ").replace("@", " ").split()
+    )
+
+
+@pytest.mark.root
+@pytest.mark.slow
+@pytest.mark.usefixtures("postgresql_server")
+def test_server_that_vanishes_without_a_word_is_noticed(require: Callable[[object, str], None]) -> None:
+    """By TCP, where nobody says how long he waits; left alone it takes a quarter of an hour, or hours."""
+    for program in ("unshare", "ip", "nft"):
+        require(shutil.which(program), f"needs {program}")
+    path = os.pathsep.join(map(str, (CHECKOUT, CHECKOUT / "resources")))
+    ran = subprocess.run(
+        ["unshare", "--net", sys.executable, "-m", "tests.integration.servers.vanishing"],
+        cwd=CHECKOUT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True,
+        timeout=300, check=False,
+    )  # fmt: skip
+    assert 0 == ran.returncode, ran.stderr
+    became = json.loads(ran.stdout)
+
+    (of_asking, asking_s), (of_waiting, waiting_s) = became["asks"], became["waits"]
+    assert "" not in (of_asking, of_waiting)
+    # What was sent is given up, and then a new connection.
+    assert LOST_S - 1 < asking_s < LOST_S + CONNECT_S + BUSY_S
+    # Nothing is to be sent, so it is asked first whether anybody is there.
+    assert LOST_S - 1 < waiting_s < 2 * LOST_S + BUSY_S
+    assert [] == became["back"]
+
+
+def test_server_that_is_not_there_is_told_in_one_line() -> None:
+    with pytest.raises(StoreError, match="refused") as refused:
+        Store.open(f"postgresql://me:{postgresql.PASSWORD}@127.0.0.1:9/x")
+
+    assert "\n" not in str(refused.value)
+    assert postgresql.PASSWORD not in str(refused.value)
+
+
+def test_database_of_another_program_is_left_alone(url: str) -> None:
+    engine = engine_of(url)
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE TABLE songs (title text)"))
+    engine.dispose()
+
+    with pytest.raises(StoreError, match="tables of another program, such as songs"):
+        Store.open(url)
+
+
+def test_values_and_times_keep_all_their_digits(url: str) -> None:
+    run = replace(run_of(1), started=MOMENT.replace(microsecond=123456))
+    with Store.open(url) as store:
+        store.add(run, results_of(0.1 + 0.2, tests=1))
+
+        assert [run] == store.runs("2n-clx")
+        assert results_of(0.1 + 0.2, tests=1) == store.results(run)

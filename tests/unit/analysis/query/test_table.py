@@ -1,0 +1,160 @@
+"""Traces that a query fits, and what each further value would leave."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftrend.analysis.formula import Query, Term, parse_query
+from perftrend.analysis.query import Choice, TraceTable, parse
+from perftrend.errors import FormulaError, SettingsError
+from perftrend.model import TraceKey
+
+KEYS = [
+    TraceKey.of(test="ip4", frame="64B", driver="avf"),
+    TraceKey.of(test="ip4", frame="1518B", driver="rdma"),
+    TraceKey.of(test="ip6", frame="64B", driver="avf"),
+    TraceKey.of(test="l2xc", frame="IMIX"),
+]
+TABLE = TraceTable(KEYS, {"unit": ["pps", "pps", "s", ""]})
+
+
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        ("", [0, 1, 2, 3]),
+        ("test=ip4", [0, 1]),
+        ("test=ip4&test=ip6", [0, 1, 2]),
+        ("test=ip4&frame=64B", [0]),
+        ("driver=!avf", [1]),
+        ("driver!=avf&driver!=rdma", []),
+        ("test=~^ip", [0, 1, 2]),
+        ("test=~ip&test!=ip6", [0, 1]),
+        ("test!=~ip", [3]),
+        ("driver=~", [0, 1, 2]),
+        ("unit=pps", [0, 1]),
+        ("nothing=x", []),
+        ("test=x", []),
+    ],
+)
+def test_query_selects(query: str, rows: list[int]) -> None:
+    assert rows == TABLE.rows(parse(query)).tolist()
+
+
+def test_own_parameter_outweighs_a_further_one() -> None:
+    table = TraceTable([TraceKey.of(unit="MB"), TraceKey.of(test="x")], {"unit": ["pps", "s"]})
+
+    assert [0] == table.rows(parse("unit=MB")).tolist()
+    assert [] == table.rows(parse("unit=s")).tolist()
+
+
+def test_further_values_are_one_a_trace() -> None:
+    with pytest.raises(SettingsError, match="1 values of unit for 4"):
+        TraceTable(KEYS, {"unit": ["pps"]})
+
+
+VALUES = st.sampled_from(["a", "b", "ab", "ba", ""])
+NAMES = st.sampled_from(["p", "q", "r"])
+TABLES = st.lists(
+    st.dictionaries(NAMES, VALUES, min_size=1).map(lambda found: TraceKey.of(**found)), max_size=8
+)
+QUERIES = st.lists(st.builds(Term, NAMES, VALUES, st.booleans(), st.booleans()), max_size=5).map(
+    lambda terms: Query(tuple(terms))
+)
+
+
+def fits(pattern: str, value: str) -> bool:
+    return re.search(pattern, value) is not None
+
+
+@given(TABLES, QUERIES)
+def test_table_agrees_with_the_meaning_of_queries(keys: list[TraceKey], query: Query) -> None:
+    expected = [place for place, key in enumerate(keys) if query.matches(key.as_dict(), fits)]
+
+    assert expected == TraceTable(keys).rows(query).tolist()
+
+
+@given(TABLES, QUERIES, NAMES)
+def test_choices_tell_what_would_be_left(keys: list[TraceKey], query: Query, name: str) -> None:
+    table = TraceTable(keys)
+    others = tuple(term for term in query.terms if term.key != name)
+
+    for choice in table.choices(query).get(name, []):
+        assert choice.count == len(table.rows(Query((*others, Term(name, choice.value)))))
+
+
+@given(TABLES, QUERIES)
+def test_choices_miss_no_value_of_a_trace_that_is_left(keys: list[TraceKey], query: Query) -> None:
+    table = TraceTable(keys)
+    choices = table.choices(query)
+
+    for row in table.rows(query):
+        for name, value in keys[row].parameters:
+            assert value in [choice.value for choice in choices[name]]
+
+
+def test_numbers_in_values_are_in_their_order() -> None:
+    assert [Choice("64B", 2), Choice("1518B", 1), Choice("IMIX", 1)] == TABLE.choices(parse(""))["frame"]
+
+
+def test_values_are_those_that_the_traces_have() -> None:
+    keys = [
+        TraceKey.of(frame="1518B"),
+        TraceKey.of(frame="64B"),
+        TraceKey.of(frame="64B"),
+        TraceKey.of(cores="1c"),
+    ]
+    table = TraceTable(keys)
+
+    assert table.values("frame", np.array([0, 2, 3])) == ["64B", "1518B"]
+    assert table.values("frame", np.array([3])) == []
+    assert table.values("driver", np.array([0])) == []
+
+
+def test_chosen_value_stays_among_the_choices_when_nothing_is_left() -> None:
+    choices = TABLE.choices(parse("test=l2xc&frame=64B"))
+
+    assert [Choice("64B", 0), Choice("IMIX", 1)] == choices["frame"]
+    assert "driver" not in choices
+
+
+def test_a_further_choice_of_the_same_parameter_is_an_alternative() -> None:
+    assert [Choice("ip4", 1), Choice("ip6", 1)] == TABLE.choices(parse("test=ip4&frame=64B"))["test"]
+
+
+def test_parameters_are_those_of_all_traces() -> None:
+    assert ("driver", "frame", "test", "unit") == TABLE.parameters
+
+
+def test_traces_are_found_by_their_documented_names() -> None:
+    table = TraceTable([*KEYS, TraceKey.of(a="avf", b="64B", c="ip4")])
+
+    assert (0, 4) == table.named("avf:64B:ip4")
+    assert (3,) == table.named("IMIX:l2xc")
+    assert () == table.named("nobody")
+
+
+def test_no_traces_are_a_table_too() -> None:
+    assert [] == TraceTable([]).rows(parse("")).tolist()
+    assert {} == TraceTable([]).choices(parse("a=b"))
+
+
+def test_query_with_a_wrong_expression_is_refused_where_it_is_read() -> None:
+    with pytest.raises(FormulaError, match=r"'\(' is no regular expression of RE2"):
+        TABLE.rows(parse_query("test=~("))
+
+
+def test_traces_are_divided_by_their_values() -> None:
+    divided = TABLE.by_value("driver", np.array([3, 2, 1, 0]))
+
+    assert {"avf": [1, 3], "rdma": [2], None: [0]} == {
+        value: each.tolist() for value, each in divided.items()
+    }
+    assert {None: [0, 1]} == {
+        value: each.tolist() for value, each in TABLE.by_value("nothing", np.array([0, 1])).items()
+    }
+    assert {} == TABLE.by_value("nothing", np.array([], dtype=np.intp))

@@ -1,0 +1,91 @@
+"""Which value of a trace stands for a place in time: the one that a look at all of them finds."""
+
+from __future__ import annotations
+
+import math
+import random
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from perftrend.analysis.ratios import noise_of_history
+from perftrend.dashboard.catalog import Catalog
+from perftrend.dashboard.compare import values
+from perftrend.dashboard.compare.moments import Place
+from perftrend.dashboard.compare.question import Rule
+from perftrend.dashboard.compare.values import axes_of, taken
+from perftrend.model import Better, Result, Run, Status, TraceKey
+from perftrend.store import Store
+from perftrend.store.tiles import Axis
+
+COLUMNS, REACH, HISTORY = 40, 14, 9
+SHARES = (0.05, 0.2, 0.9, 1.0)
+"""Of the columns in which a trace has a value."""
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def sparse(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put traces of two testbeds with few values and with many into the store."""
+    monkeypatch.setattr(values, "REACH", REACH)
+    monkeypatch.setattr(values, "_HISTORY", HISTORY)
+    chance = random.Random(5)  # noqa: S311 - noise, no secret
+    keys = {
+        testbed: [
+            TraceKey.of(testbed=testbed, test=f"t{share}-{number}") for share in SHARES for number in "ab"
+        ]
+        for testbed in ("2n-clx", "3n-icx")
+    }
+    for build in range(COLUMNS):
+        started = BEGIN + timedelta(days=build)
+        for testbed, of_testbed in keys.items():
+            store.add(Run(testbed, "nightly", build + 1, started, started, {"device": f"{build:07x}"}), [
+                Result(key, "pps", Better.HIGHER, Status.PASS, (), chance.gauss(1e7, 1e5))
+                for key, share in zip(of_testbed, np.repeat(SHARES, 2), strict=True)
+                if chance.random() < share
+            ])  # fmt: skip
+
+
+def by_definition(row: list[float], place: Place, rule: Rule) -> tuple[int, int] | None:
+    """Return the column of the value that is taken, and its distance."""
+    found = []
+    for column in range(max(0, place.last + 1 - REACH), min(COLUMNS, place.first + REACH)):
+        far = min(column - place.first, 0) or max(column - place.last, 0)
+        if place.last < place.first:
+            far = column - place.first if column < place.first else column - place.last
+        allowed = {Rule.BEFORE: column <= place.last, Rule.AFTER: column >= place.first}.get(rule, True)
+        if math.isfinite(row[column]) and abs(far) < REACH and allowed:
+            found.append((abs(far), far > 0, -column, far))
+    return (-min(found)[2], min(found)[3]) if found else None
+
+
+@pytest.mark.parametrize("rule", list(Rule))
+@pytest.mark.parametrize(
+    "place", [Place(39, 39), Place(0, 0), Place(17, 17), Place(17, 19), Place(20, 19), Place(0, -1)]
+)
+def test_value_and_noise_are_those_of_the_definition(store: Store, place: Place, rule: Rule) -> None:
+    now = Catalog(store).now()
+    places = np.arange(len(now.stored))[::-1]
+    axes = axes_of(store, now, places)
+
+    found = taken(store, now, places, axes, dict.fromkeys(axes, place), rule)
+
+    for number, trace in enumerate(places.tolist()):
+        axis: Axis = axes[now.stored[trace].key["testbed"]]
+        [row] = store.tiles.values(axis, [now.stored[trace].trace_id], range(COLUMNS)).tolist()
+        expected = by_definition(row, place, rule)
+        if expected is None:
+            assert found.column(number) is None
+            assert math.isnan(found.values.value[number])
+            continue
+        column, distance = expected
+        first = max(0, place.last + 1 - REACH, column + 1 - HISTORY)
+        history = np.full((1, HISTORY), np.nan)
+        history[0, HISTORY - (column + 1 - first) :] = row[first : column + 1]
+        deviation, freedom = noise_of_history(history)
+        assert (axis.columns[column], distance, row[column]) == (
+            found.column(number), found.distance[number], found.values.value[number],
+        )  # fmt: skip
+        assert freedom[0] == found.values.freedom[number]
+        np.testing.assert_array_equal(deviation[0], found.values.error[number])

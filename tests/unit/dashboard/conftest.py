@@ -1,0 +1,188 @@
+"""A small store with a step at a known commit, and clients of its dashboard."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.routing import APIRoute
+from starlette.routing import BaseRoute
+from starlette.testclient import TestClient
+
+from perftrend.dashboard import Site, make_app
+from perftrend.dashboard.users import Gate, Person
+from perftrend.model import Better, Result, Run, Status, TraceKey
+from perftrend.settings import Settings
+from perftrend.store import Store
+
+TESTBEDS = ("2n-clx", "3n-skx")
+TESTS = ("64b-1c-ethip4-ip4base", "64b-2c-ethip4-ip4base", "1518b-1c-eth-l2bdbase")
+METRICS = {"mrr": ("pps", Better.HIGHER), "ndr": ("pps", Better.HIGHER), "latency": ("us", Better.LOWER)}
+RUNS = 60
+STEP = 40
+"""The number of the first run after the step: the first test of the first testbed is 15 % slower."""
+FIRST = datetime(2026, 1, 1, 2, tzinfo=UTC)
+
+
+def commit(number: int) -> str:
+    """Return the commit that a run measured."""
+    return hashlib.sha1(str(number).encode(), usedforsecurity=False).hexdigest()
+
+
+SLOWER = TraceKey.of(testbed=TESTBEDS[0], suite="ip4", test=TESTS[0], frame="64B", cores="1c", metric="mrr")
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A store of 18 traces on two testbeds, each with 60 runs."""
+
+    store: Store
+    step_commit: str = commit(STEP)
+    slower: TraceKey = SLOWER
+    """A trace with the step."""
+
+
+@pytest.fixture(scope="session")
+def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make the stores once; every test gets a copy."""
+    folder = tmp_path_factory.mktemp("stores")
+    Store.open(folder / "empty.sqlite").close()
+    with Store.open(folder / "filled.sqlite") as store:
+        fill(store)
+    return folder
+
+
+@pytest.fixture
+def store(request: pytest.FixtureRequest, templates: Path, tmp_path: Path) -> Iterator[Store]:
+    """Give an empty store; in a test that asks for ``filled``, that one."""
+    name = "filled" if "filled" in request.fixturenames else "empty"
+    shutil.copy(templates / f"{name}.sqlite", tmp_path / "store.sqlite")
+    with Store.open(tmp_path / "store.sqlite") as opened:
+        yield opened
+
+
+@pytest.fixture
+def filled(store: Store) -> Filled:
+    """Give a store of 18 traces with a step."""
+    return Filled(store)
+
+
+@pytest.fixture
+def settings() -> Settings:
+    """Return the settings of the site; tests override it where they need others."""
+    return Settings.load(environment={}, overrides={"dashboard.editors": "eva", "dashboard.admins": "ada"})
+
+
+@pytest.fixture
+def site(settings: Settings, store: Store) -> Site:
+    return Site.of(settings, store)
+
+
+@pytest.fixture
+def client(site: Site) -> Iterator[TestClient]:
+    """Give a client of somebody who may read."""
+    with TestClient(make_app(site), base_url="http://localhost", follow_redirects=False) as opened:
+        yield opened
+
+
+@pytest.fixture
+def editor(site: Site) -> Iterator[TestClient]:
+    """Give a client of Eva, who may change what people keep; her forms have to carry ``token``."""
+    with signed_in(site, "eva") as opened:
+        yield opened
+
+
+@pytest.fixture
+def token(editor: TestClient) -> str:
+    """Return what the forms of Eva have to carry, in the field ``csrf`` or the header ``X-CSRF-Token``."""
+    return token_of(editor)
+
+
+@pytest.fixture
+def admin(site: Site) -> Iterator[TestClient]:
+    """Give a client of Ada, who may do everything; her forms have to carry ``token_of(admin)``."""
+    with signed_in(site, "ada") as opened:
+        yield opened
+
+
+@contextmanager
+def signed_in(site: Site, name: str) -> Iterator[TestClient]:
+    """Give a client of somebody who has signed in."""
+    app = make_app(site)
+    gate: Gate = app.state.gate
+    cookies = {gate.session_cookie: gate.sessions.cookie(gate.sessions.begin(Person(name)))}
+    with TestClient(app, base_url="http://localhost", follow_redirects=False, cookies=cookies) as opened:
+        yield opened
+
+
+def token_of(client: TestClient) -> str:
+    """Return what the forms of somebody who has signed in have to carry."""
+    gate: Gate = client.app.state.gate  # type: ignore[attr-defined]
+    session = gate.sessions.find(client.cookies[gate.session_cookie])
+    assert session is not None
+    return gate.forgery.token(session.bound)
+
+
+def routes_of(app: Any) -> list[APIRoute]:
+    """Return all routes of an application, those of included routers too."""
+    found: list[APIRoute] = []
+
+    def walk(each: Iterable[BaseRoute]) -> None:
+        for route in each:
+            if isinstance(route, APIRoute):
+                found.append(route)
+            # FastAPI keeps an included router, or copies its routes, as its version has it.
+            walk(getattr(getattr(route, "original_router", None), "routes", []))
+
+    walk(app.routes)
+    return found
+
+
+def fill(store: Store) -> None:
+    """Put the runs of all nights into a store."""
+    noise = random.Random(1)  # noqa: S311 - noise, no secret
+    for testbed in TESTBEDS:
+        for number in range(RUNS):
+            add_run(store, testbed, number, noise)
+
+
+def add_run(store: Store, testbed: str, number: int, noise: random.Random) -> None:
+    """Put the run of one night into a store."""
+    started = FIRST + timedelta(days=number)
+    run = Run(
+        testbed,
+        "nightly",
+        number + 1,
+        started,
+        started + timedelta(hours=1),
+        {"device": commit(number)},
+        f"https://jenkins.example.org/job/nightly-{testbed}/{number + 1}/",
+    )
+    store.add(run, [result(testbed, test, metric, number, noise) for test in TESTS for metric in METRICS])
+
+
+def result(testbed: str, test: str, metric: str, number: int, noise: random.Random) -> Result:
+    """Make the result of a test in one night."""
+    frame, cores, kind = test.split("-")[:3]
+    key = TraceKey.of(
+        testbed=testbed,
+        suite="l2" if kind == "eth" else "ip4",
+        test=test,
+        frame=frame.upper(),
+        cores=cores,
+        metric=metric,
+    )
+    unit, better = METRICS[metric]
+    usual = 50.0 if unit == "us" else 1e7 * (1 + TESTS.index(test))
+    slower = number >= STEP and (testbed, test) == (TESTBEDS[0], TESTS[0])
+    factor = (1 / 0.85 if unit == "us" else 0.85) if slower else 1.0
+    samples = tuple(usual * factor * noise.gauss(1.0, 0.005) for _ in range(3))
+    return Result(key, unit, better, Status.PASS, samples, sum(samples) / len(samples))

@@ -1,0 +1,539 @@
+"""What the page answers, to people, to programs and to those who mean no good."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+from html import unescape
+from typing import Any
+from unittest import mock
+from urllib.parse import parse_qsl, quote, urlencode
+
+import numpy as np
+import pytest
+from httpx import Response
+from markupsafe import escape
+from starlette.testclient import TestClient
+
+from perftrend.analysis.formula import format_key
+from perftrend.dashboard import Site, make_app
+from perftrend.model import Better, Result, Run, Status, TraceKey
+from perftrend.store import Store
+from perftrend.store.tiles import Tiles
+from tests.unit.dashboard.conftest import FIRST, RUNS, STEP, TESTBEDS, Filled, commit, token_of
+
+JSON = {"Accept": "application/json"}
+HTML = {"Accept": "text/html"}
+HOSTILE = "<img src=x onerror=alert(1)>\"'; DROP TABLE runs; --"
+
+
+def asked(client: TestClient, *pairs: tuple[str, object], status: int = 200) -> dict[str, Any]:
+    answer = client.get(f"/?{urlencode(pairs)}", headers=JSON)
+    assert answer.status_code == status, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def page_of(client: TestClient, *pairs: tuple[str, object], status: int = 200) -> str:
+    answer = client.get(f"/?{urlencode(pairs)}", headers=HTML)
+    assert answer.status_code == status
+    return answer.text
+
+
+def sent(client: TestClient, path: str, body: dict[str, Any]) -> Response:
+    headers = {**JSON, "X-CSRF-Token": token_of(client)}
+    return client.post(path, json=body, headers=headers)
+
+
+def test_store_without_a_run_says_what_to_do(client: TestClient) -> None:
+    assert "The store has no run yet" in page_of(client)
+    assert asked(client)["tile"] is None
+
+
+def test_values_are_those_of_the_store(client: TestClient, filled: Filled) -> None:
+    (line,) = asked(client, ("id", format_key(filled.slower)))["lines"]
+    (series,) = filled.store.series(TESTBEDS[0], where=filled.slower.as_dict())
+
+    assert line["values"] == series.samples.tolist()
+    assert line["newest"] == series.samples[-1]
+
+
+def test_few_traces_are_drawn_without_a_choice(client: TestClient, filled: Filled) -> None:
+    answer = asked(client)
+
+    assert len(answer["lines"]) == answer["matched"] == 9
+    assert {line["parameters"]["testbed"] for line in answer["lines"]} == {TESTBEDS[0]}
+
+
+def test_choices_tell_what_each_would_leave(client: TestClient, filled: Filled) -> None:
+    answer = asked(client, ("q", "metric=mrr"))
+    counts = {each["name"]: {value["value"]: value["count"] for value in each["values"]}
+              for each in answer["parameters"]}  # fmt: skip
+
+    assert counts["frame"] == {"64B": 2, "1518B": 1}
+    assert counts["metric"] == {"latency": 3, "mrr": 3, "ndr": 3}
+
+
+def test_regular_expressions_and_negation(client: TestClient, filled: Filled) -> None:
+    answer = asked(client, ("q", "test=~^64b&cores!=1c&metric!=~lat"))
+
+    assert {line["parameters"]["test"] for line in answer["lines"]} == {"64b-2c-ethip4-ip4base"}
+    assert {line["parameters"]["metric"] for line in answer["lines"]} == {"mrr", "ndr"}
+
+
+def test_boxes_choose_without_scripts(client: TestClient, filled: Filled) -> None:
+    answer = asked(client, ("p.metric", "mrr"), ("p.frame", "64B"), ("p.frame", "1518B"))
+
+    assert answer["query"] == "metric=mrr&frame=64B&frame=1518B"
+    assert len(answer["lines"]) == 3
+
+
+def test_normalised_lines_are_calculated_traces(client: TestClient, filled: Filled) -> None:
+    answer = asked(client, ("q", "metric=mrr"), ("show", "norm"))
+
+    assert all(line["id"].startswith("!norm(,") for line in answer["lines"])
+    assert np.array([line["values"] for line in answer["lines"]]).std(axis=1) == pytest.approx(1)
+    assert {line["unit"] for line in answer["lines"]} == {""}
+
+
+def test_calculated_trace_is_found_by_its_id(client: TestClient, filled: Filled) -> None:
+    lines = asked(client, ("q", "metric=mrr"), ("show", "norm"))["lines"]
+    again = asked(client, ("id", lines[1]["id"]))["lines"]
+
+    assert [line["values"] for line in again] == [lines[1]["values"]]
+
+
+def test_aggregates_are_made_for_each_value(client: TestClient, filled: Filled) -> None:
+    answer = asked(client, ("q", "metric=mrr"), ("show", "ave"), ("by", "frame"))
+    raw = asked(client, ("q", "metric=mrr&frame=64B"))["lines"]
+
+    assert [line["id"] for line in answer["lines"]] == [
+        '@ave(filter("metric=mrr&frame=64B"))', '@ave(filter("metric=mrr&frame=1518B"))',
+    ]  # fmt: skip
+    expected = np.mean([line["values"] for line in raw], axis=0)
+    assert answer["lines"][0]["values"] == pytest.approx(expected.tolist())
+    assert answer["lines"][0]["unit"] == "pps"
+
+
+@pytest.mark.parametrize("scale", [0, 1])
+def test_aggregates_are_those_that_their_formulas_give_alone(
+    client: TestClient, filled: Filled, scale: int
+) -> None:
+    """They share what is read, in the same order: to the last bit."""
+    lines = asked(client, ("show", "ave"), ("by", "metric"), ("q", "frame=64B"), ("scale", scale))["lines"]
+
+    assert 3 == len(lines)
+    for line in lines:
+        assert [line["values"]] == [
+            alone["values"] for alone in asked(client, ("id", line["id"]), ("scale", scale))["lines"]
+        ]
+
+
+def test_what_several_aggregates_share_is_read_once(client: TestClient, filled: Filled) -> None:
+    with mock.patch.object(Tiles, "values", autospec=True, side_effect=Tiles.values) as read:
+        asked(client, ("show", "ave"), ("by", "metric"), ("q", "frame=64B"))
+
+    assert [6] == [len(ids) for _, _, ids, _ in (each.args for each in read.call_args_list) if len(ids)]
+
+
+@pytest.mark.parametrize(
+    "condition", ["frame!=1518B", "frame=~^64", "frame=64B", "frame=64B&frame=nothing", "frame!=~15"]
+)
+def test_aggregates_are_of_chosen_values_only(client: TestClient, filled: Filled, condition: str) -> None:
+    lines = asked(client, ("q", f"metric=mrr&{condition}"), ("show", "count"), ("by", "frame"))["lines"]
+
+    assert [line["id"] for line in lines] == ['@count(filter("metric=mrr&frame=64B"))']
+    assert set(lines[0]["values"]) == {2}
+
+
+@pytest.mark.parametrize(("show", "function"), [("min", np.min), ("max", np.max)])
+def test_other_aggregates(client: TestClient, filled: Filled, show: str, function: Any) -> None:
+    (line,) = asked(client, ("q", "metric=mrr"), ("show", show))["lines"]
+    raw = asked(client, ("q", "metric=mrr"))["lines"]
+
+    assert line["values"] == function([each["values"] for each in raw], axis=0).tolist()
+
+
+def test_traces_are_counted(client: TestClient, filled: Filled) -> None:
+    (line,) = asked(client, ("q", "metric=mrr"), ("show", "count"))["lines"]
+
+    assert set(line["values"]) == {3}
+    assert line["unit"] == ""
+
+
+def test_coarse_points_have_an_envelope(client: TestClient, filled: Filled) -> None:
+    answer = asked(client, ("id", format_key(filled.slower)), ("scale", 1))
+    fine = asked(client, ("id", format_key(filled.slower)))["lines"][0]["values"]
+    line = answer["lines"][0]
+
+    assert len(answer["points"]) == RUNS // 4
+    assert line["least"][0] == min(fine[:4])
+    assert line["greatest"][0] == max(fine[:4])
+    assert line["values"][0] == pytest.approx(np.mean(fine[:4]))
+
+
+def test_change_is_marked_where_it_is(client: TestClient, filled: Filled) -> None:
+    answer = asked(client, ("id", format_key(filled.slower)))
+    (change,) = answer["changes"]
+
+    assert (change["column"], change["direction"]) == (STEP, "regression")
+    assert change["relative"] == pytest.approx(-0.15, abs=0.01)
+    assert asked(client, ("id", format_key(filled.slower)), ("changes", "off"))["changes"] == []
+
+
+def test_changes_and_notes_are_listed_the_newest_first(client: TestClient, filled: Filled) -> None:
+    filled.store.annotations.add(commit(STEP + 5), "A card was replaced.", user="eva")
+    page = page_of(client, ("id", format_key(filled.slower)))
+    row = f'name="look" value="{STEP} {format_key(filled.slower)}"'
+
+    assert "1 change and 1 note" in page
+    assert -1 < page.index("A card was replaced.") < page.index(row)
+
+
+def test_line_that_fell_silent_says_since_when(client: TestClient, store: Store) -> None:
+    going, gone = (TraceKey.of(test=test, testbed="2n-clx") for test in ("going", "gone"))
+    for number in range(1, 6):
+        keys = [going, gone] if number <= 2 else [going]
+        run = Run("2n-clx", "nightly", number, FIRST, FIRST, {"device": commit(number)})
+        store.add(run, [Result(key, "pps", Better.HIGHER, Status.PASS, (1.0,), 1.0) for key in keys])
+
+    assert {format_key(going): 0, format_key(gone): 3} == {
+        line["id"]: line["silent"] for line in asked(client)["lines"]
+    }
+    assert 1 == page_of(client).count("3 points ago")
+
+
+def test_nothing_is_told_relative_to_an_average_of_zero(client: TestClient, filled: Filled) -> None:
+    chosen = (("q", "metric=mrr"), ("show", "norm"))
+    lines = asked(client, *chosen)["lines"]
+    point = asked(client, *chosen, ("at", STEP), ("of", lines[0]["id"]))["point"]
+
+    assert {(0.0, None)} == {(line["mean"], line["change"]) for line in lines}
+    assert point["change"] is None
+    assert None not in {line["change"] for line in asked(client, ("q", "metric=mrr"))["lines"]}
+
+
+def test_page_grows_with_its_traces_and_not_with_their_square(client: TestClient, store: Store) -> None:
+    keys = [TraceKey.of(test=f"{'long-' * 18}{number}", testbed="2n-clx") for number in range(50)]
+    results = [Result(key, "pps", Better.HIGHER, Status.PASS, (1.0,), 1.0) for key in keys]
+    store.add(Run("2n-clx", "nightly", 1, FIRST, FIRST), results)
+    few, many = (page_of(client, *(("id", format_key(key)) for key in keys[:count])) for count in (10, 50))
+
+    assert len(many) < 6 * len(few)
+
+
+def test_choice_that_is_none_is_not_offered(client: TestClient, filled: Filled) -> None:
+    names = [each["name"] for each in asked(client, ("q", "frame=1518B"))["parameters"]]
+
+    assert "frame" in names
+    assert not {"testbed", "test", "suite"} & set(names)
+
+
+def test_spread_is_that_of_the_replicates(client: TestClient, filled: Filled) -> None:
+    (line,) = asked(client, ("id", format_key(filled.slower)), ("spread", "range"))["lines"]
+    (series,) = filled.store.series(TESTBEDS[0], where=filled.slower.as_dict())
+
+    assert line["low"] == [min(result.samples) for result in series.results]
+    assert line["high"] == [max(result.samples) for result in series.results]
+
+
+def test_annotation_stands_at_its_commit(client: TestClient, filled: Filled) -> None:
+    filled.store.annotations.add(commit(7), HOSTILE, user="eva")
+    (note,) = asked(client)["notes"]
+
+    assert (note["column"], note["text"], note["user"]) == (7, HOSTILE, "eva")
+
+
+def test_point_tells_its_run_commit_and_replicates(client: TestClient, filled: Filled) -> None:
+    point = asked(client, ("id", format_key(filled.slower)), ("at", STEP), ("of", format_key(filled.slower)))[
+        "point"
+    ]
+
+    assert (point["commit"], point["runs"][0]["name"]) == (commit(STEP), f"nightly/{STEP + 1}")
+    assert len(point["runs"][0]["samples"]) == 3
+    assert point["runs"][0]["links"]["log"].endswith(f"/{STEP + 1}/log.html")
+    assert point["change"] == pytest.approx(-0.15, abs=0.02)
+    assert point["bisect"]["comment"].startswith(f"bisecttest-{TESTBEDS[0]} {commit(STEP - 1)}")
+
+
+@pytest.mark.parametrize(("at", "since"), [(40, 30), (30, 40)])
+def test_two_points_tell_what_lies_between(client: TestClient, filled: Filled, at: int, since: int) -> None:
+    identity = format_key(filled.slower)
+    point = asked(client, ("id", identity), ("of", identity), ("at", at), ("since", since))["point"]
+
+    assert [each["commit"] for each in point["commits"]] == [commit(number) for number in range(40, 30, -1)]
+    assert point["git_log"] == f"git log --oneline {commit(30)}..{commit(40)}"
+    assert (point["bisect"]["old"], point["bisect"]["new"]) == (commit(30), commit(40))
+
+
+@pytest.mark.parametrize("pairs", [[("at", 10**8)], [("at", 5), ("of", "x")], [("at", 5), ("since", 10**8)]])
+def test_point_that_is_not_there_is_none(
+    client: TestClient, filled: Filled, pairs: list[tuple[str, object]]
+) -> None:
+    point = asked(client, ("of", format_key(filled.slower)), *pairs)["point"]
+
+    assert point is None or not point["chosen"]
+
+
+def test_old_tile_and_newest_points(client: TestClient, store: Store) -> None:
+    key = TraceKey.of(test="a", testbed="2n-clx")
+    for number in range(140):
+        run = Run("2n-clx", "nightly", number + 1, FIRST, FIRST, {"device": commit(number)})
+        store.add(run, [Result(key, "pps", Better.HIGHER, Status.PASS, (float(number),), float(number))])
+
+    newest, first, last = asked(client), asked(client, ("tile", 0)), asked(client, ("tile", 1))
+    assert newest["lines"][0]["values"] == [float(number) for number in range(12, 140)]
+    assert first["lines"][0]["values"] == [float(number) for number in range(128)]
+    assert last["lines"][0]["values"] == [float(number) for number in range(128, 140)]
+    assert (newest["tile"]["older"], newest["tile"]["newer"]) == ("/?tile=0", None)
+    assert first["tile"]["newer"] == "/"
+
+
+def test_link_to_a_point_finds_its_tile_when_others_are_newer(client: TestClient, store: Store) -> None:
+    key = TraceKey.of(test="a", testbed="2n-clx")
+    for number in range(140):
+        run = Run("2n-clx", "nightly", number + 1, FIRST, FIRST, {"device": commit(number)})
+        store.add(run, [Result(key, "pps", Better.HIGHER, Status.PASS, (float(number),), float(number))])
+
+    assert asked(client, ("at", 5), ("of", format_key(key)))["point"]["value"] == 5.0
+    # Most of what was seen lies there.
+    assert asked(client, ("x", "-2.5..20"))["points"][0]["column"] == 0
+    assert asked(client, ("x", "9..20"))["points"][0]["column"] == 12
+
+
+def test_links_keep_what_is_seen_unless_they_lead_to_another_time(client: TestClient, filled: Filled) -> None:
+    zoomed = (("x", "12.5..40"), ("y", "9..9.5 Mpps"))
+    point = (("at", 30), ("of", format_key(filled.slower)))
+    answer = asked(client, ("scale", 0), ("q", "metric=mrr"), *zoomed, *point)
+    text = page_of(client, ("q", "metric=mrr"), *zoomed)
+
+    kept = urlencode(zoomed)
+    assert {"columns": [12.5, 40.0], "values": {"Mpps": [9.0, 9.5]}} == answer["zoom"]
+    for url in (answer["url"], answer["beside"], answer["lines"][0]["url"], answer["point"]["closed"]):
+        assert kept in url
+    assert kept in answer["conditions"][0]["without"]
+    for name, value in zoomed:
+        # Of the form that chooses, and of the one that opens points.
+        assert text.count(f'<input type="hidden" name="{name}" value="{value}">') == 2
+    elsewhere = [("scale", "1"), ("q", "metric=mrr"), *((name, str(value)) for name, value in point)]
+    assert parse_qsl(answer["tile"]["zoomed_out"].removeprefix("/?")) == elsewhere
+
+
+def test_more_lines_than_can_be_drawn_are_told(client: TestClient, store: Store) -> None:
+    keys = [TraceKey.of(test=f"t{number}", testbed="2n-clx") for number in range(150)]
+    results = [Result(key, "pps", Better.HIGHER, Status.PASS, (1.0,), 1.0) for key in keys]
+    store.add(Run("2n-clx", "nightly", 1, FIRST, FIRST), results)
+
+    for pair in (("q", "test=~t"), ("formula", 'filter("test=~t")'), ("formula", 'norm(filter(""))')):
+        answer = asked(client, pair)
+        assert (len(answer["lines"]), answer["left_out"]) == (100, 50)
+        assert "100 of 150" in answer["notices"][0]
+    shortcut = store.shortcuts.keep([format_key(key) for key in keys], user="eva")
+    answer = asked(client, ("shortcut", shortcut))
+    assert (len(answer["lines"]), answer["left_out"]) == (100, 50)
+    assert asked(client, ("q", "test=~t"))["stored"] == ['@filter("test=~t")']
+    assert asked(client)["lines"] == []
+
+
+def test_lines_without_an_axis_are_told(client: TestClient, filled: Filled) -> None:
+    answer = asked(client, ("q", "metric=~mrr|ndr|latency"), ("formula", 'norm(filter("metric=ndr"))'))
+
+    assert answer["units"] == ["pps", "us", ""]
+    assert answer["notices"] == ["Not drawn for want of an axis: lines in mere numbers; choose by unit"]
+
+
+def test_formula_that_gives_nothing_is_kept(client: TestClient, filled: Filled) -> None:
+    answer = asked(client, ("formula", 'filter("test=none")'))
+
+    assert answer["empty"] == answer["stored"] == ['@filter("test=none")']
+
+
+def test_wrong_formula_is_told_with_its_place_beside_the_rest(client: TestClient, filled: Filled) -> None:
+    pairs = (("q", "metric=mrr"), ("formula", 'norm(filter("metric=mrr)'))
+    answer = asked(client, *pairs, status=400)
+    (mistake,) = answer["mistakes"]
+
+    assert len(answer["lines"]) == 3
+    assert mistake["caret"] == " " * 13 + "^"
+    page = page_of(client, *pairs, status=400)
+    # Counted in what was typed, which has no @ before it.
+    assert "(character 13)" in page
+    assert f'<pre tabindex="0">{escape(pairs[1][1])}\n{" " * 12}^</pre>' in page
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("formula", "ave(" * 50 + 'filter("")' + ")" * 50),
+        ("formula", "sum(" * 3_000),
+        ("formula", 'norm(filter(""), 1e999)'),
+        ("formula", 'filter("' + "a=b&" * 2_000 + 'c=d")'),
+        ("formula", 'shortcut("999999999999999999999999")'),
+        ("formula", 'filter("#1; DROP TABLE shortcuts")'),
+        ("q", "test=~" + "(" * 900),
+        ("q", "test=~(?=x)"),
+        ("q", "test=~a{1000}{1000}"),
+        ("q", "&".join(["test=~x"] * 30)),
+        ("shortcut", "12345"),
+        ("id", HOSTILE),
+        ("id", "!" * 100),
+    ],
+)
+def test_hostile_text_is_a_mistake(client: TestClient, filled: Filled, name: str, text: str) -> None:
+    answer = asked(client, (name, text), status=400)
+
+    # What makes the whole address too long is not shown beside the rest.
+    assert answer.get("mistakes") or answer["error"]
+    assert filled.store.runs(TESTBEDS[0])
+
+
+def test_expression_that_would_blow_up_is_matched(client: TestClient, store: Store) -> None:
+    key = TraceKey.of(test="a" * 900, testbed="2n-clx")
+    result = Result(key, "pps", Better.HIGHER, Status.PASS, (1.0,), 1.0)
+    store.add(Run("2n-clx", "nightly", 1, FIRST, FIRST), [result])
+
+    assert asked(client, ("q", "test=~^(a+)+$"))["matched"] == 1
+    assert asked(client, ("q", "test=~^(a|aa)+b$"))["matched"] == 0
+
+
+@pytest.mark.parametrize("path", ["/", "/?show=ave&by=test", "/?q=metric=mrr"])
+def test_names_are_text_and_nothing_more(client: TestClient, store: Store, path: str) -> None:
+    key = TraceKey.of(test=HOSTILE, metric="mrr", testbed="2n-clx", **{"<b>name</b>": "{{ 7 * 7 }}"})
+    result = Result(key, "<i>pps</i>", Better.HIGHER, Status.PASS, (1.0,), 1.0, message=HOSTILE)
+    run = Run("2n-clx", "nightly", 1, FIRST, FIRST, {"device": HOSTILE}, 'javascript:alert("1")')
+    # What all traces have is not offered.
+    other = replace(
+        result, key=TraceKey.of(test="other", metric="ndr", testbed="2n-clx", **{"<b>name</b>": "x"})
+    )
+    store.add(run, [result, other])
+    separator = "&" if "?" in path else "?"
+    text = client.get(f"{path}{separator}at=0&of={quote(format_key(key))}", headers=HTML).text
+
+    assert "<img src=x" not in text
+    assert "<b>name" not in text
+    assert "<i>pps" not in text
+    assert 'href="javascript' not in text
+    assert "{{ 7 * 7 }}" in unescape(text)
+
+
+def test_query_string_comes_back_as_text(client: TestClient, filled: Filled) -> None:
+    for name in ("q", "formula", "id", "shortcut", "find", "by", "of", f"p.{HOSTILE}"):
+        text = client.get(f"/?{urlencode([(name, HOSTILE)])}", headers=HTML).text
+        assert "<img src=x" not in text
+
+
+@pytest.mark.parametrize("pairs", [[("scale", 6)], [("tile", -1)], [("testbed", "nowhere")], [("show", "x")]])
+def test_what_cannot_be_is_refused_in_one_line(
+    client: TestClient, filled: Filled, pairs: list[tuple[str, object]]
+) -> None:
+    answer = asked(client, *pairs, status=400)
+
+    assert list(answer) == ["error"]
+
+
+def test_csv_has_a_row_for_each_point(client: TestClient, filled: Filled) -> None:
+    pairs = [("q", "metric=mrr"), ("show", "ave"), ("by", "frame"), ("format", "csv")]
+    answer = client.get(f"/?{urlencode(pairs)}")
+    head, *rows = csv.reader(io.StringIO(answer.text))
+    lines = asked(client, *pairs[:-1])["lines"]
+
+    assert answer.headers["content-type"].startswith("text/csv")
+    assert head[3:] == [f"'{line['id']} pps" for line in lines]
+    assert len(rows) == RUNS
+    assert [float(row[3]) for row in rows] == lines[0]["values"]
+    assert rows[0][1] == commit(0)
+
+
+@pytest.mark.parametrize(("headers", "kind"), [(HTML, "text/html"), (JSON, "application/json")])
+def test_query_with_a_mistake_gives_no_csv(
+    client: TestClient, filled: Filled, headers: dict[str, str], kind: str
+) -> None:
+    answer = client.get("/?q=frame&format=csv", headers=headers)
+
+    assert (400, kind) == (answer.status_code, answer.headers["content-type"].partition(";")[0])
+
+
+def test_policy_lets_only_our_files_run(client: TestClient, filled: Filled) -> None:
+    policy = client.get("/", headers=HTML).headers["content-security-policy"]
+
+    assert "script-src 'self' 'unsafe-eval'" in policy
+    assert "unsafe-inline" not in policy
+    assert "unsafe-eval" not in client.get("/runs").headers["content-security-policy"]
+
+
+def test_shortcut_is_kept_shown_and_used_in_formulas(editor: TestClient, filled: Filled) -> None:
+    formula = '@norm(filter("metric=mrr"))'
+    ids = [format_key(filled.slower), formula, "!norm(,a=b,)"]
+    kept = sent(editor, "/shortcuts", {"ids": ids}).json()
+
+    assert filled.store.shortcuts.held(kept["id"]) == (format_key(filled.slower), formula)
+    assert len(asked(editor, ("shortcut", kept["id"]))["lines"]) == 4
+    assert len(asked(editor, ("formula", f'filter("#{kept["id"]}")'))["lines"]) == 4
+    (line,) = asked(editor, ("formula", f'count(shortcut("{kept["id"]}"))'))["lines"]
+    assert set(line["values"]) == {4}
+
+
+@pytest.mark.parametrize("ids", [[], ["!norm(,a=b,)"], ["test"], ["@norm("], ["x" * 20_000]])
+def test_shortcut_of_nothing_or_nonsense_is_refused(
+    editor: TestClient, filled: Filled, ids: list[str]
+) -> None:
+    assert sent(editor, "/shortcuts", {"ids": ids}).status_code == 400
+
+
+def test_form_keeps_a_shortcut_and_leads_to_it(editor: TestClient, filled: Filled) -> None:
+    form = {"ids": f'{format_key(filled.slower)}\n@ave(filter(""))', "csrf": token_of(editor)}
+    answer = editor.post("/shortcuts", data=form, headers=HTML)
+
+    assert answer.status_code == 303
+    assert len(filled.store.shortcuts.held(answer.headers["location"].partition("shortcut=")[2]) or ()) == 2
+
+
+def test_short_address_leads_to_its_page(editor: TestClient, filled: Filled) -> None:
+    kept = sent(editor, "/short", {"url": "/?q=metric%3Dmrr&evil=1"}).json()
+    again = sent(editor, "/short", {"url": "q=metric%3Dmrr"}).json()
+    answer = editor.get(kept["url"])
+
+    assert kept == again
+    assert (answer.status_code, answer.headers["location"]) == (302, "/?q=metric%3Dmrr")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://evil.example.org/x",
+        "//evil.example.org",
+        "/triage",
+        "q=a",
+        "scale=x",
+        "javascript:alert(1)//?q",
+    ],
+)
+def test_short_address_is_given_to_our_pages_only(editor: TestClient, filled: Filled, url: str) -> None:
+    answer = sent(editor, "/short", {"url": url})
+
+    if answer.status_code == 200:
+        assert editor.get(answer.json()["url"]).headers["location"] == "/?"
+    else:
+        assert answer.status_code == 400
+
+
+@pytest.mark.parametrize("key", ["x", "a" * 12, "..%2F..%2Fetc", "%00" * 12, "'; DROP TABLE x"])
+def test_unknown_short_address_is_not_found(client: TestClient, filled: Filled, key: str) -> None:
+    assert client.get(f"/s/{key}").status_code == 404
+
+
+def test_who_is_nobody_keeps_nothing(client: TestClient, filled: Filled) -> None:
+    assert client.post("/short", json={"url": "q=a%3Db"}, headers=JSON).status_code in {401, 403}
+
+
+def test_who_sits_at_the_machine_may_keep_something(site: Site, filled: Filled) -> None:
+    with TestClient(make_app(site), base_url="http://localhost", client=("127.0.0.1", 1)) as client:
+        sent = client.post("/short", json={"url": "q=a%3Db"}, headers=JSON)
+        forged = client.post("/short", data={"url": "q=a%3Dc"}, headers={"Sec-Fetch-Site": "cross-site"})
+
+    assert (sent.status_code, forged.status_code) == (200, 403)
+
+
+def test_form_of_another_site_keeps_nothing(editor: TestClient, filled: Filled) -> None:
+    assert editor.post("/short", data={"url": "q=a%3Db"}).status_code == 403

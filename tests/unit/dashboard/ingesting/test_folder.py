@@ -1,0 +1,112 @@
+"""Builds of a watched folder are asked for when they are complete, and once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from perftrend.archive.pending import MARK
+from perftrend.dashboard import Site
+from perftrend.dashboard.ingesting.folder import Watched, ask_for
+from perftrend.errors import ServiceError
+from perftrend.model import Run
+from perftrend.store.ingestions import State
+
+MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "archives").mkdir()
+    return tmp_path / "archives"
+
+
+@pytest.fixture
+def watched(folder: Path) -> Watched:
+    return Watched(folder)
+
+
+def write(folder: Path, name: str, content: str = "<robot/>") -> None:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content)
+
+
+def asked(site: Site) -> list[tuple[str, int, str]]:
+    return [(each.job, each.build, each.source) for each in site.store.ingestions.newest(10)]
+
+
+def test_build_is_asked_for_when_it_rests(site: Site, folder: Path, watched: Watched) -> None:
+    write(folder, "nightly-2n-clx/17/output.xml", "<robot")
+    ask_for(site, watched)
+    write(folder, "nightly-2n-clx/17/output.xml")
+    ask_for(site, watched)
+    assert [] == asked(site)
+
+    ask_for(site, watched)
+    ask_for(site, watched)
+    assert [("nightly-2n-clx", 17, str(folder / "nightly-2n-clx/17"))] == asked(site)
+
+
+def test_file_that_comes_to_it_makes_it_wait(site: Site, folder: Path, watched: Watched) -> None:
+    write(folder, "nightly-2n-clx/17/output.xml")
+    ask_for(site, watched)
+    write(folder, "nightly-2n-clx/17/tests/one.json")
+    ask_for(site, watched)
+
+    assert [] == asked(site)
+
+
+def test_build_that_the_store_has_is_left_alone(site: Site, folder: Path, watched: Watched) -> None:
+    site.store.add(Run("2n-clx", "nightly-2n-clx", 17, MOMENT, MOMENT), [])
+    write(folder, "nightly-2n-clx/17/output.xml")
+    for _ in range(3):
+        ask_for(site, watched)
+
+    assert [] == asked(site)
+
+
+def test_build_that_failed_is_asked_for_again_when_it_changed(
+    site: Site, folder: Path, watched: Watched
+) -> None:
+    write(folder, "nightly-2n-clx/17/output.xml", "<robot")
+    for _ in range(2):
+        ask_for(site, watched)
+    task = site.store.ingestions.claim(datetime.now(UTC))
+    assert task is not None
+    site.store.ingestions.finish(task, state=State.FAILED, now=MOMENT, exit_code=2, told="broken")
+    for _ in range(2):
+        ask_for(site, watched)
+    assert 1 == len(asked(site))
+
+    write(folder, "nightly-2n-clx/17/output.xml")
+    for _ in range(2):
+        ask_for(site, watched)
+    assert 2 == len(asked(site))
+
+
+def test_run_whose_job_will_store_it_is_left_to_that(site: Site, folder: Path, watched: Watched) -> None:
+    write(folder, f"nightly-2n-clx/17/{MARK}")
+    write(folder, "nightly-2n-clx/17/output.xml")
+    for _ in range(3):
+        ask_for(site, watched)
+
+    assert [] == asked(site)
+
+
+def test_what_is_no_build_is_passed_over(site: Site, folder: Path, watched: Watched) -> None:
+    write(folder, "notes.txt")
+    write(folder, "nightly-2n-clx/latest/output.xml")
+    (folder / "nightly-2n-clx/18").mkdir(parents=True)
+    (folder / "nightly-2n-clx/19").symlink_to("/etc")
+    for _ in range(3):
+        ask_for(site, watched)
+
+    assert [] == asked(site)
+
+
+def test_folder_that_is_away_is_told(site: Site, tmp_path: Path) -> None:
+    with pytest.raises(ServiceError, match="away"):
+        ask_for(site, Watched(tmp_path / "away"))

@@ -1,0 +1,127 @@
+"""What was told of is ingested, once, by a process of its own, and tried again where it is not there yet."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from perftrend.dashboard import Site
+from perftrend.dashboard.ingesting import worker
+from perftrend.dashboard.ingesting.worker import command_of, environment_of, work_once
+from perftrend.settings import Settings
+from perftrend.store.ingestions import Ingestion, State
+
+JOB = "perftrend-trending-nightly-2n-clx"
+
+
+def ask(site: Site, job: str = JOB, *, source: str = "") -> Ingestion:
+    asked, _ = site.store.ingestions.ask(job, 17, now=datetime.now(UTC), most=10, source=source)
+    assert asked is not None
+    return asked
+
+
+def work(site: Site, script: str) -> Ingestion:
+    """Let a script stand for the job; return what is known afterwards."""
+    assert work_once(site, threading.Event(), command=lambda _: [sys.executable, "-c", script])
+    return site.store.ingestions.newest(1)[0]
+
+
+def test_there_is_nothing_to_do_where_nothing_was_asked_for(site: Site) -> None:
+    assert not work_once(site, threading.Event(), command=lambda _: pytest.fail("nothing was asked for"))
+
+
+@pytest.mark.parametrize("fate", ["new", "known"])
+def test_build_that_the_store_has_then_is_done(site: Site, fate: str) -> None:
+    ask(site)
+    ended = work(site, f"print('1 {fate}: x'); print('1 {fate}; 300 results, 45.2 MB in 20 s (2.3 MB/s)')")
+
+    assert (State.DONE, 0) == (ended.state, ended.exit_code)
+    assert ended.told.startswith(f"1 {fate}; 300 results")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "print('1 missing; 0 results, 0.0 MB in 1 s (0.0 MB/s)')",
+        "import sys; print('1 failed; 0 results'); sys.exit('perftrend: the server does not answer')",
+        "import sys; sys.exit('perftrend: no build was found that fits --job x')",
+        "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+    ],
+)
+def test_build_that_is_not_there_yet_is_tried_again_later(site: Site, script: str) -> None:
+    ask(site)
+    before = datetime.now(UTC)
+    ended = work(site, script)
+
+    assert State.WAITING == ended.state
+    assert before + timedelta(seconds=59) < ended.due < datetime.now(UTC) + timedelta(seconds=61)
+    assert not ended.told.startswith("perftrend:")
+
+
+def test_build_that_never_comes_is_given_up(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "WAITS", (timedelta(0),) * 2)
+    ask(site)
+    for _ in range(2):
+        assert State.WAITING == work(site, "print('1 missing; 0 results')").state
+
+    ended = work(site, "import sys; print('1 missing'); sys.exit('perftrend: it is gone')")
+    assert (State.FAILED, 3, 1, "it is gone") == (
+        ended.state, ended.attempts, ended.exit_code, ended.told,
+    )  # fmt: skip
+
+
+def test_dashboard_that_ends_gives_back_what_it_has_begun(site: Site) -> None:
+    ask(site)
+    ending = threading.Event()
+    ending.set()
+    work_once(site, ending, command=lambda _: [sys.executable, "-c", "import time; time.sleep(60)"])
+
+    [left] = site.store.ingestions.newest(1)
+    assert State.WAITING == left.state
+    assert left.due <= datetime.now(UTC)
+
+
+def test_long_speech_is_cut(site: Site) -> None:
+    ask(site)
+
+    assert len(work(site, "print('x' * 100_000 + ' 1 new')").told) <= 500
+
+
+@pytest.mark.parametrize("job", ["--store=/etc/passwd", "nightly-*", "a b; rm -rf /", "[x]"])
+def test_job_reaches_the_command_as_one_word_that_is_no_pattern(site: Site, job: str) -> None:
+    command: Sequence[str] = command_of(ask(site, job, source="/srv/archives"))
+
+    [word] = [each for each in command if each.startswith("--job=")]
+    assert word.removeprefix("--job=").replace("[*]", "*").replace("[[]", "[") == job
+    assert ["--builds=17", "--", "/srv/archives"] == list(command[-3:])
+
+
+def test_job_gets_the_settings_that_it_needs_and_no_other_secret() -> None:
+    settings = Settings.load(
+        environment={
+            "PERFTREND_JENKINS_TOKEN": "t0ken",
+            "PERFTREND_GERRIT_TOKEN": "of gerrit",
+            "PERFTREND_DASHBOARD_INGEST_SECRET": "of events",
+        },
+        overrides={"store": "postgresql://me:pw@host/x", "fetch.workers": 3, "jenkins.user": "ci"},
+    )
+    given = environment_of(
+        settings, {"PATH": "/bin", "PERFTREND_SETTINGS": "/etc/x.yaml", "PERFTREND_TAGS": "x"}
+    )
+
+    assert "/bin" == given["PATH"]
+    assert not {"of gerrit", "of events", "/etc/x.yaml", "x"} & set(given.values())
+    again = Settings.load(environment=given)
+    assert (settings.store, settings.fetch, settings.jenkins) == (again.store, again.fetch, again.jenkins)
+
+
+def test_relative_paths_stay_what_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = environment_of(Settings.load(environment={}), {})
+
+    assert ("perftrend.sqlite", "cache") == (given["PERFTREND_STORE"], given["PERFTREND_FETCH_CACHE"])

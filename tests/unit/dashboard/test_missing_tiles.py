@@ -1,0 +1,68 @@
+"""Tiles that are missing are made beside the requests."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+import pytest
+from starlette.testclient import TestClient
+
+from perftrend.dashboard import Site, background, make_app, missing_tiles
+from perftrend.errors import StoreError
+from perftrend.store import Store
+from tests.unit.dashboard.conftest import Filled
+
+LIMIT_S = 60
+
+
+@pytest.fixture
+def without_tiles(filled: Filled) -> Store:
+    filled.store.tiles.distrust("2n-clx", 0)
+    return filled.store
+
+
+def whole(store: Store) -> bool:
+    axis = store.tiles.axis("2n-clx")
+    return axis.whole == len(axis.columns)
+
+
+def test_dashboard_makes_them_and_serves_meanwhile(site: Site, without_tiles: Store) -> None:
+    assert not whole(without_tiles)
+    works = [missing_tiles.missing_tiles]
+    with TestClient(make_app(site, works=works), base_url="http://localhost") as client:
+        assert 200 == client.get("/runs").status_code
+        end = time.monotonic() + LIMIT_S
+        while not whole(without_tiles) and time.monotonic() < end:
+            time.sleep(0.01)
+
+    assert whole(without_tiles)
+
+
+def test_dashboard_that_ends_leaves_the_rest(site: Site, without_tiles: Store) -> None:
+    ending = threading.Event()
+    ending.set()
+
+    missing_tiles.make_missing_tiles(site, ending)
+
+    assert not whole(without_tiles)
+
+
+def test_store_that_is_away_is_asked_again(
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(background, "RETRY_S", 0.0)
+    done = threading.Event()
+    calls = []
+
+    def work(_: Site, __: threading.Event) -> None:
+        calls.append(1)
+        if len(calls) == 1:
+            raise StoreError("store x: is away")
+        done.set()
+
+    with caplog.at_level(logging.ERROR), background.running(site, work):
+        assert done.wait(LIMIT_S)
+
+    assert ["work: store x: is away"] == [record.getMessage() for record in caplog.records]

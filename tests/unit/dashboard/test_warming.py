@@ -1,0 +1,58 @@
+"""What the first reader would wait for is done beforehand."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from perftrend.dashboard import Site
+from perftrend.dashboard.warming import warm_up
+from tests.unit.dashboard.conftest import Filled
+
+
+@pytest.fixture(autouse=True)
+def _thawed() -> Iterator[None]:
+    yield
+    gc.unfreeze()
+
+
+def test_traces_are_read_before_anybody_asks(
+    site: Site, filled: Filled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warm_up(site, threading.Event())
+    read: list[int] = []
+    traces = site.store.tiles.traces
+
+    def noting(*, after: int = 0) -> object:
+        read.append(after)
+        return traces(after=after)
+
+    monkeypatch.setattr(site.store.tiles, "traces", noting)
+    known = len(site.catalog.now().stored)
+
+    # Only those that came since are asked for.
+    assert (18, [known]) == (known, read)
+
+
+def test_what_was_read_is_out_of_the_collectors_sight(site: Site, filled: Filled) -> None:
+    warm_up(site, threading.Event())
+
+    assert gc.get_freeze_count() > 0
+
+
+def test_it_ends_when_the_dashboard_ends(site: Site, filled: Filled) -> None:
+    ending = threading.Event()
+    ending.set()
+    before = gc.get_freeze_count()
+    warm_up(site, ending)
+
+    assert before == gc.get_freeze_count()
+
+
+def test_empty_store_is_warmed_as_well(site: Site) -> None:
+    warm_up(site, threading.Event())
+
+    assert gc.get_freeze_count() > 0

@@ -1,0 +1,252 @@
+"""``/triage``: what is shown, and what people say of it."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from starlette.testclient import TestClient
+
+from perftrend.dashboard import Site
+from perftrend.dashboard.triage.messages import name_of
+from perftrend.model import TraceKey
+from perftrend.store.alerts import Alert, Rules, Triage
+from tests.unit.dashboard.conftest import signed_in, token_of
+from tests.unit.dashboard.triage.conftest import Nights, commit, key
+
+JSON = {"Accept": "application/json"}
+
+
+@pytest.fixture
+def found(nights: Nights, alert: Alert) -> Nights:
+    """Evaluate the nights: one regression of two traces."""
+    nights.evaluate()
+    return nights
+
+
+def listed(client: TestClient, path: str = "/triage") -> list[dict[str, Any]]:
+    answer = client.get(path, headers=JSON)
+    assert 200 == answer.status_code, answer.text
+    items: list[dict[str, Any]] = answer.json()["items"]
+    return items
+
+
+def say(client: TestClient, body: dict[str, Any], path: str = "/triage") -> Any:
+    return client.post(path, json=body, headers={**JSON, "X-CSRF-Token": token_of(client)})
+
+
+def test_page_without_alerts_says_what_to_do(client: TestClient) -> None:
+    assert "No alert looks at anything yet" in client.get("/triage").text
+
+
+def test_morning_without_news_is_short(store: Any, client: TestClient, alert: Alert) -> None:
+    assert "Nothing new" in client.get("/triage").text
+
+
+def test_item_is_listed_with_what_decides(found: Nights, client: TestClient) -> None:
+    (item,) = listed(client)
+
+    assert ("regression", 2, "new", "ann") == (item["kind"], item["traces"], item["status"], item["owner"])
+    assert commit(20) == item["range"]["first_changed"]
+    assert item["low"] < item["size"] < item["high"] < 0
+    page = client.get("/triage").text
+    assert 'class="spark"' in page
+    assert f'href="/triage/{item["id"]}"' in page
+
+
+@pytest.mark.parametrize(
+    ("query", "number"),
+    [
+        ("status=all", 1), ("status=closed", 0), ("owner=ann", 1), ("owner=bob", 0), ("testbed=2n-clx", 1),
+        ("testbed=other", 0), ("query=test%3Da", 1), ("query=test%3Dc", 0), ("page=2", 0),
+    ],
+)  # fmt: skip
+def test_filters(found: Nights, client: TestClient, query: str, number: int) -> None:
+    assert number == len(listed(client, f"/triage?{query}"))
+
+
+def test_wrong_query_is_told_with_its_position(found: Nights, client: TestClient) -> None:
+    answer = client.get("/triage?query=%3D1", headers=JSON)
+
+    assert 400 == answer.status_code
+    assert "character 1" in answer.json()["error"]
+
+
+def test_viewer_may_not_say_anything(found: Nights, client: TestClient) -> None:
+    (item,) = listed(client)
+
+    answer = client.post(
+        "/triage", json={"items": {item["id"]: item["version"]}, "status": "bug"}, headers=JSON
+    )
+
+    assert answer.status_code in {401, 403}
+    assert "checkbox" not in client.get("/triage").text
+
+
+def test_form_without_a_token_is_refused(found: Nights, editor: TestClient) -> None:
+    (item,) = listed(editor)
+
+    answer = editor.post("/triage", data={f"item.{item['id']}": item["version"], "status": "bug"})
+
+    assert 403 == answer.status_code
+
+
+def test_form_changes_and_offers_to_take_it_back(found: Nights, editor: TestClient, token: str) -> None:
+    (item,) = listed(editor)
+    form = {
+        "csrf": token, f"item.{item['id']}": item["version"], "status": "bug", "message": "#7",
+        "back": "/triage?testbed=2n-clx",
+    }  # fmt: skip
+
+    answer = editor.post("/triage", data=form)
+
+    assert 303 == answer.status_code
+    back = urlsplit(answer.headers["location"])
+    assert ("/triage", ["2n-clx"]) == (back.path, parse_qs(back.query)["testbed"])
+    assert f'name="item.{item["id"]}" value="2"' in editor.get(answer.headers["location"]).text
+    undo = editor.post("/triage/undo", data={"csrf": token, f"item.{item['id']}": 2})
+    assert 303 == undo.status_code
+    assert [("new", "")] == [(each["status"], each["message"]) for each in listed(editor)]
+
+
+def test_back_never_leaves_the_dashboard(found: Nights, editor: TestClient, token: str) -> None:
+    (item,) = listed(editor)
+    form = {"csrf": token, f"item.{item['id']}": 1, "status": "bug", "back": "https://evil.example/?a=1"}
+
+    assert editor.post("/triage", data=form).headers["location"].startswith("/triage?done=")
+
+
+def test_who_was_later_is_told_who_was_faster_and_loses_nothing(
+    found: Nights, site: Site, editor: TestClient
+) -> None:
+    (item,) = listed(editor)
+    with signed_in(site, "ada") as other:
+        assert (
+            200 == say(other, {"items": {item["id"]: 1}, "status": "ignored", "message": "noise"}).status_code
+        )
+
+    answer = say(editor, {"items": {item["id"]: 1}, "status": "bug", "message": "#7"})
+
+    assert 409 == answer.status_code
+    told = answer.json()
+    assert "ada has made item" in told["error"]
+    assert [("ignored", "noise")] == [(each["status"], each["message"]) for each in told["items"]]
+    page = editor.post(
+        "/triage", data={"csrf": token_of(editor), f"item.{item['id']}": 1, "status": "bug", "message": "#7"}
+    )
+    assert 409 == page.status_code
+    assert 'value="#7"' in page.text
+
+
+def test_bulk_changes_all_or_none(found: Nights, store: Any, editor: TestClient) -> None:
+    store.alerts.add(Rules("better", "", direction="progression", recent_runs=20), user="ann")
+    found.factors = lambda test, _: 1.3 if test == "c" else 0.9
+    found.measure(15)
+    found.evaluate()
+    first, second = listed(editor)
+    store.alerts.items.triage([Triage(second["id"], 1, "ignored")], user="bob")
+
+    answer = say(editor, {"items": {first["id"]: 1, second["id"]: 1}, "status": "closed"})
+
+    assert 409 == answer.status_code
+    assert {"new", "ignored"} == {each["status"] for each in listed(editor, "/triage?status=all")}
+
+
+def test_unknown_item_is_not_found(found: Nights, editor: TestClient) -> None:
+    assert 404 == say(editor, {"items": {999: 1}, "status": "bug"}).status_code
+    assert 404 == editor.get("/triage/999").status_code
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"items": {}, "status": "bug"},
+        {"items": {1: 1}, "status": "wrong"},
+        {"items": {0: 1}, "status": "bug"},
+        {},
+    ],
+)
+def test_what_cannot_be_is_refused(found: Nights, editor: TestClient, body: dict[str, Any]) -> None:
+    assert 422 == say(editor, body).status_code
+
+
+def test_item_page_has_all_to_go_on(found: Nights, editor: TestClient) -> None:
+    (item,) = listed(editor)
+    say(editor, {"items": {item["id"]: 1}, "status": "bug", "message": "#7 <b>"})
+
+    detail = editor.get(f"/triage/{item['id']}", headers=JSON).json()
+
+    assert ["a mrr", "b mrr"] == sorted(each["name"] for each in detail["traces"])
+    assert [commit(20)] == [each["commit"] for each in detail["commits"]]
+    assert f"bisecttest-2n-clx {commit(19)}" in detail["bisect"]["comment"]
+    assert f"--old {commit(19)} --new {commit(20)}" in detail["bisect"]["command"]
+    assert f"git log --oneline {commit(19)}..{commit(20)}" == detail["git_log"]
+    assert [
+        ("eva", "triaged", "new → bug: #7 <b>"),
+        ("evaluation", "found", "regression on 2n-clx"),
+    ] == [(each["user"], each["action"], each["detail"]) for each in detail["activity"]]
+    assert [("all", "mail", None)] == [
+        (each["alert"], each["action"], each["sent"]) for each in detail["messages"]
+    ]
+    assert ["all"] == [each["name"] for each in detail["alerts"]]
+    page = editor.get(f"/triage/{item['id']}").text
+    assert "#7 &lt;b&gt;" in page
+    assert "#7 <b>" not in page
+
+
+def test_item_of_another_testbed_about_the_same_commits_is_triaged_together(
+    found: Nights, editor: TestClient, token: str
+) -> None:
+    (item,) = found.items()
+    with found.store.alerts.night("3n-icx", newest_run=1, since=None) as night:
+        other = night.add_item("regression", item.span, owner="", now=found.now)
+
+    beside = editor.get(f"/triage/{item.identity}", headers=JSON).json()["beside"]
+
+    assert [(other, "3n-icx", 1)] == [(each["id"], each["testbed"], each["version"]) for each in beside]
+    page = editor.get(f"/triage/{item.identity}").text
+    assert f'type="checkbox" name="item.{other}" value="1"' in page
+    form = {"csrf": token, f"item.{item.identity}": 1, f"item.{other}": 1, "status": "bug", "message": "#7"}
+    assert 303 == editor.post("/triage", data=form).status_code
+    assert ["bug", "bug"] == [each["status"] for each in listed(editor, "/triage?status=all")]
+
+
+def test_what_an_alert_would_call_two_traces_tells_them_apart() -> None:
+    """What the test's name says already is not repeated."""
+    names = [
+        name_of(
+            TraceKey.of(testbed="2n-clx", suite="x", test="64b-1c-a", metric="mrr", frame=frame, driver="avf")
+        )
+        for frame in ("64B", "128B")
+    ]
+
+    assert ["64b-1c-a mrr (driver=avf)", "64b-1c-a mrr (driver=avf, frame=128B)"] == names
+
+
+def test_explore_gets_exactly_the_traces_of_the_item(found: Nights, client: TestClient) -> None:
+    (item,) = listed(client)
+
+    answer = client.get(f"/triage/{item['id']}/explore")
+
+    assert 303 == answer.status_code
+    fields = parse_qs(urlsplit(answer.headers["location"]).query)
+    assert ["2n-clx"] == fields["testbed"]
+    shown = client.get(answer.headers["location"], headers=JSON)
+    assert 200 == shown.status_code
+    assert 2 == len(fields["id"])
+    assert all(f"test={key(test)['test']}" in " ".join(fields["id"]) for test in "ab")
+
+
+def test_many_traces_go_to_explore_by_a_shortcut(nights: Nights, client: TestClient) -> None:
+    nights.tests = [f"t{number:03}" for number in range(60)]
+    nights.factors = lambda _, night: 0.8 if night >= 50 else 1.0
+    nights.measure(28)
+    nights.store.alerts.add(Rules("many", ""), user="ann")
+    nights.evaluate()
+    item = max(listed(client), key=lambda each: each["traces"])
+
+    answer = client.get(f"/triage/{item['id']}/explore")
+
+    assert 60 == item["traces"]
+    assert "shortcut=" in answer.headers["location"]

@@ -1,0 +1,10 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.doubles.idp import Idp
+
+
+@pytest.fixture
+def idp() -> Idp:
+    return Idp()

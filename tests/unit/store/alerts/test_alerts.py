@@ -1,0 +1,272 @@
+"""Alerts, items and the outbox in a real database."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from perftrend.model import Run
+from perftrend.store import Store
+from perftrend.store.alerts import Chosen, Item, Override, Rules, Span, Triage
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+RULES = Rules("all", "")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "store.sqlite") as opened:
+        yield opened
+
+
+def span(day: int = 0) -> Span:
+    return Span(NOW + timedelta(days=day - 1), "0" * 40, NOW + timedelta(days=day), "1" * 40)
+
+
+def finding(trace: str, *, size: float = -0.1) -> dict[str, object]:
+    where = span()
+    return {
+        "trace": trace, "last_good": where.last_good, "last_good_revision": where.last_good_revision,
+        "first_changed": where.first_changed, "first_changed_revision": where.first_changed_revision,
+        "before": 10.0, "after": 10.0 * (1 + size), "low": None, "high": None, "confidence": None,
+    }  # fmt: skip
+
+
+def add_item(store: Store, *, kind: str = "regression", day: int = 0, size: float = -0.1) -> Item:
+    """Put an item with one finding into a store."""
+    with store.alerts.night("tb", newest_run=1, since=None) as night:
+        item = night.add_item(kind, span(day), owner="ann", now=NOW)
+        night.add_findings(item, kind, [finding("a" * 32, size=size)], now=NOW)
+        (found,) = night.findings_of(item)
+        night.describe(item, span(day), found, traces=1)
+    return one(store, item)
+
+
+def one(store: Store, identity: int) -> Item:
+    item = store.alerts.items.one(identity)
+    assert item is not None
+    return item
+
+
+def send(store: Store, item: int, key: str = "k") -> None:
+    with store.alerts.night("tb", newest_run=1, since=None) as night:
+        night.send(key, item=item, alert=1, action="mail", target="a@b.c", payload={"x": 1}, now=NOW)
+
+
+def test_items_are_shown_regressions_first_then_newest_then_largest(store: Store) -> None:
+    silence = add_item(store, kind="silence", day=9)
+    better = add_item(store, kind="progression", day=9, size=0.5)
+    old = add_item(store, day=1)
+    small = add_item(store, day=5, size=-0.02)
+    large = add_item(store, day=5, size=-0.2)
+
+    found, total = store.alerts.items.chosen(Chosen(), limit=4)
+
+    assert [large, small, old, better] == found
+    assert 5 == total
+    assert [silence] == store.alerts.items.chosen(Chosen(), limit=4, offset=4)[0]
+
+
+def test_items_are_chosen_by_what_is_known_of_them(store: Store) -> None:
+    item = add_item(store)
+    items = store.alerts.items
+
+    for fits in (Chosen(statuses=["new"]), Chosen(kinds=["regression"]), Chosen(testbed="tb"),
+                 Chosen(owner="ann"), Chosen(traces=["a" * 32])):  # fmt: skip
+        assert ([item], 1) == items.chosen(fits, limit=5)
+    for fits_not in (Chosen(statuses=["bug"]), Chosen(testbed="x"), Chosen(owner="bob"), Chosen(traces=[])):
+        assert ([], 0) == items.chosen(fits_not, limit=5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "begin", "end", "is_beside"),
+    [
+        ("regression", (-20, "0"), (3, "1"), True),
+        ("regression", (-40, "8"), (-10, "9"), True),
+        ("progression", (-20, "0"), (3, "1"), False),
+        # Measured an hour earlier there, but the next commit.
+        ("regression", (-1, "1"), (23, "2"), False),
+        ("regression", (-48, "8"), (-23, "0"), False),
+        ("regression", (1, "2"), (23, "3"), False),
+    ],
+)
+def test_items_of_other_testbeds_stand_beside_one_where_a_commit_may_explain_both(
+    store: Store, kind: str, begin: tuple[int, str], end: tuple[int, str], *, is_beside: bool
+) -> None:
+    """The item is of the commits after 0, measured a day before, up to 1, measured now."""
+    item = add_item(store)
+    add_item(store, day=0)
+    (at, old), (until, new) = begin, end
+    where = Span(NOW + timedelta(hours=at), old * 40, NOW + timedelta(hours=until), new * 40)
+    with store.alerts.night("another", newest_run=1, since=None) as night:
+        other = night.add_item(kind, where, owner="", now=NOW)
+
+    assert [other] * is_beside == [each.identity for each in store.alerts.items.beside(item, limit=9)]
+
+
+def test_edit_from_an_older_version_changes_nothing(store: Store) -> None:
+    item = add_item(store)
+    store.alerts.items.triage([Triage(item.identity, 1, "bug", "#1")], user="ann")
+
+    late = store.alerts.items.triage([Triage(item.identity, 1, "ignored", "noise")], user="bob")
+
+    assert not late.is_done
+    assert ("bug", "#1", "ann") == (
+        late.refused[0].status,
+        late.refused[0].message,
+        late.refused[0].changed_by,
+    )
+    assert ["ann", "evaluation"] == [act.user for act in store.activity.newest(5, item.subject)]
+
+
+def test_same_said_twice_is_no_conflict(store: Store) -> None:
+    item = add_item(store)
+    edit = Triage(item.identity, 1, "bug", "#1")
+    store.alerts.items.triage([edit], user="ann")
+
+    assert store.alerts.items.triage([edit], user="bob").is_done
+
+
+def test_undo_brings_status_and_message_back_and_can_be_undone(store: Store) -> None:
+    item = add_item(store)
+    items = store.alerts.items
+    items.triage([Triage(item.identity, 1, "bug", "#1")], user="ann")
+
+    items.undo({item.identity: 2}, user="ann")
+    undone = one(store, item.identity)
+    items.undo({item.identity: 3}, user="ann")
+
+    assert ("new", "", 3) == (undone.status, undone.message, undone.version)
+    assert ("bug", "#1") == (one(store, item.identity).status, one(store, item.identity).message)
+
+
+def test_undo_of_what_somebody_changed_since_is_refused(store: Store) -> None:
+    item = add_item(store)
+    items = store.alerts.items
+    items.triage([Triage(item.identity, 1, "bug")], user="ann")
+    items.triage([Triage(item.identity, 2, "closed")], user="bob")
+
+    assert not items.undo({item.identity: 2}, user="ann").is_done
+
+
+def test_item_that_a_person_closed_is_not_opened_by_an_evaluation(store: Store) -> None:
+    item = add_item(store)
+    store.alerts.items.triage([Triage(item.identity, 1, "closed", "fixed")], user="ann")
+
+    with store.alerts.night("tb", newest_run=1, since=None) as night:
+        assert not night.reopen(item.identity, now=NOW)
+        assert not night.close(item.identity, "no longer found", now=NOW)
+
+
+def test_edit_and_deletion_of_an_alert_need_its_version(store: Store) -> None:
+    alert = store.alerts.add(RULES, user="ann")
+    store.alerts.edit(alert.identity, replace(RULES, name="b"), version=1, user="bob")
+
+    late = store.alerts.edit(alert.identity, replace(RULES, name="c"), version=1, user="ann")
+    deleted = store.alerts.delete(alert.identity, version=1, user="ann")
+
+    assert (False, False) == (late.is_done, deleted.is_done)
+    assert late.alert is not None
+    assert ("b", "bob", 2) == (late.alert.rules.name, late.alert.changed_by, late.alert.version)
+
+
+def test_deleted_alert_sends_nothing_more_and_keeps_its_items(store: Store) -> None:
+    alert = store.alerts.add(RULES, user="ann")
+    item = add_item(store)
+    store.alerts.override(Override(alert.identity, "a" * 32, change=0.5), version=1, user="ann")
+    with store.alerts.night("tb", newest_run=1, since=None) as night:
+        assert night.link(item.identity, alert.identity)
+        assert not night.link(item.identity, alert.identity)
+    send(store, item.identity)
+
+    assert store.alerts.delete(alert.identity, version=2, user="ann").is_done
+    assert 0 == store.alerts.outbox.waiting()
+    assert [] == store.alerts.overrides()
+    assert item == one(store, item.identity)
+
+
+def test_newest_run_of_each_job_is_the_one_that_ended_last(store: Store) -> None:
+    for job, build, hours in (("nightly", 1, 24), ("nightly", 2, 48), ("nightly", 3, 36), ("weekly", 1, 12)):
+        end = NOW + timedelta(hours=hours)
+        store.add(Run("tb", job, build, end - timedelta(hours=1), end), [])
+    store.add(Run("another", "nightly", 1, NOW, NOW + timedelta(days=9)), [])
+
+    assert {"nightly": NOW + timedelta(hours=48), "weekly": NOW + timedelta(hours=12)} == store.alerts.newest(
+        "tb"
+    )
+
+
+def test_alert_that_is_switched_off_sends_nothing_more(store: Store) -> None:
+    alert = store.alerts.add(RULES, user="ann")
+    other = store.alerts.add(RULES, user="ann")
+    item = add_item(store)
+    for number, key in ((alert.identity, "a"), (other.identity, "b")):
+        with store.alerts.night("tb", newest_run=1, since=None) as night:
+            night.send(
+                key, item=item.identity, alert=number, action="mail", target="a@b.c", payload={}, now=NOW
+            )
+
+    store.alerts.edit(alert.identity, replace(RULES, enabled=False), version=1, user="ann")
+
+    assert ["b"] == [message.key for message in store.alerts.outbox.of(item.identity)]
+
+
+def test_message_is_taken_by_one_at_a_time(store: Store) -> None:
+    send(store, add_item(store).identity)
+    outbox = store.alerts.outbox
+
+    taken = outbox.take(now=NOW, most_attempts=5)
+
+    assert taken is not None
+    assert outbox.take(now=NOW, most_attempts=5) is None
+    outbox.mark(taken, now=NOW)
+    assert outbox.take(now=NOW + timedelta(days=1), most_attempts=5) is None
+    assert 0 == outbox.waiting()
+
+
+def test_message_of_a_sender_that_was_killed_is_taken_again_with_the_same_key(store: Store) -> None:
+    send(store, add_item(store).identity, "key-1")
+    outbox = store.alerts.outbox
+    outbox.take(now=NOW, most_attempts=5)
+
+    again = outbox.take(now=NOW + timedelta(hours=1), most_attempts=5)
+
+    assert again is not None
+    assert ("key-1", 2) == (again.key, again.attempts)
+
+
+def test_message_is_given_up_in_the_end_and_says_why(store: Store) -> None:
+    item = add_item(store)
+    send(store, item.identity)
+    outbox = store.alerts.outbox
+    for attempt in range(2):
+        taken = outbox.take(now=NOW + timedelta(days=attempt), most_attempts=2)
+        assert taken is not None
+        outbox.put_back(taken, "no answer", due=NOW + timedelta(days=attempt))
+
+    assert outbox.take(now=NOW + timedelta(days=9), most_attempts=2) is None
+    assert ["no answer"] == [message.error for message in outbox.of(item.identity)]
+
+
+def test_many_senders_take_each_message_once(store: Store) -> None:
+    item = add_item(store).identity
+    for number in range(20):
+        send(store, item, f"k{number}")
+    keys: list[str] = []
+
+    def take() -> None:
+        while taken := store.alerts.outbox.take(now=NOW, most_attempts=5):
+            keys.append(taken.key)
+
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(f"k{number}" for number in range(20)) == sorted(keys)

@@ -1,0 +1,118 @@
+"""A store of each earlier version becomes one of the newest, with all that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy.engine import Engine
+
+from perftrend.model import Better, Result, Run, Status, TraceKey
+from perftrend.store import Store, connection
+from perftrend.store.requests import Request, State
+from perftrend.store.rows import row_of_result
+from perftrend.store.schema import HEAD
+from perftrend.store.upgrade import MIGRATIONS
+
+MOMENT = datetime(2026, 3, 2, 18, 0, 0, 5)  # noqa: DTZ001 - as the table keeps it
+RUN = Run(
+    "2n-clx", "nightly", 7, MOMENT.replace(tzinfo=UTC), MOMENT.replace(tzinfo=UTC), {"device": "0123abc"},
+    "https://logs.example.org/7",
+)  # fmt: skip
+RESULT = Result(
+    TraceKey.of(testbed="2n-clx", test="a"), "pps", Better.HIGHER, Status.PASS, (0.1, 0.2), 0.15, "", "",
+    {"trials": [1, 2]},
+)  # fmt: skip
+REQUEST = Request(
+    key="k1", change=1, patch_set=2, project="router", branch="master", revision="a" * 40,
+    ref="refs/changes/01/1/2", review="m1", comment="c1", path=None, account="1",
+    asked=MOMENT.replace(tzinfo=UTC), place=0, line="perftest-2n-clx", job="perftest", testbed="2n-clx",
+)  # fmt: skip
+
+Rows = dict[str, dict[str, Any]]
+ENTERED: dict[str, Rows] = {
+    "0001": {
+        "runs": {
+            "id": 1, "job": RUN.job, "build": RUN.build, "testbed": RUN.testbed, "started": MOMENT,
+            "finished": MOMENT, "versions": dict(RUN.versions), "archive": RUN.archive, "simulated": False,
+        },
+        "traces": {
+            "id": 1, "hash": RESULT.key.hash, "parameters": RESULT.key.json, "unit": "pps", "better": "higher"
+        },
+        "trace_params": {"trace_id": 1, "name": "test", "value": "a"},
+        "results": {"run_id": 1, "trace_id": 1, **row_of_result(RESULT)},
+        "details": {"run_id": 1, "trace_id": 1, "details": dict(RESULT.details)},
+    },
+    "0002": {
+        "requests": {**asdict(REQUEST), "state": "seen", "asked": MOMENT},
+        "marks": {"name": "comments", "moment": MOMENT},
+    },
+}  # fmt: skip
+"""What a store of a version can have, by the table; tiles are made of the results."""
+
+VERSIONS = [each.revision for each in ScriptDirectory(str(MIGRATIONS)).walk_revisions()][::-1]
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    made = connection.engine_of(tmp_path / "store.sqlite")
+    yield made
+    made.dispose()
+
+
+def migrated(engine: Engine, version: str) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    with connection.writing(engine) as opened:
+        config.attributes["connection"] = opened
+        command.upgrade(config, version)
+
+
+def enter(engine: Engine, versions: Sequence[str]) -> None:
+    with connection.writing(engine) as opened:
+        for version in versions:
+            for name, row in ENTERED.get(version, {}).items():
+                table = sa.Table(name, sa.MetaData(), autoload_with=opened)
+                opened.execute(sa.insert(table), row)
+
+
+@pytest.mark.parametrize("version", VERSIONS[:-1])
+def test_store_of_an_earlier_version_keeps_all_that_it_has(
+    tmp_path: Path, engine: Engine, version: str
+) -> None:
+    migrated(engine, version)
+    enter(engine, VERSIONS[: VERSIONS.index(version) + 1])
+
+    with Store.open(tmp_path / "store.sqlite") as store:
+        assert [RUN] == store.runs("2n-clx")
+        assert [RESULT] == store.results(RUN)
+        if version >= "0002":
+            assert [REQUEST] == store.requests.in_states(State.SEEN)
+            assert MOMENT.replace(tzinfo=UTC) == store.requests.mark("comments")
+        store.tiles.remake()
+        axis = store.tiles.axis("2n-clx")
+        assert [[0.15]] == store.tiles.values(axis, [1], range(1)).tolist()
+        assert 1 == axis.whole
+
+
+@pytest.mark.parametrize("version", VERSIONS[:-1])
+def test_store_of_an_earlier_version_goes_on(tmp_path: Path, engine: Engine, version: str) -> None:
+    migrated(engine, version)
+
+    with Store.open(tmp_path / "store.sqlite") as store:
+        assert store.add(RUN, [RESULT])
+        assert 1 == len(store.requests.add([REQUEST]))
+    with Store.open(tmp_path / "store.sqlite") as store:
+        assert [RUN] == store.runs("2n-clx")
+
+
+def test_last_version_is_the_newest() -> None:
+    assert HEAD == VERSIONS[-1]
