@@ -62,6 +62,9 @@ def texts(size: int) -> dict[str, str]:
         "lines of backticks": "`a\n",
         "fences": "```\n",
         "On … wrote": "On wrote wrote wrote\n",
+        "short paragraphs": "p\n\n",
+        "short quotations": "On x wrote:\n> q\n",
+        "short blocks of code": "```\n```\np\n",
     }
     filled = {
         name: (text * (size // len(text) + 1))[:size] + REQUEST for name, text in {**real, **made}.items()

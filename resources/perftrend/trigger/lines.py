@@ -5,35 +5,55 @@ A comment may be typed into Gerrit or sent by mail. So both Markdown and the hab
 - a line that begins with ``>`` is quoted, and so is everything below a line such as "On Monday Jane wrote:"
   unless the next line begins with ``>``: then only the lines that do are;
 - code is what stands between fences, between backticks, or behind four blanks or a tab.
+
+Regular expressions go over the whole text, and Python over what they found alone: a comment may hold a log of
+a megabyte. Each of them takes time that is linear in the text, and so does all of it together.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate
 
-_STRUCTURE = re.compile(
-    r"""
-      (?P<blank>\s*$)
-    | (?P<fence>[ ]{0,3}(?:`{3,}(?=[^`]*$)|~{3,}))
-    | (?P<quote>\s*[>\uff1e])
-    | (?P<forwarded>\s*(?:_{20,}\s*$
-        |-{2,}[ ]?(?:Original|Forwarded|Urspr\u00fcngliche)[ ](?:message|Nachricht)))
-    """,
-    re.VERBOSE | re.IGNORECASE,
+_BLANKS = r"[^\S\n]*+"
+_QUOTED = rf"{_BLANKS}[>\uff1e]"
+
+
+def _fenced(mark: str, *, name: str, info: str) -> str:
+    """Return the pattern of a fence, of the lines below it, and of the fence that ends them, if one does."""
+    closing = rf"(?![ ]{{4}}){_BLANKS}(?P={name}){mark}*+{_BLANKS}$"
+    return rf"[ ]{{0,3}}(?P<{name}>{mark}{{3,}}+){info}[^\n]*+(?:\n(?!{closing})[^\n]*+)*+(?:\n{closing})?"
+
+
+_BACKTICKS = _fenced("`", name="backticks", info=r"(?=[^`\n]*$)")
+_TILDES = _fenced("~", name="tildes", info="")
+_BREAK = re.compile(
+    rf"""^(?=[^\n]{{3}})(?:
+      (?:(?:{_BACKTICKS}|{_TILDES})(?:\n|\Z))+
+    | (?P<told>  # that a quotation follows
+        (?!{_QUOTED})(?:
+            (?=[^\n]*+(?<=[:\uff1a\t\r\x20\xa0]))[^\n]*?
+            (?:\b(?:wrote|a\ écrit|escribió|ha\ scritto|escreveu|schreef)|写道|寫道)\s?[:\uff1a]{_BLANKS}$
+          | [^\n]*?(?-i:Begin\ forwarded\ message:|\ has\ posted\ comments\ on\ this\ change)
+        )
+      | {_BLANKS}(?:
+            _{{20,}}+{_BLANKS}$
+          | -{{2,}}+[ ]?(?:Original|Forwarded|Urspr\u00fcngliche)[ ](?:message|Nachricht)
+          | (?:from|von):[^\S\n]++[^\n]++\n
+            {_BLANKS}(?:sent|date|to|cc|subject|gesendet|an|betreff):[^\S\n]++[^\n]
+          | (?:am|op|den)\s(?=[^\n]*[:\uff1a]{_BLANKS}$)[^\n]*?\b(?:schrieb|schreef|skrev)\b
+        )
+      )[^\n]*+
+    )""",
+    re.VERBOSE | re.IGNORECASE | re.MULTILINE,
 )
-_FORWARDED = ("Begin forwarded message:", " has posted comments on this change")
-_WROTE_AT_THE_END = re.compile(
-    r"(?:\b(?:wrote|a écrit|escribió|ha scritto|escreveu|schreef)|写道|寫道)\s?[:\uff1a]$", re.IGNORECASE
-)
-_WROTE_BEFORE_THE_NAME = re.compile(r"(?:am|op|den)\s.*\b(?:schrieb|schreef|skrev)\b", re.IGNORECASE)
-_MAIL_FIELD = re.compile(r"(?:sent|date|to|cc|subject|gesendet|an|betreff):\s", re.IGNORECASE)
-_FROM_FIELD = re.compile(r"(?:from|von):\s", re.IGNORECASE)
+"""Fenced code, and a line that tells of a quotation."""
+
+_QUOTED_BELOW = re.compile(rf"\s*+{_QUOTED}")
+_PARAGRAPH_ABOVE = re.compile(rf"(?s:.*)^(?:{_BLANKS}\n|{_QUOTED})", re.MULTILINE)
+_PARAGRAPH_BELOW = re.compile(rf"^(?:{_BLANKS}$|{_QUOTED})", re.MULTILINE)
 _TICKS = re.compile("`+")
-_INDENT_OF_CODE = 4
-_LONGEST_VERB = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,85 +65,75 @@ class Line:
     below: str
 
 
-def own_lines(comment: str, is_wanted: Callable[[str], bool]) -> Iterator[Line]:
-    """Yield the lines that the author wrote as text, in order.
+def own_lines(comment: str, wanted: re.Pattern[str], is_wanted: Callable[[str], bool]) -> Iterator[Line]:
+    """Yield the wanted lines that the author wrote as text, in order.
 
     :param comment: the text, without invisible characters.
-    :param is_wanted: tells by a line alone whether anybody wants it.
+    :param wanted: finds whole lines, by themselves, that are perhaps wanted; none that is indented as code.
+    :param is_wanted: asked about each of them directly before it would be yielded.
     """
-    for paragraph in _paragraphs(comment.split("\n")):
-        wanted = [number for number, text in enumerate(paragraph) if is_wanted(text)]
-        if wanted:
-            yield from _text_of(paragraph, wanted)
-
-
-def _paragraphs(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Yield the lines between blank, quoted and fenced ones."""
-    fence = ""
-    told = False  # by a line such as "On Monday Jane wrote:", that a quotation follows
-    paragraph: list[str] = []
-    for line in lines:
-        if fence:
-            fence = "" if _closes(line, fence) else fence
-            continue
-        found = None if line[:1].isalnum() else _STRUCTURE.match(line)
-        kind = found.lastgroup if found else None
-        if told and kind not in ("blank", "quote"):
-            return
-        told = kind == "forwarded" or (told and kind == "blank")
-        if kind is None:
-            told = _tells_of_a_quotation(line, paragraph)
-            if not told:
-                paragraph.append(line)
+    for part in _own_parts(comment):
+        paragraph = None
+        for found in wanted.finditer(part):
+            if not is_wanted(found[0]):
                 continue
-        if paragraph:
-            yield paragraph
-            paragraph = []
-        fence = found["fence"].strip() if found and kind == "fence" else ""
-    yield paragraph
+            if paragraph is None or found.start() >= paragraph.end:
+                paragraph = _Paragraph.around(part, *found.span())
+            if not paragraph.is_code(found.start()):
+                yield Line(found[0], paragraph.above(found.start()), paragraph.below(found.end()))
 
 
-def _closes(line: str, fence: str) -> bool:
-    text = line.strip()
-    return len(text) >= len(fence) and not text.strip(fence[0]) and not line.startswith(" " * _INDENT_OF_CODE)
+def _own_parts(comment: str) -> Iterator[str]:
+    """Yield what stands between fenced code and lines that tell of quotations."""
+    start = 0
+    for found in _BREAK.finditer(comment):
+        yield comment[start : found.start()]
+        if found["told"] and not _QUOTED_BELOW.match(comment, found.end()):
+            return
+        start = found.end()
+    yield comment[start:]
 
 
-def _tells_of_a_quotation(line: str, above: Sequence[str]) -> bool:
-    text = line.strip()
-    if text[-1:] in (":", "\uff1a") and (
-        _WROTE_AT_THE_END.search(text, len(text) - _LONGEST_VERB) or _WROTE_BEFORE_THE_NAME.match(text)
-    ):
-        return True
-    if any(mark in text for mark in _FORWARDED):
-        return True
-    return bool(above) and bool(_MAIL_FIELD.match(text)) and bool(_FROM_FIELD.match(above[-1].strip()))
+class _Paragraph:
+    """The lines between blank and quoted ones."""
+
+    def __init__(self, text: str, start: int, end: int) -> None:
+        self._text = text
+        self._start = start
+        self.end = end
+        self._spans = _code_spans(text, start, end)
+        self._span = next(self._spans, None)
+
+    @classmethod
+    def around(cls, text: str, start: int, end: int) -> _Paragraph:
+        """Return the paragraph of a line."""
+        above = _PARAGRAPH_ABOVE.match(text, 0, start)
+        below = _PARAGRAPH_BELOW.search(text, end + 1)
+        return cls(
+            text,
+            text.find("\n", above.end() - 1, start) + 1 if above else 0,
+            below.start() if below else len(text),
+        )
+
+    def is_code(self, position: int) -> bool:
+        """Whether a position is between backticks; positions are asked about in order."""
+        while self._span and self._span[1] <= position:
+            self._span = next(self._spans, None)
+        return self._span is not None and self._span[0] < position
+
+    def above(self, start: int) -> str:
+        """Return the line above the one that starts there; empty: there is none."""
+        return self._text[max(self._text.rfind("\n", 0, start - 1) + 1, self._start) : max(start - 1, 0)]
+
+    def below(self, end: int) -> str:
+        """Return the line below the one that ends there; empty: there is none."""
+        after = self._text.find("\n", end + 1, self.end)
+        return self._text[end + 1 : self.end if after < 0 else after]
 
 
-def _text_of(paragraph: Sequence[str], wanted: Iterable[int]) -> Iterator[Line]:
-    """Yield the wanted lines of a paragraph, but for those that begin within code."""
-    ends = list(accumulate(len(text) + 1 for text in paragraph))
-    spans = _code_spans("\n".join(paragraph))
-    span = next(spans, None)
-    for number in wanted:
-        text = paragraph[number]
-        position = ends[number] - len(text) - 1
-        while span and span[1] <= position:
-            span = next(spans, None)
-        in_code = span is not None and span[0] < position
-        if not in_code and not _is_indented(text):
-            above = paragraph[number - 1] if number else ""
-            below = paragraph[number + 1] if number + 1 < len(paragraph) else ""
-            yield Line(text, above, below)
-
-
-def _is_indented(text: str) -> bool:
-    indent = text[: len(text) - len(text.lstrip())]
-    return "\t" in indent or len(indent) >= _INDENT_OF_CODE
-
-
-def _code_spans(text: str) -> Iterator[tuple[int, int]]:
+def _code_spans(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield start and end of what stands between two equal runs of backticks."""
-    runs = [found.span() for found in _TICKS.finditer(text)]
+    runs = [found.span() for found in _TICKS.finditer(text, start, end)]
     partners: list[int | None] = [None] * len(runs)
     nearest: dict[int, int] = {}
     for number in reversed(range(len(runs))):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from perftrend.trigger import arguments, prose
 from perftrend.trigger.hashes import PLACEHOLDER
@@ -18,9 +19,9 @@ from perftrend.trigger.words import (
     DEFAULT_WORDS,
     HASHED,
     NAME,
-    PLACE,
     Head,
     Word,
+    beginnings,
     compiled,
     exact_heads,
     likely_heads,
@@ -32,6 +33,9 @@ MOST_REQUESTS = 100
 
 LONGEST_LINE = 4096
 """Characters of a line that can be a request."""
+
+MOST_CANDIDATES = 1000
+"""Different lines of a text that are read because they begin like a trigger word; more are a log."""
 
 _CLOSE = 0.7
 _LONGEST_HEAD = 200
@@ -89,23 +93,23 @@ class _Reader:
         if not self._has_hint(plain):
             return
         read: dict[str, Trigger | Refusal | None] = {}
-        for line in own_lines(plain, self._may_ask()):
+        settled: set[str] = set()
+        lines = own_lines(
+            plain,
+            beginnings(self.words),
+            lambda line: line not in settled and self._has_hint(line[:_LONGEST_HEAD]),
+        )
+        for line in islice(lines, MOST_CANDIDATES):
             if line.text not in read:
                 read[line.text] = self._read(line.text)
             asked = read[line.text]
             # A request above is none of the sentence, even if a comma ends it.
             above = "" if read.get(line.above) else line.above
-            if asked and not prose.is_within_sentence(line.text.split()[0], above, line.below):
+            if asked and prose.is_within_sentence(line.text.split()[0], above, line.below):
+                continue
+            settled.add(line.text)
+            if asked:
                 yield asked
-
-    def _may_ask(self) -> Callable[[str], bool]:
-        """Return what tells cheaply which lines are worth reading: few of those that logs have."""
-        shortest = min(len(word.stem) or len(word.pattern) - len(PLACE) - 1 for word in self.words)
-        letters = "".join(word.pattern[0] for word in self.words)
-        firsts = frozenset(letters.lower() + letters.upper())
-        return lambda text: (
-            len(text) >= shortest and text.lstrip()[:1] in firsts and self._has_hint(text[:_LONGEST_HEAD])
-        )
 
     def _has_hint(self, text: str) -> bool:
         """Whether a part of a trigger word is in a text."""

@@ -156,6 +156,15 @@ def _compiled(items: tuple[tuple[str, str], ...]) -> tuple[Word, ...]:
     return tuple(sorted(found, key=lambda word: -len(word.pattern)))
 
 
+@lru_cache(maxsize=64)
+def beginnings(words: tuple[Word, ...]) -> re.Pattern[str]:
+    """Return the pattern of the lines that begin, behind three blanks at most, with the letter of a word."""
+    shortest = min(len(word.stem) or len(word.pattern) - len(PLACE) - 1 for word in words)
+    firsts = "".join(sorted({re.escape(word.pattern[0]) for word in words}))
+    form = rf"^[^\S\n\t]{{0,3}}+(?=[^\n]{{{shortest}}})[{firsts}][^\n]*+"
+    return re.compile(form, re.IGNORECASE | re.MULTILINE)
+
+
 def exact_heads(words: Iterable[Word], line: Sequence[str]) -> list[Head]:
     """Return the trigger words that a line begins with, whatever stands in the testbed's place."""
     return [head for word in words if (head := _exact(word, line))]

@@ -13,6 +13,7 @@ from perftrend.errors import SettingsError
 from perftrend.trigger import (
     DEFAULT_WORDS,
     JOBS,
+    MOST_CANDIDATES,
     MOST_REQUESTS,
     Limits,
     Options,
@@ -234,6 +235,29 @@ def test_a_request_is_found_among_a_million_characters() -> None:
     answers = parse("\n".join([*lines, "", *quoted, "", str(REQUEST), ""]), testbeds=TESTBEDS)
 
     assert REQUEST in answers
+
+
+@pytest.mark.parametrize(
+    "above",
+    ["p\n", "\n", "p\n\n", "```\n```\n", "~~~\n~~~~\n\n", "> q\n\n", "On Monday J wrote:\n> q\n\n", "`a\n\n"],
+)
+def test_a_request_is_found_below_thousands_of_lines(above: str) -> None:
+    assert [REQUEST] == parse(above * 20_000 + str(REQUEST))
+
+
+def test_a_log_is_read_up_to_a_bound() -> None:
+    """No person writes so many different lines that begin like a trigger word."""
+    log = [f"perftest-2n-clx was {number} today" for number in range(MOST_CANDIDATES)]
+
+    assert [] == parse("\n".join([*log, "", str(REQUEST)]))
+    assert [REQUEST] == parse("\n".join([*log[1:], *log[1:], "", str(REQUEST)]))
+
+
+def test_a_line_counts_where_it_is_no_part_of_a_sentence() -> None:
+    wrapped = f"What I would like to see once more on this change here is the\n{REQUEST}"
+
+    assert [] == parse(wrapped)
+    assert [REQUEST] == parse(f"{wrapped}\n\n{REQUEST}\n{REQUEST}")
 
 
 @pytest.mark.parametrize(
