@@ -6,6 +6,7 @@ turn and without perftrend.
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import re
@@ -106,7 +107,8 @@ Bisected = Callable[[Project, str, str], Search]
 
 @pytest.fixture
 def bisected(tmp_path: Path, require: Callable[[object, str], None]) -> Bisected:
-    """Bisect the releases of a project, from the first to the last."""
+    """Bisect the releases of a project, from the first to the last; anew at each call."""
+    folders = (tmp_path / str(number) for number in itertools.count(1))
 
     def search(project: Project, first: str, last: str) -> Search:
         releases = pinned(project.name, first, last)
@@ -115,10 +117,11 @@ def bisected(tmp_path: Path, require: Callable[[object, str], None]) -> Bisected
         except LackingError as lacking:
             require(condition=False, reason=str(lacking))
             raise
-        product = ReleasedProduct(tmp_path / "product", releases, archives)
+        folder = next(folders)
+        product = ReleasedProduct(folder / "product", releases, archives)
         told = {"unit": project.unit, "better": project.better, "packages": project.packages}
         bench = shlex.quote(str(BENCHES / project.bench))
-        job = Job(tmp_path / "work", SETTINGS.format(repository=product.folder, bench=bench, **told))
+        job = Job(folder / "work", SETTINGS.format(repository=product.folder, bench=bench, **told))
         ended = job.run("--old", product.commits[first], "--new", product.commits[last])
         assert ended.returncode in (0, 1), ended.stderr
         return Search(project, product, ended, job.report())
@@ -165,11 +168,17 @@ def test_releases_that_changed_the_speed_are_named(known: Known, bisected: Bisec
 @pytest.mark.slow
 @pytest.mark.timed
 def test_releases_that_are_equally_fast_are_not_blamed(bisected: Bisected) -> None:
-    """Between these two only tables and papers were changed."""
-    search = bisected(WCWIDTH, "0.2.1", "0.2.8")
+    """Between these two only tables and papers were changed.
 
-    assert 0 == search.ended.returncode
-    assert [] == search.culprits
+    Undecided is an answer, too, for a busy machine; it is asked again then.
+    """
+    for _ in range(3):
+        search = bisected(WCWIDTH, "0.2.1", "0.2.8")
+        assert 0 == search.ended.returncode
+        assert [] == search.culprits
+        if not search.sentence.startswith("perftrend verdict: Undecided"):
+            break
+
     [visible] = search.report["smallest_visible"].values()
     assert "No difference shown between " in search.sentence
     [told] = re.findall(r"; one of ([\d.]+) % would probably have been shown\.$", search.sentence)

@@ -94,7 +94,7 @@ def ci(
     require(not reason, reason)
     folder = tmp_path_factory.mktemp("ci")
     # The machine may be busy now and then; a trial that it disturbed is measured again.
-    settings = {"trial": {"starts": 3, "attempts": 20}}
+    settings = {"trial": {"starts": 2, "attempts": 40}}
     (folder / "settings.yaml").write_text(yaml.safe_dump(settings))
     project = {
         "name": "test",
@@ -128,7 +128,7 @@ def test_a_slow_down_fails_the_analysis_and_its_end_does_not(ci: Ci) -> None:
         "back": ("SUCCESS", "SUCCESS", "progression"),
     }
 
-    for attempt in range(3):
+    for attempt in range(5):
         story = told(ci, str(ci.folder / f"{attempt}.sqlite"))
         if story == expected:
             break

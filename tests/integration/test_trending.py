@@ -39,6 +39,8 @@ STEADY_RUNS = 8
 SURE = {"slowed": 8.0, "back": 11.0}
 """From so many deviations of the first runs on, a change must be told at once: one new run against eight
 needs 6.4 of them, and against a single slow one 8.5 (see ``significance``)."""
+LEAST_DEVIATION = 0.001
+"""What runs are taken to scatter by, relatively, if they are all the same."""
 
 Samples = dict[str, dict[str, list[float]]]
 """By test and chapter: what its runs measured, in packets per second."""
@@ -120,7 +122,8 @@ def deviations(name: str, runs: dict[str, list[float]]) -> float:
     """Return how far a chapter moved a test, in relative deviations of its first runs; 0 if unknown."""
     steady = [math.log(value) for value in runs["steady"] if not math.isnan(value)]
     before = {"slowed": statistics.fmean(steady), "back": math.log(runs["slowed"][-1])}[name]
-    found = abs(math.log(runs[name][-1]) - before) / statistics.stdev(steady)
+    # A quiet machine forwards all of the line rate, every time.
+    found = abs(math.log(runs[name][-1]) - before) / max(statistics.stdev(steady), LEAST_DEVIATION)
     return 0.0 if math.isnan(found) else found
 
 
