@@ -17,7 +17,8 @@ Every page answers as JSON, too, under the same URL: by the header `Accept: appl
 `format=json` in the address; otherwise it is HTML. What is no number is null. Times are in UTC.
 
 An error is `{"error": "…"}` in one line. What is asked by a host name that the dashboard does not know is
-answered with status 421.
+answered with status 421. What no page gets to see is told as a line of text: what is no HTTP, always; a body
+that is too long, too many requests and such a host name, unless the Accept header has `application/json`.
 
 A job says who it is by an API token. Without one it is a viewer where `dashboard.public` is on, and where
 nobody can sign in.
@@ -36,6 +37,9 @@ _ERRORS = {
     "503": "The database cannot be reached, or not in time; try again later.",
 }
 _JSON = "application/json"
+_TEXT_TOO = ("4XX", "400", "413", "429")
+"""What may be answered before a page gets to see the request."""
+
 _FAULT = {"$ref": "#/components/schemas/Fault"}
 
 
@@ -55,6 +59,9 @@ def complete(document: dict[str, Any], *, is_public: bool) -> None:
                 for each in responses.values():
                     if _JSON in each.get("content", {}):
                         each["content"].setdefault("text/html", {})
+            for status in _TEXT_TOO:
+                if status in responses:
+                    responses[status]["content"].setdefault("text/plain", {})
             if is_public and role is Role.VIEWER:
                 # No token is one of the ways.
                 operation["security"].append({})
