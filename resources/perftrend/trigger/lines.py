@@ -30,7 +30,7 @@ _BACKTICKS = _fenced("`", name="backticks", info=r"(?=[^`\n]*$)")
 _TILDES = _fenced("~", name="tildes", info="")
 _BREAK = re.compile(
     rf"""^(?=[^\n]{{3}})(?:
-      (?:(?:{_BACKTICKS}|{_TILDES})(?:\n|\Z))+
+      {_BACKTICKS} | {_TILDES}
     | (?P<told>  # that a quotation follows
         (?!{_QUOTED})(?:
             (?=[^\n]*+(?<=[:\uff1a\t\r\x20\xa0]))[^\n]*?
@@ -72,26 +72,30 @@ def own_lines(comment: str, wanted: re.Pattern[str], is_wanted: Callable[[str], 
     :param wanted: finds whole lines, by themselves, that are perhaps wanted; none that is indented as code.
     :param is_wanted: asked about each of them directly before it would be yielded.
     """
-    for part in _own_parts(comment):
+    lines = (found for found in wanted.finditer(comment) if is_wanted(found[0]))
+    line = next(lines, None)
+    for start, end in _own_parts(comment):
         paragraph = None
-        for found in wanted.finditer(part):
-            if not is_wanted(found[0]):
-                continue
-            if paragraph is None or found.start() >= paragraph.end:
-                paragraph = _Paragraph.around(part, *found.span())
-            if not paragraph.is_code(found.start()):
-                yield Line(found[0], paragraph.above(found.start()), paragraph.below(found.end()))
+        while line and line.start() < end:
+            if line.start() >= start:
+                if paragraph is None or line.start() >= paragraph.end:
+                    paragraph = _Paragraph.around(comment, start, end, line)
+                if not paragraph.is_code(line.start()):
+                    yield Line(line[0], paragraph.above(line.start()), paragraph.below(line.end()))
+            line = next(lines, None)
+        if line is None:
+            return
 
 
-def _own_parts(comment: str) -> Iterator[str]:
-    """Yield what stands between fenced code and lines that tell of quotations."""
+def _own_parts(comment: str) -> Iterator[tuple[int, int]]:
+    """Yield start and end of what stands between fenced code and lines that tell of quotations."""
     start = 0
     for found in _BREAK.finditer(comment):
-        yield comment[start : found.start()]
-        if found["told"] and not _QUOTED_BELOW.match(comment, found.end()):
-            return
+        yield start, found.start()
         start = found.end()
-    yield comment[start:]
+        if found["told"] and not _QUOTED_BELOW.match(comment, start):
+            return
+    yield start, len(comment)
 
 
 class _Paragraph:
@@ -105,14 +109,14 @@ class _Paragraph:
         self._span = next(self._spans, None)
 
     @classmethod
-    def around(cls, text: str, start: int, end: int) -> _Paragraph:
-        """Return the paragraph of a line."""
-        above = _PARAGRAPH_ABOVE.match(text, 0, start)
-        below = _PARAGRAPH_BELOW.search(text, end + 1)
+    def around(cls, text: str, start: int, end: int, line: re.Match[str]) -> _Paragraph:
+        """Return the paragraph of a line, from a start to an end of the text at most."""
+        above = _PARAGRAPH_ABOVE.match(text, start, line.start())
+        below = _PARAGRAPH_BELOW.search(text, line.end() + 1, end)
         return cls(
             text,
-            text.find("\n", above.end() - 1, start) + 1 if above else 0,
-            below.start() if below else len(text),
+            text.find("\n", above.end() - 1) + 1 if above else start,
+            below.start() if below else end,
         )
 
     def is_code(self, position: int) -> bool:
