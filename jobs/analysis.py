@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         }
         settings = options.settings(given, overrides)
         as_of = settings.analysis.as_of
-        with mails.failure_told(settings), Store.open(settings.store) as store:
+        with mails.failure_told(settings), Store.open(settings.store, create=False) as store:
             run = chosen_run(
                 store,
                 settings.testbed,

@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def make(place: str | Path, *, anew: bool) -> None:
     """Make what is missing in a store, and tell how far each testbed is."""
-    with Store.open(place) as store:
+    with Store.open(place, create=False) as store:
         if anew:
             store.tiles.forget()
         with ProgressLine(sys.stdout) as line:

@@ -227,6 +227,8 @@ def test_no_shell_expands_what_somebody_typed(ci: Ci, parameters: dict[str, str]
 
 
 def test_analysis_of_a_run_that_was_never_stored_fails_by_name(ci: Ci) -> None:
+    Store.open(ci.folder / "perftrend.sqlite").close()
+
     ended = ci.build(ANALYSIS, PERFTREND_ANALYSIS_JOB=TRENDING, PERFTREND_ANALYSIS_BUILD="4711")
 
     assert "FAILURE" == ended.result

@@ -20,7 +20,7 @@ from perftrend.store.annotations import Annotations
 from perftrend.store.changes import Changes
 from perftrend.store.clusterings import Clusterings
 from perftrend.store.clusters import Clusters
-from perftrend.store.connection import alone, engine_of, entering, reading, writing
+from perftrend.store.connection import alone, engine_of, entering, may_be_there, reading, writing
 from perftrend.store.ingestions import Ingestions
 from perftrend.store.replicates import Replicates
 from perftrend.store.requests import Requests
@@ -51,14 +51,17 @@ class Store:
         self._changes = Changes(engine)
 
     @classmethod
-    def open(cls, place: str | Path) -> Store:
+    def open(cls, place: str | Path, *, create: bool = True) -> Store:
         """Open a store; create it or bring its schema up to date where that is needed.
 
         :param place: the path of an SQLite file, or a URL such as ``postgresql://host/name``.
+        :param create: whether a file that is not there is made.
         :raises StoreError: if it cannot be opened or written, is no database, belongs to another
-            program, or was written by a newer version.
+            program, or was written by a newer version; if it is not there and is not to be created.
         """
         engine = engine_of(place)
+        if not (create or may_be_there(engine)):
+            raise StoreError(f"store {place}: there is no such file; ./run trending and ./run ingest make it")
         try:
             upgrade(engine, engine.url.render_as_string().removeprefix("sqlite:///"))
         except StoreError:

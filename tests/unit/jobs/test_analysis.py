@@ -379,6 +379,8 @@ def test_test_that_failed_is_mailed(bench: Any, jenkins_build: None) -> None:
 
 
 def test_build_without_a_result_is_mailed_with_its_reason(bench: Any, jenkins_build: None) -> None:
+    Store.open("perftrend.sqlite").close()
+
     ended = bench.analysis()
 
     assert 2 == ended.exit_code

@@ -177,7 +177,15 @@ def test_second_job_says_whom_it_waits_for(bench: Any) -> None:
     assert ended.err.splitlines()[-1].endswith("wait longer with --wait SECONDS")
 
 
+def test_analysis_without_a_store_makes_none(bench: Any) -> None:
+    refused(bench.analysis(), 3, "there is no such file; ./run trending and ./run ingest make it")
+
+    assert not Path("perftrend.sqlite").exists()
+
+
 def test_analysis_of_a_testbed_that_was_never_measured(bench: Any) -> None:
+    Store.open("perftrend.sqlite").close()
+
     refused(bench.analysis(), 2, "measure one first: ./run trending --testbed simulated")
 
 
