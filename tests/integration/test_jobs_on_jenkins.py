@@ -21,6 +21,7 @@ import yaml
 from lxml import etree
 
 from perftrend.clients.jenkins import Build, Jenkins
+from perftrend.errors import EXIT_PASS, EXIT_TESTBED
 from perftrend.measure import specification
 from perftrend.measure.testbed import Testbed
 from perftrend.store import Store
@@ -128,7 +129,7 @@ def test_a_slow_down_fails_the_analysis_and_its_end_does_not(ci: Ci) -> None:
         "back": ("SUCCESS", "SUCCESS", "progression"),
     }
 
-    for attempt in range(5):
+    for attempt in range(3):
         story = told(ci, str(ci.folder / f"{attempt}.sqlite"))
         if story == expected:
             break
@@ -173,13 +174,12 @@ def told(ci: Ci, store: str) -> dict[str, tuple[str, str, str]]:
     }
     story = {}
     for chapter, parameters in chapters.items():
-        measured = ci.build(TRENDING, PERFTREND_STORE=store, **SHORT, **parameters)
+        measured = measured_at_last(ci, PERFTREND_STORE=store, **SHORT, **parameters)
         judged = ci.downstream(measured)
         report = json.loads(ci.artifact(judged, "report/report.json"))
         (test,) = report["tests"]
         story[chapter] = (measured.result, judged.result, test["outcome"])
         if measured.result != "SUCCESS":
-            # A machine that is too busy to send at the rate gives no valid result.
             return story
 
         said = f"perftrend verdict: {TRENDING}/{measured.number}: "
@@ -193,15 +193,26 @@ def told(ci: Ci, store: str) -> dict[str, tuple[str, str, str]]:
     return story
 
 
+def measured_at_last(ci: Ci, **parameters: str) -> Build:
+    """Measure again while the machine is too busy to send at the rate, which gives no valid result."""
+    for _ in range(5):
+        measured = ci.build(TRENDING, **parameters)
+        if measured.result == "SUCCESS":
+            break
+    return measured
+
+
 def grow_trend(ci: Ci, store: str) -> None:
     """Measure eight runs without Jenkins, by the command that it would start."""
     kept = inherited()
     given = {"JOB_NAME": "history", "PERFTREND_TESTBED": TESTBED, "PERFTREND_STORE": store}
     given |= {"PERFTREND_TAGS": TAGS, **SHORT}
-    subprocess.run(
+    ended = subprocess.run(
         ["./run", "trending", "--no-analysis", "--repeat", "8", "--settings", ci.folder / "settings.yaml"],
-        cwd=ci.workspaces[TRENDING], env=kept | given, check=True, capture_output=True,
+        cwd=ci.workspaces[TRENDING], env=kept | given, check=False, capture_output=True, text=True,
     )  # fmt: skip
+    # Some of the runs may not be valid on a busy machine.
+    assert ended.returncode in (EXIT_PASS, EXIT_TESTBED), ended.stderr
 
 
 def encoded(comment: str) -> str:
