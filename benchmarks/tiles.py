@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import resource
 import sys
 import tempfile
@@ -42,6 +41,7 @@ from unittest import mock
 import numpy as np
 from sqlalchemy.engine import Connection
 
+from benchmarks.sizes import traces_and_commits
 from perftrend.analysis.query import TraceTable, parse
 from perftrend.model import Better, Result, Run, Samples, Status, TraceKey
 from perftrend.store import Store
@@ -65,7 +65,9 @@ QUERIES = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="benchmarks.tiles", description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--sizes", nargs="+", default=SIZES, type=_size, metavar="TRACESxCOMMITS")
+    parser.add_argument(
+        "--sizes", nargs="+", default=SIZES, type=traces_and_commits, metavar="TRACESxCOMMITS"
+    )
     parser.add_argument("--full", action="store_true", help="add a million traces of 200 commits")
     parser.add_argument("--store", metavar="URL", help="an empty database; by default an SQLite file")
     parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
@@ -76,13 +78,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     report = [measured(traces, commits, options.store) for traces, commits in sizes]
     print(json.dumps(report, indent=2) if options.json else "\n\n".join(map(table, report)))
     return 0
-
-
-def _size(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"([1-9]\d{2,6})x([1-9]\d{1,4})", text)
-    if not found:
-        raise argparse.ArgumentTypeError(f"{text!r}: give traces and commits, such as 20000x1000")
-    return int(found[1]), int(found[2])
 
 
 def measured(traces: int, commits: int, url: str | None) -> dict[str, Any]:

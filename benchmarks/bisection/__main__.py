@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import sys
 from collections.abc import Sequence
@@ -33,6 +32,7 @@ from benchmarks.bisection.cells import CELLS, Cell, cells_named
 from benchmarks.bisection.figures import Row
 from benchmarks.bisection.running import Asked, Bisected, run
 from benchmarks.bisection.strategies import DEFAULT, EQUAL, strategy_named
+from benchmarks.numbers import finite
 from perftrend import errors
 
 FULL = 1000
@@ -75,7 +75,7 @@ def _bisect(options: argparse.Namespace) -> None:
     verdicts = goals.verdicts(rows, named)
     if options.json:
         report = _report(rows, named, leading, verdicts)
-        print(json.dumps(_finite({**report, **(_histories(found) if options.each else {})}), indent=1))
+        print(json.dumps(finite({**report, **(_histories(found) if options.each else {})}), indent=1))
     else:
         tables.print_end(named, leading, verdicts)
 
@@ -109,15 +109,6 @@ def _histories(found: Sequence[Bisected]) -> dict[str, Any]:
             for each in found
         }
     }
-
-
-def _finite(value: Any) -> Any:  # noqa: ANN401 - whatever JSON can hold
-    """Replace what JSON has no number for."""
-    if isinstance(value, dict):
-        return {key: _finite(of) for key, of in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(of) for of in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _parser() -> argparse.ArgumentParser:

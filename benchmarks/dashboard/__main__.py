@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 import tempfile
 import time
@@ -36,7 +35,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks import clustering
+from benchmarks import clustering, sizes
 from benchmarks.dashboard import pages, readers
 from benchmarks.dashboard.filling import Nights
 from benchmarks.dashboard.process import serving
@@ -53,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="benchmarks.dashboard", description=__doc__.split("\n", 1)[0])
     add = parser.add_argument
-    add("--size", type=_size, default=SIZE, metavar="TRACESxCOMMITS")
+    add("--size", type=sizes.traces_and_commits, default=SIZE, metavar="TRACESxCOMMITS")
     add("--full", action="store_true", help="a million traces of 200 commits")
     add("--requests", type=int, default=20, help="how often each page is loaded")
     add("--readers", action="store_true", help="let many readers load pages while nights are stored")
@@ -76,13 +75,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     else:
         show(report)
     return 0
-
-
-def _size(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"([1-9]\d{2,6})x([1-9]\d{1,4})", text)
-    if not found:
-        raise argparse.ArgumentTypeError(f"{text!r}: give traces and commits, such as 20000x1000")
-    return int(found[1]), int(found[2])
 
 
 def measured(traces: int, commits: int, options: argparse.Namespace) -> dict[str, Any]:

@@ -35,6 +35,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from benchmarks.numbers import finite
 from benchmarks.search.cells import Cell, Figures, Measured, first_device, measure
 from benchmarks.search.goals import GOALS, Verdict
 from benchmarks.search.methods import (
@@ -76,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             task = progress.add_task("cells", total=len(cells))
             measured = measure(cells, lambda ready: progress.advance(task, ready))
         if options.json:
-            print(json.dumps(_finite(_report(measured)), indent=1))
+            print(json.dumps(finite(_report(measured)), indent=1))
         else:
             _print(measured)
     return outcome.exit_code
@@ -154,15 +155,6 @@ def _report(measured: Sequence[Measured]) -> dict[str, Any]:
             for method in _strategies(measured)
         },
     }
-
-
-def _finite(value: Any) -> Any:  # noqa: ANN401 - whatever JSON can hold
-    """Replace what JSON has no number for."""
-    if isinstance(value, dict):
-        return {key: _finite(of) for key, of in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(of) for of in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _print(measured: Sequence[Measured]) -> None:
