@@ -8,7 +8,6 @@ Source: RFC 5321 (SMTP), section 4.2.1 (which answers may pass).
 
 from __future__ import annotations
 
-import ipaddress
 import smtplib
 import socket
 import ssl
@@ -22,6 +21,7 @@ import tenacity
 from pydantic import SecretStr
 from typing_extensions import override
 
+from perftrend.clients.hosts import is_here
 from perftrend.clients.mail_message import Mail, address, header
 from perftrend.errors import ServiceError, SettingsError
 from perftrend.settings import MailSettings
@@ -70,7 +70,7 @@ class MailServer:
         address(self.sender)
         if self.port not in _PORTS:
             raise SettingsError(f"mail.server is {self.name}; its port should be from 1 to 65535")
-        if self.user is not None and self.security == "none" and not _is_here(self.host):
+        if self.user is not None and self.security == "none" and not is_here(self.host):
             raise SettingsError(
                 f"mail.security is 'none', and the password would reach {self.host} in the clear; "
                 "use starttls or tls, or no user"
@@ -185,15 +185,6 @@ class _TlsConversation(_Conversation, smtplib.SMTP_SSL):
 
 
 _OF_ONE_MAIL = (smtplib.SMTPRecipientsRefused, smtplib.SMTPSenderRefused, smtplib.SMTPDataError)
-
-
-def _is_here(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _may_pass(error: BaseException) -> bool:

@@ -26,6 +26,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import SecretStr
 
+from perftrend.clients.hosts import is_here
 from perftrend.errors import ServiceError, SettingsError, UsageError
 
 _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -130,7 +131,7 @@ def checked(url: str) -> SplitResult:
         has_host = False
     if not has_host or parts.username is not None or parts.fragment:
         raise UsageError(f"the address of the webhook cannot be used; {form}")
-    if parts.scheme != "https" and not (parts.scheme == "http" and _is_loopback(parts.hostname or "")):
+    if parts.scheme != "https" and not (parts.scheme == "http" and is_here(parts.hostname or "")):
         raise UsageError(f"the address of the webhook is not encrypted; {form}")
     return parts
 
@@ -180,15 +181,6 @@ class _Pinned(http.client.HTTPConnection):
         if self.sock is not None:
             with suppress(OSError):
                 socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _explained(error: Exception, timeout_s: float) -> str:
