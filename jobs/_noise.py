@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from perftrend.analysis import noise, partition
 from perftrend.model import Series, TraceKey
@@ -21,7 +20,7 @@ def known_deviations(settings: Settings, testbed: str, names: Mapping[TraceKey, 
 
     :raises StoreError: if the store cannot be read.
     """
-    if not names or not ("://" in settings.store or Path(settings.store).is_file()):
+    if not names or not Store.may_be_there(settings.store):
         return {}
     with Store.open(settings.store) as store:
         history = store.series(testbed, last=settings.analysis.history)

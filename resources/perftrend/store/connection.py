@@ -90,12 +90,6 @@ def uncounted() -> Generator[None, None, None]:
         _IS_COUNTED.reset(before)
 
 
-def may_be_there(engine: Engine) -> bool:
-    """Tell whether the file of an SQLite store is there; a server's database may be."""
-    file = engine.url.database
-    return engine.dialect.name != "sqlite" or bool(file and Path(file).is_file())
-
-
 def engine_of(place: str | Path) -> Engine:
     """Make the engine of a store; nothing is opened yet.
 

@@ -20,7 +20,7 @@ from perftrend.store.annotations import Annotations
 from perftrend.store.changes import Changes
 from perftrend.store.clusterings import Clusterings
 from perftrend.store.clusters import Clusters
-from perftrend.store.connection import alone, engine_of, entering, may_be_there, reading, writing
+from perftrend.store.connection import alone, engine_of, entering, reading, writing
 from perftrend.store.ingestions import Ingestions
 from perftrend.store.replicates import Replicates
 from perftrend.store.requests import Requests
@@ -59,15 +59,24 @@ class Store:
         :raises StoreError: if it cannot be opened or written, is no database, belongs to another
             program, or was written by a newer version; if it is not there and is not to be created.
         """
-        engine = engine_of(place)
-        if not (create or may_be_there(engine)):
+        if not (create or cls.may_be_there(place)):
             raise StoreError(f"store {place}: there is no such file; ./run trending and ./run ingest make it")
+        engine = engine_of(place)
         try:
             upgrade(engine, engine.url.render_as_string().removeprefix("sqlite:///"))
         except StoreError:
             engine.dispose()
             raise
         return cls(engine)
+
+    @staticmethod
+    def may_be_there(place: str | Path) -> bool:
+        """Tell whether the file of an SQLite store is there; a server's database may be.
+
+        :raises StoreError: if there is no such kind of database.
+        """
+        url = engine_of(place).url
+        return url.get_backend_name() != "sqlite" or Path(url.database or "").is_file()
 
     def close(self) -> None:
         """Let the database go."""

@@ -70,7 +70,7 @@ def own_lines(comment: str, wanted: re.Pattern[str], is_wanted: Callable[[str], 
 
     :param comment: the text, without invisible characters.
     :param wanted: finds whole lines, by themselves, that are perhaps wanted; none that is indented as code.
-    :param is_wanted: asked about each of them directly before it would be yielded.
+    :param is_wanted: asked about each of them after those above it were yielded.
     """
     lines = (found for found in wanted.finditer(comment) if is_wanted(found[0]))
     line = next(lines, None)
@@ -141,9 +141,9 @@ def _code_spans(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     partners: list[int | None] = [None] * len(runs)
     nearest: dict[int, int] = {}
     for number in reversed(range(len(runs))):
-        start, end = runs[number]
-        partners[number] = nearest.get(end - start)
-        nearest[end - start] = number
+        length = runs[number][1] - runs[number][0]
+        partners[number] = nearest.get(length)
+        nearest[length] = number
     number = 0
     while number < len(runs):
         partner = partners[number]

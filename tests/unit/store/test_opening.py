@@ -65,6 +65,20 @@ def test_migrations_lead_to_the_schema(path: Path) -> None:
     engine.dispose()
 
 
+@pytest.mark.parametrize("form", ["{}", "sqlite:///{}"])
+def test_file_that_is_not_there_is_not_made_where_none_is_to_be(path: Path, form: str) -> None:
+    place = form.format(path)
+    assert not Store.may_be_there(place)
+    with pytest.raises(StoreError, match="there is no such file"):
+        Store.open(place, create=False)
+    assert not path.exists()
+
+    Store.open(place).close()
+
+    assert Store.may_be_there(place)
+    Store.open(place, create=False).close()
+
+
 def test_store_is_the_same_when_opened_again(path: Path) -> None:
     with Store.open(path) as store:
         store.add(RUN, results(1))
