@@ -80,8 +80,8 @@ class Job:
         ]
 
     def measurements(self) -> dict[str, str]:
-        """Return all measurements in the archive by their place."""
-        found = self.archive.glob("*/*/*/measured.json")
+        """Return all finished measurements in the archive by their place."""
+        found = self.archive.glob("*/*/[!.]*/measured.json")
         return {str(each.relative_to(self.archive)): each.read_text() for each in found}
 
 
