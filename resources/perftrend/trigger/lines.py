@@ -23,34 +23,35 @@ _QUOTED = rf"{_BLANKS}[>\uff1e]"
 def _fenced(mark: str, *, name: str, info: str) -> str:
     """Return the pattern of a fence, of the lines below it, and of the fence that ends them, if one does."""
     closing = rf"(?![ ]{{4}}){_BLANKS}(?P={name}){mark}*+{_BLANKS}$"
-    return rf"[ ]{{0,3}}(?P<{name}>{mark}{{3,}}+){info}[^\n]*+(?:\n(?!{closing})[^\n]*+)*+(?:\n{closing})?"
+    return rf"[ ]{{0,3}}(?P<{name}>{mark}{{3,}}+){info}[^\n]*+(?:\n(?!{closing})[^\n]*+)*+(?:\n[^\n]*+)?"
 
 
 _BACKTICKS = _fenced("`", name="backticks", info=r"(?=[^`\n]*$)")
 _TILDES = _fenced("~", name="tildes", info="")
-_BREAK = re.compile(
-    rf"""^(?=[^\n]{{3}})(?:
+# Each begins with a line break, not with ^: to the next line break the module re goes faster. And where a
+# repetition is greedy although the shortest would do, it stands before a letter, which is sought backwards.
+_FOREIGN = re.compile(
+    rf"""\n(?=[^\n]{{3}})(?:
       {_BACKTICKS} | {_TILDES}
-    | (?P<told>  # that a quotation follows
-        (?!{_QUOTED})(?:
-            (?=[^\n]*+(?<=[:\uff1a\t\r\x20\xa0]))[^\n]*?
-            (?:\b(?:wrote|a\ écrit|escribió|ha\ scritto|escreveu|schreef)|写道|寫道)\s?[:\uff1a]{_BLANKS}$
-          | [^\n]*?(?-i:Begin\ forwarded\ message:|\ has\ posted\ comments\ on\ this\ change)
-        )
+    | (?!{_QUOTED})(?:
+        (?=[^\n]*+(?<=[:\uff1a\t\r\x20\xa0]))[^\n]*?(?=[waehs写寫])
+        (?:\b(?:wrote|a\ écrit|escribió|ha\ scritto|escreveu|schreef)|写道|寫道)\s?[:\uff1a]{_BLANKS}$
+      | [^\n]*(?-i:Begin\ forwarded\ message:)
+      | [^\n]*(?-i:\ has\ posted\ comments\ on\ this\ change)
       | {_BLANKS}(?:
-            _{{20,}}+{_BLANKS}$
-          | -{{2,}}+[ ]?(?:Original|Forwarded|Urspr\u00fcngliche)[ ](?:message|Nachricht)
-          | (?:from|von):[^\S\n]++[^\n]++\n
-            {_BLANKS}(?:sent|date|to|cc|subject|gesendet|an|betreff):[^\S\n]++[^\n]
-          | (?:am|op|den)\s(?=[^\n]*[:\uff1a]{_BLANKS}$)[^\n]*?\b(?:schrieb|schreef|skrev)\b
+          _{{20,}}+{_BLANKS}$
+        | -{{2,}}+[ ]?(?:Original|Forwarded|Urspr\u00fcngliche)[ ](?:message|Nachricht)
+        | (?:from|von):[^\S\n]++[^\n]++\n
+          {_BLANKS}(?:sent|date|to|cc|subject|gesendet|an|betreff):[^\S\n]++[^\n]
+        | (?:am|op|den)\s(?=[^\n]*[:\uff1a]{_BLANKS}$)[^\n]*?\b(?:schrieb|schreef|skrev)\b
         )
       )[^\n]*+
+      (?:(?:\s*+[>\uff1e][^\n]*+)++ | (?s:.*+))
     )""",
     re.VERBOSE | re.IGNORECASE | re.MULTILINE,
 )
-"""Fenced code, and a line that tells of a quotation."""
+"""Fenced code, or a line that tells of a quotation, and that."""
 
-_QUOTED_BELOW = re.compile(rf"\s*+{_QUOTED}")
 _PARAGRAPH_ABOVE = re.compile(rf"(?s:.*)^(?:{_BLANKS}\n|{_QUOTED})", re.MULTILINE)
 _PARAGRAPH_BELOW = re.compile(rf"^(?:{_BLANKS}$|{_QUOTED})", re.MULTILINE)
 _TICKS = re.compile("`+")
@@ -69,33 +70,47 @@ def own_lines(comment: str, wanted: re.Pattern[str], is_wanted: Callable[[str], 
     """Yield the wanted lines that the author wrote as text, in order.
 
     :param comment: the text, without invisible characters.
-    :param wanted: finds whole lines, by themselves, that are perhaps wanted; none that is indented as code.
+    :param wanted: finds whole lines, by themselves and with the line break before them, that are perhaps
+        wanted; none that is indented as code.
     :param is_wanted: asked about each of them after those above it were yielded.
     """
-    lines = (found for found in wanted.finditer(comment) if is_wanted(found[0]))
-    line = next(lines, None)
-    for start, end in _own_parts(comment):
-        paragraph = None
-        while line and line.start() < end:
-            if line.start() >= start:
-                if paragraph is None or line.start() >= paragraph.end:
-                    paragraph = _Paragraph.around(comment, start, end, line)
-                if not paragraph.is_code(line.start()):
-                    yield Line(line[0], paragraph.above(line.start()), paragraph.below(line.end()))
-            line = next(lines, None)
-        if line is None:
-            return
+    text = f"\n{comment}"
+    parts, paragraph = _OwnParts(text), None
+    for line in wanted.finditer(text):
+        start, written = line.start() + 1, line[0][1:]
+        if is_wanted(written) and parts.reach(start):
+            if paragraph is None or start >= paragraph.end:
+                paragraph = _Paragraph.around(text, parts.start, parts.end, line)
+            if not paragraph.is_code(start):
+                yield Line(written, paragraph.above(start), paragraph.below(line.end()))
 
 
-def _own_parts(comment: str) -> Iterator[tuple[int, int]]:
-    """Yield start and end of what stands between fenced code and lines that tell of quotations."""
-    start = 0
-    for found in _BREAK.finditer(comment):
-        yield start, found.start()
-        start = found.end()
-        if found["told"] and not _QUOTED_BELOW.match(comment, start):
-            return
-    yield start, len(comment)
+class _OwnParts:
+    """What stands between fenced code and quotations that a line tells of, one part after the other."""
+
+    def __init__(self, text: str) -> None:
+        self._length = len(text)
+        self._foreign = _FOREIGN.finditer(text)
+        self.start = self.end = self._next = 0
+
+    def reach(self, position: int) -> bool:
+        """Go to the part that a position is in, and tell whether there is one.
+
+        :param position: none before those of earlier calls.
+        """
+        if position >= self._next:
+            self._go_to(position)
+        return position < self.end
+
+    def _go_to(self, position: int) -> None:
+        start = self._next
+        for found in self._foreign:
+            after = found.end()
+            if after > position:
+                self.start, self.end, self._next = start, found.start(), after
+                return
+            start = after
+        self.start, self.end, self._next = start, self._length, self._length
 
 
 class _Paragraph:
@@ -110,8 +125,8 @@ class _Paragraph:
 
     @classmethod
     def around(cls, text: str, start: int, end: int, line: re.Match[str]) -> _Paragraph:
-        """Return the paragraph of a line, from a start to an end of the text at most."""
-        above = _PARAGRAPH_ABOVE.match(text, start, line.start())
+        """Return the paragraph of a line found with its line break, from a start to an end of the text."""
+        above = _PARAGRAPH_ABOVE.match(text, start, line.start() + 1)
         below = _PARAGRAPH_BELOW.search(text, line.end() + 1, end)
         return cls(
             text,

@@ -158,11 +158,14 @@ def _compiled(items: tuple[tuple[str, str], ...]) -> tuple[Word, ...]:
 
 @lru_cache(maxsize=64)
 def beginnings(words: tuple[Word, ...]) -> re.Pattern[str]:
-    """Return the pattern of the lines that begin, behind three blanks at most, with the letter of a word."""
+    """Return the pattern of the lines that begin, behind three blanks at most, with the letter of a word.
+
+    The line break before them belongs to it.
+    """
     shortest = min(len(word.stem) or len(word.pattern) - len(PLACE) - 1 for word in words)
     firsts = "".join(sorted({re.escape(word.pattern[0]) for word in words}))
-    form = rf"^[^\S\n\t]{{0,3}}+(?=[^\n]{{{shortest}}})[{firsts}][^\n]*+"
-    return re.compile(form, re.IGNORECASE | re.MULTILINE)
+    form = rf"\n[^\S\n\t]{{0,3}}+(?=[^\n]{{{shortest}}})[{firsts}][^\n]*+"
+    return re.compile(form, re.IGNORECASE)
 
 
 def exact_heads(words: Iterable[Word], line: Sequence[str]) -> list[Head]:
