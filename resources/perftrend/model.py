@@ -23,6 +23,11 @@ Samples: TypeAlias = NDArray[np.float64]
 """Values of a trace in the order of time, shape (n,), NaN where a run has none."""
 
 
+def finite(number: float) -> float | None:
+    """Return a number as files and answers hold it: None for NaN and infinity."""
+    return float(number) if math.isfinite(number) else None
+
+
 class Better(StrEnum):
     """Which direction of a trace is good news."""
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from perftrend.bisect.outcome import Measure, Outcome, Suspicion
 from perftrend.bisect.state import Commit, Range, State, Strategy
-from perftrend.model import Better, Measured, Sampled
+from perftrend.model import Better, Measured, Sampled, finite
 
 FORMAT = "perftrend-bisection-1"
 
@@ -48,7 +48,7 @@ def of_measured(measured: Measured) -> Record:
     """Write a measurement; a sample that is not finite becomes null."""
     values = {
         test: {
-            "samples": [sample if math.isfinite(sample) else None for sample in each.samples],
+            "samples": [finite(sample) for sample in each.samples],
             "unit": each.unit,
             "better": each.better.value,
         }
@@ -84,10 +84,10 @@ def of_ended(outcome: Outcome) -> Record:
         "culprits": [
             {
                 "commits": list(culprit.commits),
-                "confidence": _finite(culprit.confidence),
+                "confidence": finite(culprit.confidence),
                 "effects": {
                     test: {
-                        name: _finite(getattr(effect, name))
+                        name: finite(getattr(effect, name))
                         for name in ("before", "after", "relative", "low", "high", "probability")
                     }
                     for test, effect in culprit.effects.items()
@@ -96,7 +96,7 @@ def of_ended(outcome: Outcome) -> Record:
             for culprit in outcome.culprits
         ],
         "belief": _suspicions(outcome.belief),
-        "smallest_visible": {test: _finite(size) for test, size in outcome.smallest_visible.items()},
+        "smallest_visible": {test: finite(size) for test, size in outcome.smallest_visible.items()},
         "outliers": {test: list(which) for test, which in outcome.outliers.items()},
     }
 
@@ -161,7 +161,3 @@ def _believed(belief: Sequence[Sequence[Any]]) -> tuple[Suspicion, ...]:
 
 def _told(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat()
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from perftrend.model import Change, Result, Run, Series, Verdict
+from perftrend.model import Change, Result, Run, Series, Verdict, finite
 from perftrend.report.table import WORST_FIRST, Row, passes, rows, sentence
 from perftrend.wording import plain
 
@@ -196,11 +196,6 @@ def not_valid(series: Series, *, number: Callable[[float], float | None]) -> lis
     ]
 
 
-def exact(value: float) -> float | None:
-    """Return the value itself, or None for NaN and infinity."""
-    return float(value) if math.isfinite(value) else None
-
-
 def _test(row: Row, table: RunTable) -> dict[str, Any]:
     verdict = row.verdict
     parameters = verdict.series.key.as_dict()
@@ -211,12 +206,12 @@ def _test(row: Row, table: RunTable) -> dict[str, Any]:
         "better": str(verdict.series.better),
         "outcome": str(verdict.outcome),
         "reason": row.reason,
-        "trend": exact(verdict.trend),
+        "trend": finite(verdict.trend),
         "trend_runs": int(verdict.runs),
-        "long_term_change": exact(verdict.long_term_change),
-        **history(verdict, table, number=exact),
-        "vanished": [change_entry(change, number=exact) for change in verdict.vanished],
-        "suspected": change_entry(verdict.suspected, number=exact) if verdict.suspected else None,
+        "long_term_change": finite(verdict.long_term_change),
+        **history(verdict, table, number=finite),
+        "vanished": [change_entry(change, number=finite) for change in verdict.vanished],
+        "suspected": change_entry(verdict.suspected, number=finite) if verdict.suspected else None,
         "owners": [plain(owner) for owner in verdict.owners],
         "mail": [plain(address) for address in verdict.mail],
     }

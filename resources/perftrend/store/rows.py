@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from perftrend.model import Better, Result, Run, Status, TraceKey
+from perftrend.model import Better, Result, Run, Status, TraceKey, finite
 
 _STATUS = {status.value: status for status in Status}
 
@@ -57,7 +57,7 @@ def row_of_result(result: Result) -> dict[str, Any]:
     """Return the columns of a result, but for its run and its trace."""
     return {
         "status": result.status.value,
-        "value": result.value if math.isfinite(result.value) else None,
+        "value": finite(result.value),
         "samples": packed(result.samples),
         "invalid": result.invalid,
         "message": result.message,

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from perftrend.model import finite
+
 
 class Kind(StrEnum):
     """What was found; findings of different kinds are never put together."""
@@ -86,6 +88,12 @@ class Finding:
     def noticed(self) -> Place:
         """The first commit at which it could be told."""
         return self.silent_since or self.range.first_changed
+
+    @property
+    def numbers(self) -> dict[str, float | None]:
+        """What is known of the change, by name; None for what is not."""
+        names = ("before", "after", "low", "high", "confidence")
+        return {name: finite(getattr(self, name)) for name in names}
 
     @property
     def relative(self) -> float:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from math import isfinite
 
 from pydantic import BaseModel
 
 from perftrend.analysis.cluster import FINGERPRINT_SIZE, Cluster
 from perftrend.dashboard.clusters.parameters import Overrepresented
+from perftrend.model import finite
 
 _DIGITS = 4
 
@@ -73,7 +73,7 @@ def summary_of(
         before=commits[step.position - 1],
         step=step.step,
         lse=step.lse,
-        corrected=cluster.corrected if isfinite(cluster.corrected) else None,
+        corrected=finite(cluster.corrected),
         parameters=parameters,
         total=total,
         first=moments[0],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from math import copysign, inf, isfinite
+from math import copysign, inf
 from urllib.parse import urlencode
 
 from perftrend.analysis.cluster import CORRECTED_CUTOFF, CUTOFF, TriageStatus
@@ -18,7 +18,7 @@ from perftrend.dashboard.clusters.model import (
 from perftrend.dashboard.clusters.options import Options
 from perftrend.dashboard.clusters.summary import ClusterSummary
 from perftrend.dashboard.site import Site
-from perftrend.model import TraceKey
+from perftrend.model import TraceKey, finite
 from perftrend.store.clusterings import Clustering
 from perftrend.store.clusters import StoredCluster
 from perftrend.store.tiles import Column
@@ -57,7 +57,7 @@ def _view(site: Site, cluster: StoredCluster, members: list[Member]) -> ClusterV
         before=summary.before,
         moment=cluster.moment,
         direction="regression" if cluster.regression < 0 else "progression",
-        regression=cluster.regression if isfinite(cluster.regression) else None,
+        regression=finite(cluster.regression),
         interesting=abs(cluster.regression) > CUTOFF,
         corrected=summary.corrected,
         significant=abs(corrected) > CORRECTED_CUTOFF,

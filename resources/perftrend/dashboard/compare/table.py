@@ -16,7 +16,7 @@ from perftrend.dashboard.compare.comparing import Comparison
 from perftrend.dashboard.compare.model import CellEntry, ColumnEntry, RowEntry, SideEntry, TableEntry
 from perftrend.dashboard.compare.question import BY_NAME, Question
 from perftrend.dashboard.compare.sides import Side
-from perftrend.model import Better, Samples
+from perftrend.model import Better, Samples, finite
 
 MOST_COLUMNS = 40
 """That a page shows; those with the most cells."""
@@ -100,10 +100,10 @@ def cell_of(comparison: Comparison, shades: NDArray[np.int64], pair: int) -> Cel
         right=right,
         unit=comparison.units[pair],
         better=str(Better.LOWER if comparison.lower_is_better[pair] else Better.HIGHER),
-        signed=_number(found.signed[pair]),
-        ratio=_number(found.plain[pair]),
-        low=_number(found.low[pair]),
-        high=_number(found.high[pair]),
+        signed=finite(found.signed[pair]),
+        ratio=finite(found.plain[pair]),
+        low=finite(found.low[pair]),
+        high=finite(found.high[pair]),
         verdict=comparison.verdicts[pair],
         shade=int(shades[pair]),
     )
@@ -112,7 +112,7 @@ def cell_of(comparison: Comparison, shades: NDArray[np.int64], pair: int) -> Cel
 def _row(
     comparison: Comparison, ordered: Sorted, columns: Sequence[int], row: int, cells: dict[int, int]
 ) -> RowEntry:
-    told = {by: _number(numbers[row]) for by, numbers in ordered.aggregates.items()}
+    told = {by: finite(numbers[row]) for by, numbers in ordered.aggregates.items()}
     return RowEntry(
         name=comparison.layout.rows[row],
         weight=told["weight"],
@@ -145,16 +145,12 @@ def _shown_columns(comparison: Comparison) -> list[int]:
 def _side(side: Side) -> SideEntry:
     return SideEntry(
         trace=side.trace,
-        value=_number(side.value),
+        value=finite(side.value),
         commit=side.column.revision if side.column else "",
         measured=side.column.started if side.column else None,
         distance=side.distance,
     )
 
 
-def _number(number: float) -> float | None:
-    return float(number) if math.isfinite(number) else None
-
-
 def _exp(number: float | None) -> float | None:
-    return None if number is None else _number(float(np.exp(number)))
+    return None if number is None else finite(float(np.exp(number)))

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import asdict
 
-import numpy as np
-
 from perftrend.dashboard import bisecting, links
 from perftrend.dashboard.explore.lines import Line
 from perftrend.dashboard.explore.model import BisectModel, CommitModel, PointModel, RunModel
-from perftrend.dashboard.explore.numbers import number, relative
+from perftrend.dashboard.explore.numbers import relative
 from perftrend.dashboard.explore.state import State
 from perftrend.dashboard.explore.window import Window
-from perftrend.model import Result, Run, TraceKey
+from perftrend.model import Result, Run, TraceKey, finite
 from perftrend.settings import Settings
 from perftrend.store.tiles import Column, tile_of
 
@@ -35,8 +33,8 @@ def point(window: Window, state: State, lines: dict[str, Line], settings: Settin
     after = _with_value(line, range(place + 1, len(line.values)))
     since, last = _range(window, state, covered, before)
     older, newer = (None if each is None else window.axis.columns[each] for each in (since, last))
-    value = number(line.values[place])
-    value_before = None if before is None else number(line.values[before])
+    value = finite(line.values[place])
+    value_before = None if before is None else finite(line.values[before])
     key = line.trace.key if line.trace else None
     return PointModel(
         trace=line.identity,
@@ -47,8 +45,8 @@ def point(window: Window, state: State, lines: dict[str, Line], settings: Settin
         started=(there or column).started,
         unit=line.unit,
         value=value,
-        least=number(line.least[place]) if line.least is not None else None,
-        greatest=number(line.greatest[place]) if line.greatest is not None else None,
+        least=finite(line.least[place]) if line.least is not None else None,
+        greatest=finite(line.greatest[place]) if line.greatest is not None else None,
         before=value_before,
         change=relative(value, value_before) if line.is_one_sided else None,
         runs=_runs(window, line, there, settings) if there and not window.tile.scale else [],
@@ -92,7 +90,7 @@ def _run(run: Run, result: Result, settings: Settings) -> RunModel:
         finished=run.finished,
         versions={str(name): str(version) for name, version in run.versions.items()},
         status=result.status.value,
-        value=number(np.float64(result.value)),
+        value=finite(result.value),
         samples=[sample for sample in result.samples if math.isfinite(sample)],
         message=result.invalid or result.message,
         simulated=run.simulated,

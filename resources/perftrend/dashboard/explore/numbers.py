@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from perftrend.model import Samples
+from perftrend.model import Samples, finite
 
 _ROUNDED = 1e-12
 """Of the largest value."""
-
-
-def number(value: float) -> float | None:
-    """Return a number, None for what is not finite."""
-    return float(value) if math.isfinite(value) else None
 
 
 def numbers(values: Samples) -> list[float | None]:
@@ -26,7 +19,7 @@ def relative(value: float | None, reference: float | None) -> float | None:
     """Return how much a value is above another one, relative to that."""
     if value is None or not reference:
         return None
-    return number((value - reference) / abs(reference))
+    return finite((value - reference) / abs(reference))
 
 
 def mean(values: Samples) -> float | None:
@@ -35,7 +28,7 @@ def mean(values: Samples) -> float | None:
     if not len(present):
         return None
     average = float(present.mean())
-    return 0.0 if abs(average) < _ROUNDED * float(np.abs(present).max()) else number(average)
+    return 0.0 if abs(average) < _ROUNDED * float(np.abs(present).max()) else finite(average)
 
 
 def newest(values: Samples) -> float | None:

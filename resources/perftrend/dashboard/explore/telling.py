@@ -16,10 +16,11 @@ from perftrend.dashboard.explore.markers import MOST_TRACES as MOST_MARKED
 from perftrend.dashboard.explore.markers import Marker
 from perftrend.dashboard.explore.model import Change
 from perftrend.dashboard.explore.model import Line as LineModel
-from perftrend.dashboard.explore.numbers import mean, newest, number, numbers, relative
+from perftrend.dashboard.explore.numbers import mean, newest, numbers, relative
 from perftrend.dashboard.explore.state import Spread, State
 from perftrend.dashboard.explore.window import Window
 from perftrend.dashboard.explore.zoom import AXES
+from perftrend.model import finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +87,7 @@ class Seen:
                 column=each.column,
                 before=each.change.before,
                 after=each.change.after,
-                relative=number(each.change.relative),
+                relative=finite(each.change.relative),
                 direction=each.change.direction.value,
             )
             for each in self.markers or ()

@@ -7,7 +7,6 @@ the same time: each finding is entered once, and each message is put into the ou
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -166,19 +165,12 @@ def _bring_up_to_date(night: Night, item: int, *, now: datetime) -> bool:
 def columns_of(finding: Finding) -> dict[str, Any]:
     """Return the columns of a finding in the store."""
     span = span_of(finding.range)
-    numbers = {
-        "before": finding.before,
-        "after": finding.after,
-        "low": finding.low,
-        "high": finding.high,
-        "confidence": finding.confidence,
-    }
     return {
         "last_good": span.last_good,
         "last_good_revision": span.last_good_revision,
         "first_changed": span.first_changed,
         "first_changed_revision": span.first_changed_revision,
-        **{name: value if math.isfinite(value) else None for name, value in numbers.items()},
+        **finding.numbers,
     }
 
 

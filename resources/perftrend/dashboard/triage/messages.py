@@ -15,7 +15,7 @@ from typing import Any
 from perftrend import wording
 from perftrend.analysis.alerts import Finding, Group, Kind, Place
 from perftrend.dashboard.formats import plain, value
-from perftrend.model import TraceKey
+from perftrend.model import TraceKey, finite
 from perftrend.store.alerts import Alert, Rules
 from perftrend.store.tiles import StoredTrace
 
@@ -131,17 +131,13 @@ def _step(trace: Mapping[str, Any]) -> str:
 
 
 def _trace(finding: Finding, trace: StoredTrace) -> dict[str, Any]:
-    numbers = {
-        "before": finding.before,
-        "after": finding.after,
-        "low": finding.low,
-        "high": finding.high,
-        "confidence": finding.confidence,
-        "relative": finding.relative,
+    return {
+        "name": name_of(trace.key),
+        "parameters": trace.key.as_dict(),
+        "unit": trace.unit,
+        **finding.numbers,
+        "relative": finite(finding.relative),
     }
-    known = {name: number if math.isfinite(number) else None for name, number in numbers.items()}
-    parameters = trace.key.as_dict()
-    return {"name": name_of(trace.key), "parameters": parameters, "unit": trace.unit, **known}
 
 
 def _place(place: Place) -> dict[str, str]:

@@ -9,10 +9,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from perftrend.bisect import Culprit, Effect, Suspicion
-from perftrend.model import Measured
+from perftrend.model import Measured, finite
 from perftrend.report.bisection import words
 from perftrend.report.bisection.contents import Report
-from perftrend.report.document import exact
 from perftrend.wording import plain
 
 FORMAT = "perftrend-bisection-report-1"
@@ -44,7 +43,7 @@ def document(report: Report) -> dict[str, Any]:
         "finished": _moment(report.finished),
         "culprits": [_culprit(report, each) for each in outcome.culprits],
         "belief": [_suspicion(each) for each in outcome.belief],
-        "smallest_visible": {plain(test): exact(size) for test, size in outcome.smallest_visible.items()},
+        "smallest_visible": {plain(test): finite(size) for test, size in outcome.smallest_visible.items()},
         "commits": [_commit(report, each) for each in (state.range.old, *state.history.commits)],
         "measurements": [_measurement(each) for each in state.measured],
         "last_lines": [plain(text) for text in report.last_lines],
@@ -58,7 +57,7 @@ def _culprit(report: Report, culprit: Culprit) -> dict[str, Any]:
     moved = report.affected(culprit)
     return {
         "commits": list(culprit.commits),
-        "confidence": exact(culprit.confidence),
+        "confidence": finite(culprit.confidence),
         "tests": [
             {"test": plain(test), "affected": test in moved, "direction": _direction(report, test, effect)}
             | _effect(effect)
@@ -70,7 +69,7 @@ def _culprit(report: Report, culprit: Culprit) -> dict[str, Any]:
 
 def _effect(effect: Effect) -> dict[str, Any]:
     names = ("before", "after", "relative", "low", "high", "probability")
-    return {name: exact(getattr(effect, name)) for name in names}
+    return {name: finite(getattr(effect, name)) for name in names}
 
 
 def _direction(report: Report, test: str, effect: Effect) -> str | None:
@@ -79,7 +78,7 @@ def _direction(report: Report, test: str, effect: Effect) -> str | None:
 
 
 def _suspicion(suspected: Suspicion) -> dict[str, Any]:
-    return {"commits": list(suspected.commits), "probability": exact(suspected.probability)}
+    return {"commits": list(suspected.commits), "probability": finite(suspected.probability)}
 
 
 def _commit(report: Report, name: str) -> dict[str, Any]:
@@ -104,7 +103,7 @@ def _measurement(measured: Measured) -> dict[str, Any]:
                 "test": plain(test),
                 "unit": plain(each.unit),
                 "better": str(each.better),
-                "samples": [exact(sample) for sample in each.samples],
+                "samples": [finite(sample) for sample in each.samples],
             }
             for test, each in measured.values.items()
         ],

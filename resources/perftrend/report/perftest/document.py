@@ -9,8 +9,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from perftrend.model import finite
 from perftrend.perftest import Judged, Observed
-from perftrend.report.document import exact
 from perftrend.report.perftest import words
 from perftrend.report.perftest.contents import Report
 from perftrend.report.prose import excerpt
@@ -75,7 +75,7 @@ def _test(test: Judged) -> dict[str, Any]:
 def _observed(build: Observed) -> dict[str, Any]:
     return {
         "rounds": [
-            {"round": number, "samples": [exact(sample) for sample in sampled.samples]}
+            {"round": number, "samples": [finite(sample) for sample in sampled.samples]}
             for number, sampled in build.values.items()
         ],
         "failed": [{"round": number, "reason": plain(reason)} for number, reason in build.failed.items()],
@@ -90,15 +90,15 @@ def _comparison(test: Judged) -> dict[str, Any] | None:
     if found is None:
         return None
     return {
-        "relative": exact(found.relative),
-        "low": exact(found.low),
-        "high": exact(found.high),
-        "probability_worse": exact(found.probability_worse),
-        "probability_better": exact(found.probability_better),
-        "smallest": exact(found.smallest),
+        "relative": finite(found.relative),
+        "low": finite(found.low),
+        "high": finite(found.high),
+        "probability_worse": finite(found.probability_worse),
+        "probability_better": finite(found.probability_better),
+        "smallest": finite(found.smallest),
         "outliers": len(found.outliers),
-        "parent": exact(found.parent),
-        "patch": exact(found.patch),
+        "parent": finite(found.parent),
+        "patch": finite(found.patch),
     }
 
 
@@ -107,14 +107,14 @@ def _documented(test: Judged) -> dict[str, Any] | None:
     if found is None:
         return None
     return {
-        "difference_percent": exact(found.difference_percent),
+        "difference_percent": finite(found.difference_percent),
         "bits": {
-            "parent": exact(found.parent.bits),
-            "current": exact(found.current.bits),
-            "combined": exact(found.combined.bits),
+            "parent": finite(found.parent.bits),
+            "current": finite(found.current.bits),
+            "combined": finite(found.combined.bits),
         },
         "groups": 2 if found.are_two else 1,
-        "shorter_by_bits": exact(abs(found.shorter_by_bits)),
+        "shorter_by_bits": finite(abs(found.shorter_by_bits)),
         "classification": str(found.classification),
     }
 
