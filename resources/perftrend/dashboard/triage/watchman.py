@@ -48,17 +48,17 @@ def keep_watch(site: Site, ending: threading.Event) -> None:
         for testbed in site.store.tiles.testbeds():
             if ending.is_set():
                 return
-            _survive(site.store, testbed, seen)
+            _survive(site, testbed, seen)
         sent = deliver(site.store, site.settings, ending=ending)
         if sent.sent or sent.failed:
             LOG.info("alerts: %d messages sent, %d not", sent.sent, sent.failed)
         ending.wait(LOOK_S)
 
 
-def _survive(store: Store, testbed: str, seen: dict[str, Looked]) -> None:
+def _survive(site: Site, testbed: str, seen: dict[str, Looked]) -> None:
     """Look at a testbed; what goes wrong there does not stop the others."""
     try:
-        look_at(store, testbed, seen)
+        look_at(site, testbed, seen)
     except StoreError:
         raise
     except Exception as error:
@@ -66,18 +66,18 @@ def _survive(store: Store, testbed: str, seen: dict[str, Looked]) -> None:
         LOG.exception("alerts on %s: %s: %s", testbed, type(error).__name__, explained(error))
 
 
-def look_at(store: Store, testbed: str, seen: dict[str, Looked]) -> bool:
+def look_at(site: Site, testbed: str, seen: dict[str, Looked]) -> bool:
     """Evaluate a testbed, unless nothing has changed since it was evaluated last.
 
     :param seen: what was evaluated; is changed.
     :returns: whether it was evaluated.
     """
     now = datetime.now(UTC)
-    state = _state(store, testbed, now)
+    state = _state(site.store, testbed, now)
     last = seen.get(testbed)
     if last and last.state == state and (last.silent_from is None or now <= last.silent_from):
         return False
-    outcome = evaluate(store, testbed, now)
+    outcome = evaluate(site.store, testbed, now, traces=site.catalog.traces())
     if not outcome.is_stale:
         seen[testbed] = Looked(state, outcome.silent_from)
     if outcome.new or outcome.closed or outcome.reopened:

@@ -216,27 +216,29 @@ def test_html_escapes_what_tests_are_called(told: Nights) -> None:
     assert "<script>" not in messages.html(payload)
 
 
-def test_testbed_is_evaluated_only_when_something_has_changed(nights: Nights, alert: Alert) -> None:
+def test_testbed_is_evaluated_only_when_something_has_changed(
+    nights: Nights, alert: Alert, site: Site
+) -> None:
     seen: dict[str, watchman.Looked] = {}
 
-    assert [True, False] == [watchman.look_at(nights.store, TESTBED, seen) for _ in range(2)]
+    assert [True, False] == [watchman.look_at(site, TESTBED, seen) for _ in range(2)]
     nights.measure(1)
-    assert watchman.look_at(nights.store, TESTBED, seen)
+    assert watchman.look_at(site, TESTBED, seen)
     nights.store.alerts.add(Rules("more", ""), user="ann")
-    assert watchman.look_at(nights.store, TESTBED, seen)
+    assert watchman.look_at(site, TESTBED, seen)
 
 
-def test_testbed_is_looked_at_again_when_it_has_fallen_silent(nights: Nights) -> None:
+def test_testbed_is_looked_at_again_when_it_has_fallen_silent(nights: Nights, site: Site) -> None:
     seen: dict[str, watchman.Looked] = {}
     soon = datetime.now(UTC) - nights.now + timedelta(hours=1)
     rules = Rules("runs", "", change=0.9, silent_hours=soon / timedelta(hours=1) + 1)
     nights.store.alerts.add(rules, user="ann")
 
-    assert [True, False] == [watchman.look_at(nights.store, TESTBED, seen) for _ in range(2)]
+    assert [True, False] == [watchman.look_at(site, TESTBED, seen) for _ in range(2)]
     last = seen[TESTBED]
     assert last.silent_from is not None
     seen[TESTBED] = replace(last, silent_from=datetime.now(UTC) - timedelta(seconds=1))
-    assert watchman.look_at(nights.store, TESTBED, seen)
+    assert watchman.look_at(site, TESTBED, seen)
 
 
 @pytest.mark.parametrize(
@@ -327,7 +329,7 @@ def test_defect_with_one_testbed_does_not_stop_the_others(
     ending = threading.Event()
     looked: list[str] = []
 
-    def look_at(_: Store, testbed: str, __: object) -> None:
+    def look_at(_: Site, testbed: str, __: object) -> None:
         looked.append(testbed)
         if testbed == "a":
             raise error
