@@ -32,6 +32,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,8 @@ def _place(folder: Path, options: argparse.Namespace) -> Iterator[str]:
     if options.store or not options.postgresql:
         yield options.store or str(folder / "store.sqlite")
         return
+    if find_spec("psycopg") is None:
+        raise SystemExit("--postgresql: psycopg is not installed; install the extra [postgresql]")
     # The tests know how to start one; only who asks for it needs psycopg.
     from tests.integration.servers import postgresql as server  # noqa: PLC0415
 
