@@ -58,6 +58,8 @@ def texts(size: int) -> dict[str, str]:
         "beginnings of trigger words": "perftest-1n-",
         "short lines": "p\n",
         "empty lines": "\n",
+        "lines of blanks": "   \n",
+        "lines that end in a colon": "wrote e:\n",
         "backticks": "`a``b```",
         "lines of backticks": "`a\n",
         "fences": "```\n",
