@@ -151,18 +151,27 @@ KNOWN = [
 @pytest.mark.timed
 @pytest.mark.parametrize("known", KNOWN, ids=[each.project.name for each in KNOWN])
 def test_releases_that_changed_the_speed_are_named(known: Known, bisected: Bisected, tmp_path: Path) -> None:
-    search = bisected(known.project, known.first, known.last)
+    """Both measurements take turns with a fixed piece of work, and come one after the other.
 
-    named = search.named()
-    assert known.changes.keys() <= named.keys(), search.ended.stdout
-    for version, word in known.changes.items():
-        assert f'"Release {version}" made the only test {word} by ' in search.sentence
-    # Of several large ones the intervals leave out small changes that are not named: they are too narrow.
-    for version in named if len(known.changes) == 1 else named.keys() - known.changes.keys():
-        effect = named[version]
-        low, high = search.directly(version, tmp_path / "direct")
-        assert effect["low"] <= high, (version, effect, low, high)
-        assert low <= effect["high"], (version, effect, low, high)
+    A neighbour who comes or goes in between may slow that piece more than the release. Both are done again
+    then; an interval that is too narrow would miss again.
+    """
+    for attempt in range(3):
+        search = bisected(known.project, known.first, known.last)
+        named = search.named()
+        assert known.changes.keys() <= named.keys(), search.ended.stdout
+        for version, word in known.changes.items():
+            assert f'"Release {version}" made the only test {word} by ' in search.sentence
+        # Of several large ones the intervals leave out small changes that are not named: they are too narrow.
+        checked = named if len(known.changes) == 1 else named.keys() - known.changes.keys()
+        disputed = {}
+        for version in checked:
+            low, high = search.directly(version, tmp_path / f"direct{attempt}")
+            if not (named[version]["low"] <= high and low <= named[version]["high"]):
+                disputed[version] = (named[version], low, high)
+        if not disputed:
+            break
+    assert {} == disputed
 
 
 @pytest.mark.slow
