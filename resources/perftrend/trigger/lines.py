@@ -17,9 +17,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-_HEADING = 1000
-"""Characters before the verb in a line that tells of a quotation in German, Dutch or Danish."""
-
 _BLANKS = r"[^\S\n]*+"
 _QUOTED = rf"{_BLANKS}[>\uff1e]"
 
@@ -56,12 +53,12 @@ _FOREIGN = re.compile(
         (?=[^\n]*+(?<=[:\uff1a\t\r\x20\xa0]))[^\n]*{_COLON}(?={_BLANKS}$)(?:{_WROTE_COLON})
       | [^\n]*(?-i:Begin\ forwarded\ message:)
       | [^\n]*(?-i:\ has\ posted\ comments\ on\ this\ change)
-      | {_BLANKS}(?=[_\-fvaod])(?:
+      | {_BLANKS}(?=[_\-fvaod])(?:  # what the following begin with: most lines need no more
           _{{20,}}+{_BLANKS}$
         | -{{2,}}+[ ]?(?:Original|Forwarded|Urspr\u00fcngliche)[ ](?:message|Nachricht)
         | (?:from|von):[^\S\n]++[^\n]++\n
           {_BLANKS}(?:sent|date|to|cc|subject|gesendet|an|betreff):[^\S\n]++[^\n]
-        | (?:am|op|den)\s(?=[^\n]*{_COLON}{_BLANKS}$)[^\n]{{,{_HEADING}}}?\b(?:schrieb|schreef|skrev)\b
+        | (?:am|op|den)\s(?=[^\n]*{_COLON}{_BLANKS}$)[^\n]*?\b(?:schrieb|schreef|skrev)\b
         )
       )[^\n]*+
       (?:(?:\s*+[>\uff1e][^\n]*+)++ | (?s:.*+))
@@ -160,7 +157,7 @@ class _Paragraph:
 
     def above(self, start: int) -> str:
         """Return the line above the one that starts there; empty: there is none."""
-        return self._text[max(self._text.rfind("\n", 0, start - 1) + 1, self._start) : max(start - 1, 0)]
+        return self._text[max(self._text.rfind("\n", 0, start - 1) + 1, self._start) : start - 1]
 
     def below(self, end: int) -> str:
         """Return the line below the one that ends there; empty: there is none."""
