@@ -14,6 +14,7 @@ import requests
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
+from perftrend.dashboard.catalog import Catalog
 from perftrend.dashboard.triage import evaluate
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store
@@ -59,7 +60,7 @@ def fill(place: Path | str) -> None:
         rules = Rules("Everything that forwards", "", change=0.02, silent_runs=3, owner="vpp-team")
         store.alerts.add(rules, user=EDITOR)
         for testbed in TESTBEDS:
-            evaluate(store, testbed)
+            evaluate(store, Catalog(store), testbed)
 
 
 def results(testbed: str, night: int, noise: random.Random) -> list[Result]:

@@ -41,7 +41,7 @@ def test_explore_and_alerts_take_queries_by_unit(client: TestClient, filled: Fil
 
     assert {"latency"} == {line["parameters"]["metric"] for line in drawn}
     assert len(TESTBEDS) * len(TESTS) == alert["traces"]
-    assert 1 == evaluate(filled.store, TESTBEDS[0]).new
+    assert 1 == evaluate(filled.store, Catalog(filled.store), TESTBEDS[0]).new
 
 
 def test_trace_is_found_by_key_and_by_hash(filled: Filled) -> None:

@@ -8,7 +8,7 @@ the same time: each finding is entered once, and each message is put into the ou
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -24,12 +24,11 @@ from perftrend.analysis.alerts import (
     distinct,
     matched,
 )
-from perftrend.dashboard.catalog import table_of
+from perftrend.dashboard.catalog import Catalog, table_of
 from perftrend.dashboard.triage.messages import payload_of, targets_of
 from perftrend.dashboard.triage.watching import Seen, look, watches_of
 from perftrend.store import Store
 from perftrend.store.alerts import Night, Span
-from perftrend.store.tiles import StoredTrace
 
 _ATTEMPTS = 3
 """An alert that is edited meanwhile makes an evaluation begin anew."""
@@ -55,31 +54,24 @@ class Evaluated:
     """Whether nothing was changed: another process knew of more runs, or the alerts were edited meanwhile."""
 
 
-def evaluate(
-    store: Store,
-    testbed: str,
-    now: datetime | None = None,
-    *,
-    traces: Sequence[StoredTrace] | None = None,
-) -> Evaluated:
+def evaluate(store: Store, catalog: Catalog, testbed: str, now: datetime | None = None) -> Evaluated:
     """Look at a testbed with all alerts, and enter what they find.
 
+    :param catalog: the traces of the store.
     :param now: the moment that silence is counted from; None: this one.
-    :param traces: all of the store, from whoever has them at hand; None: they are read.
     :raises StoreError: if the store cannot be read or written; nothing is changed then.
     """
     moment = now or datetime.now(UTC)
-    known = store.tiles.traces() if traces is None else traces
-    own = [trace for trace in known if trace.key.as_dict().get("testbed") == testbed]
     for _ in range(_ATTEMPTS):
         alerts = [alert for alert in store.alerts.all() if alert.rules.enabled]
         if not alerts:
             return Evaluated()
+        traces = [trace for trace in catalog.traces() if trace.key.as_dict().get("testbed") == testbed]
         axis = store.tiles.axis(testbed)
-        watches = watches_of(table_of(own), alerts, store.alerts.overrides(), now=moment)
+        watches = watches_of(table_of(traces), alerts, store.alerts.overrides(), now=moment)
         if not watches or not axis.columns:
             return Evaluated()
-        seen = look(store, axis, own, watches, now=moment)
+        seen = look(store, axis, traces, watches, now=moment)
         newest_run = max(run for column in axis.columns for run in column.runs)
         with store.alerts.night(testbed, newest_run=newest_run, since=seen.places[0].moment) as night:
             if night.is_stale:

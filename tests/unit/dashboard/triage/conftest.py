@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from perftrend.dashboard.catalog import Catalog
 from perftrend.dashboard.triage import Evaluated, evaluate
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store
@@ -67,7 +68,7 @@ class Nights:
             self.count += 1
 
     def evaluate(self) -> Evaluated:
-        return evaluate(self.store, TESTBED, self.now)
+        return evaluate(self.store, Catalog(self.store), TESTBED, self.now)
 
     def items(self) -> list[Item]:
         return self.store.alerts.items.chosen(Chosen(), limit=100)[0]

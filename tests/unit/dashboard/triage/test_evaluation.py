@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 import pytest
 
+from perftrend.dashboard.catalog import Catalog
 from perftrend.dashboard.triage import evaluate, evaluation
 from perftrend.model import Better, Result, Run, Status
 from perftrend.store import Store
@@ -193,8 +194,8 @@ def test_testbed_without_runs_is_told_once_and_closed_by_the_next_run(nights: Ni
     assert 0 == nights.evaluate().new
     late = nights.now + timedelta(hours=30)
 
-    assert 1 == evaluate(nights.store, TESTBED, late).new
-    assert 0 == evaluate(nights.store, TESTBED, late + timedelta(days=1)).new
+    assert 1 == evaluate(nights.store, Catalog(nights.store), TESTBED, late).new
+    assert 0 == evaluate(nights.store, Catalog(nights.store), TESTBED, late + timedelta(days=1)).new
     (item,) = nights.items()
     assert ("stopped", 0) == (item.kind, item.traces)
     nights.measure(1)
@@ -296,4 +297,4 @@ def test_alert_that_is_edited_meanwhile_is_read_again(nights: Nights, alert: Ale
 
 
 def test_testbed_without_runs_or_alerts_is_nothing_to_look_at(store: Store, alert: Alert) -> None:
-    assert evaluation.Evaluated() == evaluate(store, "3n-skx", FIRST)
+    assert evaluation.Evaluated() == evaluate(store, Catalog(store), "3n-skx", FIRST)
