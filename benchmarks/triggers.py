@@ -5,9 +5,10 @@
     python -m benchmarks.triggers [--bytes 1000000] [--repeat 5] [--json]
 
 The first rows are what a review may really hold: prose, logs, base64, quoted mails, with one request at the
-end. The others are made to be slow: nothing but beginnings of triggers, backticks, short lines. The times are
-the best of the repetitions. The last column is the ratio for a text of double length: 2 where the time grows
-with the length of the text.
+end. The others are made to be slow: nothing but beginnings of triggers, backticks, short lines, and lines
+made against the patterns, as short as they may be for all of a megabyte to be read. The times are the best
+of the repetitions. The last column is the ratio for a text of double length: 2 where the time grows with the
+length of the text, less where the end of the longer one is not read any more.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from perftrend.trigger import parse
+from perftrend.trigger import MOST_LINES, parse
 
 TESTBEDS = ("1n-veth", "2n-clx", "3n-icx")
 REQUEST = "\n\nperftest-2n-clx mrr\n"
@@ -68,8 +69,24 @@ def texts(size: int) -> dict[str, str]:
         "short quotations": "On x wrote:\n> q\n",
         "short blocks of code": "```\n```\np\n",
     }
+    against = {
+        "lines of one letter": ("p", "é", " "),
+        "lines of a wide blank": ("\u3000", "B", ":"),
+        "lines of blanks and wrote": ("", " ", "写te:"),
+        "lines of almost wrote": ("", "te:", "éte:"),
+        "lines of almost schrieb": ("am ", "schrie ", ":"),
+        "lines that forward nothing": ("Begin", " has posted ", " "),
+        "lines of a word and colons": ("op x schre", ":", ":"),
+        "lines of almost backticks": ("perftest-", "``` `", ":"),
+    }
+    width = size // MOST_LINES + 1
+    wide = {
+        name: begin + (fill * width)[: width - len(begin) - len(end)] + end + "\n"
+        for name, (begin, fill, end) in against.items()
+    }
     filled = {
-        name: (text * (size // len(text) + 1))[:size] + REQUEST for name, text in {**real, **made}.items()
+        name: (text * (size // len(text) + 1))[:size] + REQUEST
+        for name, text in {**real, **made, **wide}.items()
     }
     different = "".join(f"perftest-2n-clx t{number} was green\n" for number in range(size // 34))
     return {"base64": noise[:size] + REQUEST, **filled, "sentences, each different": different + REQUEST}

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from perftrend.trigger.java import java_pattern
 from perftrend.trigger.options import DEFAULT_LIMITS, Limits, Options
-from perftrend.trigger.parsing import MOST_CANDIDATES, MOST_REQUESTS, parse
+from perftrend.trigger.parsing import MOST_CANDIDATES, MOST_LINES, MOST_REQUESTS, parse
 from perftrend.trigger.request import Refusal, Trigger
 from perftrend.trigger.words import DEFAULT_WORDS, JOBS, checked_words
 
@@ -30,6 +30,7 @@ __all__ = [
     "DEFAULT_WORDS",
     "JOBS",
     "MOST_CANDIDATES",
+    "MOST_LINES",
     "MOST_REQUESTS",
     "Limits",
     "Options",

@@ -45,12 +45,12 @@ _WROTE_COLON = "|".join(
     rf"(?<={_TAIL}{end}{_COLON})(?:{_behind(_WROTE, end + _COLON)})" for end in ("", r"\s")
 )
 # Each begins with a line break, not with ^: to the next line break the module re goes faster. Repetitions go
-# to the end of the line at once, and back to a letter or a colon, instead of looking behind each letter.
+# to the end of the line at once, and back to a certain letter or to the last one, instead of looking at each.
 _FOREIGN = re.compile(
     rf"""\n(?=[^\n]{{3}})(?!{_BLANKS}$)(?:
       {_BACKTICKS} | {_TILDES}
     | (?!{_QUOTED})(?:
-        (?=[^\n]*+(?<=[:\uff1a\t\r\x20\xa0]))[^\n]*{_COLON}(?={_BLANKS}$)(?:{_WROTE_COLON})
+        (?>[^\n]*\S)(?:{_WROTE_COLON})
       | [^\n]*(?-i:Begin\ forwarded\ message:)
       | [^\n]*(?-i:\ has\ posted\ comments\ on\ this\ change)
       | {_BLANKS}(?=[_\-fvaod])(?:  # what the following begin with: most lines need no more
@@ -58,7 +58,9 @@ _FOREIGN = re.compile(
         | -{{2,}}+[ ]?(?:Original|Forwarded|Urspr\u00fcngliche)[ ](?:message|Nachricht)
         | (?:from|von):[^\S\n]++[^\n]++\n
           {_BLANKS}(?:sent|date|to|cc|subject|gesendet|an|betreff):[^\S\n]++[^\n]
-        | (?:am|op|den)\s(?=[^\n]*{_COLON}{_BLANKS}$)[^\n]*?\b(?:schrieb|schreef|skrev)\b
+        | (?:am|op|den)\s(?=(?>[^\n]*\S)(?<={_COLON}))(?-i:
+            [^\n]*schrieb\b(?<=\bschrieb) | [^\n]*schreef\b(?<=\bschreef) | [^\n]*skrev\b(?<=\bskrev)
+          )
         )
       )[^\n]*+
       (?:(?:\s*+[>\uff1e][^\n]*+)++ | (?s:.*+))
@@ -70,6 +72,8 @@ _FOREIGN = re.compile(
 _PARAGRAPH_ABOVE = re.compile(rf"(?s:.*)^(?:{_BLANKS}\n|{_QUOTED})", re.MULTILINE)
 _PARAGRAPH_BELOW = re.compile(rf"^(?:{_BLANKS}$|{_QUOTED})", re.MULTILINE)
 _TICKS = re.compile("`+")
+_MOST_TICKS = 50_000
+"""Backticks of a text; what has more is code, or made to be slow, and no line of it is surely text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,8 @@ def own_lines(comment: str, wanted: re.Pattern[str], is_wanted: Callable[[str], 
         wanted; none that is indented as code.
     :param is_wanted: asked about each of them after those above it were yielded.
     """
+    if comment.count("`") > _MOST_TICKS:
+        return
     text = f"\n{comment}"
     parts, paragraph = _OwnParts(text), None
     for line in wanted.finditer(text):

@@ -37,6 +37,9 @@ LONGEST_LINE = 4096
 MOST_CANDIDATES = 1000
 """Different lines of a text that are read because they begin like a trigger word; more are a log."""
 
+MOST_LINES = 16_384
+"""Lines of a text that are read; more are a log. Gerrit by itself takes no comment of more characters."""
+
 _CLOSE = 0.7
 _LONGEST_HEAD = 200
 
@@ -72,6 +75,10 @@ def parse(
     return list(found.values())
 
 
+def _first_lines(text: str) -> str:
+    return text if text.count("\n") < MOST_LINES else "\n".join(text.split("\n", MOST_LINES)[:MOST_LINES])
+
+
 def _too_many(extra: Trigger | Refusal) -> Refusal:
     line = shown(str(extra)) if isinstance(extra, Trigger) else extra.line
     reason = f"a comment may ask for {MOST_REQUESTS} things, and this line and the ones below it are too many"
@@ -89,16 +96,15 @@ class _Reader:
 
     def requests(self, text: str) -> Iterator[Trigger | Refusal]:
         """Yield what a text asks for, in order."""
-        plain = visible(text)
-        if not self._has_hint(plain):
-            return
         read: dict[str, Trigger | Refusal | None] = {}
         settled: set[str] = set()
-        lines = own_lines(
-            plain,
-            beginnings(self.words),
-            lambda line: line not in settled and self._has_hint(line[:_LONGEST_HEAD]),
-        )
+        hints = [hint for word in self.words for hint in word.hints]
+
+        def may_ask(line: str) -> bool:
+            small = line[:_LONGEST_HEAD].lower()
+            return line not in settled and any(hint in small for hint in hints)
+
+        lines = own_lines(_first_lines(visible(text)), beginnings(self.words), may_ask)
         for line in islice(lines, MOST_CANDIDATES):
             if line.text not in read:
                 read[line.text] = self._read(line.text)
@@ -110,11 +116,6 @@ class _Reader:
             settled.add(line.text)
             if asked:
                 yield asked
-
-    def _has_hint(self, text: str) -> bool:
-        """Whether a part of a trigger word is in a text."""
-        small = text.lower()
-        return any(hint in small for word in self.words for hint in word.hints)
 
     def _read(self, text: str) -> Trigger | Refusal | None:
         """Read a line by itself."""

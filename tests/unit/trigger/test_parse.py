@@ -14,6 +14,7 @@ from perftrend.trigger import (
     DEFAULT_WORDS,
     JOBS,
     MOST_CANDIDATES,
+    MOST_LINES,
     MOST_REQUESTS,
     Limits,
     Options,
@@ -242,7 +243,7 @@ def test_a_request_is_found_among_a_million_characters() -> None:
     ["p\n", "\n", "p\n\n", "```\n```\n", "~~~\n~~~~\n\n", "> q\n\n", "On Monday J wrote:\n> q\n\n", "`a\n\n"],
 )
 def test_a_request_is_found_below_thousands_of_lines(above: str) -> None:
-    assert [REQUEST] == parse(above * 20_000 + str(REQUEST))
+    assert [REQUEST] == parse(above * 4000 + str(REQUEST))
 
 
 def test_a_log_is_read_up_to_a_bound() -> None:
@@ -251,6 +252,17 @@ def test_a_log_is_read_up_to_a_bound() -> None:
 
     assert [] == parse("\n".join([*log, "", str(REQUEST)]))
     assert [REQUEST] == parse("\n".join([*log[1:], *log[1:], "", str(REQUEST)]))
+
+
+def test_a_text_is_read_up_to_a_line() -> None:
+    assert [REQUEST] == parse("\n" * (MOST_LINES - 1) + str(REQUEST))
+    assert [] == parse("\n" * MOST_LINES + str(REQUEST))
+    assert [REQUEST] == parse(str(REQUEST) + "\n" * 2 * MOST_LINES)
+
+
+def test_a_text_of_backticks_is_code() -> None:
+    assert [REQUEST] == parse(f"{'a``b' * 25_000}\n\n{REQUEST}")
+    assert [] == parse(f"{'a``b' * 25_000}`\n\n{REQUEST}")
 
 
 def test_a_line_counts_where_it_is_no_part_of_a_sentence() -> None:
