@@ -12,7 +12,7 @@ from pathlib import Path
 from jobs import _example_store
 from jobs import _options as options
 from perftrend import errors
-from perftrend.dashboard import WORKS, Site, make_app, serving
+from perftrend.dashboard import WORKS, Site, make_app, read_traces, serving
 from perftrend.dashboard.logs import log_to
 from perftrend.dashboard.users import Role, notices
 from perftrend.dashboard.users.tokens import new_token
@@ -66,12 +66,14 @@ def serve(settings: Settings, *, example: bool = False) -> None:
         if example:
             _make_example(settings.store)
         store = stack.enter_context(Store.open(settings.store))
-        app = make_app(Site.of(settings, store), works=WORKS)
+        site = Site.of(settings, store)
+        app = make_app(site, works=WORKS)
         for notice in notices(chosen):
             options.warn(notice)
-        options.warn(f"dashboard at {serving.url_of(listening)}")
-        log_to(sys.stderr)
         try:
+            read_traces(site)
+            options.warn(f"dashboard at {serving.url_of(listening)}")
+            log_to(sys.stderr)
             serving.serve(app, listening, chosen)
         except KeyboardInterrupt:
             options.warn("stopped")

@@ -61,7 +61,11 @@ class Traces:
     @cached_property
     def by_hash(self) -> dict[str, StoredTrace]:
         """The traces by the hash of their key."""
-        return {trace.key.hash: trace for trace in self.stored}
+        return {trace.hash: trace for trace in self.stored}
+
+    def prepare(self) -> None:
+        """Make all of these, instead of each when a page first asks for it."""
+        _ = self.ids, self.units, self.lower_is_better, self.by_hash, self.table.place_of
 
     def of_key(self, key: TraceKey) -> StoredTrace | None:
         """Return the trace of a key, if there is one."""
@@ -101,7 +105,7 @@ class Catalog:
             if more:
                 found = Traces((*self._now.stored, *more))
                 # Those who wait meanwhile would otherwise all make it.
-                _ = found.table
+                found.prepare()
                 self._now = found
             return self._now
 

@@ -1,8 +1,8 @@
 """Does beforehand what the first reader would wait for: reads the traces, compiles, packs.
 
-It happens beside the requests, so the dashboard answers from the beginning. What was read stays as long as
-the process. So it is taken out of the sight of Python's garbage collector, which otherwise goes through all
-of it again and again, and lets everybody wait meanwhile.
+Nobody is answered before the traces are read, for nearly all pages need them; all else is done beside the
+requests. What was read stays as long as the process. So it is taken out of the sight of Python's garbage
+collector, which otherwise goes through all of it again and again, and lets everybody wait meanwhile.
 """
 
 from __future__ import annotations
@@ -24,30 +24,39 @@ from perftrend.dashboard.site import Site
 LOG = logging.getLogger(__name__)
 
 
+def read_traces(site: Site) -> None:
+    """Read all traces of the store, and where each testbed has its commits.
+
+    :raises StoreError: if the store cannot be read.
+    """
+    # Until all are read there is no garbage among them, and to look for it takes as long as to read them.
+    gc.disable()
+    try:
+        site.catalog.now()
+        for testbed in site.store.tiles.testbeds():
+            site.store.tiles.axis(testbed)
+    finally:
+        gc.enable()
+
+
 def warmed(site: Site) -> AbstractContextManager[None]:
-    """Warm a dashboard up while it already serves."""
+    """Do the rest while the dashboard already serves."""
     return running(site, warm_up)
 
 
-def warm_up(site: Site, ending: threading.Event) -> None:
-    """Do what the first requests need; end early where the event is set."""
+def warm_up(_: Site, ending: threading.Event) -> None:
+    """Compile and pack what the first requests need; end early where the event is set."""
     begin = time.monotonic()
-    for step in (_read_traces, _compile, _pack):
+    for step in (_compile, _pack):
         if ending.is_set():
             return
-        step(site)
+        step()
     gc.collect()
     gc.freeze()
     LOG.info("warmed up in %.1f s", time.monotonic() - begin)
 
 
-def _read_traces(site: Site) -> None:
-    site.catalog.table()
-    for testbed in site.store.tiles.testbeds():
-        site.store.tiles.axis(testbed)
-
-
-def _compile(_: Site) -> None:
+def _compile() -> None:
     templates = environment()
     for name in templates.list_templates():
         templates.get_template(name)
@@ -55,5 +64,5 @@ def _compile(_: Site) -> None:
     partition(np.repeat([1e7, 2e7], 5))
 
 
-def _pack(_: Site) -> None:
+def _pack() -> None:
     static.prepare()

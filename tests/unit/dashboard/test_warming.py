@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from perftrend.dashboard import Site
+from perftrend.dashboard import Site, read_traces
 from perftrend.dashboard.warming import warm_up
 from tests.unit.dashboard.conftest import Filled
 
@@ -22,7 +22,7 @@ def _thawed() -> Iterator[None]:
 def test_traces_are_read_before_anybody_asks(
     site: Site, filled: Filled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    warm_up(site, threading.Event())
+    read_traces(site)
     read: list[int] = []
     traces = site.store.tiles.traces
 
@@ -35,6 +35,7 @@ def test_traces_are_read_before_anybody_asks(
 
     # Only those that came since are asked for.
     assert (18, [known]) == (known, read)
+    assert gc.isenabled()
 
 
 def test_what_was_read_is_out_of_the_collectors_sight(site: Site, filled: Filled) -> None:
@@ -53,6 +54,7 @@ def test_it_ends_when_the_dashboard_ends(site: Site, filled: Filled) -> None:
 
 
 def test_empty_store_is_warmed_as_well(site: Site) -> None:
+    read_traces(site)
     warm_up(site, threading.Event())
 
     assert gc.get_freeze_count() > 0

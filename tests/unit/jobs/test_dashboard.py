@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jobs import _example_store, dashboard
-from perftrend.dashboard import serving
+from perftrend.dashboard import Site, serving
 from perftrend.dashboard.users import Role, User
 from perftrend.dashboard.users.tokens import user_of
 from perftrend.store import Store
@@ -62,6 +62,21 @@ def test_store_of_the_settings_is_served(served: list[Any], capsys: pytest.Captu
     assert said[-2].startswith("perftrend: dashboard at http://127.0.0.1:")
     assert "perftrend: stopped" == said[-1]
     assert any("nobody can sign in" in line for line in said)
+
+
+def test_traces_are_read_before_the_address_is_told(
+    served: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(_: Site) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(dashboard, "read_traces", stopped)
+    code = dashboard.main(["--address", "127.0.0.1:0"])
+
+    assert (0, []) == (code, served)
+    said = capsys.readouterr().err
+    assert "dashboard at" not in said
+    assert said.endswith("perftrend: stopped\n")
 
 
 def test_example_is_made_once_and_shown_again(served: list[Any], made: list[str]) -> None:

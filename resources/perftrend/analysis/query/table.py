@@ -201,14 +201,7 @@ class TraceTable:
 
 
 def _columns(keys: Sequence[TraceKey], more: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, _Column]]:
-    values: dict[str, dict[str, int]] = {}
-    codes: dict[str, NDArray[np.int32]] = {}
-    for place, key in enumerate(keys):
-        for name, value in key.parameters:
-            if name not in codes:
-                values[name], codes[name] = {}, np.full(len(keys), MISSING, dtype=np.int32)
-            known = values[name]
-            codes[name][place] = known.setdefault(value, len(known))
+    values, codes = _own(keys)
     own = frozenset(codes)
     for name, given in more.items():
         if len(given) != len(keys):
@@ -220,6 +213,27 @@ def _columns(keys: Sequence[TraceKey], more: Mapping[str, Sequence[str]]) -> Ite
             codes[name] = np.fromiter((known.get(value, MISSING) for value in given), np.int32, len(given))
     for name in sorted(codes):
         yield name, _ordered(values[name], codes[name], is_own=name in own)
+
+
+def _own(keys: Sequence[TraceKey]) -> tuple[dict[str, dict[str, int]], dict[str, NDArray[np.int32]]]:
+    """Return the values of each parameter with their places, and the place of each trace's value."""
+    # Distinct parameters are few. So each is looked at once, and all else is done with their numbers.
+    known: dict[tuple[str, str], int] = {}
+    numbers = np.fromiter(
+        (known.setdefault(each, len(known)) for key in keys for each in key.parameters), np.int32
+    )
+    rows = np.repeat(np.arange(len(keys)), np.fromiter((len(key.parameters) for key in keys), np.intp))
+    values: dict[str, dict[str, int]] = {}
+    place = np.empty(len(known), dtype=np.int32)
+    for (name, value), number in known.items():
+        place[number] = values.setdefault(name, {}).setdefault(value, len(values[name]))
+    name_of = np.array([list(values).index(name) for name, _ in known], dtype=np.int32)
+    codes = {}
+    for number, name in enumerate(values):
+        has_it = name_of[numbers] == number
+        codes[name] = np.full(len(keys), MISSING, dtype=np.int32)
+        codes[name][rows[has_it]] = place[numbers[has_it]]
+    return values, codes
 
 
 def _ordered(values: Mapping[str, int], codes: NDArray[np.int32], *, is_own: bool) -> _Column:

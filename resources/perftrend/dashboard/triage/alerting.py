@@ -205,7 +205,7 @@ def _overridden(site: Site, said: OverrideEdit) -> list[str]:
     if said.scope == "trace" or "test" not in test:
         return [said.trace]
     rows = now.table.rows(TraceQuery(tuple(Term(name, value) for name, value in test.items())))
-    return [now.stored[row].key.hash for row in rows]
+    return [now.stored[row].hash for row in rows]
 
 
 def _one(site: Site, identity: int) -> Alert:

@@ -114,7 +114,7 @@ class DryRuns:
             now=datetime.now(UTC),
         )
         history = history_of(site.store, axis, traces, last=watch.rehearsal.detector.history + run.nights)
-        named = {trace.key.hash: name_of(trace.key) for trace in traces}
+        named = {trace.hash: name_of(trace.key) for trace in traces}
         told: list[NightView] = []
         for number, night in enumerate(rehearsed(watch.rehearsal, history, nights=run.nights), 1):
             if night.new or night.closed or night.joined:

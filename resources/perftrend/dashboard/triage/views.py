@@ -54,7 +54,7 @@ def hashes(site: Site, query: str) -> list[str] | None:
     if not query:
         return None
     now = site.catalog.now()
-    return [now.stored[row].key.hash for row in now.table.rows(parse(query))]
+    return [now.stored[row].hash for row in now.table.rows(parse(query))]
 
 
 def sparklines(site: Site, items: Sequence[Item]) -> dict[int, Sparkline]:

@@ -164,7 +164,7 @@ def look(
     expected = _expected(store, axis, watches, jobs)
     found += [(number, _stopped(axis, ended, end)) for number, (ended, end) in expected.items() if end < now]
     return Seen(
-        traces={traces[row].key.hash: traces[row] for row in wanted},
+        traces={traces[row].hash: traces[row] for row in wanted},
         places=places,
         found=found,
         reach=reach,
@@ -180,7 +180,7 @@ def history_of(store: Store, axis: Axis, traces: Sequence[StoredTrace], *, last:
     chosen = axis.columns[columns.start :]
     jobs = store.alerts.jobs([run for column in chosen for run in column.runs])
     return History(
-        traces=tuple(trace.key.hash for trace in traces),
+        traces=tuple(trace.hash for trace in traces),
         better=tuple(trace.better for trace in traces),
         values=store.tiles.values(axis, [trace.trace_id for trace in traces], columns),
         places=tuple(Place(column.started, column.revision) for column in chosen),

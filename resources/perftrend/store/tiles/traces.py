@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,12 +14,17 @@ from perftrend.store import rows
 from perftrend.store.schema import results, runs, traces
 from perftrend.store.tiles.columns import Column
 
+_AT_ONCE = 5000
+"""Traces whose parameters are read together."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoredTrace:
     """A trace of the store; its id is good in this store only, its key in every one."""
 
     trace_id: int
+    hash: str
+    """That of its key: each takes microseconds to calculate."""
     key: TraceKey
     unit: str
     better: Better
@@ -26,8 +32,18 @@ class StoredTrace:
 
 def traces_after(connection: Connection, trace_id: int) -> list[StoredTrace]:
     """Return the traces with greater ids, ascending."""
-    query = sa.select(traces).where(traces.c.id > trace_id).order_by(traces.c.id)
-    return [StoredTrace(row.id, *rows.trace_of_row(row)) for row in connection.execute(query)]
+    columns = (traces.c.id, traces.c.hash, traces.c.unit, traces.c.better, traces.c.parameters)
+    query = sa.select(*columns).where(traces.c.id > trace_id).order_by(traces.c.id)
+    better = {each.value: each for each in Better}
+    keys = rows.KeyReader()
+    found: list[StoredTrace] = []
+    for some in connection.execute(query).partitions(_AT_ONCE):
+        read = keys.read([parameters for *_, parameters in some])
+        found += [
+            StoredTrace(number, name, key, sys.intern(unit), better[value])
+            for (number, name, unit, value, _), key in zip(some, read, strict=True)
+        ]
+    return found
 
 
 def results_in(connection: Connection, trace_id: int, column: Column) -> list[tuple[Run, Result]]:
