@@ -7,7 +7,8 @@
     python -m benchmarks.dashboard --clusters [--json]
 
 A testbed has so many traces of so many commits, rounded up to whole tiles; ``--full`` is a million of 200.
-One trace in 50 became 6 % slower 20 commits ago. ``./run dashboard`` serves them in a process of its own.
+One trace in 50 became 6 % slower 20 commits ago, and an alert looks for that. ``./run dashboard`` serves it
+all in a process of its own.
 
 * By default each page is loaded by one reader, as HTML and as JSON, and made anew each time: the first time,
   then the median and 95 % of the others; beside it the median of one that is kept. Then a night with a result
@@ -38,7 +39,7 @@ from typing import Any
 
 from benchmarks import clustering, sizes
 from benchmarks.dashboard import pages, readers
-from benchmarks.dashboard.filling import Nights
+from benchmarks.dashboard.filling import WATCHED, Nights, look_for_changes
 from benchmarks.dashboard.process import serving
 from benchmarks.tables import grid
 from perftrend.store import Store
@@ -93,7 +94,11 @@ def measured(traces: int, commits: int, options: argparse.Namespace) -> dict[str
                 "fill_s": time.perf_counter() - begin,
             }
             if not options.readers:
+                begin = time.perf_counter()
+                look_for_changes(store)
+                report["look_s"] = time.perf_counter() - begin
                 with serving(folder, place, kept_bytes=None) as served:
+                    report["start_s"] = served.start_s
                     report["pages"] = list(pages.measured(served.url, options.requests))
             with serving(folder, place, **(readers.NAMED if options.named else {})) as served:
                 if options.readers:
@@ -137,7 +142,10 @@ def show(report: dict[str, Any]) -> None:
                 for each in report["pages"]
             ],
         )  # fmt: skip
-        print(f"a night of {report['traces']} results is stored in {report['night_s']:.1f} s")
+        print(
+            f"starts in {report['start_s']:.1f} s; an alert looks at {WATCHED} in {report['look_s']:.1f} s; "
+            f"a night of {report['traces']} results is stored in {report['night_s']:.1f} s"
+        )
     if "readers" in report:
         told = report["readers"]
         first = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in told["first_s"].items())

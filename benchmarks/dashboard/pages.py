@@ -25,6 +25,8 @@ PAGES: Mapping[str, str] = {
     "Explore, one trace, coarse": f"/?testbed={TESTBED}&scale=3&q={_ONE}",
     "Clusters": "/clusters",
     "Triage": "/triage",
+    "Triage, of all MRR traces": f"/triage?query={quote('metric=mrr')}",
+    "Triage, an item": "/triage/1",
     "Alerts": "/alerts",
     "Compare, empty": "/compare",
     "Compare two drivers": f"/compare?q={quote('metric=mrr')}&vertical=driver&left=avf&right=rdma",

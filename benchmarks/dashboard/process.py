@@ -32,6 +32,8 @@ class Serving:
 
     url: str
     process_id: int
+    start_s: float
+    """From the start of the process until it told its address."""
 
     def megabytes(self, what: str = "VmHWM") -> int:
         """Return its memory: the most it had, or with ``VmRSS`` what it has now."""
@@ -54,6 +56,7 @@ def serving(folder: Path, place: str, **settings: object) -> Iterator[Serving]:
     (folder / "settings.yaml").write_text(yaml.safe_dump({"dashboard": SETTINGS | settings}))
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PERFTREND_")}
     log = folder / "dashboard.log"
+    begin = time.perf_counter()
     with log.open("w") as written:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "jobs.dashboard", "--settings", "settings.yaml",
@@ -62,7 +65,7 @@ def serving(folder: Path, place: str, **settings: object) -> Iterator[Serving]:
             stdout=subprocess.DEVNULL, stderr=written,
         )  # fmt: skip
         try:
-            yield Serving(_url(process, log), process.pid)
+            yield Serving(_url(process, log), process.pid, time.perf_counter() - begin)
         finally:
             process.send_signal(signal.SIGTERM)
             try:

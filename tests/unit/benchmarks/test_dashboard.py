@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from benchmarks.dashboard.filling import Nights
+from benchmarks.dashboard.filling import Nights, look_for_changes
 from benchmarks.dashboard.pages import PAGES
 from benchmarks.dashboard.readers import READ
 from benchmarks.tiles import TESTBED
@@ -23,6 +23,7 @@ TRACES, COMMITS = 720, 128
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     with Store.open(tmp_path_factory.mktemp("store") / "store.sqlite") as opened:
         Nights(opened, TRACES).fill(COMMITS)
+        look_for_changes(opened)
         yield opened
 
 
