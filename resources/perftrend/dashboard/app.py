@@ -26,6 +26,7 @@ from perftrend.dashboard.front.clients import Clients
 from perftrend.dashboard.front.headers import Guarded
 from perftrend.dashboard.front.heads import Headed
 from perftrend.dashboard.front.hosts import Hosted, known_hosts
+from perftrend.dashboard.front.precedence import Preferred
 from perftrend.dashboard.front.rates import Buckets, Limited
 from perftrend.dashboard.front.records import Recorded
 from perftrend.dashboard.ingesting import routes as ingestions
@@ -128,7 +129,8 @@ class _Dashboard(FastAPI):
         inner = super().build_middleware_stack()
         site: Site = self.state.site
         chosen = site.settings.dashboard
-        front: ASGIApp = Bounded(inner, maximum_bytes=chosen.maximum_bytes)
+        front: ASGIApp = Preferred(inner, traffic=site.traffic)
+        front = Bounded(front, maximum_bytes=chosen.maximum_bytes)
         front = Limited(front, buckets=self._buckets)
         front = Hosted(front, hosts=known_hosts(chosen))
         front = Guarded(front, secure=(chosen.url or "").startswith("https:"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from perftrend.dashboard.background import running
@@ -32,7 +33,7 @@ def make_missing_tiles(site: Site, ending: threading.Event) -> None:
         if _are_missing(site):
             LOG.info("making tiles")
             try:
-                site.store.tiles.remake(_Progress(ending))
+                site.store.tiles.remake(_Progress(ending, site.traffic.giving_way()))
             except _EndedError:
                 return
             LOG.info("all tiles are made")
@@ -46,13 +47,15 @@ def _are_missing(site: Site) -> bool:
 
 
 class _Progress:
-    """Tells how far it is, and ends it when the dashboard ends."""
+    """Tells how far it is, lets requests go before, and ends it when the dashboard ends."""
 
-    def __init__(self, ending: threading.Event) -> None:
+    def __init__(self, ending: threading.Event, give_way: Callable[[], None]) -> None:
         self._ending = ending
+        self._give_way = give_way
         self._told = time.monotonic()
 
     def __call__(self, testbed: str, whole: int, columns: int) -> None:
+        self._give_way()
         if self._ending.is_set():
             raise _EndedError
         if time.monotonic() - self._told >= _TOLD_S:

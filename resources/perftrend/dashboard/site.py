@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Self
 
 from fastapi import Depends, Request
 
 from perftrend.dashboard.catalog import Catalog
 from perftrend.dashboard.metrics import Metrics
+from perftrend.dashboard.traffic import Traffic
 from perftrend.settings import Settings
 from perftrend.store import Store
 
@@ -23,6 +24,8 @@ class Site:
     """All traces, in memory."""
     metrics: Metrics
     """What ``/metrics`` tells; pages may register their own numbers in its registry."""
+    traffic: Traffic = field(default_factory=Traffic)
+    """Whether somebody waits for an answer."""
 
     @classmethod
     def of(cls, settings: Settings, store: Store) -> Self:

@@ -5,15 +5,23 @@ Each night knows only what had been measured by then, and remembers the nights b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeAlias
 
 from perftrend.analysis.alerts.detectors import Detector
 from perftrend.analysis.alerts.findings import Finding, Kind, Place, Range, Threshold
 from perftrend.analysis.alerts.grouping import common_range
 from perftrend.analysis.alerts.history import History, findings_of, silences_of
 from perftrend.analysis.alerts.matching import Known, Matching, matched
+
+Between: TypeAlias = Callable[[], object]
+"""Lets something else be done between two traces: each takes a millisecond."""
+
+
+def _nothing() -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +42,12 @@ class Rehearsal:
         """Return from when on changes of a trace are told; None: never."""
         return self.thresholds.get(trace, self.threshold)
 
-    def found(self, history: History) -> Iterator[Finding]:
+    def found(self, history: History, *, between: Between = _nothing) -> Iterator[Finding]:
         """Yield what the detector finds, large enough to be told or at least half of that.
 
         What was told once is not taken back as soon as its size falls below the threshold by a little.
+
+        :param between: is called after each trace.
         """
         for row, trace in enumerate(history.traces):
             threshold = self.threshold_of(trace) or self.threshold
@@ -46,6 +56,7 @@ class Rehearsal:
             ):
                 if finding.kind in self.kinds:
                     yield finding
+            between()
         if self.silent_runs:
             yield from silences_of(history, runs=self.silent_runs)
 
@@ -73,15 +84,20 @@ class Told:
     """Items of which nothing is found any more."""
 
 
-def rehearsed(rehearsal: Rehearsal, history: History, *, nights: int) -> Iterator[Told]:
-    """Yield what each of the newest nights would have told, the oldest first."""
+def rehearsed(
+    rehearsal: Rehearsal, history: History, *, nights: int, between: Between = _nothing
+) -> Iterator[Told]:
+    """Yield what each of the newest nights would have told, the oldest first.
+
+    :param between: is called after each trace of each night.
+    """
     total = history.values.shape[1]
     memory: dict[int, Known] = {}
     for columns in range(max(total - nights, 0) + 1, total + 1):
         now = history.until(columns)
         night = matched(
             tuple(memory.values()),
-            tuple(rehearsal.found(now)),
+            tuple(rehearsal.found(now, between=between)),
             is_new=partial(rehearsal.is_news, places=now.places),
             was_looked_at=now.reach().has,
         )

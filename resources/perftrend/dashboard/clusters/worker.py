@@ -132,9 +132,11 @@ class Worker:
 
     def _teller(self, task: Clustering) -> Callable[[str], None]:
         told = 0.0
+        give_way = self._site.traffic.giving_way()
 
         def tell(stage: str) -> None:
             nonlocal told
+            give_way()
             if self._stopping.is_set():
                 raise _StoppedError
             if time.monotonic() - told < _BEAT_S:

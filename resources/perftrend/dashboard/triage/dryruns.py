@@ -116,7 +116,8 @@ class DryRuns:
         history = history_of(site.store, axis, traces, last=watch.rehearsal.detector.history + run.nights)
         named = {trace.hash: name_of(trace.key) for trace in traces}
         told: list[NightView] = []
-        for number, night in enumerate(rehearsed(watch.rehearsal, history, nights=run.nights), 1):
+        nights = rehearsed(watch.rehearsal, history, nights=run.nights, between=site.traffic.giving_way())
+        for number, night in enumerate(nights, 1):
             if night.new or night.closed or night.joined:
                 told.append(_view(night, named))
             self._note(run, looked_at=number, told=list(told))

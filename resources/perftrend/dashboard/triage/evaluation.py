@@ -8,7 +8,7 @@ the same time: each finding is entered once, and each message is put into the ou
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -54,11 +54,19 @@ class Evaluated:
     """Whether nothing was changed: another process knew of more runs, or the alerts were edited meanwhile."""
 
 
-def evaluate(store: Store, catalog: Catalog, testbed: str, now: datetime | None = None) -> Evaluated:
+def evaluate(
+    store: Store,
+    catalog: Catalog,
+    testbed: str,
+    now: datetime | None = None,
+    *,
+    give_way: Callable[[], object] = lambda: None,
+) -> Evaluated:
     """Look at a testbed with all alerts, and enter what they find.
 
     :param catalog: the traces of the store.
     :param now: the moment that silence is counted from; None: this one.
+    :param give_way: is called between two traces.
     :raises StoreError: if the store cannot be read or written; nothing is changed then.
     """
     moment = now or datetime.now(UTC)
@@ -71,7 +79,7 @@ def evaluate(store: Store, catalog: Catalog, testbed: str, now: datetime | None 
         watches = watches_of(table_of(traces), alerts, store.alerts.overrides(), now=moment)
         if not watches or not axis.columns:
             return Evaluated()
-        seen = look(store, axis, traces, watches, now=moment)
+        seen = look(store, axis, traces, watches, now=moment, give_way=give_way)
         newest_run = max(run for column in axis.columns for run in column.runs)
         with store.alerts.night(testbed, newest_run=newest_run, since=seen.places[0].moment) as night:
             if night.is_stale:

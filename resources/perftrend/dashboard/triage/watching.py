@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -132,11 +132,18 @@ def watches_of(
 
 
 def look(
-    store: Store, axis: Axis, traces: Sequence[StoredTrace], watches: Sequence[Watch], *, now: datetime
+    store: Store,
+    axis: Axis,
+    traces: Sequence[StoredTrace],
+    watches: Sequence[Watch],
+    *,
+    now: datetime,
+    give_way: Callable[[], object],
 ) -> Seen:
     """Look for changes and for silence in the traces of a testbed.
 
     :param traces: all of the testbed, in the order that the rows of the watches mean.
+    :param give_way: is called between two traces.
     """
     wanted = np.unique(np.concatenate([watch.rows for watch in watches]))
     longest = max(watch.rehearsal.detector.history for watch in watches)
@@ -152,7 +159,7 @@ def look(
         for watch in watches:
             own = part(history, np.flatnonzero(np.isin(rows, watch.rows)), watch.rehearsal.detector.history)
             number = watch.alert.identity
-            found += [(number, finding) for finding in watch.rehearsal.found(own)]
+            found += [(number, finding) for finding in watch.rehearsal.found(own, between=give_way)]
             has_value = measured.setdefault(number, np.zeros(own.values.shape[1], dtype=np.bool_))
             has_value |= np.isfinite(own.values).any(axis=0)
             jobs_at[number] = own.jobs

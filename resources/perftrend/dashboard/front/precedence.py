@@ -1,0 +1,20 @@
+"""Counts the requests that are not answered yet, so that work beside them can wait for them."""
+
+from __future__ import annotations
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from perftrend.dashboard.traffic import Traffic
+
+
+class Preferred:
+    """Lets requests go before the work that is done beside them."""
+
+    def __init__(self, app: ASGIApp, *, traffic: Traffic) -> None:
+        self._app = app
+        self._traffic = traffic
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        with self._traffic.request():
+            await self._app(scope, receive, send)
