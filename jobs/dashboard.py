@@ -12,7 +12,7 @@ from pathlib import Path
 from jobs import _example_store
 from jobs import _options as options
 from perftrend import errors
-from perftrend.dashboard import WORKS, Site, make_app, read_traces, serving
+from perftrend.dashboard import WORKS, Site, make_app, serving, warm_up
 from perftrend.dashboard.logs import log_to
 from perftrend.dashboard.users import Role, notices
 from perftrend.dashboard.users.tokens import new_token
@@ -71,7 +71,7 @@ def serve(settings: Settings, *, example: bool = False) -> None:
         for notice in notices(chosen):
             options.warn(notice)
         try:
-            read_traces(site)
+            warm_up(site)
             options.warn(f"dashboard at {serving.url_of(listening)}")
             log_to(sys.stderr)
             serving.serve(app, listening, chosen)

@@ -6,6 +6,6 @@ answers as a page for people and as JSON for programs; see :mod:`perftrend.dashb
 
 from perftrend.dashboard.app import WORKS, make_app
 from perftrend.dashboard.site import Site
-from perftrend.dashboard.warming import read_traces
+from perftrend.dashboard.warming import warm_up
 
-__all__ = ["WORKS", "Site", "make_app", "read_traces"]
+__all__ = ["WORKS", "Site", "make_app", "warm_up"]

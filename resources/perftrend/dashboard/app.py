@@ -43,7 +43,6 @@ from perftrend.dashboard.triage.watchman import watchman
 from perftrend.dashboard.users import Gate, log, signing_in
 from perftrend.dashboard.users import routes as users
 from perftrend.dashboard.users.renewal import RenewedSessions
-from perftrend.dashboard.warming import warmed
 from perftrend.store.patience import patience
 
 ROUTERS: tuple[APIRouter, ...] = (
@@ -63,7 +62,7 @@ ROUTERS: tuple[APIRouter, ...] = (
 )
 """The pages, and what belongs to all of them."""
 
-WORKS: tuple[Work, ...] = (warmed, missing_tiles, Worker, watchman, ingesting, watching)
+WORKS: tuple[Work, ...] = (missing_tiles, Worker, watchman, ingesting, watching)
 """What a dashboard that people use does beside its requests."""
 
 _PACKED_FROM_BYTES = 1000

@@ -8,14 +8,14 @@ an index answers at once, and the table is made anew where there are some.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perftrend.analysis.formula import Query
+from perftrend.analysis.formula import Query, Term
 from perftrend.analysis.query import Choice, TraceTable
 from perftrend.model import Better, TraceKey
 from perftrend.store import Store
@@ -34,8 +34,12 @@ class Traces:
 
     @cached_property
     def table(self) -> TraceTable:
-        """What they are selected by."""
-        return table_of(self.stored)
+        """What they are selected by: their parameters, and beside these ``unit`` and ``better``."""
+        more = {
+            "unit": [each.unit for each in self.stored],
+            "better": [str(each.better) for each in self.stored],
+        }
+        return TraceTable([each.key for each in self.stored], more)
 
     @cached_property
     def choices(self) -> Callable[[Query], dict[str, list[Choice]]]:
@@ -67,16 +71,14 @@ class Traces:
         """Make all of these, instead of each when a page first asks for it."""
         _ = self.ids, self.units, self.lower_is_better, self.by_hash, self.table.place_of
 
+    def of_testbed(self, testbed: str) -> NDArray[np.intp]:
+        """Return the rows of the traces of a testbed, ascending."""
+        return self.table.rows(Query((Term("testbed", testbed),)))
+
     def of_key(self, key: TraceKey) -> StoredTrace | None:
         """Return the trace of a key, if there is one."""
         place = self.table.place_of.get(key)
         return None if place is None else self.stored[place]
-
-
-def table_of(traces: Sequence[StoredTrace]) -> TraceTable:
-    """Return what traces are selected by: their parameters, and beside these ``unit`` and ``better``."""
-    more = {"unit": [trace.unit for trace in traces], "better": [str(trace.better) for trace in traces]}
-    return TraceTable([trace.key for trace in traces], more)
 
 
 class Catalog:
@@ -112,7 +114,3 @@ class Catalog:
     def table(self) -> TraceTable:
         """Return the table of all traces; for rows of it use :meth:`now`, which has both."""
         return self.now().table
-
-    def traces(self) -> tuple[StoredTrace, ...]:
-        """Return all traces, in the order of the table's rows unless some came between."""
-        return self.now().stored

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-_MOST_S = 0.25
+_MOST_S = 0.5
 """For so long at a time work waits: it goes on, slowly, where there is always somebody."""
 _TURN_S = 0.05
 """For so long it then works all the same."""

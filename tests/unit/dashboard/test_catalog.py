@@ -58,7 +58,7 @@ def test_new_traces_are_there_at_once(store: Store) -> None:
     assert 0 == len(catalog.table())
     add_run(store, "1n-new", RUNS, random.Random(1))  # noqa: S311 - noise, no secret
 
-    assert {"1n-new"} == {trace.key["testbed"] for trace in catalog.traces()}
+    assert {"1n-new"} == {trace.key["testbed"] for trace in catalog.now().stored}
 
 
 def test_what_somebody_works_with_stays_as_it_is(filled: Filled) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import gc
-import threading
 from collections.abc import Iterator
 
 import pytest
 
-from perftrend.dashboard import Site, read_traces
-from perftrend.dashboard.warming import warm_up
+from perftrend.dashboard import Site, warm_up
 from tests.unit.dashboard.conftest import Filled
 
 
@@ -22,7 +20,7 @@ def _thawed() -> Iterator[None]:
 def test_traces_are_read_before_anybody_asks(
     site: Site, filled: Filled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read_traces(site)
+    warm_up(site)
     read: list[int] = []
     traces = site.store.tiles.traces
 
@@ -39,22 +37,12 @@ def test_traces_are_read_before_anybody_asks(
 
 
 def test_what_was_read_is_out_of_the_collectors_sight(site: Site, filled: Filled) -> None:
-    warm_up(site, threading.Event())
+    warm_up(site)
 
     assert gc.get_freeze_count() > 0
 
 
-def test_it_ends_when_the_dashboard_ends(site: Site, filled: Filled) -> None:
-    ending = threading.Event()
-    ending.set()
-    before = gc.get_freeze_count()
-    warm_up(site, ending)
-
-    assert before == gc.get_freeze_count()
-
-
 def test_empty_store_is_warmed_as_well(site: Site) -> None:
-    read_traces(site)
-    warm_up(site, threading.Event())
+    warm_up(site)
 
     assert gc.get_freeze_count() > 0

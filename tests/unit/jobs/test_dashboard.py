@@ -64,13 +64,13 @@ def test_store_of_the_settings_is_served(served: list[Any], capsys: pytest.Captu
     assert any("nobody can sign in" in line for line in said)
 
 
-def test_traces_are_read_before_the_address_is_told(
+def test_dashboard_is_warm_before_its_address_is_told(
     served: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def stopped(_: Site) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(dashboard, "read_traces", stopped)
+    monkeypatch.setattr(dashboard, "warm_up", stopped)
     code = dashboard.main(["--address", "127.0.0.1:0"])
 
     assert (0, []) == (code, served)

@@ -12,10 +12,9 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from perftrend.analysis.alerts import Told, rehearsed
+from perftrend.analysis.alerts import Rehearsal, Told, rehearsed
 from perftrend.analysis.alerts.findings import largest
 from perftrend.dashboard.background import defect
-from perftrend.dashboard.catalog import table_of
 from perftrend.dashboard.site import Site
 from perftrend.dashboard.triage.alert_model import DryRun, NightView, WouldTell
 from perftrend.dashboard.triage.messages import name_of
@@ -56,16 +55,14 @@ class DryRuns:
 
         :raises UsageError: if the alert has no traces there, or too many for so many nights.
         """
-        traces = [trace for trace in site.catalog.traces() if trace.key.as_dict().get("testbed") == testbed]
-        watches = watches_of(
-            table_of(traces),
-            [alert],
-            site.store.alerts.overrides(alert.identity),
-            now=datetime.now(UTC),
-        )
+        known = site.catalog.now()
+        rows = known.of_testbed(testbed)
+        overrides = site.store.alerts.overrides(alert.identity)
+        watches = watches_of(known.table, rows, [alert], overrides, now=datetime.now(UTC))
         if not watches:
             raise UsageError(f"alert {alert.rules.name!r} looks at no trace of testbed {testbed}")
-        chosen = [traces[row] for row in watches[0].rows]
+        (watch,) = watches
+        chosen = [known.stored[row] for row in rows[watch.rows]]
         nights = min(nights, len(site.store.tiles.axis(testbed).columns))
         if len(chosen) * nights > MOST_WORK:
             fewer = MOST_WORK // len(chosen)
@@ -85,15 +82,15 @@ class DryRuns:
             while len(self._runs) > _KEPT:
                 self._runs.popitem(last=False)
         work = threading.Thread(
-            target=self._work, args=(site, alert, chosen, run), daemon=True, name="dry run"
+            target=self._work, args=(site, watch.rehearsal, chosen, run), daemon=True, name="dry run"
         )
         work.start()
         return run
 
-    def _work(self, site: Site, alert: Alert, traces: list[StoredTrace], run: DryRun) -> None:
+    def _work(self, site: Site, rehearsal: Rehearsal, traces: list[StoredTrace], run: DryRun) -> None:
         with self._turn:
             try:
-                self._rehearse(site, alert, traces, run)
+                self._rehearse(site, rehearsal, traces, run)
             except StoreError:
                 self._note(run, state="failed", error="the database cannot be reached; try again later")
             except (PerftrendError, MemoryError) as error:
@@ -104,19 +101,13 @@ class DryRuns:
                 told = f"{defect(error)}; the dashboard's log says where"
                 self._note(run, state="failed", error=told)
 
-    def _rehearse(self, site: Site, alert: Alert, traces: list[StoredTrace], run: DryRun) -> None:
+    def _rehearse(self, site: Site, rehearsal: Rehearsal, traces: list[StoredTrace], run: DryRun) -> None:
         self._note(run, state="running")
         axis = site.store.tiles.axis(run.testbed)
-        (watch,) = watches_of(
-            table_of(traces),
-            [alert],
-            site.store.alerts.overrides(alert.identity),
-            now=datetime.now(UTC),
-        )
-        history = history_of(site.store, axis, traces, last=watch.rehearsal.detector.history + run.nights)
+        history = history_of(site.store, axis, traces, last=rehearsal.detector.history + run.nights)
         named = {trace.hash: name_of(trace.key) for trace in traces}
         told: list[NightView] = []
-        nights = rehearsed(watch.rehearsal, history, nights=run.nights, between=site.traffic.giving_way())
+        nights = rehearsed(rehearsal, history, nights=run.nights, between=site.traffic.giving_way())
         for number, night in enumerate(nights, 1):
             if night.new or night.closed or night.joined:
                 told.append(_view(night, named))

@@ -24,7 +24,7 @@ from perftrend.analysis.alerts import (
     distinct,
     matched,
 )
-from perftrend.dashboard.catalog import Catalog, table_of
+from perftrend.dashboard.catalog import Catalog
 from perftrend.dashboard.triage.messages import payload_of, targets_of
 from perftrend.dashboard.triage.watching import Seen, look, watches_of
 from perftrend.store import Store
@@ -74,11 +74,13 @@ def evaluate(
         alerts = [alert for alert in store.alerts.all() if alert.rules.enabled]
         if not alerts:
             return Evaluated()
-        traces = [trace for trace in catalog.traces() if trace.key.as_dict().get("testbed") == testbed]
+        known = catalog.now()
+        rows = known.of_testbed(testbed)
         axis = store.tiles.axis(testbed)
-        watches = watches_of(table_of(traces), alerts, store.alerts.overrides(), now=moment)
+        watches = watches_of(known.table, rows, alerts, store.alerts.overrides(), now=moment)
         if not watches or not axis.columns:
             return Evaluated()
+        traces = [known.stored[row] for row in rows]
         seen = look(store, axis, traces, watches, now=moment, give_way=give_way)
         newest_run = max(run for column in axis.columns for run in column.runs)
         with store.alerts.night(testbed, newest_run=newest_run, since=seen.places[0].moment) as night:

@@ -270,7 +270,7 @@ def test_step_between_unknown_commits_leads_nowhere(
 
 
 def test_editor_keeps_all_traces_as_a_shortcut(site: Site, editor: TestClient, filled: Filled) -> None:
-    keys = [trace.key for trace in site.catalog.traces() if trace.key["testbed"] == TESTBED]
+    keys = [trace.key for trace in site.catalog.now().stored if trace.key["testbed"] == TESTBED]
     clustered(site, stored(*(key.hash for key in keys)))
     [cluster] = listed(editor)
 
