@@ -25,6 +25,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress
 
+from benchmarks.numbers import finite
 from benchmarks.power import accuracy, curve, noises, shapes
 from benchmarks.power.delay import NOISES, Alarms, Cell
 from benchmarks.power.detectors import SEQUENTIAL, Detector, detectors, versions
@@ -45,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         task = progress.add_task("cells", total=_steps(options, known))
         report = _measured(options, known, lambda: progress.advance(task))
     if options.json:
-        print(json.dumps(_plain(report), indent=1))
+        print(json.dumps(finite(_plain(report)), indent=1))
     else:
         _print(report)
     return 0
@@ -105,14 +106,14 @@ def _measured(
 
 
 def _plain(report: dict[str, Any]) -> dict[str, Any]:
-    """Turn the measurements into what JSON can hold; never is null."""
+    """Turn the measurements into what JSON can hold, but for numbers that are not finite: never is null."""
 
     def cell(each: Cell) -> dict[str, Any]:
         return {
             "detector": each.detector,
             "noise": each.noise,
             "drop": each.drop,
-            "median_runs": each.median if math.isfinite(each.median) else None,
+            "median_runs": each.median,
             "share_within_15": each.share_within(15),
             "traces": len(each.runs),
         }

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import IntegrityError
 
 from perftrend.errors import StoreError
@@ -59,10 +59,12 @@ class Store:
         :raises StoreError: if it cannot be opened or written, is no database, belongs to another
             program, or was written by a newer version; if it is not there and is not to be created.
         """
-        if not (create or cls.may_be_there(place)):
-            raise StoreError(f"store {place}: there is no such file; ./run trending and ./run ingest make it")
         engine = engine_of(place)
         try:
+            if not (create or _may_be_there(engine.url)):
+                raise StoreError(
+                    f"store {place}: there is no such file; ./run trending and ./run ingest make it"
+                )
             upgrade(engine, engine.url.render_as_string().removeprefix("sqlite:///"))
         except StoreError:
             engine.dispose()
@@ -75,8 +77,7 @@ class Store:
 
         :raises StoreError: if there is no such kind of database.
         """
-        url = engine_of(place).url
-        return url.get_backend_name() != "sqlite" or Path(url.database or "").is_file()
+        return _may_be_there(engine_of(place).url)
 
     def close(self) -> None:
         """Let the database go."""
@@ -299,6 +300,10 @@ def _trace_ids(connection: Connection, by_hash: Mapping[str, Result]) -> dict[st
         ids |= _known_traces(connection, by_hash, [name for name in by_hash if name not in ids])
         ids |= _enter_traces(connection, {name: by_hash[name] for name in by_hash if name not in ids})
     return ids
+
+
+def _may_be_there(url: URL) -> bool:
+    return url.get_backend_name() != "sqlite" or Path(url.database or "").is_file()
 
 
 def _known_traces(
