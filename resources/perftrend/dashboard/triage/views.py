@@ -47,14 +47,17 @@ def item_views(site: Site, items: Sequence[Item]) -> list[ItemView]:
 
 
 def hashes(site: Site, query: str) -> list[str] | None:
-    """Return the traces that a query fits; None for no query, which leaves nothing out.
+    """Return the traces of items that a query fits; None for no query, which leaves nothing out.
 
     :raises FormulaError: if it is none.
     """
     if not query:
         return None
     now = site.catalog.now()
-    return [now.stored[row].hash for row in now.table.rows(parse(query))]
+    fits = now.table.mask(parse(query))
+    of_items = [now.by_hash[name] for name in site.store.alerts.items.traces() if name in now.by_hash]
+    places = np.searchsorted(now.ids, [trace.trace_id for trace in of_items])
+    return [trace.hash for trace, place in zip(of_items, places, strict=True) if fits[place]]
 
 
 def sparklines(site: Site, items: Sequence[Item]) -> dict[int, Sparkline]:

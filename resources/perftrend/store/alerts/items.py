@@ -202,6 +202,12 @@ class Items:
             grouped = connection.execute(query.group_by(items.c.status, items.c.kind))
             return {(status, kind): number for status, kind, number in grouped}
 
+    def traces(self) -> list[str]:
+        """Return the traces that something was found in, by their hashes."""
+        query = sa.select(findings.c.trace).distinct().where(findings.c.trace != "")
+        with reading(self._engine) as connection:
+            return list(connection.execute(query).scalars())
+
     def owners(self) -> list[str]:
         """Return who owns items."""
         query = sa.select(items.c.owner).distinct().where(items.c.owner != "").order_by(items.c.owner)
