@@ -35,6 +35,9 @@ UNUSUAL: dict[str, dict[str, str]] = {
 }
 """The chapters of the story, and the tests that are not normal after each."""
 
+ATTEMPTS = 3
+"""A neighbour on a shared machine has spoilt the story for five minutes, twice in a row."""
+
 STEADY_RUNS = 8
 SURE = {"slowed": 8.0, "back": 11.0}
 """From so many deviations of the first runs on, a change must be told at once: one new run against eight
@@ -92,16 +95,18 @@ def test_a_slow_down_is_a_regression_and_its_end_a_progression(
     reason = Testbed(specification.load("1n-veth")).unusable()
     require(not reason, reason)
 
-    for attempt in range(2):
+    spoilt: list[str] = []
+    for attempt in range(ATTEMPTS):
         folder = tmp_path / str(attempt)
         folder.mkdir()
         story = told(folder)
         samples = measured(folder / "perftrend.sqlite")
         wrong = {chapter: story[chapter] for chapter in UNUSUAL if not as_expected(chapter, story, samples)}
         if not wrong:
-            break
+            return
+        spoilt += [f"wrong: {wrong}", *(f"{test}: {runs}" for test, runs in samples.items())]
 
-    assert {} == wrong, (story, samples)
+    pytest.fail("\n".join(spoilt))
 
 
 def as_expected(name: str, story: dict[str, Chapter], samples: Samples) -> bool:
@@ -137,7 +142,7 @@ def code_of(unusual: dict[str, str]) -> int:
 def measured(place: Path) -> Samples:
     """Return what each chapter measured of each test; what was no valid measurement is nan."""
     with Store.open(place) as store:
-        found = {series.key["test"]: list(series.samples) for series in store.series("1n-veth")}
+        found = {series.key["test"]: series.samples.tolist() for series in store.series("1n-veth")}
     assert {STEADY_RUNS + 2} == {len(values) for values in found.values()}
     return {
         test: {"steady": values[:-2], "slowed": values[-2:-1], "back": values[-1:]}
