@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -157,7 +158,11 @@ def look(
     wanted = np.unique(np.concatenate([watch.rows for watch in watches]))
     longest = max(watch.rehearsal.detector.history for watch in watches)
     found: list[tuple[int, Finding]] = []
-    reach: dict[int, Reach] = {watch.alert.identity: Reach({}, {}) for watch in watches}
+    is_watched = np.zeros((len(watches), len(traces)), dtype=np.bool_)
+    for watched, watch in zip(is_watched, watches, strict=True):
+        watched[watch.rows] = True
+    silences: dict[int, dict[str, Place]] = defaultdict(dict)
+    changes: dict[int, dict[str, Place]] = defaultdict(dict)
     measured: dict[int, NDArray[np.bool_]] = {}
     jobs_at: dict[int, tuple[frozenset[str], ...]] = {}
     places: tuple[Place, ...] = ()
@@ -165,17 +170,16 @@ def look(
         rows = wanted[start : start + _AT_ONCE]
         history = history_of(store, axis, [traces[row] for row in rows], last=longest)
         places = history.places
-        for watch in watches:
-            own = part(history, np.flatnonzero(np.isin(rows, watch.rows)), watch.rehearsal.detector.history)
+        for watched, watch in zip(is_watched, watches, strict=True):
+            own = part(history, np.flatnonzero(watched[rows]), watch.rehearsal.detector.history)
             number = watch.alert.identity
             found += [(number, finding) for finding in watch.rehearsal.found(own, between=give_way)]
             has_value = measured.setdefault(number, np.zeros(own.values.shape[1], dtype=np.bool_))
             has_value |= np.isfinite(own.values).any(axis=0)
             jobs_at[number] = own.jobs
             reached = own.reach()
-            reach[number] = Reach(
-                {**reach[number].silences, **reached.silences}, {**reach[number].changes, **reached.changes}
-            )
+            silences[number].update(reached.silences)
+            changes[number].update(reached.changes)
     jobs = {number: measuring(each, jobs_at[number]) for number, each in measured.items()}
     expected = _expected(store, axis, watches, jobs)
     found += [(number, _stopped(axis, ended, end)) for number, (ended, end) in expected.items() if end < now]
@@ -183,7 +187,7 @@ def look(
         traces={traces[row].hash: traces[row] for row in wanted},
         places=places,
         found=found,
-        reach=reach,
+        reach={number: Reach(silences[number], changes[number]) for number in silences},
         watches={watch.alert.identity: watch for watch in watches},
         stopped=any(watch.alert.rules.silent_hours for watch in watches),
         silent_from=min((end for _, end in expected.values() if end >= now), default=None),
