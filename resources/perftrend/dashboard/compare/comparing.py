@@ -25,8 +25,9 @@ from perftrend.dashboard.compare.model import Verdict
 from perftrend.dashboard.compare.moments import newest, places_of
 from perftrend.dashboard.compare.patches import Patch, Sampled, read_patch, traces_of
 from perftrend.dashboard.compare.question import Against, By, Question, Rule
+from perftrend.dashboard.compare.reading import WholeTiles
 from perftrend.dashboard.compare.sides import NOBODY, Alone, Sides, of_tests, of_traces
-from perftrend.dashboard.compare.values import Taken, axes_of, taken, with_samples
+from perftrend.dashboard.compare.values import Taken, ValuesAt, axes_of, taken, with_samples
 from perftrend.dashboard.site import Site
 from perftrend.errors import UsageError
 from perftrend.model import Better, TraceKey
@@ -96,7 +97,10 @@ def _of_vertical(site: Site, now: Traces, pairs: Pairs, asked: Question) -> Comp
 
 def _of_commits(site: Site, now: Traces, pairs: Pairs, asked: Question) -> Comparison:
     _check_number(len(pairs))
-    left, right = (_at(site, now, pairs.left, at, asked.rule) for at in (asked.left, asked.right))
+    values_at = WholeTiles(site.store).values
+    left, right = (
+        _at(site, now, pairs.left, at, asked.rule, values_at=values_at) for at in (asked.left, asked.right)
+    )
     titles = (_told(asked.left, asked.rule), _told(asked.right, asked.rule))
     return _both(site, now, pairs, (left, right), titles=titles)
 
@@ -224,13 +228,22 @@ def _verdicts(found: Ratios) -> tuple[Verdict, ...]:
     return tuple(names[each] for each in chosen.tolist())
 
 
-def _at(site: Site, now: Traces, places: NDArray[np.intp], at: str, rule: Rule) -> Taken:
+def _at(
+    site: Site,
+    now: Traces,
+    places: NDArray[np.intp],
+    at: str,
+    rule: Rule,
+    *,
+    values_at: ValuesAt | None = None,
+) -> Taken:
+    values_at = values_at or site.store.tiles.values
     axes = axes_of(site.store, now, places)
     if not at:
-        return taken(site.store, now, places, axes, newest(axes), Rule.BEFORE)
+        return taken(values_at, now, places, axes, newest(axes), Rule.BEFORE)
     # A commit may have been measured elsewhere only; then it is known by the time.
     everywhere = {testbed: site.store.tiles.axis(testbed) for testbed in site.store.tiles.testbeds()}
-    return taken(site.store, now, places, axes, places_of(at, {**everywhere, **axes}), rule)
+    return taken(values_at, now, places, axes, places_of(at, {**everywhere, **axes}), rule)
 
 
 def _told(at: str, rule: Rule) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,8 @@ _CLOSE = 2
 """Columns behind a place that are read first."""
 
 _Numbers = NDArray[np.int64]
+ValuesAt: TypeAlias = Callable[[Axis, _Numbers, range], Samples]
+"""From traces of an axis, by their ids, and columns to values, shape (n, columns)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +74,7 @@ class Taken:
 
 
 def taken(  # noqa: PLR0917 - what, when and where
-    store: Store,
+    values_at: ValuesAt,
     now: Traces,
     places: NDArray[np.intp],
     axes: Mapping[str, Axis],
@@ -80,6 +83,7 @@ def taken(  # noqa: PLR0917 - what, when and where
 ) -> Taken:
     """Take the value of each trace that lies nearest to a place, on the side that the rule says.
 
+    :param values_at: reads values, as ``store.tiles.values`` does.
     :param places: of the traces.
     :param axes: of the testbeds of all traces.
     :param at: the place on each testbed.
@@ -96,7 +100,7 @@ def taken(  # noqa: PLR0917 - what, when and where
             todo = numbers[columns[numbers] < 0]
             if not len(todo):
                 break
-            read = store.tiles.values(axis, now.ids[places[todo]], some)
+            read = values_at(axis, now.ids[places[todo]], some)
             near = _nearest(read, place, some, window, rule)
             there = np.flatnonzero(near >= 0)
             index, near, read = todo[there], near[there], read[there]

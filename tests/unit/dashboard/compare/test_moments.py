@@ -118,7 +118,7 @@ def value_at(store: Store, at: str, rule: Rule) -> tuple[str, int]:
     now, traces = Catalog(store).now(), np.array([0])
     axes = axes_of(store, now, traces)
     places: Mapping[str, Place] = places_of(at, axes) if at else newest(axes)
-    found = taken(store, now, traces, axes, places, rule)
+    found = taken(store.tiles.values, now, traces, axes, places, rule)
     column = found.column(0)
     assert column is None or found.values.value[0] == 101.0 + int(column.revision[:7], 16)
     return column.revision[:7].lstrip("0") or "0" if column else "", int(found.distance[0])
@@ -163,7 +163,7 @@ def test_value_out_of_reach_does_not_count(tmp_path: Path) -> None:
 def test_samples_tell_the_noise_where_the_course_is_too_short(store: Store) -> None:
     now, traces = Catalog(store).now(), np.array([0])
     axes = axes_of(store, now, traces)
-    found = taken(store, now, traces, axes, newest(axes), Rule.BEFORE)
+    found = taken(store.tiles.values, now, traces, axes, newest(axes), Rule.BEFORE)
 
     known = with_samples(store, found)
 
@@ -175,4 +175,4 @@ def test_samples_tell_the_noise_where_the_course_is_too_short(store: Store) -> N
 def test_no_traces_have_no_values(store: Store) -> None:
     nobody = np.array([], dtype=np.intp)
 
-    assert 0 == len(taken(store, Catalog(store).now(), nobody, {}, {}, Rule.NEAREST).columns)
+    assert 0 == len(taken(store.tiles.values, Catalog(store).now(), nobody, {}, {}, Rule.NEAREST).columns)

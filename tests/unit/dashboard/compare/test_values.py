@@ -8,14 +8,16 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from perftrend.analysis.ratios import noise_of_history
 from perftrend.dashboard.catalog import Catalog
-from perftrend.dashboard.compare import values
+from perftrend.dashboard.compare import reading, values
 from perftrend.dashboard.compare.moments import Place
 from perftrend.dashboard.compare.question import Rule
+from perftrend.dashboard.compare.reading import WholeTiles
 from perftrend.dashboard.compare.values import axes_of, taken
-from perftrend.model import Better, Result, Run, Status, TraceKey
+from perftrend.model import Better, Result, Run, Samples, Status, TraceKey
 from perftrend.store import Store
 from perftrend.store.tiles import Axis
 
@@ -60,6 +62,25 @@ def by_definition(row: list[float], place: Place, rule: Rule) -> tuple[int, int]
     return (-min(found)[2], min(found)[3]) if found else None
 
 
+def test_places_close_together_are_read_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "POINTS", 16)
+    axis, ids = store.tiles.axis("2n-clx"), Catalog(store).now().ids[::-1]
+    read: list[range] = []
+    really = store.tiles.values
+
+    def noting(axis: Axis, ids: NDArray[np.int64], columns: range) -> Samples:
+        read.append(columns)
+        return really(axis, ids, columns)
+
+    monkeypatch.setattr(store.tiles, "values", noting)
+    whole_tiles = WholeTiles(store)
+    for columns in (range(20), range(3, 4), range(15, 17), range(33, COLUMNS), range(COLUMNS), range(5, 5)):
+        np.testing.assert_array_equal(really(axis, ids, columns), whole_tiles.values(axis, ids, columns))
+
+    assert [range(16), range(16, 32), range(32, COLUMNS)] == read
+    assert (2, 0) == whole_tiles.values(axis, ids[:2], range(0)).shape
+
+
 @pytest.mark.parametrize("rule", list(Rule))
 @pytest.mark.parametrize(
     "place", [Place(39, 39), Place(0, 0), Place(17, 17), Place(17, 19), Place(20, 19), Place(0, -1)]
@@ -69,7 +90,7 @@ def test_value_and_noise_are_those_of_the_definition(store: Store, place: Place,
     places = np.arange(len(now.stored))[::-1]
     axes = axes_of(store, now, places)
 
-    found = taken(store, now, places, axes, dict.fromkeys(axes, place), rule)
+    found = taken(store.tiles.values, now, places, axes, dict.fromkeys(axes, place), rule)
 
     for number, trace in enumerate(places.tolist()):
         axis: Axis = axes[now.stored[trace].key["testbed"]]
