@@ -227,9 +227,10 @@ def _own(keys: Sequence[TraceKey]) -> tuple[dict[str, dict[str, int]], dict[str,
     place = np.empty(len(known), dtype=np.int32)
     for (name, value), number in known.items():
         place[number] = values.setdefault(name, {}).setdefault(value, len(values[name]))
-    name_of = np.array([list(values).index(name) for name, _ in known], dtype=np.int32)
+    number_of = {name: number for number, name in enumerate(values)}
+    name_of = np.array([number_of[name] for name, _ in known], dtype=np.int32)
     codes = {}
-    for number, name in enumerate(values):
+    for name, number in number_of.items():
         has_it = name_of[numbers] == number
         codes[name] = np.full(len(keys), MISSING, dtype=np.int32)
         codes[name][rows[has_it]] = place[numbers[has_it]]
