@@ -2,8 +2,8 @@
 
 It is no Apache and no nginx, but a double that speaks HTTP as they do: index pages in either's style,
 ranges, conditions, ETags. A path below ``/fault/NAME/`` is that file with a fault. Each request is a
-line of JSON in the log: path, status, the range that was asked for, and how many bytes of the body
-were sent. Run as a program, it prints its port::
+line of JSON in the log: path, status, the range that was asked for, when it came by the clock that all
+processes share, and how many bytes of the body were sent. Run as a program, it prints its port::
 
     python archive_server.py FOLDER LOG [--chunk BYTES] [--pause SECONDS]
 """
@@ -53,6 +53,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.sent = 0
         self.status = 0
+        self.came_s = time.monotonic()
         self.server.active += 1
         self.path = unquote(urlsplit(self.path).path)
         try:
@@ -336,6 +337,7 @@ class Server(ThreadingHTTPServer):
             "path": request.path,
             "status": request.status,
             "range": request.headers.get("Range", ""),
+            "came_s": request.came_s,
             "sent": request.sent,
         }
         with self._lock:
