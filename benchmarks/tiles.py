@@ -132,6 +132,8 @@ def _cells(store: Store, traces: Sequence[TraceKey], commits: int) -> Iterator[d
     tables: list[TraceTable] = []
     units = {"unit": [trace.unit for trace in found], "better": [trace.better.value for trace in found]}
     yield _once("table", lambda: tables.append(TraceTable([trace.key for trace in found], units)))
+    fresh = TraceTable([TraceKey.of(testbed=TESTBED, test=f"new-{number}") for number in range(10)])
+    yield _often("table with ten more", lambda: tables[0].followed_by(fresh))
     yield from _choosing(tables[0])
     yield from _reading(store, [trace.trace_id for trace in found], generator)
 

@@ -2,13 +2,13 @@
 
 A trace is never taken away or changed, so the catalog only grows. Who enters new traces does so alone, so
 none with a smaller id comes later. Each use asks the store for traces with greater ids than it knows, which
-an index answers at once, and the table is made anew where there are some.
+an index answers at once; what is known of the others stays.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -27,49 +27,48 @@ _CHOICES = 4
 
 @dataclass(frozen=True, eq=False)
 class Traces:
-    """The traces of one moment: rows of the table and stored traces have the same order."""
+    """The traces of one moment, all in the same order: by their ids, ascending."""
 
     stored: tuple[StoredTrace, ...]
-    """By their ids, ascending."""
+    table: TraceTable
+    """What they are selected by: their parameters, and beside these ``unit`` and ``better``."""
+    ids: NDArray[np.int64]
+    units: NDArray[np.object_]
+    lower_is_better: NDArray[np.bool_]
+    """Of which traces low values are good."""
+    by_hash: Mapping[str, StoredTrace]
+    """The traces by the hash of their key."""
 
-    @cached_property
-    def table(self) -> TraceTable:
-        """What they are selected by: their parameters, and beside these ``unit`` and ``better``."""
-        more = {
-            "unit": [each.unit for each in self.stored],
-            "better": [str(each.better) for each in self.stored],
-        }
-        return TraceTable([each.key for each in self.stored], more)
+    @classmethod
+    def of(cls, stored: Sequence[StoredTrace]) -> Traces:
+        """Return what there is to know of traces in the order of their ids."""
+        units = [trace.unit for trace in stored]
+        better = [str(trace.better) for trace in stored]
+        return cls(
+            stored=tuple(stored),
+            table=TraceTable([trace.key for trace in stored], {"unit": units, "better": better}),
+            ids=np.array([trace.trace_id for trace in stored], dtype=np.int64),
+            units=np.array(units, dtype=np.object_),
+            lower_is_better=np.array([trace.better is Better.LOWER for trace in stored], dtype=bool),
+            by_hash={trace.hash: trace for trace in stored},
+        )
+
+    def followed_by(self, more: Traces) -> Traces:
+        """Return these traces and those of greater ids."""
+        return Traces(
+            stored=(*self.stored, *more.stored),
+            table=self.table.followed_by(more.table),
+            ids=np.concatenate((self.ids, more.ids)),
+            units=np.concatenate((self.units, more.units)),
+            lower_is_better=np.concatenate((self.lower_is_better, more.lower_is_better)),
+            by_hash={**self.by_hash, **more.by_hash},
+        )
 
     @cached_property
     def choices(self) -> Callable[[Query], dict[str, list[Choice]]]:
         """From a query to what each further value would leave; not to be changed."""
         # Each value of each parameter is counted, and most pages begin with the same few queries.
         return lru_cache(maxsize=_CHOICES)(self.table.choices)
-
-    @cached_property
-    def ids(self) -> NDArray[np.int64]:
-        """The ids of the traces, in their order."""
-        return np.fromiter((trace.trace_id for trace in self.stored), np.int64, len(self.stored))
-
-    @cached_property
-    def units(self) -> NDArray[np.object_]:
-        """The units of the traces, in their order."""
-        return np.array([trace.unit for trace in self.stored], dtype=np.object_)
-
-    @cached_property
-    def lower_is_better(self) -> NDArray[np.bool_]:
-        """Of which traces low values are good, in their order."""
-        return np.array([trace.better is Better.LOWER for trace in self.stored], dtype=bool)
-
-    @cached_property
-    def by_hash(self) -> dict[str, StoredTrace]:
-        """The traces by the hash of their key."""
-        return {trace.hash: trace for trace in self.stored}
-
-    def prepare(self) -> None:
-        """Make all of these, instead of each when a page first asks for it."""
-        _ = self.ids, self.units, self.lower_is_better, self.by_hash, self.table.place_of
 
     def of_testbed(self, testbed: str) -> NDArray[np.intp]:
         """Return the rows of the traces of a testbed, ascending."""
@@ -94,7 +93,7 @@ class Catalog:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._now = Traces(())
+        self._now = Traces.of(())
 
     def now(self) -> Traces:
         """Return what there is, those that were stored a moment ago included.
@@ -105,10 +104,7 @@ class Catalog:
             newest = self._now.stored[-1].trace_id if self._now.stored else 0
             more = self._store.tiles.traces(after=newest)
             if more:
-                found = Traces((*self._now.stored, *more))
-                # Those who wait meanwhile would otherwise all make it.
-                found.prepare()
-                self._now = found
+                self._now = self._now.followed_by(Traces.of(more))
             return self._now
 
     def table(self) -> TraceTable:

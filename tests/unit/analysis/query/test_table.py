@@ -130,12 +130,29 @@ def test_parameters_are_those_of_all_traces() -> None:
     assert ("driver", "frame", "test", "unit") == TABLE.parameters
 
 
-def test_traces_are_found_by_their_documented_names() -> None:
-    table = TraceTable([*KEYS, TraceKey.of(a="avf", b="64B", c="ip4")])
+@given(TABLES, TABLES, st.lists(VALUES, min_size=8, max_size=8), QUERIES)
+def test_table_that_gets_further_traces_is_that_of_all(
+    keys: list[TraceKey], more: list[TraceKey], owners: list[str], query: Query
+) -> None:
+    def table(some: list[TraceKey]) -> TraceTable:
+        # What is beside the parameters may have the name of one that only some traces have.
+        return TraceTable(some, {"r": owners[: len(some)], "s": owners[::-1][: len(some)]})
 
-    assert (0, 4) == table.named("avf:64B:ip4")
-    assert (3,) == table.named("IMIX:l2xc")
-    assert () == table.named("nobody")
+    whole = TraceTable(
+        [*keys, *more],
+        {"r": owners[: len(keys)] + owners[: len(more)]}
+        | {"s": owners[::-1][: len(keys)] + owners[::-1][: len(more)]},
+    )
+    grown = table(keys).followed_by(table(more))
+    rows = np.arange(len(whole))
+
+    assert (whole.keys, whole.place_of) == (grown.keys, grown.place_of)
+    assert whole.parameters == grown.parameters
+    assert whole.choices(query) == grown.choices(query)
+    assert whole.rows(query).tolist() == grown.rows(query).tolist()
+    assert {name: whole.values(name, rows) for name in whole.own} == {
+        name: grown.values(name, rows) for name in grown.own
+    }
 
 
 def test_no_traces_are_a_table_too() -> None:
@@ -158,3 +175,15 @@ def test_traces_are_divided_by_their_values() -> None:
         value: each.tolist() for value, each in TABLE.by_value("nothing", np.array([0, 1])).items()
     }
     assert {} == TABLE.by_value("nothing", np.array([], dtype=np.intp))
+
+
+def test_few_new_values_are_put_between_the_known_ones() -> None:
+    known = [TraceKey.of(frame=f"{64 * 2**power}B") for power in range(20)]
+    fresh = [TraceKey.of(frame="IMIX"), TraceKey.of(frame="100B")]
+
+    grown = TraceTable(known).followed_by(TraceTable(fresh))
+
+    assert ["64B", "100B", "128B"] == [choice.value for choice in grown.choices(parse(""))["frame"]][:3]
+    assert [21] == grown.rows(parse("frame=100B")).tolist()
+    assert [2] == grown.rows(parse("frame=256B")).tolist()
+    assert "IMIX" == grown.choices(parse(""))["frame"][-1].value

@@ -1,0 +1,158 @@
+"""One parameter of many traces as a column of small numbers.
+
+A column has the distinct values of the parameter, and for each trace the place of its value among them.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perftrend.analysis.formula.query import Term
+from perftrend.analysis.query.coded import MISSING
+from perftrend.analysis.query.patterns import found
+from perftrend.errors import SettingsError
+from perftrend.model import TraceKey
+
+Mask = NDArray[np.bool_]
+
+_KEPT = 32
+"""Regular expressions of a column whose matches are kept: a page asks for the same ones again and again."""
+_NUMBERS = re.compile(r"(\d{1,18})")
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One parameter of n traces."""
+
+    values: Mapping[str, int]
+    """The distinct values in natural order, 64B before 128B, and their places."""
+    codes: NDArray[np.int32]
+    """The place of each trace's value, -1 where it has none, shape (n,)."""
+    is_own: bool
+    """Whether the traces have it themselves."""
+
+    def admitted(self, terms: Sequence[Term]) -> Mask:
+        """Tell which traces fulfil all conditions on this parameter, shape (n,)."""
+        some = not any(not term.negated for term in terms)
+        # The last place is that of traces without the parameter, which fulfil none.
+        fits = np.full(len(self.values) + 1, some)
+        for term in terms:
+            if not term.negated:
+                fits[self._places(term)] = True
+        for term in terms:
+            if term.negated:
+                fits[self._places(term)] = False
+        fits[MISSING] = False
+        return fits[self.codes]
+
+    def counts(self, rows: Mask | NDArray[np.intp] | None) -> NDArray[np.intp]:
+        """Return how many of the chosen traces have each value; None: of all traces."""
+        codes = self.codes if rows is None else self.codes[rows]
+        return np.bincount(codes[codes != MISSING], minlength=len(self.values))
+
+    @classmethod
+    def without_values(cls, count: int, *, is_own: bool) -> Column:
+        """Return the column of traces that all lack the parameter."""
+        return cls({}, np.full(count, MISSING, dtype=np.int32), is_own)
+
+    def followed_by(self, more: Column) -> Column:
+        """Return the column of these traces and, below them, those of another column."""
+        fresh = [value for value in more.values if value not in self.values]
+        order = _joined(tuple(self.values), fresh)
+        values = {value: place for place, value in enumerate(order)}
+        codes = [_renumbered(each.values, each.codes, values) for each in (self, more)]
+        return Column(values, np.concatenate(codes), self.is_own)
+
+    @cached_property
+    def _found(self) -> Callable[[str], NDArray[np.intp]]:
+        """From a regular expression to the places of the values that it is found in."""
+        return lru_cache(maxsize=_KEPT)(lambda pattern: np.flatnonzero(found(pattern, tuple(self.values))))
+
+    def _places(self, term: Term) -> NDArray[np.intp]:
+        if term.pattern:
+            return self._found(term.value)
+        place = self.values.get(term.value)
+        return np.array([] if place is None else [place], dtype=np.intp)
+
+
+def columns(keys: Sequence[TraceKey], more: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Column]]:
+    """Yield the parameters of traces and their columns, in the order of the alphabet.
+
+    :raises SettingsError: if there are not as many further values as traces.
+    """
+    values, codes = _own(keys)
+    own = frozenset(codes)
+    for name, given in more.items():
+        if len(given) != len(keys):
+            raise SettingsError(f"traces: {len(given)} values of {name} for {len(keys)}; give one each")
+        if name not in codes:
+            known = values[name] = {
+                value: code for code, value in enumerate(dict.fromkeys(filter(None, given)))
+            }
+            codes[name] = np.fromiter((known.get(value, MISSING) for value in given), np.int32, len(given))
+    for name in sorted(codes):
+        yield name, _ordered(values[name], codes[name], is_own=name in own)
+
+
+def _own(keys: Sequence[TraceKey]) -> tuple[dict[str, dict[str, int]], dict[str, NDArray[np.int32]]]:
+    """Return the values of each parameter with their places, and the place of each trace's value."""
+    # Distinct parameters are few. So each is looked at once, and all else is done with their numbers.
+    known: dict[tuple[str, str], int] = {}
+    numbers = np.fromiter(
+        (known.setdefault(each, len(known)) for key in keys for each in key.parameters), np.int32
+    )
+    rows = np.repeat(np.arange(len(keys)), np.fromiter((len(key.parameters) for key in keys), np.intp))
+    values: dict[str, dict[str, int]] = {}
+    place = np.empty(len(known), dtype=np.int32)
+    for (name, value), number in known.items():
+        place[number] = values.setdefault(name, {}).setdefault(value, len(values[name]))
+    number_of = {name: number for number, name in enumerate(values)}
+    name_of = np.array([number_of[name] for name, _ in known], dtype=np.int32)
+    codes = {}
+    for name, number in number_of.items():
+        has_it = name_of[numbers] == number
+        codes[name] = np.full(len(keys), MISSING, dtype=np.int32)
+        codes[name][rows[has_it]] = place[numbers[has_it]]
+    return values, codes
+
+
+def _ordered(values: Mapping[str, int], codes: NDArray[np.int32], *, is_own: bool) -> Column:
+    """Put the values of a column into natural order."""
+    order = sorted(values, key=_natural)
+    wanted = {value: place for place, value in enumerate(order)}
+    return Column(wanted, _renumbered(values, codes, wanted), is_own)
+
+
+def _renumbered(
+    values: Mapping[str, int], codes: NDArray[np.int32], wanted: Mapping[str, int]
+) -> NDArray[np.int32]:
+    """Return the codes of the same values by their wanted places."""
+    # The last place is that of traces without the parameter.
+    places = np.full(len(values) + 1, MISSING, dtype=np.int32)
+    places[list(values.values())] = [wanted[value] for value in values]
+    return places[codes]
+
+
+def _joined(known: tuple[str, ...], fresh: Sequence[str]) -> list[str]:
+    """Return values in natural order, those that are known being in it already."""
+    if len(fresh) * len(known).bit_length() > len(known):
+        return sorted([*known, *fresh], key=_natural)
+    # Few are new: to look for their places takes less than to put all into order again.
+    places = [bisect_left(known, _natural(value), key=_natural) for value in fresh]
+    return np.insert(np.array(known, dtype=object), places, fresh).tolist()
+
+
+def _natural(text: str) -> tuple[tuple[int, int, str], ...]:
+    """Return what sorts texts with numbers in them as a person does; ties by the text itself."""
+    parts = _NUMBERS.split(text)
+    numbers = [
+        (0, int(part), part) if place % 2 else (1, 0, part) for place, part in enumerate(parts) if part
+    ]
+    return (*numbers, (2, 0, text))
