@@ -31,7 +31,7 @@ from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any
 
-import jumpavg  # type: ignore[import-untyped]
+import jumpavg  # type: ignore[import-untyped]  # it has no types
 import numpy as np
 
 from benchmarks.power.detectors import detectors, versions

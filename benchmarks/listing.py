@@ -28,7 +28,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 from unittest import mock
 
-import jenkins  # type: ignore[import-untyped]
+import jenkins  # type: ignore[import-untyped]  # it has no types
 import requests
 
 from perftrend.clients.jenkins import Jenkins

@@ -73,7 +73,7 @@ def cells_named(names: Sequence[str]) -> list[Cell]:
 
 
 def _both(kind: str, **options: Any) -> tuple[Cell, Cell]:  # noqa: ANN401 - of model and noise
-    return tuple(Cell.of(f"{kind}-r{r}", r, **options) for r in (2, 4))  # type: ignore[return-value]
+    return tuple(Cell.of(f"{kind}-r{r}", r, **options) for r in (2, 4))  # type: ignore[return-value]  # two
 
 
 _LARGEST = 100 * math.log(1.3) / Noise().deviation

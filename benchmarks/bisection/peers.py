@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from git_bayesect import Bisector  # type: ignore[import-untyped]
+from git_bayesect import Bisector  # type: ignore[import-untyped]  # it has no types
 
 from perftrend.bisect import Culprit, Kind, Measure, Outcome, State
 

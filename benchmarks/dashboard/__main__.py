@@ -121,8 +121,8 @@ def _place(folder: Path, options: argparse.Namespace) -> Iterator[str]:
         return
     if find_spec("psycopg") is None:
         raise SystemExit("--postgresql: psycopg is not installed; install the extra [postgresql]")
-    # The tests know how to start one; only who asks for it needs psycopg.
-    from tests.integration.servers import postgresql as server  # noqa: PLC0415
+    # The tests know how to start one.
+    from tests.integration.servers import postgresql as server  # noqa: PLC0415 - needs psycopg
 
     with server.running() as running:
         yield running.database()

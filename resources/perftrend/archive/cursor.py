@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-import ijson  # type: ignore[import-untyped]
+import ijson  # type: ignore[import-untyped]  # it has no types
 
 from perftrend.errors import ArchiveError
 

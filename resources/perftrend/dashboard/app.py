@@ -109,7 +109,7 @@ class _Dashboard(FastAPI):
     """Puts the front before everything, even before what answers when an endpoint fails."""
 
     def __init__(self, site: Site, **options: object) -> None:
-        super().__init__(**options)  # type: ignore[arg-type]
+        super().__init__(**options)  # type: ignore[arg-type]  # FastAPI's own
         self.state.site = site
         self.state.gate = Gate(site.settings.dashboard, site.store, site.metrics)
         chosen = site.settings.dashboard

@@ -77,11 +77,11 @@ class OnThisMachine:
         """Take a request; :meth:`tend` runs it when its turn comes."""
         return ""
 
-    def link(self, request: Request) -> str:  # noqa: ARG002
+    def link(self, request: Request) -> str:  # noqa: ARG002 - as any runner
         """There is no page of it."""
         return ""
 
-    def page(self, request: Request) -> str:  # noqa: ARG002
+    def page(self, request: Request) -> str:  # noqa: ARG002 - as any runner
         """There is no page of it."""
         return ""
 

@@ -120,8 +120,7 @@ def engine_of(place: str | Path) -> Engine:
         event.listen(engine, "connect", _prepare)
         event.listen(engine, "begin", _begin)
     elif address.drivername == _POSTGRESQL:
-        # Its driver is an extra.
-        from perftrend.store.postgresql import make_patient  # noqa: PLC0415
+        from perftrend.store.postgresql import make_patient  # noqa: PLC0415 - its driver is an extra
 
         make_patient(engine)
     return engine

@@ -45,7 +45,7 @@ def make_patient(engine: Engine) -> None:
 class PatientConnection(psycopg.Connection[Any]):
     """A connection whose every wait has an end, where its caller has set one."""
 
-    def wait(self, gen: Generator[Any, Any, _T], *args: Any, **options: Any) -> _T:  # noqa: ANN401
+    def wait(self, gen: Generator[Any, Any, _T], *args: Any, **options: Any) -> _T:  # noqa: ANN401 - psycopg's own
         """Wait for an operation, as psycopg does; give the connection up where that takes too long."""
         left = left_s()
         if left is None:

@@ -54,9 +54,8 @@ def _version(connection: Connection, name: str) -> str:
 
 
 def _migrate(connection: Connection) -> None:
-    # Loaded only where it is needed: most starts find the store as it should be.
-    from alembic import command  # noqa: PLC0415
-    from alembic.config import Config  # noqa: PLC0415
+    from alembic import command  # noqa: PLC0415 - most starts find the store as it should be
+    from alembic.config import Config  # noqa: PLC0415 - as above
 
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))

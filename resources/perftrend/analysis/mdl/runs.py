@@ -88,7 +88,7 @@ def runs_of(samples: ArrayLike | Sequence[ArrayLike]) -> Runs:
 
 def _ragged(samples: ArrayLike | Sequence[ArrayLike]) -> Runs:
     try:
-        lots = [np.atleast_1d(np.asarray(lot, dtype=np.float64)) for lot in samples]  # type: ignore[union-attr]
+        lots = [np.atleast_1d(np.asarray(lot, dtype=np.float64)) for lot in samples]  # type: ignore[union-attr]  # or TypeError
     except (TypeError, ValueError) as error:
         raise errors.SettingsError(
             f"partition: samples are no numbers ({error}); give one value for each run, "

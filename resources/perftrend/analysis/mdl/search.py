@@ -78,6 +78,6 @@ def new_search(terms: Terms, *, capacity: int, engine: str = "fastest") -> Searc
             "pip install 'perftrend[fast]', or leave the engine out"
         )
     # Importing numba takes a second: only who partitions a series pays it.
-    from perftrend.analysis.mdl.compiled import CompiledSearch  # noqa: PLC0415
+    from perftrend.analysis.mdl.compiled import CompiledSearch  # noqa: PLC0415 - so it is late
 
     return CompiledSearch(terms, capacity)

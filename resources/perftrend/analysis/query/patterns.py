@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-import re2  # type: ignore[import-untyped, unused-ignore]
+import re2  # type: ignore[import-untyped, unused-ignore]  # some releases have types
 from numpy.typing import NDArray
 
 from perftrend.analysis.formula.escapes import shown

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import IO, Any
 
-import s3fs  # type: ignore[import-untyped]
-from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
-from botocore.session import Session  # type: ignore[import-untyped]
+import s3fs  # type: ignore[import-untyped]  # it has no types
+from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]  # it has no types
+from botocore.session import Session  # type: ignore[import-untyped]  # it has no types
 
 from perftrend.archive.fetch.builds import (
     ANY,

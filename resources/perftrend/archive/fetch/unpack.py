@@ -55,7 +55,7 @@ class Limited(io.RawIOBase):
         return True
 
     @override
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]  # as io calls it
         chunk = self._begun or self._read(len(buffer))
         chunk, self._begun = chunk[: len(buffer)], chunk[len(buffer) :]
         buffer[: len(chunk)] = chunk

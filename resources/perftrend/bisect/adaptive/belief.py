@@ -94,7 +94,7 @@ def test_data(state: State, known: Mapping[str, float]) -> tuple[TestData, ...]:
     return tuple(found)
 
 
-test_data.__test__ = False  # type: ignore[attr-defined]
+test_data.__test__ = False  # type: ignore[attr-defined]  # pytest would collect it by its name
 
 
 class TestBelief:

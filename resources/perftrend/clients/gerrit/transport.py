@@ -15,7 +15,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
-import pygerrit2  # type: ignore[import-untyped]
+import pygerrit2  # type: ignore[import-untyped]  # it has no types
 import requests
 import urllib3
 from requests.auth import HTTPBasicAuth
@@ -80,7 +80,7 @@ class Transport:
         """Return what a path tells, asking again what failed for a passing reason."""
         return self.retrying(self.json_once, path, query)
 
-    def json_once(self, path: str, query: Query = ()) -> Any:  # noqa: ANN401
+    def json_once(self, path: str, query: Query = ()) -> Any:  # noqa: ANN401 - as above
         """Return what a path tells.
 
         :raises UnavailableError: if it may tell another time.
@@ -88,7 +88,7 @@ class Transport:
         """
         return self._send("GET", path, params=list(query))
 
-    def post_once(self, path: str, body: object) -> Any:  # noqa: ANN401
+    def post_once(self, path: str, body: object) -> Any:  # noqa: ANN401 - as above
         """Send a table and return what is answered.
 
         :raises UnavailableError: if it may have been received; look before it is sent again.
@@ -96,7 +96,7 @@ class Transport:
         # A redirected POST would become a GET that seems to have worked.
         return self._send("POST", path, json=body, allow_redirects=False)
 
-    def _send(self, method: str, path: str, **options: Any) -> Any:  # noqa: ANN401
+    def _send(self, method: str, path: str, **options: Any) -> Any:  # noqa: ANN401 - as above
         address = self._api.make_url(path)
         asked = shown(method, address)
         arguments = self._api.translate_kwargs(stream=True, timeout=self._service.timeout_s, **options)
@@ -147,7 +147,7 @@ def _forms(user: str, token: str) -> tuple[str, ...]:
     return token, base64.b64encode(f"{user}:{token}".encode()).decode()
 
 
-def _decoded(asked: str, body: bytes) -> Any:  # noqa: ANN401
+def _decoded(asked: str, body: bytes) -> Any:  # noqa: ANN401 - as above
     try:
         return json.loads(body.removeprefix(_PREFIX))
     except (ValueError, RecursionError):

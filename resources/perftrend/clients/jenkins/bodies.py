@@ -12,6 +12,8 @@ import requests
 from perftrend.clients.web.bodies import pieces
 from perftrend.clients.web.refusals import Service
 
+_LONGEST_VALIDATOR = 200
+
 
 @dataclass(frozen=True, slots=True)
 class Download:
@@ -83,4 +85,4 @@ def _validator(response: requests.Response) -> str:
     tag = response.headers.get("ETag", "")
     # A weak tag may stand for other bytes that mean the same.
     chosen = tag if tag and not tag.startswith("W/") else response.headers.get("Last-Modified", "")
-    return chosen if len(chosen) <= 200 and chosen.isascii() and chosen.isprintable() else ""  # noqa: PLR2004
+    return chosen if len(chosen) <= _LONGEST_VALIDATOR and chosen.isascii() and chosen.isprintable() else ""

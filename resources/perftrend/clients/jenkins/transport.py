@@ -15,7 +15,7 @@ from http import HTTPStatus
 from typing import IO, Any
 from urllib.parse import urlsplit
 
-import jenkins  # type: ignore[import-untyped]
+import jenkins  # type: ignore[import-untyped]  # it has no types
 import requests
 import tenacity
 import urllib3
@@ -200,11 +200,11 @@ class _StatusError(Exception):
         self.response = response
 
 
-class _NotFoundError(_StatusError, jenkins.NotFoundException):  # type: ignore[misc]
+class _NotFoundError(_StatusError, jenkins.NotFoundException):  # type: ignore[misc]  # the library has no types
     """What python-jenkins takes for a server that wants no crumbs."""
 
 
-class _Connection(jenkins.Jenkins):  # type: ignore[misc]
+class _Connection(jenkins.Jenkins):  # type: ignore[misc]  # the library has no types
     """The session, login and crumbs of python-jenkins; a status is ours to judge, and a crumb has bounds."""
 
     def __init__(self, url: str, token: str | None, service: Service) -> None:

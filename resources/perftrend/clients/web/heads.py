@@ -38,7 +38,7 @@ class _InTime:
         timer.daemon = True
         timer.start()
         try:
-            response = super().getresponse()  # type: ignore[misc]
+            response = super().getresponse()  # type: ignore[misc]  # of the other base class
         finally:
             timer.cancel()
         if late.is_set():

@@ -197,7 +197,7 @@ class State:
 
     def but(self, **changed: object) -> State:
         """Return the state with something else; a point that is looked at stays."""
-        return replace(self, **changed)  # type: ignore[arg-type]
+        return replace(self, **changed)  # type: ignore[arg-type]  # by name
 
     def during(self, scale: int, tile: int | None) -> State:
         """Return the state at another part of time, of which the whole is seen."""

@@ -49,7 +49,7 @@ class _Timed(H11Protocol):
         self._answer: asyncio.TimerHandle | None = None
 
     @override
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # a TCP one
         super().connection_made(transport)
         self._expect_request()
 

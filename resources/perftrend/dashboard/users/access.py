@@ -77,7 +77,7 @@ def requiring(role: Role) -> Callable[..., User]:
     def user(
         request: Request,
         token: Annotated[str, Depends(submitted_token)],
-        _: HTTPAuthorizationCredentials | None = Security(BEARER, scopes=[role.title]),  # noqa: B008
+        _: HTTPAuthorizationCredentials | None = Security(BEARER, scopes=[role.title]),  # noqa: B008 - as FastAPI wants it
     ) -> User:
         gate, identity = gate_of(request), identity_of(request)
         _require_role(request, gate, identity.user, role)

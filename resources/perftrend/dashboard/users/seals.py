@@ -37,7 +37,7 @@ class Seals:
         """Return a text of letters, digits, ``-``, ``_`` and ``.`` that holds a content and the moment."""
         return str(self._serializer.dumps([int(self._clock()), content]))
 
-    def open(self, text: str, *, maximum_age_s: float) -> Any | None:  # noqa: ANN401
+    def open(self, text: str, *, maximum_age_s: float) -> Any | None:  # noqa: ANN401 - as above
         """Return what was sealed; None if it was not sealed by us for this purpose, or too long ago."""
         if len(text) > LONGEST:
             return None
