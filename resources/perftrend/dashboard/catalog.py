@@ -8,7 +8,7 @@ an index answers at once; what is known of the others stays.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -36,7 +36,7 @@ class Traces:
     units: NDArray[np.object_]
     lower_is_better: NDArray[np.bool_]
     """Of which traces low values are good."""
-    by_hash: Mapping[str, StoredTrace]
+    by_hash: dict[str, StoredTrace]
     """The traces by the hash of their key."""
 
     @classmethod
@@ -61,7 +61,7 @@ class Traces:
             ids=np.concatenate((self.ids, more.ids)),
             units=np.concatenate((self.units, more.units)),
             lower_is_better=np.concatenate((self.lower_is_better, more.lower_is_better)),
-            by_hash={**self.by_hash, **more.by_hash},
+            by_hash=self.by_hash | more.by_hash,
         )
 
     @cached_property

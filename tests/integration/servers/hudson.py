@@ -91,7 +91,10 @@ def running(home: Path, **told: str) -> Iterator[Server]:
         port = java.free_port()
         server = Server(f"http://127.0.0.1:{port}", home)
         (home / ADDRESS_FILE).write_text(f"<{OF_ADDRESS}><hudsonUrl>{server.url}/</hudsonUrl></{OF_ADDRESS}>")
-        process = subprocess.Popen(command(files, port), env=environment(home) | told, stdout=log,
+        # It is killed, and would leave its unpacked files where nobody removes them.
+        scratch = home / "scratch"
+        scratch.mkdir(exist_ok=True)
+        process = subprocess.Popen(command(files, port, scratch), env=environment(home) | told, stdout=log,
                                    stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
         try:
             wait_until_ready(server, process)
@@ -102,10 +105,11 @@ def running(home: Path, **told: str) -> Iterator[Server]:
             process.wait()
 
 
-def command(files: Path, port: int) -> list[str]:
+def command(files: Path, port: int, scratch: Path) -> list[str]:
     opened = [word for each in OPENED for word in ("--add-opens", f"{each}=ALL-UNNAMED")]
     return [
         *java.command(), *opened, "-Xmx512m", "-Djava.awt.headless=true", "-DskipInitSetup=true",
+        f"-Djava.io.tmpdir={scratch}",
         "-jar", str(files / "jetty-runner.jar"), "--host", "127.0.0.1", "--port", str(port),
         str(files / "war"),
     ]  # fmt: skip

@@ -124,7 +124,7 @@ class TraceTable:
         return {known[code]: np.flatnonzero(codes == code) for code in np.unique(codes).tolist()}
 
     @cached_property
-    def place_of(self) -> Mapping[TraceKey, int]:
+    def place_of(self) -> dict[TraceKey, int]:
         """The place of each trace."""
         return {key: place for place, key in enumerate(self.keys)}
 
@@ -132,7 +132,7 @@ class TraceTable:
         """Return the table of these traces and, below them, those of another table."""
         both = TraceTable(())
         both.keys = (*self.keys, *more.keys)
-        both.place_of = {**self.place_of, **{key: len(self) + at for key, at in more.place_of.items()}}
+        both.place_of = self.place_of | {key: len(self) + at for key, at in more.place_of.items()}
         for name in sorted({*self._columns, *more._columns}):
             is_own = name in self.own or name in more.own
             mine, others = (each._column(name, is_own=is_own) for each in (self, more))
