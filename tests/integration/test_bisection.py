@@ -17,6 +17,7 @@ import pytest
 
 from perftrend.builds import example
 from perftrend.clients.gerrit import Comment, connect
+from perftrend.errors import EXIT_TESTBED
 from perftrend.measure import specification
 from perftrend.measure.testbed import Testbed
 from perftrend.settings import GerritSettings
@@ -64,6 +65,14 @@ class Job:
         process = self.start(*arguments)
         out, err = process.communicate()
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def run_on_a_busy_machine(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run it, and go on with it where its measurements were disturbed, as it says that one may."""
+        for _ in range(3):
+            ended = self.run(*arguments)
+            if ended.returncode != EXIT_TESTBED:
+                break
+        return ended
 
     @property
     def archive(self) -> Path:
@@ -199,7 +208,7 @@ def test_commit_that_slows_the_router_is_found_by_packets(
         },
     )
 
-    ended = job.run("--old", hashes[0], "--new", hashes[-1])
+    ended = job.run_on_a_busy_machine("--old", hashes[0], "--new", hashes[-1])
 
     assert 1 == ended.returncode, ended.stdout + ended.stderr
     assert [hashes[8]] == job.report()["culprits"][0]["commits"], ended.stdout
@@ -216,7 +225,7 @@ def test_example_finds_its_slow_commit_and_starts_anew_the_next_time(
     require(not reason, reason)
     job = Job(tmp_path / "work", "{}\n", "1n-veth")
 
-    ended = job.run("--example")
+    ended = job.run_on_a_busy_machine("--example")
 
     assert 1 == ended.returncode, ended.stdout + ended.stderr
     [culprit] = job.report()["culprits"]
