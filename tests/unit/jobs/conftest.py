@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import io
 import json
@@ -16,6 +17,8 @@ import pytest
 
 from jobs import analysis, trending
 from perftrend.measure import lock
+from tests.doubles import gerrit
+from tests.doubles.gerrit import GerritDouble
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
@@ -93,3 +96,19 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 def shared_bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     with _at(tmp_path_factory.mktemp("bench")) as here:
         yield here
+
+
+@pytest.fixture
+def gerrit_double(monkeypatch: pytest.MonkeyPatch) -> Iterator[GerritDouble]:
+    """Run Gerrit's double, which the jobs are told to use."""
+    with gerrit.running() as double:
+        for name, value in {"URL": double.url, "USER": "perftrend", "TOKEN": "secret"}.items():
+            monkeypatch.setenv(f"PERFTREND_GERRIT_{name}", value)
+        yield double
+
+
+def commented(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Let a job think that this comment under the first patch set of change 1 started it."""
+    monkeypatch.setenv("GERRIT_EVENT_COMMENT_TEXT", base64.b64encode(text.encode()).decode())
+    monkeypatch.setenv("GERRIT_CHANGE_NUMBER", "1")
+    monkeypatch.setenv("GERRIT_PATCHSET_NUMBER", "1")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -170,14 +169,5 @@ class Review:
 
 
 @pytest.fixture
-def review(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Review]:
-    with gerrit.running() as double:
-        for name, value in {"URL": double.url, "USER": "perftrend", "TOKEN": "secret"}.items():
-            monkeypatch.setenv(f"PERFTREND_GERRIT_{name}", value)
-        yield Review(place, double)
-
-
-def commented(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setenv("GERRIT_EVENT_COMMENT_TEXT", base64.b64encode(text.encode()).decode())
-    monkeypatch.setenv("GERRIT_CHANGE_NUMBER", "1")
-    monkeypatch.setenv("GERRIT_PATCHSET_NUMBER", "1")
+def review(place: Place, gerrit_double: GerritDouble) -> Review:
+    return Review(place, gerrit_double)

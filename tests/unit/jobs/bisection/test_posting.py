@@ -13,7 +13,8 @@ from jobs import bisection
 from perftrend.builds import Builds
 from perftrend.errors import TestbedError
 from tests.doubles import gerrit
-from tests.unit.jobs.bisection.conftest import BEGUN, JOB, Review, commented, raising, stopped_after
+from tests.unit.jobs.bisection.conftest import BEGUN, JOB, Review, raising, stopped_after
+from tests.unit.jobs.conftest import commented
 
 
 def test_answer_is_posted_without_a_vote(review: Review) -> None:
