@@ -181,7 +181,7 @@ def test_releases_that_are_equally_fast_are_not_blamed(bisected: Bisected) -> No
 
     Undecided is an answer, too, for a busy machine; it is asked again then.
     """
-    for _ in range(3):
+    for _ in range(5):
         search = bisected(WCWIDTH, "0.2.1", "0.2.8")
         assert 0 == search.ended.returncode
         assert [] == search.culprits
