@@ -36,7 +36,7 @@ UNUSUAL: dict[str, dict[str, str]] = {
 """The chapters of the story, and the tests that are not normal after each."""
 
 ATTEMPTS = 3
-"""A neighbour on a shared machine has spoilt the story for five minutes, twice in a row."""
+"""A neighbour on a shared machine may spoil the story for five minutes, twice in a row."""
 
 STEADY_RUNS = 8
 SURE = {"slowed": 8.0, "back": 11.0}
@@ -112,14 +112,33 @@ def test_a_slow_down_is_a_regression_and_its_end_a_progression(
 def as_expected(name: str, story: dict[str, Chapter], samples: Samples) -> bool:
     """Whether nothing was told that is not so, and everything that no noise can hide."""
     chapter = story[name]
-    lost = {test: "not valid" for test, runs in samples.items() if math.isnan(runs[name][-1])}
+    strays = {test for test, runs in samples.items() if name == "steady" and has_stray(runs[name])}
+    unusual = {test: what for test, what in chapter.unusual.items() if test not in strays}
+    lost = {
+        test: "not valid"
+        for test, runs in samples.items()
+        if math.isnan(runs[name][-1]) and test not in strays
+    }
     possible = UNUSUAL[name] | lost
     certain = {
         test: what for test, what in UNUSUAL[name].items() if deviations(name, samples[test]) >= SURE[name]
     }
     return (
         code_of(chapter.unusual) == chapter.code
-        and (certain | lost).items() <= chapter.unusual.items() <= possible.items()
+        and (certain | lost).items() <= unusual.items() <= possible.items()
+    )
+
+
+def has_stray(runs: list[float]) -> bool:
+    """Whether one of the first runs is far from all others: that was measured, and is rightly told.
+
+    A test that forwards all of the line rate every time is so even where a neighbour takes 4 % once.
+    """
+    logs = [math.log(value) for value in runs if not math.isnan(value)]
+    rests = [logs[:place] + logs[place + 1 :] for place in range(len(logs))]
+    return len(logs) > 2 and any(
+        abs(log - statistics.fmean(rest)) > SURE["slowed"] * max(statistics.stdev(rest), LEAST_DEVIATION)
+        for log, rest in zip(logs, rests, strict=True)
     )
 
 
