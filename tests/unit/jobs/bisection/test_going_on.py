@@ -14,7 +14,7 @@ from perftrend.bisect.journal import Journal
 from perftrend.builds import Builds
 from perftrend.clients.git.locking import held
 from perftrend.model import Measured
-from tests.unit.jobs.bisection.conftest import Place, stopped_after
+from tests.unit.jobs.bisection.conftest import Place, raising, stopped_after
 
 
 class Killed(BaseException):
@@ -134,11 +134,11 @@ def test_full_disk_ends_it_in_one_line_and_it_goes_on(place: Place, monkeypatch:
     assert len(place.report()["measurements"]) == len(place.measured)
 
 
-def test_session_whose_first_record_is_torn_begins_anew(place: Place) -> None:
+def test_session_whose_first_record_is_torn_begins_anew(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place.product.range(100, 100, 90)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Builds, "measure", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        place.search()
+    stopped_after(place, 0, monkeypatch)
     [session] = [each for each in place.sessions if each.suffix == ".jsonl"]
     session.write_text('{"record":"ra')
 
@@ -149,17 +149,8 @@ def test_build_of_jenkins_goes_on_with_the_session_of_another(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.product.range(100, 100, 90, 90)
-    usual = Builds.measure
-
-    def killed(self: Builds, built: Any) -> Measured:
-        if len(place.measured) == 3:
-            raise KeyboardInterrupt
-        return usual(self, built)
-
     monkeypatch.setenv("BUILD_NUMBER", "41")
-    with monkeypatch.context() as patch:
-        patch.setattr(Builds, "measure", killed)
-        place.search()
+    stopped_after(place, 3, monkeypatch)
     monkeypatch.setenv("BUILD_NUMBER", "42")
 
     assert 1 == place.search().exit_code
@@ -174,18 +165,16 @@ def test_what_the_nights_add_to_the_store_does_not_end_a_session(
     place.product.range(100, 100, 90)
     with monkeypatch.context() as patch:
         patch.setattr("jobs._question.known_deviations", lambda *_: {"command": 0.5})
-        patch.setattr(Builds, "measure", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(Builds, "measure", raising(KeyboardInterrupt))
         place.search()
     monkeypatch.setattr("jobs._question.known_deviations", lambda *_: {"command": 0.6})
 
     assert 1 == place.search().exit_code
 
 
-def test_two_do_not_answer_the_same_question_at_once(place: Place) -> None:
+def test_two_do_not_answer_the_same_question_at_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.product.range(100, 100, 90)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Builds, "measure", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        place.search()
+    stopped_after(place, 0, monkeypatch)
     [session] = [each for each in place.sessions if each.suffix == ".jsonl"]
 
     with held(session.with_suffix(".lock")):

@@ -94,7 +94,7 @@ def test_error_is_posted(review: Review) -> None:
 def test_interruption_is_posted_and_then_the_answer(review: Review, monkeypatch: pytest.MonkeyPatch) -> None:
     review.push(100, 100, 90)
     with monkeypatch.context() as patch:
-        patch.setattr(Builds, "measure", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(Builds, "measure", raising(KeyboardInterrupt))
         assert 130 == review.search().exit_code
 
     assert 1 == review.search().exit_code
