@@ -1,7 +1,9 @@
-"""What every test may lean on: the rule about skipping.
+"""What every test may rely on: skips, tests that were not run, and how thorough a run is.
 
-For a person a test that lacks a server, a program or a privilege is skipped with its reason. In
-CI (``CI`` is set) that same skip is a failure: a check that silently did not run is none.
+A test that lacks a server, a program or a privilege is skipped with its reason. In CI (``CI`` is
+set) that same skip is a failure, because a check that silently did not run proves nothing. A test
+that needs quiet cores and does not get them is *not run*: nobody can install quiet cores, so that is
+reported and counted, and fails nothing.
 """
 
 from __future__ import annotations
@@ -16,11 +18,33 @@ import pytest
 from hypothesis import settings
 
 Require = Callable[[object, str], None]
+RequireQuiet = Callable[[str], None]
 
-# A deadline would be a timed assertion. CI tells of a change and not of luck: it tries the same examples
-# each time, and a person new ones.
-settings.register_profile("perftrend", deadline=None, derandomize=bool(os.environ.get("CI")))
-settings.load_profile("perftrend")
+NOT_RUN = "not run"
+
+# A deadline would be a timed assertion. The gate tries the same examples each time, so that it reports a
+# change and not luck; ``--thorough`` tries more of them, and others each time.
+settings.register_profile("gate", deadline=None, derandomize=True, database=None, max_examples=25)
+settings.register_profile("thorough", deadline=None)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--thorough", action="store_true", help="more and random examples, more kills, every store twice"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("thorough" if config.getoption("thorough") else "gate")
+    # A shell that puts the checks into the background makes them, and all that they start, deaf to Ctrl-C.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def thorough(pytestconfig: pytest.Config) -> bool:
+    """Whether the run may take its time."""
+    return bool(pytestconfig.getoption("thorough"))
 
 
 @pytest.fixture(scope="session")
@@ -34,10 +58,19 @@ def require() -> Require:
     return requirement
 
 
-def pytest_configure() -> None:
-    # A shell that puts the checks into the background makes them, and all that they start, deaf to Ctrl-C.
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+class BusyCoresError(Exception):
+    """The cores were not quiet, which is no fault of what is tested."""
+
+
+@pytest.fixture(scope="session")
+def require_quiet() -> RequireQuiet:
+    """End the test as *not run* if there is a reason: ``require_quiet(trial.invalid)``."""
+
+    def requirement(reason: str) -> None:
+        if reason:
+            raise BusyCoresError(reason)
+
+    return requirement
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -46,8 +79,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Any]:
     report = yield
+    if call.excinfo and call.excinfo.errisinstance(BusyCoresError):
+        report.outcome = "skipped"
+        report.not_run = str(call.excinfo.value)
+        report.longrepr = (str(item.path), item.location[1] or 0, report.not_run)
+        return report
     return report if hasattr(report, "wasxfail") else unskipped(report)
 
 
@@ -63,6 +101,19 @@ def unskipped(report: Any) -> Any:
         report.outcome = "failed"
         report.longrepr = f"{report.nodeid} was skipped, which CI does not accept: {report.longrepr[2]}"
     return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
+    return (NOT_RUN, "n", NOT_RUN.upper()) if hasattr(report, "not_run") else None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = terminalreporter.getreports(NOT_RUN)
+    if reports:
+        terminalreporter.section(f"{NOT_RUN}, because the cores were not quiet")
+        for report in reports:
+            terminalreporter.line(f"NOT RUN {report.nodeid}: {report.not_run}")
 
 
 def is_root() -> bool:

@@ -1,8 +1,9 @@
-"""The rule about skipping: a skip for a person, a failure in CI."""
+"""The rules about skipping and not running: what a person reads, and what CI accepts."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,8 +21,8 @@ every_way_of_skipping = pytest.mark.parametrize(
 )
 
 
-def last_words(folder: Path, test: str, **environment: str) -> tuple[bool, str]:
-    """Run pytest on a test in a folder of its own; return whether it was content, and its last words."""
+def run_pytest(folder: Path, test: str, *options: str, **environment: str) -> tuple[bool, str]:
+    """Run pytest on a test in a folder of its own; return whether it was content, and its output."""
     (folder / "conftest.py").write_text(CONFTEST.read_text())
     (folder / "test_it.py").write_text(test)
     inherited = {name: value for name, value in os.environ.items() if name != "CI"}
@@ -34,6 +35,7 @@ def last_words(folder: Path, test: str, **environment: str) -> tuple[bool, str]:
         "-p",
         "no:cacheprovider",
         f"--rootdir={folder}",
+        *options,
         folder,
     ]
     run = subprocess.run(
@@ -44,12 +46,12 @@ def last_words(folder: Path, test: str, **environment: str) -> tuple[bool, str]:
         text=True,
         check=False,
     )
-    return run.returncode in (0, 5), "\n".join(run.stdout.splitlines()[-4:])
+    return run.returncode in (0, 5), run.stdout
 
 
 @every_way_of_skipping
 def test_a_person_reads_the_reason(tmp_path: Path, test: str) -> None:
-    content, told = last_words(tmp_path, test)
+    content, told = run_pytest(tmp_path, test)
 
     assert content
     assert "1 skipped" in told
@@ -58,8 +60,59 @@ def test_a_person_reads_the_reason(tmp_path: Path, test: str) -> None:
 
 @every_way_of_skipping
 def test_ci_does_not_accept_a_skip(tmp_path: Path, test: str) -> None:
-    content, told = last_words(tmp_path, test, CI="true")
+    content, told = run_pytest(tmp_path, test, CI="true")
 
     assert not content
     assert "CI does not accept" in told
     assert "needs a moon" in told
+
+
+BUSY = """
+def test_it(require_quiet):
+    require_quiet('')
+    require_quiet('another process used the cores')
+    assert False, 'it went on'
+"""
+
+
+@pytest.mark.parametrize("environment", [{}, {"CI": "true"}])
+def test_busy_cores_are_counted_and_fail_nothing(tmp_path: Path, environment: dict[str, str]) -> None:
+    content, summary = run_pytest(tmp_path, BUSY, **environment)
+
+    assert content
+    assert "1 not run" in summary
+    assert "NOT RUN test_it.py::test_it: another process used the cores" in summary
+
+
+EXAMPLES = """
+from hypothesis import given, settings, strategies as st
+
+seen = []
+
+@given(st.floats())
+def test_it(number):
+    seen.append(number)
+
+def test_what_was_tried():
+    print(settings.default.max_examples, len(seen), hash(tuple(map(repr, seen))))
+    assert False
+"""
+
+
+def tried(folder: Path, *options: str) -> list[str]:
+    """Return what a run tried: the examples that were wanted and given, and the hash of all of them."""
+    _, summary = run_pytest(folder, EXAMPLES, *options, PYTHONHASHSEED="0")
+    found = re.search(r"^(\d+) (\d+) (-?\d+)$", summary, re.MULTILINE)
+    assert found, summary
+    return list(found.groups())
+
+
+def test_the_gate_tries_the_same_examples_each_time(tmp_path: Path) -> None:
+    assert tried(tmp_path) == tried(tmp_path)
+
+
+def test_thorough_runs_try_more_examples_and_others_each_time(tmp_path: Path) -> None:
+    gate, first, second = tried(tmp_path), tried(tmp_path, "--thorough"), tried(tmp_path, "--thorough")
+
+    assert int(gate[0]) < int(first[0])
+    assert first[2] != second[2]
