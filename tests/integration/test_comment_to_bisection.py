@@ -1,4 +1,4 @@
-"""From a comment under a change to the guilty commit: Gerrit, the listener, the job, and all between them."""
+"""From a comment under a change to the culprit: Gerrit, the listener, the job, and all between them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +20,14 @@ from tests.integration.servers.gerrit import Pushed, Server, User, git
 from tests.integration.servers.listening import Listener, until
 from tests.integration.servers.review import Project
 
-TESTBED = "1n-veth"
 BEGUN = "Looking for the commit that changed the performance: "
 PLENTY_S = 900
 
-# Whether there is a second, small change could take long to tell on a machine that others use.
+# Whether there is a second, small change could take long to decide on a machine that others use.
 BY_PACKETS: Mapping[str, Any] = {
     "project": {"profile": "embedded-router"},
     "bisect": {"maximum_changes": 1, "maximum_measurements": 40},
-    "trial": {"starts": 2, "attempts": 40},
+    "trial": {"starts": 2},
 }
 BENCH = """import pathlib, random, time
 for _ in range(5):
@@ -117,43 +117,79 @@ def ask(gerrit_server: Server, developer: User) -> Ask:
     return comment
 
 
-@pytest.mark.packets
+@dataclass(frozen=True)
+class Case:
+    """How a product is measured, and the files that make it fast or slow."""
+
+    testbed: str
+    settings: Mapping[str, Any]
+    fast: Mapping[str, str]
+    slow: Mapping[str, str]
+    selection: str = ""
+    """What the comment asks for after the hash."""
+
+    @property
+    def job(self) -> str:
+        return f"perftrend-bisect-{self.testbed}"
+
+
+QUICK_BENCH = BENCH.replace("time.sleep(0.1)", "time.sleep(0)")
+CASES = [
+    pytest.param(
+        Case("simulated", BY_A_COMMAND, {"bench.py": QUICK_BENCH, "level": "100"}, {"level": "90"}),
+        id="command",
+    ),
+    pytest.param(
+        Case(
+            "1n-veth",
+            BY_PACKETS,
+            {FILE: PROGRAM.format(rules=0)},
+            {FILE: PROGRAM.format(rules=20)},
+            " mrrAND64bANDethip4-ip4base -- --duration 0.3 --multiplicity 4",
+        ),
+        id="packets",
+        marks=pytest.mark.measure,
+    ),
+]
+
+
 @pytest.mark.slow
-def test_guilty_commit_is_told_where_it_was_asked_and_where_it_was_reviewed(
-    listener: Listener, project: Project, branch: Branch, ask: Ask, require: Callable[[object, str], None]
-) -> None:
-    """On real packets; the durations are those that the comment asks for."""
-    reason = Testbed(specification.load(TESTBED)).unusable()
+@pytest.mark.parametrize("case", CASES)
+def test_culprit_is_reported_under_the_request_and_under_its_own_change(  # noqa: PLR0917 - fixtures
+    case: Case, listener: Listener, project: Project, branch: Branch, ask: Ask,
+    require: Callable[[object, str], None], record_property: Callable[[str, object], None],
+) -> None:  # fmt: skip
+    reason = Testbed(specification.load(case.testbed)).unusable()
     require(not reason, reason)
-    branch.land("Route between two ports", {FILE: PROGRAM.format(rules=0)})
+    branch.land("The first version", case.fast)
     branch.land_notes(13)
-    guilty = project.push({FILE: PROGRAM.format(rules=20)})
-    branch.submit(guilty)
+    culprit = project.push(case.slow)
+    branch.submit(culprit)
     branch.land_notes(5)
     asked_on = project.push({"README": "words\n"})
-    listener.settings |= BY_PACKETS
+    listener.settings |= case.settings
     listener.settings["gerrit"]["tell_culprit"] = True
-    job = f"perftrend-bisect-{TESTBED}"
     old = branch.hashes[0]
-    line = f"bisecttest-{TESTBED} {old[:12]} mrrAND64bANDethip4-ip4base -- --duration 0.3 --multiplicity 4"
+    line = f"bisecttest-{case.testbed} {old[:12]}{case.selection}"
     listener.start()
     until(listener.is_connected)
 
     ask(asked_on, line)
-    until(listener.has_served, PLENTY_S, every_s=2)
+    until(listener.has_served, PLENTY_S, every_s=0.5)
+    record_property("measured", "\n".join(listener.consoles()))
 
-    assert 2 == len(project.said(asked_on, job)), (project.answers(asked_on), listener.consoles())
-    [answer], [begun, told] = project.answers(asked_on), project.said(asked_on, job)
-    assert answer.startswith(f'"{line}" started: 1 test, ')
+    assert 2 == len(project.said(asked_on, case.job)), (project.answers(asked_on), listener.consoles())
+    [answer], [begun, verdict] = project.answers(asked_on), project.said(asked_on, case.job)
+    assert answer.startswith(f'"{line}" started: ')
     # 19 on the branch after the older one, and the change itself.
-    assert f"{BEGUN}20 commits, 1 test on {TESTBED}, " in begun.text
-    assert f'{guilty.revision[:12]} "Look up the next hop" made the only test slower by ' in told.text
-    assert "This replaces my verdict of " in told.text.splitlines()[-1]
-    assert f"--old {old} --change {asked_on.number}" in told.text
-    [accused] = project.said(guilty, job)
-    assert f"This change, as commit {guilty.revision[:12]}, made the only test slower by " in accused.text
-    assert f"/+/{asked_on.number}" in accused.text
-    assert [0, 0] == [project.vote(each) for each in (asked_on, guilty)]
+    assert f"{BEGUN}20 commits, " in begun.text
+    assert f'{culprit.revision[:12]} "Look up the next hop" made the only test slower by ' in verdict.text
+    assert "This replaces my verdict of " in verdict.text.splitlines()[-1]
+    assert f"--old {old} --change {asked_on.number}" in verdict.text
+    [notified] = project.said(culprit, case.job)
+    assert f"This change, as commit {culprit.revision[:12]}, made the only test slower by " in notified.text
+    assert f"/+/{asked_on.number}" in notified.text
+    assert [0, 0] == [project.vote(each) for each in (asked_on, culprit)]
     assert 0 == listener.end()
 
 

@@ -29,8 +29,6 @@ SHORT = {
     "PERFTREND_TRIAL_DURATION_S": "0.1",
     "PERFTREND_TRIAL_MULTIPLICITY": "4",
     "PERFTREND_TRIAL_STARTS": "2",
-    # The machine may be busy now and then; a trial that it disturbed is measured again.
-    "PERFTREND_TRIAL_ATTEMPTS": "40",
 }
 
 
@@ -145,7 +143,7 @@ def test_patch_that_changes_only_words_is_as_fast(parser: Measured) -> None:
 # ---- the embedded router, by packets
 
 
-@pytest.mark.packets
+@pytest.mark.measure
 @pytest.mark.slow
 def test_change_that_slows_the_router_is_told_and_its_repair_too(
     project: Callable[[str, str], Measured], require: Callable[[object, str], None]
