@@ -1,15 +1,19 @@
-"""The way in: a copy of ``run`` with a stand-in for Python that only writes down what it is asked."""
+"""The entry point: a copy of ``run`` with a stand-in for Python that only logs its calls."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import signal
 import subprocess
 import time
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+
+import perftrend
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -19,6 +23,9 @@ log=@HOME@/log
 for last; do :; done
 case "$*" in
 *nearest*) exit 1 ;;
+*"--log $FAKE_LOG"*) echo "$PIP_SAYS" >>"$FAKE_LOG" ;;
+esac
+case "$*" in
 -c*) exit 0 ;;
 "-m venv"*) mkdir -p "$4/bin"; rm -f "$4"/*.half; cp "$0" "$4/bin/python"; echo venv >>"$log" ;;
 "-m pip"*"${FAIL_ON-nothing}"*) exit 1 ;;
@@ -27,7 +34,7 @@ case "$*" in
 esac
 """
 
-TOOLS = "cat cksum cp dirname env flock grep head id mkdir mv paste readlink rm sed sh sleep touch true"
+TOOLS = "cat cksum cp dirname env flock grep head id ls mkdir mv paste readlink rm sed sh sleep touch tr true"
 
 
 class Checkout:
@@ -40,7 +47,10 @@ class Checkout:
         for name in ("run", "setup.cfg", "pyproject.toml", "constraints.txt"):
             shutil.copy(CHECKOUT / name, self.top)
         for name in ("trending", "analysis"):
-            (self.top / "jobs" / f"{name}.py").write_text(f'"""The {name} job."""\n')
+            self.job(name)
+        package = Path("resources/perftrend/__init__.py")
+        (self.top / package).parent.mkdir(parents=True)
+        shutil.copy(CHECKOUT / package, self.top / package)
         self.bin = home / "bin"
         self.bin.mkdir()
         for tool in TOOLS.split():
@@ -48,6 +58,16 @@ class Checkout:
         for program in ("git", "ip", "nft", "ethtool"):
             self.program(program, "#!/bin/sh\n")
         self.program("python3", STAND_IN.replace("@HOME@", str(home)))
+
+    def job(self, name: str) -> None:
+        """Add a job with the help that belongs to it."""
+        (self.top / "jobs" / f"{name}.py").write_text(f'"""The {name} job."""\n')
+        (self.top / "docs/help").mkdir(parents=True, exist_ok=True)
+        shutil.copy(CHECKOUT / "docs/help" / f"{name}.txt", self.top / "docs/help")
+
+    def files(self) -> set[Path]:
+        """Return all files of the checkout."""
+        return {path for path in self.top.rglob("*") if path.is_file()}
 
     def program(self, name: str, text: str) -> None:
         # Never through a link: it leads to the machine's own program.
@@ -100,7 +120,7 @@ def test_alone_it_lists_the_jobs_without_making_anything(checkout: Checkout) -> 
     assert [] == checkout.log
 
 
-@pytest.mark.parametrize("word", ["trendin", "../trending", "__init__", "-x", "trending.py", "a b"])
+@pytest.mark.parametrize("word", ["trendin", "../trending", "__init__", "-x", "--x", "trending.py", "a b"])
 def test_unknown_job_is_refused_by_name(checkout: Checkout, word: str) -> None:
     code, out, err = checkout.run(word)
 
@@ -171,7 +191,7 @@ def test_file_that_names_another_environment_makes_room(checkout: Checkout) -> N
     assert [*MADE, f"pip {checkout.top}", "job -P -m jobs.trending"] == checkout.log
 
 
-def test_moved_checkout_makes_its_environment_anew(checkout: Checkout) -> None:
+def test_moved_checkout_makes_its_environment_again(checkout: Checkout) -> None:
     checkout.run("trending")
     _ = checkout.log
     checkout.top = checkout.top.rename(checkout.home / "elsewhere")
@@ -181,7 +201,7 @@ def test_moved_checkout_makes_its_environment_anew(checkout: Checkout) -> None:
     assert MADE == checkout.log[:2]
 
 
-def test_failed_pip_is_told_and_not_taken_for_done(checkout: Checkout) -> None:
+def test_failed_pip_is_reported_and_tried_again(checkout: Checkout) -> None:
     code, _, err = checkout.run("trending", FAIL_ON="--editable")
     assert 2 == code
     assert "perftrend: pip could not install" in err
@@ -193,7 +213,7 @@ def test_failed_pip_is_told_and_not_taken_for_done(checkout: Checkout) -> None:
 
 def test_git_is_stopped_by_a_start_that_fails(checkout: Checkout) -> None:
     """It would take the usual code for a verdict on the commit."""
-    (checkout.top / "jobs" / "bisectrun.py").write_text('"""Judge a commit."""\n')
+    checkout.job("bisectrun")
 
     code, _, err = checkout.run("bisectrun", FAIL_ON="--editable")
 
@@ -261,16 +281,17 @@ def test_what_is_missing_is_installed_by_apt_without_a_question(checkout: Checko
     _, _, err = checkout.run("trending")
 
     assert ["apt -qq update", "apt -qq install -y --no-install-recommends nftables"] == checkout.log[:2]
-    assert "perftrend: installing nftables (once)..." in err
+    assert "perftrend: installing the system packages nftables (once; ./run --no-install " in err
 
 
 def test_checks_need_programs_that_no_other_job_does(checkout: Checkout) -> None:
-    (checkout.top / "jobs" / "tests.py").write_text('"""Run every check."""\n')
-    for program in ("chromium", "shellcheck", "openssl"):
+    checkout.job("tests")
+    for program in ("chromium", "shellcheck", "openssl", "ldconfig"):
         checkout.program(program, "#!/bin/sh\n")
 
     _, _, err = checkout.run("tests")
     assert "perftrend: going on without default-jre-headless maven openssh-client" in err
+    assert "libatomic1" in err
 
     _, _, err = checkout.run("trending")
     assert "going on without" not in err
@@ -283,6 +304,136 @@ def test_folder_that_cannot_be_written_is_told(checkout: Checkout) -> None:
 
     assert 2 == code
     assert "cannot be written" in err
+
+
+NEVER_INSTALLS = [
+    ["--version"],
+    ["--help"],
+    ["-h"],
+    ["help"],
+    ["help", "trending"],
+    ["trending", "--help"],
+    ["trending", "--repeat", "8", "-h"],
+    ["--no-install", "trending", "--help"],
+    ["--with", "s3", "trending", "--help"],
+    ["--with", "nothing"],
+    ["--with"],
+    ["help", "trendin"],
+    ["trending", "--repaet", "8"],
+    ["trending", "--no-install"],
+    ["trending", "--with=s3"],
+]
+
+
+@pytest.mark.parametrize("arguments", NEVER_INSTALLS, ids=" ".join)
+def test_help_version_and_refusals_change_nothing(checkout: Checkout, arguments: list[str]) -> None:
+    (checkout.bin / "nft").unlink()
+    checkout.program("apt-get", f'#!/bin/sh\necho "apt $*" >>{checkout.home}/log\n')
+    before = checkout.files()
+
+    checkout.run(*arguments)
+
+    assert ([], before) == (checkout.log, checkout.files())
+
+
+@pytest.mark.parametrize("arguments", [["trending", "--help"], ["help", "trending"], ["trending", "-h"]])
+def test_help_needs_no_python(checkout: Checkout, arguments: list[str]) -> None:
+    (checkout.bin / "python3").unlink()
+
+    code, out, err = checkout.run(*arguments)
+
+    assert (0, (CHECKOUT / "docs/help/trending.txt").read_text(), "") == (code, out, err)
+
+
+def test_version_needs_no_python(checkout: Checkout) -> None:
+    (checkout.bin / "python3").unlink()
+
+    assert (0, f"perftrend {perftrend.__version__}\n", "") == checkout.run("--version")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["trending", "--repaet", "8"], "trending has no option --repaet; see ./run trending --help"),
+        (["trending", "--repeat=8", "--x=1"], "trending has no option --x; see ./run trending --help"),
+        (["trending", "--.*"], "trending has no option --.*; see ./run trending --help"),
+        (["trending", "--no-install"], "--no-install goes before the job: ./run --no-install … trending"),
+        (["trending", "--with", "s3"], "--with goes before the job: ./run --with … trending"),
+        (["--with", "s4"], "no extra is named 's4'; known are cluster, s3, postgresql, jjb"),
+        (["--with", "s3,../x", "tiles"], "no extra is named '../x'; known are cluster, s3, postgresql, jjb"),
+        (["--with"], "--with needs names: cluster, s3, postgresql, jjb"),
+    ],
+)
+def test_bad_command_line_is_refused_before_anything_is_installed(
+    checkout: Checkout, arguments: list[str], message: str
+) -> None:
+    assert (2, "", f"perftrend: {message}\n") == checkout.run(*arguments)
+
+
+@pytest.mark.parametrize("arguments", [["--rep", "8"], ["--repeat=8"], ["--tags", "x", "--", "--odd"]])
+def test_options_that_the_job_takes_are_not_refused(checkout: Checkout, arguments: list[str]) -> None:
+    assert 0 == checkout.run("trending", *arguments)[0]
+    assert f"job -P -m jobs.trending {' '.join(arguments)}" == checkout.log[-1]
+
+
+def test_refused_system_packages_are_not_installed(checkout: Checkout) -> None:
+    (checkout.bin / "nft").unlink()
+    checkout.program("id", "#!/bin/sh\necho 0\n")
+    checkout.program("apt-get", f'#!/bin/sh\necho "apt $*" >>{checkout.home}/log\n')
+
+    code, _, err = checkout.run("--no-install", "trending")
+    assert 0 == code
+    assert "going on without nftables" in err
+    assert "apt" not in " ".join(checkout.log)
+
+    assert (0, "") == checkout.run("--no-install", "trending")[::2]
+    # Without the option, the default applies again.
+    assert "installing the system packages nftables" in checkout.run("trending")[2]
+
+
+def test_extras_are_installed_from_the_checkout_and_remembered(checkout: Checkout) -> None:
+    assert 0 == checkout.run("--with", "s3,postgresql")[0]
+    assert [*MADE, f"pip {checkout.top}[s3,postgresql]"] == checkout.log
+
+    checkout.run("trending")
+    assert ["job -P -m jobs.trending"] == checkout.log
+
+    checkout.run("--with=cluster", "--with", "s3", "trending")
+    assert [f"pip {checkout.top}[s3,postgresql,cluster]", "job -P -m jobs.trending"] == checkout.log[1:]
+
+    # As an upgrade of Python does.
+    shutil.rmtree(checkout.top / ".venv")
+    checkout.run("trending")
+    assert f"pip {checkout.top}[s3,postgresql,cluster]" in checkout.log
+
+
+def test_missing_network_is_named_instead_of_pips_conflict(checkout: Checkout) -> None:
+    unreachable = "NewConnectionError: Failed to establish a new connection: [Errno -3] Temporary failure"
+
+    code, _, err = checkout.run(
+        "trending", FAIL_ON="--editable", FAKE_LOG=f"{checkout.top}/.venv.log", PIP_SAYS=unreachable
+    )
+
+    assert 2 == code
+    assert "perftrend: the package index cannot be reached" in err
+
+
+@pytest.fixture(scope="module")
+def generate() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", CHECKOUT / "docs/help/generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_shown_help_is_what_the_jobs_print(generate: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run docs/help/generate.py after a change; versions of Python differ in how they break lines."""
+    monkeypatch.setenv("COLUMNS", "")
+    written = {path: path.read_text().split() for path in (CHECKOUT / "docs/help").glob("*.txt")}
+
+    assert written == {path: text.split() for path, text in generate.helps()}
 
 
 def wait_for(path: Path) -> None:
