@@ -8,10 +8,12 @@ import subprocess
 import sys
 import threading
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store
 
 pytestmark = pytest.mark.sqlite
@@ -56,6 +58,15 @@ def adding(path: Path, first: int, last: int, deadly: int = 0) -> subprocess.Pop
     )
 
 
+def add(path: Path, build: int) -> None:
+    """Add in this process what the others add."""
+    moment = datetime(2026, 1, 2, tzinfo=UTC)
+    keys = [TraceKey.of(testbed="1n-veth", test=f"t{n}") for n in range(50)]
+    results = [Result(key, "pps", Better.HIGHER, Status.PASS, (1.0,), 1.0, details={"a": 1}) for key in keys]
+    with Store.open(path) as store:
+        assert store.add(Run("1n-veth", "trending", build, moment, moment), results)
+
+
 @pytest.mark.parametrize("deadly", [*range(1, 9), AT_COMMIT])
 def test_run_that_was_killed_half_way_was_never_there(tmp_path: Path, deadly: int) -> None:
     """At the run, the traces, the results, the details, each table of the tiles, just before the commit."""
@@ -66,7 +77,7 @@ def test_run_that_was_killed_half_way_was_never_there(tmp_path: Path, deadly: in
     assert -signal.SIGKILL == killed.returncode
     with Store.open(path) as store:
         assert [] == store.runs("1n-veth")
-    assert b"" == adding(path, 1, 2).communicate()[1]
+    add(path, 1)
     with Store.open(path) as store:
         assert [1] == [run.build for run in store.runs("1n-veth")]
         assert 50 == len(store.series("1n-veth"))
@@ -75,7 +86,7 @@ def test_run_that_was_killed_half_way_was_never_there(tmp_path: Path, deadly: in
 @pytest.mark.parametrize("deadly", [1, 2, 3, 4, AT_COMMIT])
 def test_killed_run_leaves_earlier_runs_as_they_were(tmp_path: Path, deadly: int) -> None:
     path = tmp_path / "store.sqlite"
-    adding(path, 1, 2).communicate()
+    add(path, 1)
     killed = adding(path, 2, 3, deadly)
     killed.communicate()
 

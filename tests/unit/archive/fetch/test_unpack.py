@@ -74,10 +74,12 @@ def read(content: bytes, folder: Path, limit: int = LIMIT) -> bytes:
     "content",
     [
         TEXT,
-        gzip.compress(TEXT),
-        gzip.compress(TEXT[:500]) + gzip.compress(TEXT[500:]),
+        gzip.compress(TEXT, mtime=0),
+        gzip.compress(TEXT[:500], mtime=0) + gzip.compress(TEXT[500:], mtime=0),
         zipped(**{"robot-plugin/output.xml": TEXT, "robot-plugin/log.html": b"<html>"}),
-        zipped(**{"output.xml.gz": gzip.compress(TEXT), "deep/output.xml": b"<other/>", "a/b/": b""}),
+        zipped(
+            **{"output.xml.gz": gzip.compress(TEXT, mtime=0), "deep/output.xml": b"<other/>", "a/b/": b""}
+        ),
     ],
     ids=["plain", "gzip", "two gzip members", "zip of a folder", "gzip in a zip"],
 )
@@ -99,7 +101,7 @@ def test_output_is_read_however_it_is_packed(content: bytes, tmp_path: Path) -> 
         (zipped(**{"log.html": b""}), "holds no output.xml"),
         (zipped(**{"output.zip": zipped(**{"output.xml": TEXT})}), "holds a zip archive where an output"),
         (zipped(**{"output.xml": tarred()}), "holds a tar archive"),
-        (gzip.compress(gzip.compress(TEXT)), "holds a gzip archive"),
+        (gzip.compress(gzip.compress(TEXT, mtime=0), mtime=0), "holds a gzip archive"),
         (bz2.compress(TEXT), "holds a bzip2 archive"),
         (zipped(**{"output.xml": TEXT})[:-30], "the zip is cut off"),
         (zipped(**{"output.xml": TEXT}).replace(b"PK\x01\x02", b"PK\x01\x03"), "the zip is damaged"),
