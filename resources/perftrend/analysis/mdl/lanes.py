@@ -17,6 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from perftrend.analysis.description import Floats
+from perftrend.analysis.mdl.cache import Cache, announce
 
 Table: TypeAlias = NDArray[np.float64]
 """Two-dimensional."""
@@ -45,16 +46,17 @@ _C21, _C19, _C17, _C15, _C13, _C11, _C9, _C7, _C5, _C3, _C1 = _ARTANH
 
 
 def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Compile a function when it is first called, and keep the result on disk."""
+    """Compile a function when it is first called, or load what was compiled before."""
     # Division by zero gives inf as in numpy: the check for it would keep loops from being vectorised.
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
-    made: Callable[_P, _R]
+    made: Any = njit(nogil=True, error_model="numpy", fastmath={"contract"})(function)
     try:
-        made = njit(cache=True, **options)(function)
+        # njit(cache=True) does the same with numba's own class.
+        made._cache = Cache(function)
     except RuntimeError:
-        # Nothing can be written, neither beside this file nor in the home folder.
-        made = njit(**options)(function)
-    return made
+        # There is no directory to store it in.
+        announce()
+    found: Callable[_P, _R] = made
+    return found
 
 
 def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,14 +22,3 @@ def test_logarithm_is_as_good_as_the_library_s(value: float) -> None:
     logarithms(np.array([value]), found)
 
     assert math.log2(value) == pytest.approx(found[0], rel=1e-15, abs=4e-16)
-
-
-def test_place_where_nothing_can_be_written_costs_the_cache_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    def njit(*, cache: bool = False, **options: Any) -> Callable[[Any], Any]:
-        if cache:
-            raise RuntimeError("cannot cache function 'double': no locator available")
-        return lambda function: function
-
-    monkeypatch.setattr(lanes, "njit", njit)
-
-    assert 6 == lanes.compiled(lambda value: 2 * value)(3)
