@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import gc
 
-import numpy as np
-
-from perftrend.analysis.mdl import partition
+from perftrend.analysis import mdl
 from perftrend.dashboard import static
 from perftrend.dashboard.pages import environment
 from perftrend.dashboard.site import Site
@@ -43,5 +41,4 @@ def _compile() -> None:
     templates = environment()
     for name in templates.list_templates():
         templates.get_template(name)
-    # Changes are looked for by compiled functions, and to load the compiler takes a second.
-    partition(np.repeat([1e7, 2e7], 5))
+    mdl.load()

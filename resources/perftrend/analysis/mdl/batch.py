@@ -15,9 +15,9 @@ from typing import Protocol, TypedDict, Unpack, runtime_checkable
 
 from numpy.typing import ArrayLike
 
+from perftrend.analysis.mdl.engine import is_compiled
 from perftrend.analysis.mdl.exact import partition
 from perftrend.analysis.mdl.partitions import Partition
-from perftrend.analysis.mdl.search import is_compiled
 
 LOT = 64
 """Series that are handed out at once."""
@@ -80,8 +80,7 @@ def partition_all(
 
 def _own_pool(workers: int, options: Options) -> Executor:
     # The compiled search lets other threads run; numpy holds them up.
-    compiled = is_compiled() and options.get("engine") != "numpy"
-    if compiled:
+    if options.get("engine") != "numpy" and is_compiled():
         return ThreadPoolExecutor(workers)
     # A fork of a process with threads may hang.
     return ProcessPoolExecutor(workers, mp_context=get_context("forkserver"))

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from perftrend import errors
 from perftrend.analysis.description import NEWER, Floats, Formula, formula_named
+from perftrend.analysis.mdl.engine import OF_PROCESS, is_compiled
 from perftrend.analysis.mdl.outliers import Mask, first_guess, robust_partition
 from perftrend.analysis.mdl.partitions import Partition, described
 from perftrend.analysis.mdl.runs import Runs, in_units, require_one_sample_each, runs_of
@@ -54,7 +55,8 @@ def partition(
         have the same, which sees smaller steps in even noise, and where ``formula`` decides on the
         unit only; ``shorter`` for the one of these two whose description has fewer bits. None: ``shorter``
         with outliers, else ``own``. Others than ``own`` need one value for each run.
-    :param engine: ``fastest``, ``compiled`` (needs numba) or ``numpy``; they agree.
+    :param engine: ``compiled`` (needs numba) or ``numpy``, which give the same answer, or ``fastest`` to
+        choose by the number of values; see :mod:`~perftrend.analysis.mdl.engine`.
     :returns: the partition, without groups where no sample is finite.
     :raises SettingsError: if an argument has no meaning.
     """
@@ -69,6 +71,7 @@ def partition(
     if deviation != "own" or outliers:
         require_one_sample_each(runs)
     scaled = in_units(runs.samples, chosen, unit)
+    engine = OF_PROCESS.choose(engine, values=runs.samples.size)
     far = np.zeros(scaled.size, dtype=bool)
     if outliers:
         scaled, far = first_guess(scaled, chosen if unit is None else None)
@@ -79,6 +82,12 @@ def partition(
     if deviation != "own":
         found.append(shared_partition(runs, scaled, far, formula=chosen, outliers=outliers, engine=engine))
     return min(found, key=lambda one: one.bits)
+
+
+def load() -> None:
+    """Load all of the compiled search, if there is one, so that nobody waits for it later."""
+    if is_compiled():
+        partition([1.0, 1.0, 2.0, 2.0], engine="compiled", outliers=True)
 
 
 def _exact_partition(runs: Runs, scaled: Floats, _far: Mask, *, formula: Formula, engine: str) -> Partition:

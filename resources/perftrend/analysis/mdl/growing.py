@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from perftrend.analysis.description import formula_named
+from perftrend.analysis.mdl.engine import OF_PROCESS
 from perftrend.analysis.mdl.exact import DEFAULT_FORMULA
 from perftrend.analysis.mdl.partitions import Partition, described
 from perftrend.analysis.mdl.runs import in_units, moments, runs_of
@@ -26,7 +27,7 @@ class GrowingPartition:
     :param samples: the series so far, as :func:`~perftrend.analysis.partition` takes it.
     :param formula: ``jumpavg-0.4`` or ``jumpavg-0.1``.
     :param unit: resolution of the samples, in their unit; None for the formula's default.
-    :param engine: ``fastest``, ``compiled`` (needs numba) or ``numpy``; they agree.
+    :param engine: as in :func:`~perftrend.analysis.partition`; chosen whenever the search starts.
     :raises SettingsError: if an argument has no meaning.
     """
 
@@ -97,7 +98,8 @@ class GrowingPartition:
             return
         low = min(float(scaled.min()), 0.0)
         terms = terms_of(self._formula, maximum=maximum, low=low, samples=scaled.size)
-        self._search = new_search(terms, capacity=2 * runs.positions.size, engine=self._engine)
+        engine = OF_PROCESS.choose(self._engine, values=scaled.size)
+        self._search = new_search(terms, capacity=2 * runs.positions.size, engine=engine)
         self._search.extend(runs.lots(scaled))
         self._room = terms.sizes.size - 1
         self._high = float(runs.samples.max())

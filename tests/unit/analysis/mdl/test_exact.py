@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from perftrend.analysis import partition
 from perftrend.analysis.description import MAXIMUM_IN_UNITS, formula_named
-from perftrend.analysis.mdl import search
 from perftrend.errors import SettingsError
 from perftrend.model import Samples
 
@@ -325,14 +324,6 @@ def test_real_series_is_cut_where_its_levels_change() -> None:
 def test_argument_without_meaning_is_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         partition([1.0, 2.0], **options)  # type: ignore[arg-type]
-
-
-def test_compiled_engine_that_is_not_installed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "is_compiled", lambda: False)
-
-    assert partition([1.0, 2.0]).groups
-    with pytest.raises(SettingsError, match="needs numba, which is not installed; pip install"):
-        partition([1.0, 2.0], engine="compiled")
 
 
 @given(series, st.integers(-40, 40))
