@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+import numba
 import numpy as np
 import pytest
 
@@ -21,8 +22,10 @@ def test_every_detector_has_a_time_and_a_ratio(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(changes, "SPEND_S", 0.0)
     cell = changes.cell("steps", 60, {"asleep": lambda samples: samples.sum()})
 
-    assert {"compiled", "numpy", "outliers", "jumpavg", "asleep"} == set(cell["ms"]) == set(cell["ratio"])
-    assert 1.0 == cell["ratio"]["compiled"]
+    names = {"default", "compiled", "numpy", "outliers", "jumpavg", "asleep"}
+
+    assert names == set(cell["ms"]) == set(cell["ratio"])
+    assert 1.0 == cell["ratio"]["default"]
     assert cell["excess_bits"] >= -1e-9
 
 
@@ -45,10 +48,21 @@ def test_every_cell_is_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert 4 == len(json.loads(capsys.readouterr().out)["cells"])
 
 
-def test_without_numba_it_says_what_to_install(
+def test_report_names_the_search_that_was_measured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    for name, value in {"SPEND_S": 0.0, "BATCH": 1, "detectors": dict}.items():
+        monkeypatch.setattr(changes, name, value)
+    arguments = ["--sizes", "20", "--kinds", "noise"]
+
+    assert 0 == changes.main(arguments)
+    assert f"search: compiled by numba {numba.__version__}" in capsys.readouterr().out
+
     monkeypatch.setattr(changes, "is_compiled", lambda: False)
 
-    assert 2 == changes.main([])
-    assert "pip install 'perftrend[fast]'" in capsys.readouterr().err
+    assert 0 == changes.main([*arguments, "--json"])
+
+    report = json.loads(capsys.readouterr().out)
+
+    assert "numpy (numba cannot be imported)" == report["kernel"]
+    assert "compiled" not in report["cells"][0]["ms"]
