@@ -2,8 +2,7 @@
 
 Runs the job, sums the time of all its trials from the messages of its tests, and shows what is left. How long
 the job waited for a machine that others used, before it measured a trial again, is told apart: a testbed that
-is nobody else's has none of it. The Python of ``.venv`` has what users have: numba, which others may have,
-takes a second to load.
+is nobody else's has none of it. Run it with the Python of ``.venv``, which has what users have.
 """
 
 from __future__ import annotations
