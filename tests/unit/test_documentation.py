@@ -68,10 +68,25 @@ def test_the_settings_page_names_every_setting_with_its_default() -> None:
     assert [] == [name for name, told in documented if told.strip("`") != default(name)]
 
 
-def default(name: str) -> str:
+def test_git_ignores_the_folders_that_jobs_make() -> None:
+    """Those that a setting places in the working folder, and the store."""
+    ignored = (CHECKOUT / ".gitignore").read_text(encoding="utf-8").splitlines()
+    folders = [value for value in map(default_value, settings.names()) if isinstance(value, Path)]
+
+    assert folders
+    assert [] == [folder for folder in folders if f"/{folder}/" not in ignored]
+    assert f"/{settings.Settings().store}*" in ignored
+
+
+def default_value(name: str) -> object:
     value: object = settings.Settings()
     for part in name.split("."):
         value = getattr(value, part)
+    return value
+
+
+def default(name: str) -> str:
+    value = default_value(name)
     match value:
         case None:
             return "the testbed's" if name.startswith(("trial.", "search.")) else "none"
