@@ -1,38 +1,72 @@
-"""Linear scales and round ticks for pictures that are drawn without a plotting library."""
+"""Linear scales, ranges and round ticks for pictures that are drawn without a plotting library.
+
+All of them hold for any finite numbers: ends whose difference is beyond the largest float, and
+subnormal ones. Values come from archives, so they may be of any size.
+"""
 
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from typing import TypeVar
 
-_STEPS = (1.0, 2.0, 5.0, 10.0)
-_ROUNDING = 1e-9
+import numpy as np
+from numpy.typing import NDArray
+
+_STEPS = (1, 2, 5, 10)
+_ROUNDING = Decimal("1e-9")
+_Values = TypeVar("_Values", float, NDArray[np.float64])
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Where a value lies in a picture: ``low`` at ``start``, ``high`` at ``stop``."""
+    """Where a value lies in a picture: ``low`` at ``start``, ``high`` at ``stop``; the ends differ."""
 
     low: float
     high: float
     start: float
     stop: float
 
-    def __call__(self, value: float) -> float:
-        """Return the coordinate of a value, which may lie outside."""
-        return self.start + (value - self.low) / (self.high - self.low) * (self.stop - self.start)
+    def __call__(self, value: _Values) -> _Values:
+        """Return the coordinates of values, which may lie outside; far outside they may be infinite."""
+        # The difference of halves cannot overflow; those of subnormal numbers would lose a digit.
+        factor = 1.0 if math.isfinite(self.high - self.low) else 0.5
+        low = factor * self.low
+        return self.start + (factor * value - low) / (factor * self.high - low) * (self.stop - self.start)
+
+
+def padded_range(values: Sequence[float], *, least_span: float) -> tuple[float, float]:
+    """Return the range of some values, wider if they are too close to each other.
+
+    :param values: at least one; all finite.
+    :param least_span: the least width of the range, relative to its middle; positive.
+    :returns: two different finite ends.
+    """
+    low, high = min(values), max(values)
+    middle = low / 2 + high / 2
+    half = least_span / 2 * abs(middle)
+    low, high = min(low, middle - half), max(high, middle + half)
+    if low == high:
+        return low - 1.0, high + 1.0
+    return max(low, -sys.float_info.max), min(high, sys.float_info.max)
 
 
 def ticks(low: float, high: float, most: int) -> list[tuple[float, int]]:
     """Choose round values from ``low`` to ``high``: multiples of 1, 2 or 5 times a power of ten.
 
     :param most: how many ticks there may be, at least 2.
-    :returns: each value with the number of decimals that it needs.
+    :returns: each value with the number of decimals that it needs; none if the ends are equal.
     """
-    least = (high - low) / (most - 1)
-    power = math.floor(math.log10(least))
-    step = next(step for step in _STEPS if step * 10.0**power >= least * (1.0 - _ROUNDING))
-    power, step = (power + 1, 1.0) if step == _STEPS[-1] else (power, step)
-    unit = step * 10.0**power
-    first, last = math.ceil(low / unit - _ROUNDING), math.floor(high / unit + _ROUNDING)
-    return [(number * unit, max(0, -power)) for number in range(first, last + 1)]
+    if low == high:
+        return []
+    begin, end = Decimal(low), Decimal(high)
+    least = (end - begin) / (most - 1)
+    power = least.adjusted()
+    step = next(step for step in _STEPS if Decimal(step).scaleb(power) >= least * (1 - _ROUNDING))
+    power, step = (power + 1, 1) if step == _STEPS[-1] else (power, step)
+    unit = Decimal(step).scaleb(power)
+    first, last = math.ceil(begin / unit - _ROUNDING), math.floor(end / unit + _ROUNDING)
+    return [(float(number * unit), max(0, -power)) for number in range(first, last + 1)]

@@ -15,6 +15,7 @@ Source: "MDR Search", section Search Time Graphs.
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,15 +132,17 @@ class _Picture:
         self._phases = phases
         self._loss_ratios = loss_ratios
         self._steps = [step for phase in phases for step in phase.steps]
-        self._ends = list(itertools.accumulate((step.trial.elapsed_s for step in self._steps), initial=0.0))
-        self._time = Scale(0.0, _TIME_AFTER * self._ends[-1] or 1.0, LEFT, RIGHT)
+        times = (step.trial.elapsed_s for step in self._steps)
+        self._ends = list(itertools.accumulate(times, lambda *pair: _bounded(sum(pair)), initial=0.0))
+        self._time = Scale(0.0, _bounded(_TIME_AFTER * self._ends[-1]) or 1.0, LEFT, RIGHT)
         self._rate = Scale(*_interesting(phases, loss_ratios), BOTTOM, TOP)
 
     def x(self, seconds: float) -> float:
         return self._time(seconds)
 
     def y(self, rate_pps: float) -> float:
-        return self._rate(rate_pps)
+        # No program draws infinite coordinates; this far outside nothing is seen.
+        return min(max(self._rate(rate_pps), -HEIGHT), 2.0 * HEIGHT)
 
     def rate_ticks(self) -> list[tuple[float, int]]:
         return ticks(self._rate.low / _MEGA, self._rate.high / _MEGA, 7)
@@ -156,15 +159,16 @@ class _Picture:
             yield begin, plain(phase.name), end - begin > _LETTER_WIDTH * (len(phase.name) + 1)
 
     def marks(self) -> list[_Mark]:
-        return [self._mark(step, begin) for step, begin in zip(self._steps, self._ends[:-1], strict=True)]
+        times = itertools.pairwise(self._ends)
+        return [self._mark(step, *time) for step, time in zip(self._steps, times, strict=True)]
 
-    def _mark(self, step: Step, begin: float) -> _Mark:
+    def _mark(self, step: Step, begin: float, end: float) -> _Mark:
         trial = step.trial
         outside = (trial.rate_pps > self._rate.high) - (trial.rate_pps < self._rate.low)
         return _Mark(
             shape=_shape(trial, self._loss_ratios),
             begin=self.x(begin),
-            x=self.x(begin + trial.elapsed_s),
+            x=self.x(end),
             y=self.y(min(max(trial.rate_pps, self._rate.low), self._rate.high)),
             outside=outside,
             text=_about(step),
@@ -172,7 +176,7 @@ class _Picture:
 
     def bounds(self) -> list[_Bounds]:
         last = _last(self._phases, self._loss_ratios)
-        middles = [self.y((each.lower + each.upper) / 2.0) for _, each in last]
+        middles = [self.y(each.lower / 2.0 + each.upper / 2.0) for _, each in last]
         labels = _apart(middles, least=TOP + 4.0, most=BOTTOM)
         return [
             self._bounds_of(number, ratio, label_y)
@@ -211,8 +215,13 @@ def _interesting(phases: Sequence[Phase], loss_ratios: Sequence[float]) -> tuple
         # No rate is below zero, and above the highest trial there is nothing to see.
         low, high = max(0.0, low - around), max(high, min(high + around, _SHARE_ABOVE * highest))
     if high - low <= _LEAST_SPAN * high:
-        return low / _SHARE_ABOVE, _SHARE_ABOVE * high or _MEGA
-    return low, high
+        low, high = low / _SHARE_ABOVE, _SHARE_ABOVE * high
+    return low, _bounded(high) if low < high else _MEGA
+
+
+def _bounded(value: float) -> float:
+    """Return the largest float for infinity."""
+    return min(value, sys.float_info.max)
 
 
 def _last(phases: Sequence[Phase], loss_ratios: Sequence[float]) -> list[tuple[float, Interval]]:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from perftrend.model import Direction, Samples, Verdict
 from perftrend.report.document import of_length
+from perftrend.report.scale import Scale, padded_range
 
 WIDTH, HEIGHT = 960, 200
 MARGIN = 24
@@ -57,15 +58,17 @@ def sparkline(verdict: Verdict) -> Sparkline:
     samples = verdict.series.samples
     median = np.asarray(of_length(verdict.moving_median, samples.size))
     average = np.asarray(of_length(verdict.trimmed_average, samples.size))
-    margin = SIGMAS * np.asarray(of_length(verdict.trimmed_deviation, samples.size))
+    deviation = np.asarray(of_length(verdict.trimmed_deviation, samples.size))
+    with np.errstate(over="ignore"):  # infinity is outside of the range as well
+        above, below = average + SIGMAS * deviation, average - SIGMAS * deviation
     means = np.array([group.mean for group in verdict.groups])
     low, high = _range(np.concatenate([samples, means]))
     x = _across(samples.size)
+    scale = Scale(low, high, HEIGHT - MARGIN, MARGIN)
 
     def y(values: Samples) -> Samples:
         """Up is more; what lies outside of the range sticks to its edge."""
-        share = np.clip((values - low) / (high - low), 0, 1)
-        return HEIGHT - MARGIN - share * (HEIGHT - 2 * MARGIN)
+        return scale(np.clip(values, low, high))
 
     return Sparkline(
         values=_dots(x, y(samples)),
@@ -75,7 +78,7 @@ def sparkline(verdict: Verdict) -> Sparkline:
             f"M{x[group.start]} {round(float(y(np.array(group.mean))))}H{x[group.stop - 1]}"
             for group in verdict.groups
         ),
-        band=_band(x, y(average + margin), y(average - margin)),
+        band=_band(x, y(above), y(below)),
         regressions=_dots(x, y(_begins(verdict, Direction.REGRESSION))),
         progressions=_dots(x, y(_begins(verdict, Direction.PROGRESSION))),
         low=low,
@@ -87,10 +90,7 @@ def _range(values: Samples) -> tuple[float, float]:
     finite = values[np.isfinite(values)]
     if not finite.size:
         return float("nan"), float("nan")
-    low, high = float(finite.min()), float(finite.max())
-    middle = (low + high) / 2
-    half = max((high - low) / 2, LEAST_SPAN * abs(middle) / 2) or 1.0
-    return middle - half, middle + half
+    return padded_range(finite.tolist(), least_span=LEAST_SPAN)
 
 
 def _across(size: int) -> _Points:

@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+import sys
+
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from perftrend.report.scale import Scale, ticks
+from perftrend.report.scale import Scale, padded_range, ticks
+
+LARGEST, SMALLEST = sys.float_info.max, 5e-324
+finite = st.floats(allow_nan=False, allow_infinity=False)
 
 
 def test_value_lies_between_its_neighbours() -> None:
@@ -26,9 +32,35 @@ def test_ticks_are_round(low: float, high: float, expected: list[str]) -> None:
     assert expected == [f"{value:.{decimals}f}" for value, decimals in ticks(low, high, 6)]
 
 
-@given(st.floats(0, 1e6), st.floats(1e-5, 1e6), st.integers(2, 12))
-def test_ticks_are_within_and_not_too_many(low: float, span: float, most: int) -> None:
-    found = [value for value, _ in ticks(low, low + span, most)]
+@example(0.0, SMALLEST, 9)
+@example(-LARGEST, LARGEST, 9)
+@given(finite, finite, st.integers(2, 12))
+def test_ticks_are_within_and_not_too_many(one: float, other: float, most: int) -> None:
+    low, high = min(one, other), max(one, other)
 
+    found = [value for value, _ in ticks(low, high, most)]
+
+    slack = 1e-6 * high - 1e-6 * low
     assert len(found) <= most
-    assert all(low - span * 1e-6 <= value <= low + span * (1 + 1e-6) for value in found)
+    assert all(low - slack <= value <= high + slack for value in found)
+
+
+def test_ends_that_are_equal_have_no_ticks() -> None:
+    assert [] == ticks(5.0, 5.0, 9)
+
+
+@example(-LARGEST, LARGEST)
+@example(0.0, SMALLEST)
+@given(finite, finite)
+def test_ends_lie_at_the_edges(one: float, other: float) -> None:
+    low, high = padded_range([one, other], least_span=0.04)
+    scale = Scale(low, high, 340.0, 40.0)
+
+    assert [340.0, 40.0] == [scale(low), scale(high)] == scale(np.array([low, high])).tolist()
+    assert 40.0 <= scale(one) <= 340.0
+
+
+def test_range_is_widened_around_its_middle() -> None:
+    assert (9.0, 11.0) == padded_range([10.0, 10.1, 9.9], least_span=0.2)
+    assert (5.0, 15.0) == padded_range([5.0, 15.0], least_span=0.2)
+    assert (-1.0, 1.0) == padded_range([0.0], least_span=0.2)

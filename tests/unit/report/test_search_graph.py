@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -172,7 +173,9 @@ def test_search_that_found_nothing_is_a_picture_too(phases: tuple[Phase, ...]) -
     assert "nan" not in etree.tostring(picture).decode().lower()
 
 
-rates = st.floats(1.0, 1e12)
+EXTREME = (0.0, 5e-324, 1e308, sys.float_info.max)
+rates = st.floats(1.0, 1e12) | st.floats(0.0, allow_infinity=False) | st.sampled_from(EXTREME)
+times = st.floats(0, 1e6) | st.sampled_from(EXTREME)
 intervals = st.builds(lambda one, other: Interval(min(one, other), max(one, other)), rates, rates)
 
 
@@ -181,7 +184,7 @@ intervals = st.builds(lambda one, other: Interval(min(one, other), max(one, othe
     st.lists(
         st.builds(
             Step,
-            st.builds(Trial, rates, st.just(1.0), st.floats(0, 1e6), st.just(100), st.integers(0, 100)),
+            st.builds(Trial, rates, st.just(1.0), times, st.just(100), st.integers(0, 100)),
             st.text(max_size=5),
             st.tuples(intervals, intervals) | st.just(()),
         ),
@@ -192,6 +195,7 @@ def test_marks_never_leave_the_picture(steps: list[Step]) -> None:
     picture = etree.fromstring(search_graph.svg([Phase("any", 1.0, 0.1, tuple(steps))], RATIOS).encode())
 
     assert len(steps) == len(marks(picture))
+    assert not [path for path in found(picture, "//s:path/@d") if "inf" in path or "nan" in path]
     for x, y in map(place, marks(picture)):
         assert LEFT <= x <= RIGHT
         assert TOP - 0.1 <= y <= BOTTOM + 0.1

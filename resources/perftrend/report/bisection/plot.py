@@ -7,12 +7,13 @@ in the end, that it changed something.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from perftrend.report.bisection import words
 from perftrend.report.bisection.contents import Report
 from perftrend.report.prose import line
+from perftrend.report.scale import Scale, padded_range
 from perftrend.wording import value
 
 WIDTH, HEIGHT, BOTTOM = 960, 230, 170
@@ -68,7 +69,9 @@ def _plot(report: Report, test: str) -> Plot:
         for values in [each.values[test].samples if test in each.values else ()]
         if values or test in each.failed
     ]
-    low, high = _range([average for _, average in averages if average is not None])
+    valid = [average for _, average in averages if average is not None]
+    low, high = padded_range(valid, least_span=_LEAST_SPAN) if valid else (0.0, 1.0)
+    y = Scale(low, high, BOTTOM - MARGIN, MARGIN)
     step = (WIDTH - 2 * MARGIN) / max(len(history.commits), 1)
     unit = line(report.sampled(test).unit)
 
@@ -77,9 +80,8 @@ def _plot(report: Report, test: str) -> Plot:
 
     def dot(commit: str, average: float | None) -> Dot:
         told = "failed" if average is None else value(average, unit)
-        share = 0.0 if average is None else (average - low) / (high - low)
-        y = round(BOTTOM - MARGIN - share * (BOTTOM - 2 * MARGIN), 1)
-        return Dot(x(commit), y, f"{words.commit(report, commit)}: {told}")
+        height = round(y(low if average is None else average), 1)
+        return Dot(x(commit), height, f"{words.commit(report, commit)}: {told}")
 
     width = min(max(step, _NARROWEST), _WIDEST)
     return Plot(
@@ -105,12 +107,3 @@ def _bars(report: Report, x: Callable[[str], float], width: float) -> Iterator[s
         height = round(suspected.probability * BARS, 1)
         for commit in suspected.commits:
             yield f"M{x(commit) - width / 2:.1f} {base}v{-height}h{width:.1f}v{height}z"
-
-
-def _range(values: Sequence[float]) -> tuple[float, float]:
-    if not values:
-        return 0.0, 1.0
-    low, high = min(values), max(values)
-    middle = (low + high) / 2
-    half = max((high - low) / 2, _LEAST_SPAN * abs(middle) / 2) or 1.0
-    return middle - half, middle + half
