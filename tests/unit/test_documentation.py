@@ -78,6 +78,34 @@ def test_git_ignores_the_folders_that_jobs_make() -> None:
     assert f"/{settings.Settings().store}*" in ignored
 
 
+SHIPPED = (
+    "resources",
+    "jobs",
+    "jjb",
+    "docs",
+    "benchmarks",
+    "README.rst",
+    "CONTRIBUTING.rst",
+    "CHANGELOG.rst",
+)
+"""What users read, and the code that prints messages for them."""
+
+
+def shipped_texts() -> Iterator[tuple[str, str]]:
+    for place in map(CHECKOUT.joinpath, SHIPPED):
+        for file in [place] if place.is_file() else sorted(place.rglob("*")):
+            if file.is_file() and file.suffix not in {".png", ".pyc", ".whl"} and "_build" not in file.parts:
+                text = file.read_text(encoding="utf-8", errors="replace")
+                yield str(file.relative_to(CHECKOUT)), " ".join(text.split())
+
+
+def test_nothing_advises_to_install_perftrend_from_an_index() -> None:
+    """No such package is published, so its name may become that of another one."""
+    advice = re.compile(r"perftrend\[|pip3? install [^.;]*\bperftrend\b")
+
+    assert [] == [(name, match[0]) for name, text in shipped_texts() for match in advice.finditer(text)]
+
+
 def default_value(name: str) -> object:
     value: object = settings.Settings()
     for part in name.split("."):

@@ -110,8 +110,8 @@ def engine_of(place: str | Path) -> Engine:
         )
     except ModuleNotFoundError as error:
         raise StoreError(
-            f"store {_without_password(url)}: needs Python's package {error.name}; "
-            "install perftrend with its extra, such as perftrend[postgresql]"
+            f"store {_without_password(url)}: needs the Python package {error.name}; "
+            "for PostgreSQL, install it with: ./run --with postgresql"
         ) from error
     except (ArgumentError, NoSuchModuleError, ImportError) as error:
         raise StoreError(f"store {_without_password(url)}: cannot be used: {error}") from error

@@ -79,7 +79,7 @@ def _bucket(prefix: str, pace: Pace) -> Tree:
     try:
         from perftrend.archive.fetch.bucket import Bucket  # noqa: PLC0415 - needs an extra
     except ImportError:
-        raise UsageError("s3:// needs more packages: python -m pip install 'perftrend[s3]'") from None
+        raise UsageError("s3:// needs more packages; install them with: ./run --with s3") from None
     return Bucket(prefix, pace)
 
 
