@@ -17,7 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from perftrend.analysis.description import Floats
-from perftrend.analysis.mdl.cache import Cache, announce
+from perftrend.analysis.mdl.cache import prepare_cache
 
 Table: TypeAlias = NDArray[np.float64]
 """Two-dimensional."""
@@ -44,19 +44,20 @@ _POWERS = 2.0 ** (np.arange(512) / _STEPS)
 _ARTANH = tuple(2 / math.log(2) / k for k in range(21, 0, -2))
 _C21, _C19, _C17, _C15, _C13, _C11, _C9, _C7, _C5, _C3, _C1 = _ARTANH
 
+prepare_cache()
+
 
 def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compile a function when it is first called, or load what was compiled before."""
     # Division by zero gives inf as in numpy: the check for it would keep loops from being vectorised.
-    made: Any = njit(nogil=True, error_model="numpy", fastmath={"contract"})(function)
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+    made: Callable[_P, _R]
     try:
-        # njit(cache=True) does the same with numba's own class.
-        made._cache = Cache(function)
+        made = njit(cache=True, **options)(function)
     except RuntimeError:
         # There is no directory to store it in.
-        announce()
-    found: Callable[_P, _R] = made
-    return found
+        made = njit(**options)(function)
+    return made
 
 
 def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
