@@ -32,8 +32,9 @@ from tests.integration.servers.environment import inherited
 ROOT = Path(__file__).parents[2]
 SERVER = ROOT / "tests" / "doubles" / "archive_server.py"
 JOB = "nightly-2n-clx"
-BUILDS = int(os.environ.get("INGEST_BUILDS", "500"))
-KILLS = int(os.environ.get("INGEST_KILLS", "50"))
+BUILDS, KILLS = 60, 6
+MANY_BUILDS, MANY_KILLS = 500, 50
+"""With ``--thorough``."""
 
 TEST = """<test name="64b-1c-ethip4-ip4base-{test}-mrr"><kw name="Log"><msg level="INFO">{noise}</msg></kw>
 <tag>64B</tag><tag>1C</tag><tag>MRR</tag><status status="PASS" start="2026-01-01T00:00:00" elapsed="1">\
@@ -55,9 +56,9 @@ def output(build: int) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def archive(tmp_path_factory: pytest.TempPathFactory, *, thorough: bool) -> Path:
     folder = tmp_path_factory.mktemp("archive")
-    for build in range(1, BUILDS + 1):
+    for build in range(1, (MANY_BUILDS if thorough else BUILDS) + 1):
         path = folder / "ci" / JOB / str(build) / "archives" / "output.xml.gz"
         path.parent.mkdir(parents=True)
         path.write_bytes(gzip.compress(output(build), mtime=0))
@@ -89,6 +90,15 @@ def held(folder: Path) -> Counter[str]:
         with suppress(FileNotFoundError):
             bytes_of[path_of(note)] = Cache(folder / "cache").object(sha256).stat().st_size
     return bytes_of
+
+
+def transfers(folder: Path) -> bool:
+    """Whether a part of an output is in the cache of a folder, so that its transfer can be resumed."""
+    for part in (folder / "cache").glob("partial/*.part"):
+        with suppress(FileNotFoundError):
+            if part.stat().st_size:
+                return True
+    return False
 
 
 def path_of(note: Path) -> str:
@@ -159,21 +169,23 @@ def content(folder: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_killed_again_and_again_it_loses_nothing_and_fetches_nothing_twice(
-    log_server: LogServer, tmp_path: Path
+    log_server: LogServer, tmp_path: Path, *, thorough: bool
 ) -> None:
-    chance = random.Random()  # noqa: S311 - other moments each time
+    builds, kills = (MANY_BUILDS, MANY_KILLS) if thorough else (BUILDS, KILLS)
+    chance = random.Random(None if thorough else 1)  # noqa: S311 - the same every time, or moments that vary
     moments_s, on_disk = [0.0], [Counter[str]()]
-    for _ in range(KILLS):
-        started = job(tmp_path / "killed", log_server.url)
+    killed = tmp_path / "killed"
+    for _ in range(kills):
+        started = job(killed, log_server.url)
         # Moments are counted in requests, three a build, so that work is left for all of the kills.
-        until = log_server.answered() + chance.randint(0, 6 * BUILDS // KILLS)
-        while log_server.answered() < until and started.poll() is None:
-            time.sleep(0.001)
+        until = log_server.answered() + chance.randint(0, 4 * builds // kills)
+        while started.poll() is None and (log_server.answered() < until or not transfers(killed)):
+            time.sleep(0.005)
         time.sleep(chance.uniform(0, 0.05))
         started.kill()
         assert -signal.SIGKILL == started.wait()
+        on_disk.append(held(killed))
         moments_s.append(time.monotonic())
-        on_disk.append(held(tmp_path / "killed"))
 
     code, said = done(tmp_path / "killed", log_server.url)
     requests = log_server.requests()
@@ -191,7 +203,7 @@ def test_killed_again_and_again_it_loses_nothing_and_fetches_nothing_twice(
     assert any(request.offset for request in requests), "no output was cut off in its middle"
     assert not list((tmp_path / "killed" / "cache" / "partial").iterdir())
     assert 0 == done(tmp_path / "whole", log_server.url)[0]
-    assert BUILDS == len(content(tmp_path / "whole"))
+    assert builds == len(content(tmp_path / "whole"))
     assert content(tmp_path / "whole") == content(tmp_path / "killed")
 
 
