@@ -42,7 +42,7 @@ ALERT = {
     "name": "Slower", "query": f"testbed={TESTBED}", "method": "three-sigma", "change_percent": 3,
     "direction": "regression", "owner": "vpp-team",
 }  # fmt: skip
-PATIENCE_S = 60
+PATIENCE_S = 300
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ def serving(folder: Path, **settings: Any) -> Iterator[Dashboard]:
 
 def builds(dashboard: Dashboard) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = requests.get(
-        f"{dashboard.url}/ingest", params={"format": "json"}, timeout=10
+        f"{dashboard.url}/ingest", params={"format": "json"}, timeout=60
     ).json()["builds"]
     return found
 
@@ -56,7 +56,7 @@ def test_build_that_an_event_tells_of_is_in_the_store(tmp_path: Path) -> None:
         ingest_event.tell(dashboard.url, SecretStr(SECRET), JOB, 17)
         until(is_done(dashboard))
 
-        runs = requests.get(f"{dashboard.url}/runs", params={"format": "json"}, timeout=10).json()
+        runs = requests.get(f"{dashboard.url}/runs", params={"format": "json"}, timeout=60).json()
         assert [(JOB, 17)] == [(run["job"], run["build"]) for run in runs["testbeds"][0]["runs"]]
         ingest_event.tell(dashboard.url, SecretStr(SECRET), JOB, 17)
         until(is_done(dashboard, 2))
@@ -103,7 +103,7 @@ def test_trending_tells_the_dashboard(tmp_path: Path) -> None:
             "--tags", "mrrAND64bANDethip4-ip4base", "--trial-multiplicity", "2",
         ]  # fmt: skip
         ran = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600, check=False
         )
 
         # Another test may have the testbed, which is one for the whole machine.

@@ -67,7 +67,7 @@ def without_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def web(**options: Any) -> Iterator[Web]:
-    with Web(Pace(1e6), timeout_s=10, first_pause_s=0.1, **options) as opened:
+    with Web(Pace(1e6), timeout_s=60, first_pause_s=0.1, **options) as opened:
         yield opened
 
 

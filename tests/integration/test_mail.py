@@ -90,7 +90,7 @@ def running(mailbox: Mailbox, **options: Any) -> Iterator[MailServer]:
     controller.start()
     try:
         yield MailServer(
-            host=HOST, port=controller.port, sender=SENDER, security="none", timeout_s=5, wait_s=0.01
+            host=HOST, port=controller.port, sender=SENDER, security="none", timeout_s=60, wait_s=0.01
         )
     finally:
         controller.stop()

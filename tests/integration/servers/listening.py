@@ -32,7 +32,7 @@ def of_gerrit(server: Server, robot: User) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def until(condition: Callable[[], object], limit_s: float = 90, *, every_s: float = 0.05) -> None:
+def until(condition: Callable[[], object], limit_s: float = 300, *, every_s: float = 0.05) -> None:
     """Wait for processes; the limit only ends a test that would hang.
 
     :param every_s: how often to look, which takes time from who measures packets.
@@ -86,7 +86,7 @@ class Listener:
 
     def once(self) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*self._written(), "--once"], cwd=self.folder, env=self.environment(), text=True, timeout=120,
+            [*self._written(), "--once"], cwd=self.folder, env=self.environment(), text=True, timeout=600,
             capture_output=True, check=False,
         )  # fmt: skip
 
@@ -114,7 +114,7 @@ class Listener:
 
     def page(self, name: str) -> requests.Response:
         address = next(line for line in self.said if "health at" in line).split("health at ")[1].strip()
-        return requests.get(address.replace("healthz", name), timeout=10)
+        return requests.get(address.replace("healthz", name), timeout=60)
 
     def is_connected(self) -> bool:
         return bool(self.health()["connected"])
@@ -122,7 +122,7 @@ class Listener:
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         assert self.process
         self.process.send_signal(number)
-        code = self.process.wait(60)
+        code = self.process.wait(300)
         # Jobs that outlive a killed one hold what it speaks into.
         if number is not signal.SIGKILL:
             self._reader.join()

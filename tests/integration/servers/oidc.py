@@ -41,4 +41,4 @@ def running(*people: Mapping[str, Any], port: int = 0) -> Iterator[str]:
             yield f"http://localhost:{int(process.stdout.readline())}"
         finally:
             process.stdin.close()
-            process.wait(30)
+            process.wait(120)

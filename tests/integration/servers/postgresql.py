@@ -118,7 +118,7 @@ class Server:
         end = time.monotonic() + READY_S
         while time.monotonic() < end and self._process and self._process.poll() is None:
             try:
-                psycopg.connect(self.url(), connect_timeout=5).close()
+                psycopg.connect(self.url(), connect_timeout=60).close()
             except psycopg.OperationalError:
                 time.sleep(0.05)
             else:
