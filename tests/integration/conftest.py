@@ -1,7 +1,14 @@
+"""Servers that tests share, and which tests one process runs.
+
+A server is started once by each process that needs it. So that few do, the modules of one server are a group,
+which ``--dist loadgroup`` gives to one process; any other module is a group of its own.
+"""
+
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
@@ -11,30 +18,57 @@ from tests.integration.servers import gerrit, hudson, java, postgresql
 
 expect.set_options(timeout=dashboards.PATIENCE_MS)
 
+GROUPS = {
+    "comments": ("test_listener", "test_comment_to_verdict", "test_comment_to_bisection"),
+    "reviews": (
+        "test_gerrit_client", "test_dashboard_alerting", "test_bisection", "test_dashboard_posting",
+        "test_perftest",
+    ),
+    "postgresql": ("test_store_on_postgresql", "test_dashboard_server"),
+    "jenkins": ("test_dashboard_compare_on_jenkins", "test_jenkins_client"),
+}  # fmt: skip
+"""Modules of the same server; the longest come first, so that no process is left with one at the end."""
 
-@pytest.fixture(scope="module")
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    group_of = {module: name for name, modules in GROUPS.items() for module in modules}
+    order = list(group_of)
+    items.sort(key=lambda item: order.index(item.path.stem) if item.path.stem in group_of else len(order))
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(group_of.get(item.path.stem, item.path.stem)))
+
+
+def lifetime(fixture_name: str, config: pytest.Config) -> Literal["session", "module"]:
+    """Return the scope of a server.
+
+    Without other processes the tests may measure packets, and a server that is not used would disturb them.
+    """
+    return "session" if hasattr(config, "workerinput") else "module"
+
+
+@pytest.fixture(scope=lifetime)
 def jenkins_server(
     tmp_path_factory: pytest.TempPathFactory, require: Callable[[object, str], None]
 ) -> Iterator[hudson.Server]:
-    """Run a server like Jenkins for a module, so that it does not disturb who measures packets."""
+    """Run a server like Jenkins; each module has jobs of its own."""
     fetch(hudson.fetched, require)
     with hudson.running(tmp_path_factory.mktemp("jenkins")) as server:
         yield server
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope=lifetime)
 def gerrit_server(
     tmp_path_factory: pytest.TempPathFactory, require: Callable[[object, str], None]
 ) -> Iterator[gerrit.Server]:
-    """Run a Gerrit for a module."""
+    """Run a Gerrit; each module has users and projects of its own."""
     fetch(gerrit.fetched, require)
     with gerrit.running(tmp_path_factory.mktemp("gerrit")) as server:
         yield server
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope=lifetime)
 def postgresql_server(require: Callable[[object, str], None]) -> Iterator[postgresql.Server]:
-    """Run PostgreSQL for a module; each test has a database of its own."""
+    """Run PostgreSQL; each test has a database of its own."""
     try:
         postgresql.program("initdb")
     except java.LackingError as lacking:
