@@ -79,7 +79,7 @@ STAGES = {
         Stage(
             "servers",
             "integration tests against real servers, processes and browsers",
-            f"pytest --numprocesses {CORES} --dist loadfile -m 'not (packets or measure)' tests/integration",
+            f"pytest --numprocesses {CORES} --dist loadgroup -m 'not (packets or measure)' tests/integration",
         ),
         # Nothing else may use the cores meanwhile.
         Stage(
