@@ -31,8 +31,9 @@ def digest() -> str:
 
 def prepare_cache() -> None:
     """Choose where numba will store what it compiles, and announce compiling if nothing is stored yet."""
-    if sys.prefix != sys.base_prefix and not config.CACHE_DIR:
-        config.CACHE_DIR = str(Path(sys.prefix, "cache", f"numba-{digest()}"))
+    # numba makes its settings when it is imported, so that nothing declares them.
+    if sys.prefix != sys.base_prefix and not config.CACHE_DIR:  # type: ignore[attr-defined]
+        config.CACHE_DIR = str(Path(sys.prefix, "cache", f"numba-{digest()}"))  # type: ignore[attr-defined]
     event.register("numba:compile", CompilingListener())
 
 
