@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
 from typing_extensions import override
 
+from perftrend import errors
 from perftrend.analysis import Method
+from perftrend.broken_pipe import discard_unread_output
 from perftrend.errors import EXIT_USAGE, UsageError
 from perftrend.settings import Settings
 
@@ -24,6 +27,16 @@ class Parser(argparse.ArgumentParser):
     @override
     def error(self, message: str) -> NoReturn:
         self.exit(EXIT_USAGE, f"perftrend: {message}; see {self.prog} --help\n")
+
+
+@contextmanager
+def reported() -> Iterator[errors.Outcome]:
+    """Report errors as :func:`perftrend.errors.reported` does, and go on if nobody reads the output.
+
+    Used once, around the whole of a job's ``main``.
+    """
+    with discard_unread_output(), errors.reported() as outcome:
+        yield outcome
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:

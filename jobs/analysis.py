@@ -41,8 +41,8 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job and return its exit code."""
-    given = parser().parse_args(argv)
-    with errors.reported() as outcome:
+    with options.reported() as outcome:
+        given = parser().parse_args(argv)
         overrides = {
             "analysis.formula": given.formula,
             "analysis.outliers": given.outliers,

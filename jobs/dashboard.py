@@ -11,7 +11,6 @@ from pathlib import Path
 
 from jobs import _example_store
 from jobs import _options as options
-from perftrend import errors
 from perftrend.dashboard import WORKS, Site, make_app, serving, warm_up
 from perftrend.dashboard.logs import log_to
 from perftrend.dashboard.users import Role, notices
@@ -39,8 +38,8 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job and return its exit code."""
-    given = parser().parse_args(argv)
-    with errors.reported() as outcome:
+    with options.reported() as outcome:
+        given = parser().parse_args(argv)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         place = given.store or (EXAMPLE if given.example else None)
         overrides = {"store": place, "dashboard.address": given.address}

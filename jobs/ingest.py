@@ -63,8 +63,8 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job and return its exit code."""
-    given = parser().parse_args(argv)
-    with errors.reported() as outcome:
+    with options.reported() as outcome:
+        given = parser().parse_args(argv)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         outcome.exit_code = ingest(given)
     return outcome.exit_code

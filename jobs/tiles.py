@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jobs import _options as options
-from perftrend import errors
 from perftrend.progress import ProgressLine
 from perftrend.settings import Settings
 from perftrend.store import Store
@@ -27,8 +26,8 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job and return its exit code."""
-    given = parser().parse_args(argv)
-    with errors.reported() as outcome:
+    with options.reported() as outcome:
+        given = parser().parse_args(argv)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         settings = Settings.load(given.settings, overrides={"store": given.store})
         make(settings.store, anew=given.anew)

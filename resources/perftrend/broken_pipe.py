@@ -1,0 +1,58 @@
+"""Output whose reader may go away, as that of ``./run trending | head`` does.
+
+A closed pipe is an error of the next write. It must not end a job whose work is more than printing: the rest
+of the output is discarded, and the job goes on to its own exit code.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO, cast
+
+
+@contextmanager
+def discard_unread_output() -> Iterator[None]:
+    """Go on if the reader of standard output or standard error goes away, to the end of the block."""
+    originals = sys.stdout, sys.stderr
+    # A stream that was closed before the start is None.
+    sys.stdout, sys.stderr = (cast("TextIO", stream and _Output(stream)) for stream in originals)
+    try:
+        yield
+    finally:
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            # The interpreter flushes once more, and reports what else is wrong with a stream.
+            with suppress(OSError):
+                stream.flush()
+        sys.stdout, sys.stderr = originals
+
+
+class _Output:
+    """A text stream that discards what nobody reads."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - that of the stream
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        with self._discarding():
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with self._discarding():
+            self._stream.flush()
+
+    @contextmanager
+    def _discarding(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            # The stream still holds the text, and writes it to where it is now discarded.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)
