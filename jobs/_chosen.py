@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from jobs import _options as options
 from jobs.trending import usable_testbed
-from perftrend import errors
-from perftrend.builds import Builds
+from perftrend import builds, errors
+from perftrend.builds import Builds, Profile
 from perftrend.keywords import selection
 from perftrend.listener import estimate
 from perftrend.measure import specification
 from perftrend.measure.specification import Specification
 from perftrend.model import TraceKey
 from perftrend.settings import Settings
+from perftrend.settings.sections import ProjectSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +44,31 @@ class Chosen:
         return f"{tests} on {self.spec.name}, {takes}"
 
 
-def chosen(settings: Settings, product: Builds) -> Chosen:
+@contextmanager
+def opened(settings: Settings, project: ProjectSettings) -> Iterator[tuple[Chosen, Builds]]:
+    """Choose the testbed and the tests, then open the builds, which makes a mirror of the repository."""
+    found = chosen(settings, builds.profile_of(project))
+    with builds.opened(project, log=options.warn) as product:
+        yield found, product
+
+
+def chosen(settings: Settings, profile: Profile) -> Chosen:
     """Choose the testbed and the tests.
 
     :raises UsageError: if there is no test, or there are too many.
     :raises TestbedError: if the testbed cannot be had here, nor what its file names instead.
     """
-    if product.profile.measure is not None:
+    if profile.measure is not None:
         return Chosen(settings, specification.load(settings.testbed, settings.testbeds), frozenset())
     settings, spec, notices = usable_testbed(settings)
-    return Chosen(settings, spec, _selected(settings, spec), tuple(notices))
+    return Chosen(settings, spec, selected(settings, spec), tuple(notices))
 
 
-def _selected(settings: Settings, spec: Specification) -> frozenset[TraceKey]:
+def selected(settings: Settings, spec: Specification) -> frozenset[TraceKey]:
+    """Return what the suites measure on a testbed.
+
+    :raises UsageError: if there is no test, or there are too many.
+    """
     keys = selection.select(
         settings.suites or options.SUITES,
         settings.expressions,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 
+from jobs import _chosen as choosing
 from perftrend.builds import example
 from perftrend.errors import UsageError
 from perftrend.listener import checks
+from perftrend.measure import specification
 from perftrend.settings import Settings
 
 _CHOSEN_BY_IT = ("old", "new", "change", "profile", "repository")
@@ -35,8 +37,11 @@ def applied(settings: Settings, given: argparse.Namespace, overrides: Mapping[st
     for name in _CHOSEN_BY_IT:
         if getattr(given, name) is not None:
             raise UsageError(f"--example makes the commits that it searches; leave --{name} away")
-    made = example.make(settings.project.builds / "example.git")
     how = {name: value for name, value in _HOW.items() if overrides.get(name) is None}
+    settings = checks.applied(settings, how)
+    # What cannot be measured is refused before anything is made.
+    choosing.selected(settings, specification.load(settings.testbed, settings.testbeds))
+    made = example.make(settings.project.builds / "example.git")
     searched: Mapping[str, object] = {
         "project.profile": example.PROFILE,
         "project.profiles": None,
@@ -46,4 +51,4 @@ def applied(settings: Settings, given: argparse.Namespace, overrides: Mapping[st
         "bisect.new": made.new,
         "bisect.change": None,
     }
-    return checks.applied(settings, {**how, **searched})
+    return checks.applied(settings, searched)

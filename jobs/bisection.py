@@ -20,7 +20,7 @@ from jobs import _question as question
 from jobs import _revisions as revisions
 from jobs import _searching as searching
 from jobs._revisions import Review
-from perftrend import builds, errors
+from perftrend import errors
 from perftrend.bisect import Kind, Range
 from perftrend.clients.git import Repository
 from perftrend.listener import checks
@@ -105,10 +105,9 @@ def bisection(given: argparse.Namespace, settings: Settings, asked: comment.Aske
     with (
         posting.failure_posted(settings, reviewed, job=job) as ending,
         disks.full_one_named(settings),
-        builds.opened(revisions.project(settings, reviewed), log=options.warn) as product,
+        choosing.opened(settings, revisions.project(settings, reviewed)) as (chosen, product),
     ):
         searched, names = _range(product.repository, settings, reviewed)
-        chosen = choosing.chosen(settings, product)
         count = len(searched.history.commits)
         extent = f"{count} commit{'' if count == 1 else 's'}, {chosen.extent('bisection')}"
         if given.dry_run or (asked and asked.is_dry_run):

@@ -108,7 +108,7 @@ def bisectrun(settings: Settings, checkout: Underway) -> int:
         if commit.hash in (old, new):
             judged = Judged(Side.OLD if commit.hash == old else Side.NEW, "it is that end")
         else:
-            chosen = choosing.chosen(settings, product)
+            chosen = choosing.chosen(settings, product.profile)
             marked = "SIMULATED: " if chosen.spec.simulated and chosen.keys else ""
             plan = siding.Plan.of(chosen, product, between(old, commit.hash, new), job=job)
             judged = siding.judged(plan, product)

@@ -14,7 +14,7 @@ from jobs import _options as options
 from perftrend.dashboard import WORKS, Site, make_app, serving, warm_up
 from perftrend.dashboard.logs import log_to
 from perftrend.dashboard.users import Role, notices
-from perftrend.dashboard.users.tokens import new_token
+from perftrend.dashboard.users.tokens import check, new_token
 from perftrend.settings import Settings
 from perftrend.store import Store
 
@@ -45,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         overrides = {"store": place, "dashboard.address": given.address}
         settings = Settings.load(given.settings, overrides=overrides)
         if given.new_token is not None:
+            check(given.new_token, days=given.days)
             if given.example and not Path(settings.store).exists():
                 _make_example(settings.store)
             print(made_token(settings, given.new_token, Role.of(given.role), days=given.days))

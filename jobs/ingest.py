@@ -78,7 +78,8 @@ def ingest(given: argparse.Namespace) -> int:
         raise errors.UsageError("--follow looks for builds, --events is told of them: give one of the two")
     settings = Settings.load(given.settings, overrides={"store": given.store, "fetch.cache": given.cache})
     wanted = Wanted(given.job, given.since, *given.builds)
-    Store.open(settings.store).close()
+    if Store.may_be_there(settings.store):
+        Store.open(settings.store).close()  # else it is made for the first build that is found
     processes = processes_for(settings)
     with fetch.Readers(settings.store, processes, settings.fetch.maximum_bytes) as readers:
         work = Ingestion(given, settings, readers)

@@ -75,11 +75,12 @@ def prepared(given: argparse.Namespace, settings: Settings) -> Iterator[Service]
     """
     metrics, wakes, grammar = Metrics(), Wakes(), Grammar.of(settings)
     client = gerrit.connect(settings.gerrit)
+    runs_jobs = jenkins.connect(settings.jenkins) if settings.listener.runner == "jenkins" else None
     projects = settings.listener.projects
     with ExitStack() as stack:
         stack.enter_context(_alone(settings.store))
         store = stack.enter_context(Store.open(settings.store))
-        runner = _runner(given, settings, store.requests)
+        runner = on_jenkins.OnJenkins(runs_jobs) if runs_jobs else _local(given, settings, store.requests)
         stack.callback(runner.close)
         desk = Desk(
             client, store.requests, runner, grammar, settings.gerrit, planner(settings), metrics, options.warn
@@ -145,9 +146,7 @@ def _check_hash(settings: Settings, request: Request, trigger: Trigger) -> None:
         checks.check_hash(trigger, request.revision, product.repository)
 
 
-def _runner(given: argparse.Namespace, settings: Settings, requests: Requests) -> Runner:
-    if settings.listener.runner == "jenkins":
-        return on_jenkins.OnJenkins(jenkins.connect(settings.jenkins))
+def _local(given: argparse.Namespace, settings: Settings, requests: Requests) -> Runner:
     return OnThisMachine(
         requests, archive=settings.archive, settings=_environment(given, settings), say=options.warn
     )

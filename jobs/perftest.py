@@ -20,7 +20,7 @@ from jobs._chosen import Chosen
 from jobs._noise import known_deviations
 from jobs._revisions import Review, Revisions
 from jobs._rounds import Plan
-from perftrend import builds, errors
+from perftrend import errors
 from perftrend.builds import Builds
 from perftrend.keywords import measuring_builds
 from perftrend.perftest import Asked, Round, Side, Verdict, begun
@@ -89,13 +89,12 @@ def perftest(given: argparse.Namespace, settings: Settings, asked: comment.Asked
     job = os.environ.get("JOB_NAME") or f"perftrend-perftest-{settings.testbed}"
     with (
         posting.failure_posted(settings, reviewed, job=job),
-        builds.opened(revisions.project(settings, reviewed), log=options.warn) as product,
+        choosing.opened(settings, revisions.project(settings, reviewed)) as (chosen, product),
     ):
         if reviewed:
             compared = revisions.of_review(product.repository, reviewed)
         else:
             compared = revisions.named(product.repository, given.old, given.new)
-        chosen = choosing.chosen(settings, product)
         if given.dry_run or (asked and asked.is_dry_run):
             text = f"Would measure {_extent(chosen)}. Nothing was measured."
             code = posting.posted(settings, reviewed, job=job, text=text)

@@ -15,7 +15,7 @@ from jobs import _announcing, analysis
 from jobs import _comment as comment
 from jobs import _mails as mails
 from jobs import _options as options
-from perftrend import archive, errors
+from perftrend import archive, errors, watchlist
 from perftrend.keywords import execution, selection
 from perftrend.listener import checks
 from perftrend.measure import lock, specification
@@ -85,6 +85,8 @@ def _trend(given: argparse.Namespace, settings: Settings) -> int:
         testbed=spec.name,
         driver_tag=spec.test_tag,
     )
+    if settings.analysis.specification and not given.no_analysis:
+        watchlist.load(settings.analysis.specification)  # refused before anything is measured
     with Store.open(settings.store) as store:
         for _ in range(given.repeat):
             ingested = measure(settings, spec, store, expected=len(expected))

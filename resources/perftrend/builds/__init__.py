@@ -7,8 +7,8 @@ A profile says how (:mod:`perftrend.builds.profile`), :class:`Builds` does it an
 from __future__ import annotations
 
 from perftrend.builds.ahead import Ahead
-from perftrend.builds.builder import Builds, opened
+from perftrend.builds.builder import Builds, opened, profile_of
 from perftrend.builds.cache import Built
 from perftrend.builds.profile import Profile, load, names
 
-__all__ = ["Ahead", "Builds", "Built", "Profile", "load", "names", "opened"]
+__all__ = ["Ahead", "Builds", "Built", "Profile", "load", "names", "opened", "profile_of"]

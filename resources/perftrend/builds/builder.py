@@ -37,15 +37,23 @@ def _nothing(_: str) -> None:
     """Say nothing."""
 
 
+def profile_of(project: ProjectSettings) -> Profile:
+    """Return the profile that the settings name.
+
+    :raises SettingsError: if none is set, or it is wrong.
+    """
+    if project.profile is None:
+        raise SettingsError("no product is chosen; give the setting project.profile the name of a profile")
+    return load(project.profile, project.profiles, project.parameters)
+
+
 def opened(project: ProjectSettings, *, log: Callable[[str], None] = _nothing) -> Builds:
     """Open the builds that the settings speak of: the profile, a mirror of the repository, the folder.
 
     :raises SettingsError: if no profile or no repository is set, or one is wrong.
     :raises ServiceError: if the repository cannot be fetched from.
     """
-    if project.profile is None:
-        raise SettingsError("no product is chosen; give the setting project.profile the name of a profile")
-    profile = load(project.profile, project.profiles, project.parameters)
+    profile = profile_of(project)
     source = project.repository or profile.repository
     if source is None:
         raise SettingsError(

@@ -25,6 +25,17 @@ _NOTED = timedelta(minutes=1)
 """The last use is noted no more often: reading should not write each time."""
 
 
+def check(name: str, *, days: int) -> None:
+    """Refuse a token that cannot be made.
+
+    :raises UsageError: for a name or a time that cannot be.
+    """
+    if not is_name(name):
+        raise UsageError(f"token {name[:100]!r}: give it another name, such as nightly-2n-clx")
+    if not 1 <= days <= LONGEST_DAYS:
+        raise UsageError(f"token {name!r}: it may be taken for 1 to {LONGEST_DAYS} days, not {days}")
+
+
 def new_token(tokens: Tokens, *, name: str, role: Role, owner: str, days: int) -> tuple[Token, str]:
     """Make a token.
 
@@ -32,10 +43,7 @@ def new_token(tokens: Tokens, *, name: str, role: Role, owner: str, days: int) -
     :returns: what the store keeps, and the token itself, which nobody can see again.
     :raises UsageError: for a name or a time that cannot be.
     """
-    if not is_name(name):
-        raise UsageError(f"token {name[:100]!r}: give it another name, such as nightly-2n-clx")
-    if not 1 <= days <= LONGEST_DAYS:
-        raise UsageError(f"token {name!r}: it may be taken for 1 to {LONGEST_DAYS} days, not {days}")
+    check(name, days=days)
     key = secrets.token_hex(6)
     text = f"perftrend_{key}_{secrets.token_urlsafe(32)}"
     made = datetime.now(UTC)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from jobs import bisection
+from perftrend import builds
 from tests.unit.jobs.bisection.conftest import Place
 
 
@@ -55,9 +55,9 @@ def test_password_of_the_repository_is_not_told(place: Place, monkeypatch: pytes
     folder = place.bench.folder / "product"
     url = f"file://ada:secret@{folder}"
     monkeypatch.setattr(
-        bisection.builds,
+        builds,
         "opened",
-        lambda project, log, usual=bisection.builds.opened: usual(
+        lambda project, log, usual=builds.opened: usual(
             project.model_copy(update={"repository": str(folder)}), log=log
         ),
     )
