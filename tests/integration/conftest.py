@@ -1,17 +1,19 @@
 """Servers that tests share, and which tests one process runs.
 
 A server is started once by each process that needs it. So that few do, the modules of one server are a group,
-which ``--dist loadgroup`` gives to one process; any other module is a group of its own.
+which one process runs; any other module is a group of its own.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from typing import Literal
+from pathlib import PurePath
+from typing import Any, Literal
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from tests.integration.servers import dashboard as dashboards
 from tests.integration.servers import gerrit, hudson, java, postgresql
@@ -30,12 +32,25 @@ GROUPS = {
 """Modules of the same server; the longest come first, so that no process is left with one at the end."""
 
 
+GROUP_OF = {module: name for name, modules in GROUPS.items() for module in modules}
+
+
+class GroupScheduling(LoadScopeScheduling):
+    """Gives each group to one process, as xdist's own ``loadgroup`` does, which pytest 9.2 has broken."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        module = PurePath(nodeid.partition("::")[0]).stem
+        return GROUP_OF.get(module, module)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:
+    return GroupScheduling(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    group_of = {module: name for name, modules in GROUPS.items() for module in modules}
-    order = list(group_of)
-    items.sort(key=lambda item: order.index(item.path.stem) if item.path.stem in group_of else len(order))
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(group_of.get(item.path.stem, item.path.stem)))
+    order = list(GROUP_OF)
+    items.sort(key=lambda item: order.index(item.path.stem) if item.path.stem in order else len(order))
 
 
 def lifetime(fixture_name: str, config: pytest.Config) -> Literal["session", "module"]:

@@ -389,9 +389,9 @@ def test_server_that_goes_away_ends_the_events_and_comes_back(
     pushed = push()
     quick = Gerrit(gerrit_server.url, user=robot.name, token=robot.password, attempts=2,
                    wait=tenacity.wait_none())  # fmt: skip
+    gerrit_server.comment(pushed, developer, "before")
     with gerrit.listen() as stream:
-        comment_until_heard(gerrit_server, pushed, developer, stream.events(idle_s=0.5))
-        gerrit_server.comment(pushed, developer, "before")
+        comment_until_heard(gerrit_server, push(), developer, stream.events(idle_s=0.5))
         gerrit_server.stop()
         try:
             with pytest.raises(UnavailableError, match="connect again"):
