@@ -35,7 +35,7 @@ from tests.integration.servers.dashboard import (
 TESTBED = "2n-clx"
 PHONE = {"width": 360, "height": 740}
 SETTINGS = {**SIGNING_IN, "cluster_period_s": None}
-PATIENCE_S = 60
+PATIENCE_S = 300
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,8 @@ from tests.integration.servers import postgresql
 from tests.integration.servers.dashboard import SIGNING_IN, Dashboard, fill
 
 LIMIT_S = 120
-IMPATIENT = {**SIGNING_IN, "request_timeout_s": 0.5}
-HURRIED = {**SIGNING_IN, "database_timeout_s": 1}
+IMPATIENT = {**SIGNING_IN, "request_timeout_s": 1}
+HURRIED = {**SIGNING_IN, "database_timeout_s": 2}
 STOPPED_SOON = {**SIGNING_IN, "database_timeout_s": 60, "stop_timeout_s": 1}
 READERS = 60
 """More than the threads that answer, so that some have to wait for one."""
@@ -40,7 +40,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def impatient(tmp_path_factory: pytest.TempPathFactory, store: Path) -> Iterator[Dashboard]:
-    """Run a dashboard that waits for half a second."""
+    """Run a dashboard that waits for a second."""
     folder = tmp_path_factory.mktemp("impatient")
     with Dashboard(folder, settings=IMPATIENT, store=str(store)) as running:
         yield running
@@ -118,7 +118,7 @@ def test_client_that_takes_its_time_between_requests_is_served(impatient: Dashbo
             while b"}" not in said and (part := connection.recv(65536)):
                 said += part
             assert said.startswith(b"HTTP/1.1 200 ")
-            time.sleep(0.7)
+            time.sleep(1.2)
 
 
 @pytest.mark.parametrize("length", ["Transfer-Encoding: chunked", f"Content-Length: {HUNDRED_MB}"])
@@ -207,7 +207,7 @@ def test_nobody_else_reaches_it_where_nobody_can_sign_in(tmp_path: Path, store: 
 def hurried(
     tmp_path_factory: pytest.TempPathFactory, postgresql_server: postgresql.Server
 ) -> Iterator[Dashboard]:
-    """Run a dashboard on PostgreSQL whose requests have a second for it."""
+    """Run a dashboard on PostgreSQL whose requests have two seconds for it."""
     place = postgresql_server.database()
     fill(place)
     with Dashboard(tmp_path_factory.mktemp("hurried"), settings=HURRIED, store=place) as dashboard:
