@@ -21,7 +21,7 @@ from perftrend.errors import nearest
 CHECKOUT = Path(__file__).resolve().parent.parent
 LOGS = CHECKOUT / "test-logs"
 PROGRESS_S = 60
-CORES = str(len(os.sched_getaffinity(0)))
+CORES = len(os.sched_getaffinity(0))
 
 FOREIGN = ("PERFTREND_", "GERRIT_", "BUILD_", "JOB_NAME")
 """How variables begin that a person or Jenkins has set for jobs, and not for those that tests start."""
@@ -79,7 +79,9 @@ STAGES = {
         Stage(
             "servers",
             "integration tests against real servers, processes and browsers",
-            f"pytest --numprocesses {CORES} --dist loadgroup -m 'not (packets or measure)' tests/integration",
+            # Much of it waits for servers. Groups that take long come first, and stay so.
+            f"pytest --numprocesses {2 * CORES} --dist loadfile --no-loadscope-reorder "
+            "-m 'not (packets or measure)' tests/integration",
         ),
         # Nothing else may use the cores meanwhile.
         Stage(
