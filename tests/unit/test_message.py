@@ -10,7 +10,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend import message
@@ -114,13 +114,11 @@ plain_measurements = st.builds(
 measurements = measurements_of_all_kinds()
 
 
-@settings(deadline=None)
 @given(measurements)
 def test_what_was_rendered_is_read_back(measurement: Measurement) -> None:
     assert measurement == message.parse(message.render(measurement))
 
 
-@settings(deadline=None)
 @given(measurements)
 def test_rendered_json_follows_the_published_schema(measurement: Measurement) -> None:
     line = message.render(measurement).split("\n")[-1]
@@ -128,7 +126,6 @@ def test_rendered_json_follows_the_published_schema(measurement: Measurement) ->
     SCHEMA.validate(json.loads(line.removeprefix(message.MARKER)))
 
 
-@settings(deadline=None)
 @given(measurements)
 def test_json_is_one_line_of_plain_ascii(measurement: Measurement) -> None:
     """Whatever a device calls its version, XML and terminals leave the line as it is."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.analysis import Criteria, Method, Significance, Vigilance, evaluate, evaluate_all
@@ -312,7 +312,6 @@ def test_drop_to_zero_and_back_is_told() -> None:
     )
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     st.lists(
         st.one_of(st.floats(allow_nan=False, allow_infinity=False, width=32), st.just(NAN)),

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.archive import source
@@ -44,7 +44,6 @@ def without(node: Any) -> Any:
     return [without(item) for item in node] if isinstance(node, list) else node
 
 
-@settings(deadline=None)
 @given(values, st.sampled_from([1, 3, 7, 64, 1 << 18]), st.sampled_from([None, 1]), st.booleans())
 def test_outline_is_the_document_without_bodies(
     value: Any, chunk: int, indent: int | None, ascii_only: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
@@ -54,7 +54,6 @@ def flat(root: etree._Element) -> list[tuple[str, dict[str, str], int, str]]:
     ]
 
 
-@settings(deadline=None)
 @given(st.lists(elements(), max_size=4), st.sampled_from([1, 7, 64, 1 << 18]))
 def test_outline_is_the_document_without_keywords(parts: list[etree._Element], chunk: int) -> None:
     root = etree.Element("robot")

@@ -3,7 +3,7 @@ import math
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from perftrend import errors
@@ -66,7 +66,6 @@ def world() -> World:
     return World(stepped(12, {5: 0.8}), broken={"c6", "c7"})
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     strategy=some.sampled_from(STRATEGIES),
     kills=some.lists(some.tuples(some.integers(1, 9), some.integers(0, 60)), max_size=6),

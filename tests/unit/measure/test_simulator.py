@@ -5,7 +5,7 @@ import statistics
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.errors import SettingsError
@@ -98,7 +98,6 @@ LOSSY = st.fixed_dictionaries(
 """What loses frames without chance."""
 
 
-@settings(deadline=None)
 @given(
     rate=st.floats(0.1, 1e9),
     duration=st.floats(0.01, 60),
@@ -122,7 +121,6 @@ def test_early_end_is_certain(
         assert whole == trial
 
 
-@settings(deadline=None)
 @given(
     rate=st.floats(1e5, 1e7),
     duration=st.floats(1, 60),

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.measure.simulator import KNEES, DeviceModel
@@ -38,7 +38,6 @@ def test_truth_by_hand(arguments: dict[str, Any], ndr: float, pdr: float) -> Non
     assert pytest.approx(pdr, rel=1e-5) == device.true_pps(0.005, 30.0)
 
 
-@settings(deadline=None)
 @given(
     critical=st.floats(1e6, 1e8),
     duration=st.sampled_from([1.0, 10.0, 60.0]),

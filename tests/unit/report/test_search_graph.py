@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree, html
 
@@ -179,7 +179,6 @@ times = st.floats(0, 1e6) | st.sampled_from(EXTREME)
 intervals = st.builds(lambda one, other: Interval(min(one, other), max(one, other)), rates, rates)
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.builds(

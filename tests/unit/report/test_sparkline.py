@@ -8,7 +8,7 @@ from itertools import accumulate
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -82,7 +82,6 @@ def test_test_that_never_ran_has_an_empty_picture(missing: Verdict) -> None:
     assert math.isnan(picture.low)
 
 
-@settings(deadline=None)
 @given(
     arrays.arrays(
         np.float64, st.integers(1, 12), elements=st.floats(0, 1e9) | st.floats() | st.sampled_from(EXTREME)

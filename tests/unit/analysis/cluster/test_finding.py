@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.analysis.cluster import Cluster, Clustering, LeftOut, Unusable, find_clusters
@@ -84,7 +84,6 @@ def test_distances_are_those_of_the_members() -> None:
     ),
     k=st.integers(1, 15),
 )
-@settings(deadline=None)
 def test_every_trace_is_in_exactly_one_cluster_or_left_out(traces: list[list[float]], k: int) -> None:
     keys = named(len(traces))
     found = find_clusters(np.array(traces).reshape(len(traces), 11), keys, k=k)
@@ -95,7 +94,6 @@ def test_every_trace_is_in_exactly_one_cluster_or_left_out(traces: list[list[flo
 
 
 @given(order=st.permutations(range(60)), seed=st.integers(0, 1000))
-@settings(deadline=None, max_examples=30)
 def test_order_of_the_traces_changes_nothing(order: list[int], seed: int) -> None:
     traces, keys = noise(60, seed=seed), named(60)
     traces[7] = math.nan
@@ -108,7 +106,6 @@ def test_order_of_the_traces_changes_nothing(order: list[int], seed: int) -> Non
 
 
 @given(st.lists(st.floats(0.01, 1e6), min_size=60, max_size=60))
-@settings(deadline=None, max_examples=30)
 def test_scale_of_a_trace_changes_nothing(factors: list[float]) -> None:
     traces, keys = noise(60), named(60)
     scaled = traces * np.array(factors)[:, np.newaxis]

@@ -278,7 +278,7 @@ def test_nothing_but_zeros_is_no_difference() -> None:
     assert 0.0 == pytest.approx(found.relative, abs=1e-9)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(
     st.lists(
         st.tuples(st.integers(0, 1), st.lists(st.floats(-1e300, 1e300) | st.just(math.nan), max_size=4)),

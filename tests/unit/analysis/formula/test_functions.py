@@ -184,7 +184,7 @@ def test_many_rows_are_what_each_is_alone(name: str) -> None:
         )
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * settings.default.max_examples)
 @given(name=st.sampled_from([*ONE, *EACH]), matrix=MATRICES)
 def test_no_values_make_an_infinity_or_a_change_of_shape(name: str, matrix: Samples) -> None:
     before = matrix.copy()
@@ -230,7 +230,7 @@ ORACLES = {
 }
 
 
-@settings(max_examples=200)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(name=st.sampled_from(ONE), matrix=TAME)
 def test_a_point_is_what_python_makes_of_its_values(name: str, matrix: Samples) -> None:
     present = [[value for value in column if not math.isnan(value)] for column in matrix.T.tolist()]

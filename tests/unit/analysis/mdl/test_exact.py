@@ -9,7 +9,7 @@ from pathlib import Path
 import jumpavg
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.analysis import partition
@@ -60,7 +60,6 @@ def fewest(samples: list[float], formula: str) -> float:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@settings(max_examples=60)
 @given(series, st.sampled_from(FORMULAS))
 def test_no_partition_is_shorter(engine: str, samples: list[float], formula: str) -> None:
     assert fewest(samples, formula) == pytest.approx(

@@ -134,7 +134,7 @@ def test_builds_are_bounded_by_number_and_start(client: Client, double: JenkinsD
     assert [] == list(client().builds("long", numbers=(30_000, None)))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 350), st.lists(st.sampled_from(["begin", "delete", "nothing"]), max_size=6))
 def test_every_build_that_stays_is_listed_once_whatever_happens_meanwhile(
     count: int, changes: list[str]

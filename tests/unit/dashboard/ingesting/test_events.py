@@ -136,7 +136,7 @@ def test_what_is_no_event_of_a_known_job_is_refused(
 
 
 @given(body=st.binary(max_size=300))
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_body_makes_it_fail(client: TestClient, body: bytes) -> None:
     assert send(client, body).status_code in (202, 400, 403, 409)
 

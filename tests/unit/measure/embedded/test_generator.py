@@ -91,7 +91,7 @@ def trial(members: list[Port], rate_pps: float, duration_s: float, fail_above: f
     return generator_on(members).trial(rate_pps, duration_s, fail_above)
 
 
-exact = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+exact = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 
 @exact

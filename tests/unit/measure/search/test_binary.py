@@ -5,7 +5,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.errors import SettingsError
@@ -82,7 +82,6 @@ def test_doubtful_trial_makes_the_interval_invalid() -> None:
     assert Interval(450, 500, "generator too slow") == Device(480, "generator too slow").searched()
 
 
-@settings(deadline=None)
 @given(
     truth=st.floats(0.1, 1e10),
     limits=st.tuples(st.floats(1, 1e9), st.floats(1.001, 1e6), st.floats(1, 100)),
@@ -103,7 +102,6 @@ def test_truth_lies_in_a_valid_interval(
     assert found.relative_width <= width
 
 
-@settings(deadline=None)
 @given(st.integers(0, 2**32))
 def test_device_by_chance_ends(seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - a device, not a secret

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.errors import SearchTimeoutError
@@ -75,7 +75,6 @@ def test_search_is_foreseen_about_right(strategy: str, kind: str, typical: float
     assert statistics.median(errors) < typical
 
 
-@settings(deadline=None, max_examples=50)
 @given(
     critical=st.floats(1e3, 40e6),
     kind=st.sampled_from(["hard", "soft", "inconsistent"]),

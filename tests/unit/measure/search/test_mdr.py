@@ -59,7 +59,6 @@ strategies = st.sampled_from(sorted(STRATEGIES))
 every_strategy = pytest.mark.parametrize("strategy", sorted(STRATEGIES))
 
 
-@settings(deadline=None)
 @given(
     critical=st.tuples(rates, rates),
     loss_above=st.floats(0.006, 1.0),
@@ -97,7 +96,7 @@ def test_monotone_device_is_bounded_by_long_trials(
         assert longest[interval.lower].loss_ratio <= loss_ratio < longest[interval.upper].loss_ratio
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings.default.max_examples)
 @given(
     seed=st.integers(0, 2**32),
     choices=st.integers(2, 4),
@@ -129,7 +128,6 @@ def test_no_device_makes_a_search_endless(
         assert interval.invalid or interval.relative_width <= width
 
 
-@settings(deadline=None)
 @given(
     received=st.integers(0, 2**70),
     sent=st.integers(0, 2**70),
@@ -333,7 +331,6 @@ def test_rate_next_to_a_limit_is_the_limit() -> None:
     ]
 
 
-@settings(deadline=None)
 @given(rate=st.floats(2e4, 2e7), width=st.sampled_from([1e-6, 0.002, 0.005, 0.3]))
 def test_step_of_one_width_opens_an_interval_no_wider_than_that(rate: float, width: float) -> None:
     parameters = limits(1e3, 1e9)

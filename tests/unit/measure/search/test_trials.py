@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from perftrend.measure.search.trials import doubt, first_doubt, passes, perform
@@ -12,7 +12,6 @@ def counted(sent: int, received: int, invalid: str = "") -> Trial:
     return Trial(1000.0, 1.0, 1.0, sent, received, invalid)
 
 
-@settings(deadline=None)
 @given(sent=st.integers(1, 10**12), percent=st.integers(0, 99))
 @example(sent=100, percent=29)  # 0.29 * 100 is a little less than 29
 def test_loss_is_judged_by_whole_frames(sent: int, percent: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.errors import SettingsError
@@ -43,7 +43,6 @@ def test_device_with_a_hard_knee_takes_five_trials() -> None:
     assert result.elapsed_s < 77
 
 
-@settings(deadline=None, max_examples=60)
 @given(kind=st.sampled_from(sorted(KINDS)), seed=st.integers(0, 2**32), critical=st.floats(3e5, 2e7))
 def test_every_interval_that_is_not_flagged_was_proven(kind: str, seed: int, critical: float) -> None:
     result = found(kind, seed=seed, critical=critical)
