@@ -163,7 +163,7 @@ def run_groups(groups: Sequence[Sequence[str]], arguments: Sequence[str]) -> boo
     verdict = f"failed: {', '.join(failed)}" if failed else "all checks passed"
     not_run = sum(count_not_run(STAGES[name]) for name in passed)
     busy = f"; {not_run} tests were not run because the cores were not quiet" if not_run else ""
-    say(f"{verdict} after {elapsed(begun)}{busy}")
+    report(f"{verdict} after {elapsed(begun)}{busy}")
     return not failed
 
 
@@ -173,18 +173,18 @@ def run_group(names: Sequence[str], arguments: Sequence[str]) -> dict[str, bool]
     passed = {}
     with ThreadPoolExecutor(len(names)) as pool:
         for name in names:
-            say(f"{name}: started ({STAGES[name].what})")
+            report(f"{name}: started ({STAGES[name].what})")
         pending = {pool.submit(run_logged, STAGES[name], arguments): STAGES[name] for name in names}
         while pending:
             done, _ = wait(pending, timeout=PROGRESS_S, return_when=FIRST_COMPLETED)
             for future in done:
                 stage = pending.pop(future)
                 passed[stage.name] = future.result()
-                say(f"{stage.name}: {'passed' if future.result() else 'FAILED'} after {elapsed(begun)}")
+                report(f"{stage.name}: {'passed' if future.result() else 'FAILED'} after {elapsed(begun)}")
                 for line in outcome(stage, passed=future.result()):
                     print(line, flush=True)
             for stage in pending.values() if not done else ():
-                say(f"{stage.name}: running for {elapsed(begun)}{progress(stage)}")
+                report(f"{stage.name}: running for {elapsed(begun)}{progress(stage)}")
     return passed
 
 
@@ -225,14 +225,14 @@ def run_stage(stage: Stage, arguments: Sequence[str], output: TextIO | None = No
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return an environment with this Python's programs, and without settings of perftrend's jobs."""
-    kept = {name: value for name, value in environment.items() if not name.startswith(FOREIGN)}
+    clean = {name: value for name, value in environment.items() if not name.startswith(FOREIGN)}
     path = os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", os.defpath)])
     # Pictures of every page of the dashboard, for people to look at.
-    return kept | {"PATH": path, "PERFTREND_SCREENSHOTS": str(CHECKOUT / "screenshots")}
+    return clean | {"PATH": path, "PERFTREND_SCREENSHOTS": str(CHECKOUT / "screenshots")}
 
 
 def progress(stage: Stage) -> str:
-    """Return how far pytest is, as it says in the stage's log."""
+    """Return how far pytest is, by the stage's log."""
     text = stage.log.read_text(errors="replace") if stage.log.exists() else ""
     percents = re.findall(r"\[ *(\d+)%\]", text)
     return f", {percents[-1]} %" if percents else ""
@@ -264,7 +264,7 @@ def elapsed(since: float) -> str:
     return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
 
 
-def say(text: str) -> None:
+def report(text: str) -> None:
     """Print a line at once, also into a pipe."""
     print(f"perftrend: {text}", flush=True)
 

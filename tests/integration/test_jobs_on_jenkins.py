@@ -123,7 +123,7 @@ def test_slow_down_fails_the_analysis_and_its_end_does_not(ci: Ci) -> None:
         "back": {"PERFTREND_TAGS": TAGS, "PERFTREND_DEVICE_OPTIONS": "seed=102"},
     }
 
-    story = {name: tell(ci, PERFTREND_STORE=store, **given) for name, given in chapters.items()}
+    story = {name: run_chapter(ci, PERFTREND_STORE=store, **given) for name, given in chapters.items()}
 
     assert {
         "steady": ("SUCCESS", "SUCCESS", "normal"),
@@ -159,7 +159,7 @@ def test_what_the_builds_archived_is_what_they_stored(ci: Ci, jenkins_server: hu
                 assert store.results(stored) == copy.results(runs[build.number])
 
 
-def tell(ci: Ci, **parameters: str) -> tuple[str | None, str | None, str]:
+def run_chapter(ci: Ci, **parameters: str) -> tuple[str | None, str | None, str]:
     """Measure and judge; return the results of the two builds, and what is reported of the test."""
     measured = ci.build(TRENDING, **parameters)
     judged = ci.downstream(measured)

@@ -91,12 +91,12 @@ def test_progress_is_printed_while_a_stage_runs(
     read, lines = tmp_path / "read", list[str]()
     stages(unit=f"echo '... [ 45%]'; until test -e {read}; do sleep 0.01; done")
 
-    def say(text: str) -> None:
+    def report(text: str) -> None:
         lines.append(text)
         if "unit: running for 0 s, 45 %" in text:
             read.touch()
 
-    monkeypatch.setattr(tests, "say", say)
+    monkeypatch.setattr(tests, "report", report)
 
     assert 0 == tests.main([])
     assert any(line.startswith("unit: running for ") for line in lines)
