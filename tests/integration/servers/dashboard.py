@@ -188,7 +188,7 @@ def _is_known(complaint: str) -> bool:
 
 def keep(page: Page, name: str, folder: Path) -> None:
     """Keep a picture of a page for people to look at."""
-    kept = Path(os.environ.get("PERFTREND_SCREENSHOTS", folder))
+    kept = Path(os.environ.get("TEST_SCREENSHOTS", folder))
     kept.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=kept / f"{name}.png", full_page=True)
 
