@@ -114,10 +114,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section(f"{NOT_RUN}, because the cores were not quiet")
         for report in reports:
             terminalreporter.line(f"NOT RUN {report.nodeid}: {report.not_run}")
-    reports = [each for each in terminalreporter.getreports("") if each.when == "teardown"]
     measured = [
         (report.nodeid, text)
-        for report in reports
+        for report in terminalreporter.getreports("")
+        if report.when == "teardown" and "measure" in report.keywords
         for name, text in report.user_properties
         if name == "measured"
     ]

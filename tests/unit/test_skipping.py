@@ -84,6 +84,25 @@ def test_busy_cores_are_counted_and_fail_nothing(tmp_path: Path, environment: di
     assert "NOT RUN test_it.py::test_it: another process used the cores" in summary
 
 
+MEASURED = """
+import pytest
+
+@pytest.mark.measure
+def test_story(record_property):
+    record_property("measured", "10000 pps")
+
+def test_other(record_property):
+    record_property("measured", "20000 pps")
+"""
+
+
+def test_stories_show_what_they_measured(tmp_path: Path) -> None:
+    _, output = run_pytest(tmp_path, MEASURED, "-W", "ignore")
+
+    assert "test_it.py::test_story:\n10000 pps" in output
+    assert "20000 pps" not in output
+
+
 EXAMPLES = """
 from hypothesis import given, settings, strategies as st
 
