@@ -123,8 +123,12 @@ class KernelDevice(Device):
             self._run("ethtool", "-K", interface, "gro", "on")
             run(self._wiring.at_generator(["ethtool", "-K", peer, "tso", "off"]))
             # /sys shows the namespace that mounted it, so it is mounted anew for this one write.
-            script = 'mount -t sysfs sysfs /sys && echo 1 > "/sys/class/net/$1/threaded"'
-            self._run("unshare", "--mount", "sh", "-c", script, "sh", interface)
+            # Only /sys is made private, as in a chroot the root is not a mount point that could be.
+            script = (
+                "mount --make-private /sys && mount -t sysfs sysfs /sys && "
+                'echo 1 > "/sys/class/net/$1/threaded"'
+            )
+            self._run("unshare", "--mount", "--propagation=unchanged", "sh", "-c", script, "sh", interface)
         if self._node.cpu is not None:
             for thread in self.busy_processes():
                 os.sched_setaffinity(thread, {self._node.cpu})
