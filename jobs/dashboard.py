@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from jobs import _example_store
 from jobs import _options as options
 from perftrend.dashboard import WORKS, Site, make_app, serving, warm_up
 from perftrend.dashboard.logs import log_to
@@ -91,6 +90,8 @@ def made_token(settings: Settings, name: str, role: Role, *, days: int) -> str:
 def _make_example(place: str) -> None:
     """Make the example's store; the one that an earlier start has made is shown again."""
     if place != EXAMPLE or not Path(place).exists():
+        from jobs import _example_store  # noqa: PLC0415 - what simulates a year takes long to import
+
         options.warn(f"making up a year of nights in {place}")
         _example_store.fill(place)
 

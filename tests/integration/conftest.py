@@ -108,7 +108,7 @@ def fetch(fetched: Callable[[], object], require: Callable[[object, str], None])
 def browser() -> Iterator[Browser]:
     """Run a browser for all tests."""
     if dashboards.CHROMIUM is None:
-        reason = "no Chromium on PATH; install it: apt-get install chromium"
+        reason = "no Chromium on PATH; install it: apt-get install chromium-headless-shell"
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)

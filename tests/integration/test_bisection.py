@@ -24,20 +24,16 @@ from perftrend.settings import GerritSettings
 from tests.integration.servers.environment import inherited
 from tests.integration.servers.gerrit import Server, User, git
 from tests.products.histories import History
+from tests.products.printed import SCRIPT, scattered
 from tests.products.router import RouterProduct
 
 ROOT = Path(__file__).parents[2]
-BENCH = """import pathlib, random
-random.seed(pathlib.Path("number").read_text())
-level = float(pathlib.Path("level").read_text())
-print(*(random.gauss(level, level * 0.002) for _ in range(5)), sep="\\n")
-"""
 BUILD = "sleep 0.1; exit {code}\n"
 COMMAND = """
 project:
   profile: command
   repository: {repository}
-  parameters: {{build: sh build.sh, measure: '{{python}} bench.py', unit: ops}}
+  parameters: {{build: sh build.sh, measure: sh measure.sh, unit: ops}}
 """
 
 
@@ -99,9 +95,8 @@ def long_history(folder: Path) -> tuple[History, list[str]]:
     for number in range(60):
         code = 2 if number % 10 == 4 else 0
         files = {
-            "bench.py": BENCH,
+            SCRIPT: scattered(100 if number < 43 else 94, seed=str(number), count=5),
             "number": str(number),
-            "level": "100" if number < 43 else "94",
             "build.sh": BUILD.format(code=code),
         }
         hashes.append(history.commit(f"Commit {number}", files))
@@ -269,9 +264,8 @@ def change(gerrit_server: Server, robot: User, tmp_path: Path) -> Change:
     hashes = []
     for number in range(12):
         files = {
-            "bench.py": BENCH,
+            SCRIPT: scattered(100 if number < 7 else 80, seed=str(number), count=5),
             "number": str(number),
-            "level": "100" if number < 7 else "80",
             "build.sh": BUILD.format(code=0),
         }
         for file, text in files.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -17,21 +18,24 @@ from tests.integration.servers.environment import inherited
 from tests.products.histories import History
 
 ROOT = Path(__file__).parents[2]
-BENCH = """import pathlib, random, sys
-runs = pathlib.Path(sys.argv[1])
-with runs.open("a") as file:
-    file.write(".")
-random.seed(runs.stat().st_size)
-level = float(pathlib.Path("level").read_text()) * random.gauss(1, 0.01)
-print(*(random.gauss(level, level * 0.002) for _ in range(5)), sep="\\n")
+MEASURE = """echo run >> "$1"
+sed -n "$(wc -l < "$1")p" rates | tr ' ' '\\n'
 """
-"""Its noise is of one per cent between runs: the same one for the first run, the second one, and so on."""
+"""Prints a line of rates: at the first run of the test the first one, and so on."""
+MOST_RUNS = 400
 COMMAND = """
 project:
   profile: command
-  parameters: {{build: sh build.sh, measure: '{{python}} bench.py {runs}', unit: ops}}
+  parameters: {{build: sh build.sh, measure: sh measure.sh {runs}, unit: ops}}
 testbed: simulated
 """
+
+
+def rates(level: float) -> str:
+    """Return lines of rates; the noise between lines is of one per cent, and the same for each level."""
+    noise = random.Random(1)  # noqa: S311 - noise, no secret
+    levels = [level * noise.gauss(1, 0.01) for _ in range(MOST_RUNS)]
+    return "".join(f"{' '.join(f'{each * noise.gauss(1, 0.002)}' for _ in range(5))}\n" for each in levels)
 
 
 @dataclass
@@ -49,8 +53,8 @@ class Bisected:
     def commit(self, level: float, *, builds: bool = True) -> str:
         number = len(self.hashes)
         files = {
-            "bench.py": BENCH,
-            "level": f"{level}",
+            "measure.sh": MEASURE,
+            "rates": rates(level),
             "number": f"{number}",
             "build.sh": f"exit {0 if builds else 2}\n",
         }

@@ -19,6 +19,7 @@ from perftrend.measure.testbed import Testbed
 from tests.integration.servers.gerrit import Pushed, Server, User, git
 from tests.integration.servers.listening import Listener, until
 from tests.integration.servers.review import Project
+from tests.products.printed import SCRIPT, scattered
 
 BEGUN = "Looking for the commit that changed the performance: "
 PLENTY_S = 900
@@ -29,13 +30,9 @@ BY_PACKETS: Mapping[str, Any] = {
     "bisect": {"maximum_changes": 1, "maximum_measurements": 40},
     "trial": {"starts": 2},
 }
-BENCH = """import pathlib, random, time
-for _ in range(5):
-    time.sleep(0.1)
-    print(random.gauss(float(pathlib.Path("level").read_text()), 0.02))
-"""
+FAST, SLOW = (scattered(level, seed="1", spread=0.0002, count=5) for level in (100, 90))
 BY_A_COMMAND: Mapping[str, Any] = {
-    "project": {"profile": "command", "parameters": {"measure": "{python} bench.py", "unit": "ops"}},
+    "project": {"profile": "command", "parameters": {"measure": "sh measure.sh", "unit": "ops"}},
     "bisect": {"maximum_changes": 1},
 }
 
@@ -133,10 +130,9 @@ class Case:
         return f"perftrend-bisect-{self.testbed}"
 
 
-QUICK_BENCH = BENCH.replace("time.sleep(0.1)", "time.sleep(0)")
 CASES = [
     pytest.param(
-        Case("simulated", BY_A_COMMAND, {"bench.py": QUICK_BENCH, "level": "100"}, {"level": "90"}),
+        Case("simulated", BY_A_COMMAND, {SCRIPT: FAST}, {SCRIPT: SLOW}),
         id="command",
     ),
     pytest.param(
@@ -197,9 +193,9 @@ def test_bisection_that_is_aborted_says_so_and_goes_on_when_it_is_started_again(
     listener: Listener, project: Project, branch: Branch, ask: Ask
 ) -> None:
     """Every process of the job gets the signal, as from a Jenkins that aborts a build."""
-    branch.land("Count", {"bench.py": BENCH, "level": "100"})
+    branch.land("Count", {SCRIPT: f"sleep 0.5\n{FAST}"})
     branch.land_notes(8)
-    branch.land("Count twice", {"level": "90"})
+    branch.land("Count twice", {SCRIPT: f"sleep 0.5\n{SLOW}"})
     branch.land_notes(6)
     change = project.push({"README": "words\n"})
     listener.settings |= BY_A_COMMAND

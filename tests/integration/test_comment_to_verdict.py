@@ -25,6 +25,7 @@ from tests.integration.servers.gerrit import Pushed, Server, User
 from tests.integration.servers.listening import Listener, until
 from tests.integration.servers.review import Project
 from tests.products import router
+from tests.products.printed import SCRIPT, scattered
 from tests.unit.jjb import rendering
 
 TESTBED = "1n-veth"
@@ -44,13 +45,9 @@ BY_PACKETS = {
     "perftest": {"threshold": 0.15, "minimum_rounds": 2, "maximum_rounds": 8},
     "trial": {"starts": 2},
 }
-BENCH = """import random, time
-for _ in range(5):
-    time.sleep({pause_s})
-    print(random.gauss({level}, 0.02))
-"""
+FAST, SLOW = (scattered(level, seed="1", spread=0.0002, count=5) for level in (100, 90))
 BY_A_COMMAND = {
-    "project": {"profile": "command", "parameters": {"measure": "{python} bench.py", "unit": "ops"}},
+    "project": {"profile": "command", "parameters": {"measure": "sh measure.sh", "unit": "ops"}},
     "perftest": {"minimum_rounds": 2, "maximum_rounds": 4},
 }
 
@@ -160,8 +157,8 @@ def test_job_outlives_its_listener_and_the_verdict_comes_once(
 ) -> None:
     """On a testbed that nobody else waits for."""
     listener.settings |= BY_A_COMMAND
-    project.start({"bench.py": BENCH.format(level=100, pause_s=0.4)})
-    slower = project.push({"bench.py": BENCH.format(level=90, pause_s=0.4)})
+    project.start({SCRIPT: f"sleep 2\n{FAST}"})
+    slower = project.push({SCRIPT: f"sleep 2\n{SLOW}"})
     listener.once()
     ask(slower, "perftest-simulated")
 
@@ -185,8 +182,8 @@ def test_job_that_was_killed_goes_on_with_what_it_has_measured(
     listener: Listener, project: Project, ask: Ask
 ) -> None:
     listener.settings |= BY_A_COMMAND
-    project.start({"bench.py": BENCH.format(level=100, pause_s=0.1)})
-    slower = project.push({"bench.py": BENCH.format(level=90, pause_s=0.1)})
+    project.start({SCRIPT: f"sleep 0.5\n{FAST}"})
+    slower = project.push({SCRIPT: f"sleep 0.5\n{SLOW}"})
     listener.once()
     ask(slower, "perftest-simulated")
 
@@ -283,7 +280,7 @@ def test_jenkins_runs_the_job_and_its_verdict_names_the_build(  # noqa: PLR0917 
     folder = tmp_path / "ci"
     folder.mkdir()
     ci = Ci(folder, {"gerrit": {"url": gerrit_server.url, "user": robot.name}, **BY_A_COMMAND})
-    fast, slow = ({"bench.py": BENCH.format(level=level, pause_s=0)} for level in (100, 90))
+    fast, slow = {SCRIPT: FAST}, {SCRIPT: SLOW}
     project.start(fast)
     slower = project.push(slow)
     with hudson.running(tmp_path / "jenkins", **{ci.token_variable: robot.password}) as server:

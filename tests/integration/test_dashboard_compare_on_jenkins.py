@@ -20,11 +20,11 @@ from perftrend.clients.jenkins import Build, Jenkins
 from tests.integration.servers import checkout, hudson
 from tests.integration.servers.dashboard import Dashboard, fill, keep, opened
 from tests.products.histories import History
+from tests.products.printed import SCRIPT, scattered
 from tests.unit.jjb import rendering
 
 TESTBED = "1n-veth"
 JOB = f"perftrend-perftest-{TESTBED}"
-BENCH = "import random\nfor _ in range(5):\n    print(random.gauss({level}, {level} * 0.001))\n"
 PLENTY_S = 300
 
 
@@ -37,12 +37,12 @@ def build(jenkins_server: hudson.Server, tmp_path_factory: pytest.TempPathFactor
     """
     folder = tmp_path_factory.mktemp("job")
     product = History(folder / "product")
-    product.commit("fast", {"bench.py": BENCH.format(level=100)})
-    slower = product.commit("slow", {"bench.py": BENCH.format(level=80)})
+    product.commit("fast", {SCRIPT: scattered(100, seed="1", spread=0.001, count=5)})
+    slower = product.commit("slow", {SCRIPT: scattered(80, seed="1", spread=0.001, count=5)})
     settings = {
         "project": {
             "profile": "command", "repository": str(product.folder),
-            "parameters": {"measure": "{python} bench.py", "unit": "ops"},
+            "parameters": {"measure": "sh measure.sh", "unit": "ops"},
         },
         "perftest": {"minimum_rounds": 2, "maximum_rounds": 4},
     }  # fmt: skip

@@ -19,10 +19,11 @@ from tests.integration.servers.environment import inherited
 from tests.integration.servers.gerrit import Pushed, Server, User, git
 from tests.integration.servers.review import Project
 from tests.products import router
+from tests.products.printed import SCRIPT, scattered
 
 ROOT = Path(__file__).parents[2]
 JOB = "perftrend-perftest-1n-veth"
-BENCH = "import random\nfor _ in range(5):\n    print(random.gauss({level}, {level} * 0.001))\n"
+FAST, SLOW = (scattered(level, seed="1", spread=0.001, count=5) for level in (100, 90))
 BUILD = "import sys\nprint('router.c:4: error: no member next_hop')\nsys.exit({code})\n"
 FORWARDING = "64b-1c-ethip4-ip4base-mrr"
 SHORT = {
@@ -93,21 +94,21 @@ def parser(project: Callable[[str, str], Measured]) -> Measured:
     made = project(
         "team/parser",
         "project:\n  profile: command\n  parameters:\n    build: '{python} build.py'\n"
-        "    measure: '{python} bench.py'\n    unit: ops\n"
+        "    measure: sh measure.sh\n    unit: ops\n"
         "perftest: {minimum_rounds: 2, maximum_rounds: 10}\n",
     )
-    made.start({"bench.py": BENCH.format(level=100), "build.py": BUILD.format(code=0)})
+    made.start({SCRIPT: FAST, "build.py": BUILD.format(code=0)})
     return made
 
 
 def test_patch_sets_get_their_verdicts_one_after_the_other(parser: Measured) -> None:
-    slower = parser.push({"bench.py": BENCH.format(level=90)})
+    slower = parser.push({SCRIPT: SLOW})
     first = parser.run(slower)
 
     assert (1, -1) == (first.returncode, parser.vote(slower)), first.stderr
     assert "Performance-1\n\nThe only test is slower by " in parser.verdicts(slower)[-1].text
 
-    repaired = parser.push({"bench.py": BENCH.format(level=100) + "# repaired\n"}, slower)
+    repaired = parser.push({SCRIPT: FAST + "# repaired\n"}, slower)
     second = parser.run(repaired)
 
     assert (0, 1) == (second.returncode, parser.vote(repaired)), second.stderr
@@ -124,7 +125,7 @@ def test_patch_sets_get_their_verdicts_one_after_the_other(parser: Measured) -> 
 
 
 def test_same_build_started_again_adds_no_message(parser: Measured) -> None:
-    change = parser.push({"bench.py": BENCH.format(level=90)})
+    change = parser.push({SCRIPT: SLOW})
 
     ended = [parser.run(change).returncode, parser.run(change, "--resume").returncode]
 

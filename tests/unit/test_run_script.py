@@ -285,7 +285,7 @@ def test_what_is_missing_is_installed_by_apt_without_a_question(checkout: Checko
 
 def test_checks_need_programs_that_no_other_job_does(checkout: Checkout) -> None:
     checkout.job("tests")
-    for program in ("chromium", "shellcheck", "openssl", "ldconfig"):
+    for program in ("chromium", "chromium-headless-shell", "shellcheck", "openssl", "ldconfig"):
         checkout.program(program, "#!/bin/sh\n")
 
     _, _, err = checkout.run("tests")

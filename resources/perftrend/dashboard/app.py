@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
+from functools import cache
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
@@ -90,11 +91,9 @@ def make_app(site: Site, *, works: Sequence[Work] = ()) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         openapi_url="/openapi.json",
-        responses=dict(FAULTS),
+        routes=_pages().routes,
         lifespan=lifespan,
     )
-    for router in ROUTERS:
-        app.include_router(router)
     handle_errors(app)
     routes = [route for router in ROUTERS for route in router.routes]
     app.add_middleware(Keeper, routes=routes, site=site, gate=app.state.gate)
@@ -103,6 +102,15 @@ def make_app(site: Site, *, works: Sequence[Work] = ()) -> FastAPI:
     paths = {route.path for route in routes if isinstance(route, APIRoute)}
     app.state.navigation = {path: title for path, title in NAVIGATION.items() if path in paths}
     return app
+
+
+@cache
+def _pages() -> APIRouter:
+    """Join all routers, once, because FastAPI analyses every endpoint anew for each that includes it."""
+    joined = APIRouter(responses=dict(FAULTS))
+    for router in ROUTERS:
+        joined.include_router(router)
+    return joined
 
 
 class _Dashboard(FastAPI):

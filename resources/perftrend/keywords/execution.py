@@ -19,6 +19,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -218,8 +219,14 @@ def _environment() -> dict[str, object]:
         "processor": _processor(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
-        "packages": {one.metadata["Name"]: one.version for one in distributions()},
+        "packages": _packages(),
     }
+
+
+@cache
+def _packages() -> dict[str, str]:
+    """Return the versions of what is installed, by name; a job that measures often reads them once."""
+    return {one.metadata["Name"]: one.version for one in distributions()}
 
 
 def _processor() -> str:

@@ -8,9 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
+
+import jinja2
 
 from perftrend.report import page
 from perftrend.report.markup import environment
@@ -36,9 +39,15 @@ def write_files(directory: Path, files: Mapping[str, str]) -> Path:
 
 def rendered(template: str, **values: object) -> str:
     """Render a page."""
+    return _templates().get_template(template).render(**values)
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    # A search writes its page after each step, and need not compile the template again.
     found = environment()
     found.filters |= {"plain": plain, "moment": _moment, "signed": _signed}
-    return found.get_template(template).render(**values)
+    return found
 
 
 def style(*names: str) -> str:

@@ -8,9 +8,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,7 +24,8 @@ from tests.integration.servers.environment import inherited
 from tests.unit.dashboard.conftest import fill as fill_store
 
 CHECKOUT = Path(__file__).resolve().parents[3]
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 USER_HEADER = "X-Forwarded-User"
 EDITOR, ADMIN = "ann", "ada"
 SIGNING_IN: Mapping[str, Any] = {
@@ -142,9 +145,21 @@ class Dashboard:
 
 
 def fill(place: str | Path) -> None:
-    """Put the small example of the unit tests into a store."""
-    with Store.open(place) as store:
-        fill_store(store)
+    """Put the small example of the unit tests into a store, a new file or a database."""
+    if isinstance(place, Path):
+        place.write_bytes(_filled())
+    else:
+        with Store.open(place) as store:
+            fill_store(store)
+
+
+@cache
+def _filled() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "store.sqlite"
+        with Store.open(place) as store:
+            fill_store(store)
+        return place.read_bytes()
 
 
 @contextmanager

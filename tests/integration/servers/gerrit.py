@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -28,6 +29,7 @@ from tests.integration.servers.java import LackingError
 POM = Path(__file__).with_name("gerrit-pom.xml")
 PROGRAM = Path(__file__).with_name("GerritProgram.java")
 READY_S = 300
+SITE = "site"
 PROGRAMS = ("java", "git", "ssh", "ssh-keygen")
 
 
@@ -70,13 +72,7 @@ class Server:
     # ---- the server itself
 
     def _initialise(self) -> None:
-        done = subprocess.run(
-            self._program("Init", "-d", str(self.site), "--batch", "--dev", "--no-auto-start"),
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=READY_S,
-            text=True, errors="replace", check=False,
-        )  # fmt: skip
-        if done.returncode:
-            raise RuntimeError(f"the server cannot be initialised: {done.stdout[-2000:]}")
+        shutil.copytree(self._files / SITE, self.site)
         address = f"127.0.0.1:{self.ssh_port}"
         for name, value in (
             ("gerrit.canonicalWebUrl", f"{self.url}/"), ("httpd.listenUrl", f"{self.url}/"),
@@ -87,14 +83,11 @@ class Server:
         ):  # fmt: skip
             git("config", "-f", str(self.site / "etc" / "gerrit.config"), name, value)
 
-    def _program(self, *words: str) -> list[str]:
-        return [*java.command(), "-Xmx512m", "-cp", f"{self._files}/*", str(PROGRAM), *words]
-
     def start(self) -> None:
         """Start it and wait until it answers."""
         with (self.site.with_name("server.log")).open("ab") as log:
             self._process = subprocess.Popen(
-                self._program("Daemon", "-d", str(self.site), "--console-log", "--headless"),
+                program(self._files, "Daemon", "-d", str(self.site), "--console-log", "--headless"),
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         deadline = time.monotonic() + READY_S
@@ -258,15 +251,31 @@ def running(folder: Path) -> Iterator[Server]:
 
 
 def fetched() -> Path:
-    """Return the folder with the server's files, fetched from Maven Central the first time."""
+    """Return the folder with the server's files and a new site, made the first time from Maven Central."""
     for name in PROGRAMS:
         java.program(name)
-    return java.fetched("gerrit", POM, "-DincludeScope=runtime", finish=complete)
+    return java.fetched("gerrit-with-site", POM, "-DincludeScope=runtime", finish=complete)
 
 
 def complete(folder: Path) -> None:
+    """Make a site, of which each server gets a copy.
+
+    :raises LackingError: if Maven did not copy the server's files.
+    """
     if not list(folder.glob("gerrit-plugin-api-*.jar")) or not list(folder.glob("bcpkix-*.jar")):
         raise LackingError("needs Gerrit's files, which Maven did not copy")
+    done = subprocess.run(
+        program(folder, "Init", "-d", str(folder / SITE), "--batch", "--dev", "--no-auto-start"),
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=READY_S,
+        text=True, errors="replace", check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(f"the server cannot be initialised: {done.stdout[-2000:]}")
+
+
+def program(files: Path, *words: str) -> list[str]:
+    """Return the command that starts a program of Gerrit's."""
+    return [*java.command(), "-Xmx512m", "-cp", f"{files}/*", str(PROGRAM), *words]
 
 
 def git(*arguments: str) -> str:

@@ -22,18 +22,13 @@ from perftrend.errors import BuildError, TestbedError
 from perftrend.model import Measured
 from perftrend.perftest import NOT_VALID
 from tests.products.histories import History
+from tests.products.printed import FAILING, SCRIPT, scattered
 from tests.unit.jobs.test_perftest import PROFILE, SUITE
 
-BENCH = """import pathlib, random, sys
-level = pathlib.Path("level").read_text()
-if level == "fails":
-    sys.exit("no route to host")
-print(*(random.gauss(float(level), float(level) * 0.002) for _ in range(3)), sep="\\n")
-"""
 SETTINGS = """
 project:
   profile: command
-  parameters: {build: sh build.sh, measure: '{python} bench.py', unit: ops}
+  parameters: {build: sh build.sh, measure: sh measure.sh, unit: ops}
 testbed: simulated
 """
 WORKS, BREAKS = "exit 0\n", "echo 'router.c:4: error' >&2; exit 2\n"
@@ -53,7 +48,8 @@ class Place:
         """Commit each level, and begin to bisect from the first to the last."""
         for number, level in enumerate(levels):
             build = BREAKS if number in broken else WORKS
-            files = {"bench.py": BENCH, "level": f"{level}", "number": f"{number}", "build.sh": build}
+            script = FAILING if level == "fails" else scattered(float(level), seed=f"{number}")
+            files = {SCRIPT: script, "number": f"{number}", "build.sh": build}
             self.hashes.append(self.history.commit(f"Commit {number}", files))
         self.history.git("bisect", "start", self.hashes[-1], self.hashes[0])
 
@@ -259,7 +255,7 @@ def test_what_another_command_measured_does_not_count(place: Place, bench: Any) 
     place.at(1).run()
     place.measured.clear()
     settings = bench.folder / "settings.yaml"
-    settings.write_text(SETTINGS.replace("bench.py", "./bench.py"))
+    settings.write_text(SETTINGS.replace("measure.sh", "./measure.sh"))
 
     place.run()
 

@@ -18,19 +18,14 @@ from perftrend.model import Measured
 from tests.doubles import gerrit
 from tests.doubles.gerrit import GerritDouble
 from tests.products.histories import History
+from tests.products.printed import FAILING, SCRIPT, scattered
 from tests.unit.jobs.conftest import commented
 
-BENCH = """import random, sys
-level = {level}
-if level is None:
-    sys.exit("no route to host")
-print(*(random.gauss(level, level * 0.001) for _ in range(5)), sep="\\n")
-"""
 SETTINGS = """
 project:
   profile: command
   repository: {repository}
-  parameters: {{build: sh build.sh, measure: '{{python}} bench.py', unit: ops}}
+  parameters: {{build: sh build.sh, measure: sh measure.sh, unit: ops}}
 perftest: {{minimum_rounds: 2, maximum_rounds: 4}}
 gerrit: {{attempts: 1}}
 """
@@ -44,7 +39,8 @@ class Product:
         self.history = History(folder)
 
     def commit(self, level: float | None, build: str = WORKS) -> str:
-        files = {"bench.py": BENCH.format(level=level), "build.sh": build}
+        script = FAILING if level is None else scattered(level, seed=f"{level}", spread=0.001, count=5)
+        files = {SCRIPT: script, "build.sh": build}
         return self.history.commit(f"Level {level}", files)
 
 

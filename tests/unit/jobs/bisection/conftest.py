@@ -16,19 +16,13 @@ from perftrend.model import Measured
 from tests.doubles import gerrit
 from tests.doubles.gerrit import GerritDouble
 from tests.products.histories import History
+from tests.products.printed import FAILING, SCRIPT, scattered
 
-BENCH = """import pathlib, random, sys
-level = pathlib.Path("level").read_text()
-if level == "fails":
-    sys.exit("no route to host")
-random.seed(pathlib.Path("number").read_text())
-print(*(random.gauss(float(level), float(level) * 0.002) for _ in range(3)), sep="\\n")
-"""
 SETTINGS = """
 project:
   profile: command
   repository: {repository}
-  parameters: {{build: sh build.sh, measure: '{{python}} bench.py', unit: ops}}
+  parameters: {{build: sh build.sh, measure: sh measure.sh, unit: ops}}
 gerrit: {{attempts: 1}}
 """
 WORKS, BREAKS = "exit 0\n", "echo compiling router.c; echo 'router.c:4: error' >&2; exit 2\n"
@@ -45,7 +39,8 @@ class Product:
 
     def commit(self, level: float | str, build: str = WORKS) -> str:
         number = len(self.hashes)
-        files = {"bench.py": BENCH, "level": f"{level}", "number": f"{number}", "build.sh": build}
+        script = FAILING if level == "fails" else scattered(float(level), seed=f"{number}")
+        files = {SCRIPT: script, "level": f"{level}", "build.sh": build}
         self.hashes.append(self.history.commit(f"Commit {number}", files))
         return self.hashes[-1]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.products.printed import FAILING, SCRIPT, printing
 from tests.unit.jobs.bisection.conftest import WORKS, Place
 
 
@@ -102,24 +103,21 @@ def test_test_that_fails_from_a_commit_on_is_a_change_too(place: Place) -> None:
     assert "made the only test fail" in ended.out
 
 
-NAMED = """import pathlib, sys
-level, *tests = pathlib.Path("level").read_text().split()
-if level == "fails":
-    sys.exit("no route to host")
-for test in tests:
-    print(*(f"{test} {float(level) * (1 + noise / 1000)}" for noise in (0, 1, -1)), sep="\\n")
-"""
-
-
 def named(place: Place, *levels: str) -> list[str]:
-    """Give the product a command that names its tests: of each commit the level, and its tests."""
+    """Give the product a command that names its tests: of each commit a level and tests, or ``fails``."""
     file = place.bench.folder / "settings.yaml"
     file.write_text(file.read_text().replace("unit: ops", "unit: ops, prints: named"))
     history = place.product.history
     for number, level in enumerate(levels):
-        files = {"bench.py": NAMED, "level": level, "build.sh": WORKS, "number": f"{number}"}
+        files = {SCRIPT: _naming(*level.split()), "build.sh": WORKS}
         place.product.hashes.append(history.commit(f"Commit {number}", files))
     return place.product.hashes
+
+
+def _naming(level: str, *tests: str) -> str:
+    if level == "fails":
+        return FAILING
+    return printing(f"{test} {float(level) * (1 + noise / 1000)}" for test in tests for noise in (0, 1, -1))
 
 
 @pytest.mark.parametrize(

@@ -200,7 +200,7 @@ def test_build_of_another_question_is_refused(place: Place, monkeypatch: pytest.
     [
         ("gerrit:", "bisect: {maximum_changes: 1}\ngerrit:"),
         ("gerrit:", "bisect: {inside: true}\ngerrit:"),
-        ("{python} bench.py", "{python} -B bench.py"),
+        ("sh measure.sh", "sh -u measure.sh"),
     ],
 )
 def test_other_limits_and_commands_are_another_question(
