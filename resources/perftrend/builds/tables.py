@@ -71,7 +71,7 @@ Pattern = Annotated[Text, AfterValidator(_pattern)]
 class Table(BaseModel):
     """A part of a profile that does not change and refuses what it does not know."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Parameter(Table):

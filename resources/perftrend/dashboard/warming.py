@@ -14,6 +14,9 @@ from perftrend.dashboard import static
 from perftrend.dashboard.pages import environment
 from perftrend.dashboard.site import Site
 
+FEW_TRACES = 100
+"""A store with fewer may never need the compiled search, which takes 0.6 s to load: see its engines."""
+
 
 def warm_up(site: Site) -> None:
     """Do what the first requests need.
@@ -24,7 +27,9 @@ def warm_up(site: Site) -> None:
     gc.disable()
     try:
         _read(site)
-        _compile()
+        _compile_templates()
+        if len(site.catalog.now().stored) >= FEW_TRACES:
+            mdl.load()
         static.prepare()
         gc.freeze()
     finally:
@@ -37,8 +42,7 @@ def _read(site: Site) -> None:
         site.store.tiles.axis(testbed)
 
 
-def _compile() -> None:
+def _compile_templates() -> None:
     templates = environment()
     for name in templates.list_templates():
         templates.get_template(name)
-    mdl.load()

@@ -24,7 +24,7 @@ from perftrend.settings.values import (
     as_number,
 )
 
-STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Section(BaseModel):

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from perftrend.dashboard import Site, warm_up
+from perftrend.analysis import mdl
+from perftrend.dashboard import Site, warm_up, warming
 from tests.unit.dashboard.conftest import Filled
 
 
@@ -40,6 +41,19 @@ def test_what_was_read_is_out_of_the_collectors_sight(site: Site, filled: Filled
     warm_up(site)
 
     assert gc.get_freeze_count() > 0
+
+
+@pytest.mark.parametrize(("few", "loads"), [(18, 1), (19, 0)])
+def test_compiled_search_is_loaded_for_many_traces(
+    site: Site, filled: Filled, monkeypatch: pytest.MonkeyPatch, few: int, loads: int
+) -> None:
+    loaded: list[None] = []
+    monkeypatch.setattr(mdl, "load", lambda: loaded.append(None))
+    monkeypatch.setattr(warming, "FEW_TRACES", few)
+
+    warm_up(site)
+
+    assert loads == len(loaded)
 
 
 def test_empty_store_is_warmed_as_well(site: Site) -> None:
