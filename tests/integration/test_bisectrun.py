@@ -18,8 +18,8 @@ from tests.integration.servers.environment import inherited
 from tests.products.histories import History
 
 ROOT = Path(__file__).parents[2]
-MEASURE = """echo run >> "$1"
-sed -n "$(wc -l < "$1")p" rates | tr ' ' '\\n'
+MEASURE = """printf . >> "$1"
+sed -n "$(wc -c < "$1")p" rates | tr ' ' '\\n'
 """
 """Prints a line of rates: at the first run of the test the first one, and so on."""
 MOST_RUNS = 400
