@@ -121,7 +121,8 @@ def _take_picture(browser: Browser, index: Path, file: Path, scheme: str) -> Non
 
 @contextmanager
 def _chromium() -> Iterator[Browser]:
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    names = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome")
+    path = next(filter(None, map(shutil.which, names)), None)
     if path is None:
         sys.exit("no Chromium on PATH; install it: apt-get install chromium")
     with sync_playwright() as playwright:
