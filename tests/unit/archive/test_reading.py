@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gzip
 import io
-import subprocess
-import sys
+import multiprocessing
+import resource
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -208,26 +209,24 @@ def test_forms_that_are_not_understood_are_limited() -> None:
     assert 18 == output.unknown["others"].count
 
 
-MEASURE = """
-import resource, sys
-from perftrend.archive import read_output
-from perftrend.errors import ArchiveError
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-found = 0
-try:
-    for _ in read_output(sys.argv[1]):
-        found += 1
-except ArchiveError:
-    found = -1
-print(found, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-"""
+PROCESSES = multiprocessing.get_context("forkserver")
+# Each process has read nothing yet, and need not import anything.
+PROCESSES.set_forkserver_preload([__name__])
 
 
 def measured(path: Path) -> tuple[int, int]:
-    """Return the number of results, -1 where the file was refused, and by how many kB memory grew."""
-    command = [sys.executable, "-c", MEASURE, str(path)]
-    found, grown = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    return int(found), int(grown)
+    """Return the number of results, -1 if the file was refused, and by how many kB memory grew."""
+    with ProcessPoolExecutor(1, mp_context=PROCESSES) as pool:
+        return pool.submit(count_and_measure, path).result()
+
+
+def count_and_measure(path: Path) -> tuple[int, int]:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        found = sum(1 for _ in read_output(path))
+    except ArchiveError:
+        found = -1
+    return found, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
