@@ -150,7 +150,7 @@ def test_comment_is_heard_run_and_answered_below_itself(
     (answer,) = answers(gerrit, pushed)
     assert (STARTED, asked.identity) == (answer.text, answer.in_reply_to)
     assert [f"{LINE} {pushed.number} 1"] == listener.consoles()
-    assert "perftrend_listener_linestotal 1.0" in listener.page("metrics").text
+    assert "perftrend_listener_answers_total 1.0" in listener.page("metrics").text
     assert 0 == listener.end()
 
 
@@ -193,7 +193,7 @@ WRONG = {
 """Requests, and why each starts nothing."""
 
 
-def test_wrong_requests_are_answered_at_once_with_the_right_forms(
+def test_wrong_requests_are_answered_with_the_right_forms(
     listener: Listener, gerrit: Gerrit, pushed: Pushed, say: Say
 ) -> None:
     listener.settings["trigger"] = {"testbeds": ["simulated"]}
@@ -203,9 +203,8 @@ def test_wrong_requests_are_answered_at_once_with_the_right_forms(
 
     listener.once()
 
-    [text] = texts(gerrit, pushed)
-    lines = [f'"{line}" starts nothing: {answer}' for line, answer in WRONG.items()]
-    assert sorted(lines) == sorted(text.split("\n\n"))
+    given = [each for text in texts(gerrit, pushed) for each in text.split("\n\n")]
+    assert sorted(f'"{line}" starts nothing: {answer}' for line, answer in WRONG.items()) == sorted(given)
 
 
 def test_who_may_not_start_jobs_is_told(  # noqa: PLR0917 - fixtures
