@@ -6,7 +6,7 @@ import gzip
 import io
 import multiprocessing
 import resource
-from concurrent.futures import ProcessPoolExecutor
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -216,17 +216,22 @@ PROCESSES.set_forkserver_preload([__name__])
 
 def measured(path: Path) -> tuple[int, int]:
     """Return the number of results, -1 if the file was refused, and by how many kB memory grew."""
-    with ProcessPoolExecutor(1, mp_context=PROCESSES) as pool:
-        return pool.submit(count_and_measure, path).result()
+    receiver, sender = PROCESSES.Pipe(duplex=False)
+    process = PROCESSES.Process(target=count_and_measure, args=(path, sender))
+    process.start()
+    sender.close()
+    found, grown = receiver.recv()
+    process.join()
+    return found, grown
 
 
-def count_and_measure(path: Path) -> tuple[int, int]:
+def count_and_measure(path: Path, sender: Connection) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
         found = sum(1 for _ in read_output(path))
     except ArchiveError:
         found = -1
-    return found, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    sender.send((found, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:

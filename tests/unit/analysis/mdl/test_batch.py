@@ -24,6 +24,7 @@ def test_batch_gives_what_each_series_gives_alone_in_their_order(count: int) -> 
     assert [partition(samples) for samples in many(count)] == list(partition_all(many(count)))
 
 
+@pytest.mark.usefixtures("process_pool")
 def test_numpy_works_in_processes_of_its_own() -> None:
     found = list(partition_all(many(LOT + 1), engine="numpy"))
 
