@@ -46,7 +46,7 @@ def process_pool(require: Callable[[object, str], None]) -> None:
 
 
 def put(template: Path, place: Path) -> None:
-    """Copy a file at once and as a whole; if it cannot be, or is there, whoever opens it finds out."""
+    """Copy a file at once and as a whole; an existing file stays, and to open the store shows any error."""
     with contextlib.suppress(OSError), tempfile.TemporaryDirectory(dir=template.parent) as folder:
         if not place.exists():
             os.link(shutil.copy(template, folder), place)

@@ -106,7 +106,7 @@ def make_app(site: Site, *, works: Sequence[Work] = ()) -> FastAPI:
 
 @cache
 def _pages() -> APIRouter:
-    """Join all routers, once, because FastAPI analyses every endpoint anew for each that includes it."""
+    """Join all routers, once: FastAPI analyses their endpoints for each application that includes them."""
     joined = APIRouter(responses=dict(FAULTS))
     for router in ROUTERS:
         joined.include_router(router)

@@ -15,7 +15,10 @@ from perftrend.dashboard.pages import environment
 from perftrend.dashboard.site import Site
 
 FEW_TRACES = 100
-"""A store with fewer may never need the compiled search, which takes 0.6 s to load: see its engines."""
+"""A store with fewer may never need the compiled search, which takes 0.6 s to load.
+
+See :mod:`perftrend.analysis.mdl.engine`, which loads it if it is needed after all.
+"""
 
 
 def warm_up(site: Site) -> None:
@@ -26,9 +29,9 @@ def warm_up(site: Site) -> None:
     # What is read is no garbage, and to look for some in it takes as long as to read it.
     gc.disable()
     try:
-        _read(site)
+        traces = _read(site)
         _compile_templates()
-        if len(site.catalog.now().stored) >= FEW_TRACES:
+        if traces >= FEW_TRACES:
             mdl.load()
         static.prepare()
         gc.freeze()
@@ -36,10 +39,12 @@ def warm_up(site: Site) -> None:
         gc.enable()
 
 
-def _read(site: Site) -> None:
-    site.catalog.now()
+def _read(site: Site) -> int:
+    """Read what every page needs; return the number of traces."""
+    traces = site.catalog.now()
     for testbed in site.store.tiles.testbeds():
         site.store.tiles.axis(testbed)
+    return len(traces.stored)
 
 
 def _compile_templates() -> None:

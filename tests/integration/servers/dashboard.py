@@ -8,11 +8,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,6 +20,7 @@ from playwright.sync_api import Browser, BrowserContext, Page
 from perftrend.store import Store
 from tests.integration.servers.environment import inherited
 from tests.unit.dashboard.conftest import fill as fill_store
+from tests.unit.dashboard.conftest import filled_file
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
@@ -147,19 +146,10 @@ class Dashboard:
 def fill(place: str | Path) -> None:
     """Put the small example of the unit tests into a store, a new file or a database."""
     if isinstance(place, Path):
-        place.write_bytes(_filled())
+        place.write_bytes(filled_file())
     else:
         with Store.open(place) as store:
             fill_store(store)
-
-
-@cache
-def _filled() -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder) / "store.sqlite"
-        with Store.open(place) as store:
-            fill_store(store)
-        return place.read_bytes()
 
 
 @contextmanager

@@ -244,7 +244,7 @@ def test_pure_noise_is_almost_never_told(noise: float, size: int, *, thorough: b
     rates = 0.3 * generator.normal(1.0, noise, (250 if thorough else 80, size))
     alarms = [row for row in rates if verdict(row.tolist()).outcome is not Outcome.NORMAL]
 
-    assert len(alarms) <= 1
+    assert len(alarms) <= len(rates) // 250
 
 
 def test_three_sigma_compares_with_the_range_of_the_window() -> None:

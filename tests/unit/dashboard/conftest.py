@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import random
-import shutil
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -50,22 +51,13 @@ class Filled:
     """A trace with the step."""
 
 
-@pytest.fixture(scope="session")
-def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make the stores once; every test gets a copy."""
-    folder = tmp_path_factory.mktemp("stores")
-    Store.open(folder / "empty.sqlite").close()
-    with Store.open(folder / "filled.sqlite") as store:
-        fill(store)
-    return folder
-
-
 @pytest.fixture
-def store(request: pytest.FixtureRequest, templates: Path, tmp_path: Path) -> Iterator[Store]:
-    """Give an empty store; in a test that asks for ``filled``, that one."""
-    name = "filled" if "filled" in request.fixturenames else "empty"
-    shutil.copy(templates / f"{name}.sqlite", tmp_path / "store.sqlite")
-    with Store.open(tmp_path / "store.sqlite") as opened:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """Give an empty store; in a test that requests ``filled``, that one."""
+    place = tmp_path / "store.sqlite"
+    if "filled" in request.fixturenames:
+        place.write_bytes(filled_file())
+    with Store.open(place) as opened:
         yield opened
 
 
@@ -144,6 +136,16 @@ def routes_of(app: Any) -> list[APIRoute]:
 
     walk(app.routes)
     return found
+
+
+@cache
+def filled_file() -> bytes:
+    """Return the file of a filled store, which takes more than a second to make."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "store.sqlite"
+        with Store.open(place) as store:
+            fill(store)
+        return place.read_bytes()
 
 
 def fill(store: Store) -> None:

@@ -84,12 +84,12 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def store(request: pytest.FixtureRequest, templates: Path, tmp_path: Path) -> Iterator[Store]:
-    """Give an empty store; in a test that asks for ``nights``, one with thirty of them."""
-    is_measured = "nights" in request.fixturenames
-    template: Path = request.getfixturevalue("measured") if is_measured else templates / "empty.sqlite"
-    shutil.copy(template, tmp_path / "store.sqlite")
-    with Store.open(tmp_path / "store.sqlite") as opened:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """Give an empty store; in a test that requests ``nights``, one with thirty of them."""
+    place = tmp_path / "store.sqlite"
+    if "nights" in request.fixturenames:
+        shutil.copy(request.getfixturevalue("measured"), place)
+    with Store.open(place) as opened:
         yield opened
 
 
