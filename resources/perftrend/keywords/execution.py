@@ -40,7 +40,7 @@ _ROBOT_BROKEN = 251
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The testbed's lock, by its name and the file descriptor that holds it."""
+    """The testbed's lock, by its name and the file descriptor that holds it; -1 if a parent process does."""
 
     name: str
     descriptor: int
@@ -165,7 +165,7 @@ def _run(command: Sequence[str], console: Path, settings_file: Path, held: Held,
         text=True,
         errors="replace",
         env=environment,
-        pass_fds=(held.descriptor,),
+        pass_fds=(held.descriptor,) if held.descriptor >= 0 else (),
         # Ctrl-C is for us to pass on, once: Robot Framework takes the second one for "at once".
         start_new_session=True,
     )

@@ -19,10 +19,13 @@ import pytest
 import yaml
 
 from perftrend.errors import StoreError
+from perftrend.measure import lock
 from perftrend.store import Store
 
 ONE_TEST = ("--tags", "mrrAND64bANDethip4-ip4base", "--trial-multiplicity", "2")
 JENKINS = {"JOB_NAME": "nightly/clx", "BUILD_NUMBER": "41", "BUILD_URL": "http://jenkins.example/job/41/"}
+# A job of another test may hold the testbed meanwhile: this one starts as if its parent held it.
+ALONE = {lock.HELD: "simulated"}
 STEADY = ("--device-option", "jitter=0", "--trial-multiplicity", "2")
 
 HANGS = """
@@ -56,7 +59,9 @@ class Started:
 def hanging(bench: Any) -> Iterator[Started]:
     (bench.folder / "hang.robot").write_text(HANGS)
     command = [sys.executable, "-m", "jobs.trending", "--testbed", "simulated", "--suites", "hang.robot"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as job:
+    with subprocess.Popen(
+        command, env=os.environ | ALONE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as job:
         asleep = bench.folder / "asleep"
         end = time.monotonic() + 30
         while not (asleep.exists() and asleep.read_text()) and job.poll() is None and time.monotonic() < end:
@@ -75,7 +80,7 @@ def jenkins_run(shared_bench: Any) -> Any:
     """Give the job that ran as build 41 of a Jenkins job, in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "jobs.trending", "--testbed", "simulated", *ONE_TEST],
-        env={**os.environ, **JENKINS},
+        env=os.environ | ALONE | JENKINS,
         capture_output=True,
         text=True,
         check=False,
