@@ -58,6 +58,13 @@ def require() -> Require:
     return requirement
 
 
+@pytest.fixture(scope="session")
+def shared_memory(require: Require) -> None:
+    """Skip the test if processes of this user may not share memory, and so no semaphores."""
+    folder = "/dev/shm"  # noqa: S108 - where Linux has it
+    require(os.access(folder, os.W_OK), f"needs shared memory: {folder} cannot be written")
+
+
 class BusyCoresError(Exception):
     """The cores were not quiet, which is no fault of what is tested."""
 

@@ -32,7 +32,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def provider() -> Iterator[str]:
+def provider(shared_memory: None) -> Iterator[str]:
     """Run a provider that knows Alice, Ada and Otto."""
     with oidc.running(oidc.ALICE, oidc.ADA, oidc.OTTO) as url:
         yield url
@@ -249,6 +249,7 @@ def test_refusal_at_the_provider_is_told(browser: Browser, private: Dashboard) -
         expect(page.get_by_role("alert")).to_contain_text("sign in again")
 
 
+@pytest.mark.usefixtures("shared_memory")
 def test_new_keys_of_the_provider_are_taken(tmp_path: Path, store: Path) -> None:
     with oidc.running(oidc.ALICE) as url:
         dashboard = Dashboard(tmp_path, settings=settings_at(url), store=str(store))

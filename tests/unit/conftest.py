@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,13 +36,6 @@ def _new_stores_are_copies(tmp_path_factory: pytest.TempPathFactory) -> Iterator
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store, "upgrade", copied)
         yield
-
-
-@pytest.fixture
-def process_pool(require: Callable[[object, str], None]) -> None:
-    """Skip the test if this user may not make the semaphores of a pool of processes."""
-    shared = Path("/dev/shm")  # noqa: S108 - where Linux has them
-    require(os.access(shared, os.W_OK), f"needs a pool of processes: {shared} cannot be written")
 
 
 def put(template: Path, place: Path) -> None:

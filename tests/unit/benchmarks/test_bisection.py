@@ -246,7 +246,7 @@ def test_strategy_is_given_options() -> None:
     ).options.items()
 
 
-@pytest.mark.usefixtures("process_pool")
+@pytest.mark.usefixtures("shared_memory")
 def test_every_cell_that_is_asked_for_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["--strategies", "threshold-1", "documented", "--histories", "3", "--processes", "1"]
     assert main(["--only", "base-r10", "none-all", *asked, "--json", "--each"]) == 0
@@ -258,7 +258,7 @@ def test_every_cell_that_is_asked_for_is_printed(capsys: pytest.CaptureFixture[s
     assert [0, 1, 2] == [each["number"] for each in found["histories"]["none-all"]["threshold-1"]]
 
 
-@pytest.mark.usefixtures("process_pool")
+@pytest.mark.usefixtures("shared_memory")
 def test_table_has_a_line_for_each_strategy_and_a_goal_table(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["--strategies", "threshold-1", "documented-2", "--histories", "2", "--processes", "1"]
     assert main(["--only", "base-r10", *asked]) == 0

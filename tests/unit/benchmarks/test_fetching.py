@@ -21,7 +21,6 @@ def test_generated_builds_can_be_read_and_differ(tmp_path: Path) -> None:
     assert len(one) == len(gzip.decompress(files[0].read_bytes()))
 
 
-@pytest.mark.usefixtures("process_pool")
 def test_every_way_is_measured_and_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert 0 == fetching.main(["--builds", "2", "--tests", "1", "--json"])
 

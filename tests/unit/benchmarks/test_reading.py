@@ -11,7 +11,7 @@ from benchmarks import reading
 from perftrend.archive import Output
 
 
-@pytest.mark.usefixtures("process_pool")
+@pytest.mark.usefixtures("shared_memory")
 def test_all_readers_find_the_same_tests(capsys: pytest.CaptureFixture[str]) -> None:
     reading.main(["--size-mb", "1", "--builds", "5", "--tests", "2", "--repeat", "1", "--json"])
 

@@ -174,7 +174,7 @@ def test_wrong_interval_of_a_deterministic_device_is_never_allowed() -> None:
 SMALL = ["--devices", "2", "--kinds", "hard", "--final-duration", "10", "--strategies", "mdr"]
 
 
-@pytest.mark.usefixtures("process_pool")
+@pytest.mark.usefixtures("shared_memory")
 def test_tables_name_every_method_and_goal(capsys: pytest.CaptureFixture[str]) -> None:
     assert 0 == command.main(SMALL)
 
@@ -183,7 +183,7 @@ def test_tables_name_every_method_and_goal(capsys: pytest.CaptureFixture[str]) -
     assert all(goal.name in printed for goal in GOALS)
 
 
-@pytest.mark.usefixtures("process_pool")
+@pytest.mark.usefixtures("shared_memory")
 def test_json_holds_every_cell(capsys: pytest.CaptureFixture[str]) -> None:
     assert 0 == command.main([*SMALL, "--json", "--no-bisections", "--early-end"])
 
@@ -194,7 +194,7 @@ def test_json_holds_every_cell(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(GOALS) == len(report["goals"]["perftrend mdr"])
 
 
-@pytest.mark.usefixtures("process_pool")
+@pytest.mark.usefixtures("shared_memory")
 def test_plot_draws_the_search_of_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One device is a cell of its own, so that its time is the mean."""
     cell = ["--devices", "1", "--kinds", "soft", "--final-duration", "10", "--early-end"]

@@ -82,8 +82,12 @@ def _own_pool(workers: int, options: Options) -> Executor:
     # The compiled search lets other threads run; numpy holds them up.
     if options.get("engine") != "numpy" and is_compiled():
         return ThreadPoolExecutor(workers)
-    # A fork of a process with threads may hang.
-    return ProcessPoolExecutor(workers, mp_context=get_context("forkserver"))
+    try:
+        # A fork of a process with threads may hang.
+        return ProcessPoolExecutor(workers, mp_context=get_context("forkserver"))
+    except OSError:
+        # Processes share semaphores in /dev/shm, which some containers do not let a user write.
+        return ThreadPoolExecutor(workers)
 
 
 def _spread(

@@ -29,7 +29,8 @@ class Readers:
     """Reads outputs for several threads.
 
     :param store: where the results go; see :meth:`Store.open`. It is there already, and up to date.
-    :param processes: how many read at the same time; 0: the threads read for themselves.
+    :param processes: how many read at the same time. If it is 0, or this user may not share semaphores
+        between processes, the threads read for themselves.
     """
 
     def __init__(self, store: str, processes: int, maximum_bytes: int) -> None:
@@ -41,6 +42,12 @@ class Readers:
 
     def __enter__(self) -> Readers:
         if self._processes:
+            try:
+                self._pool = self._new_pool()
+            except OSError:
+                # Processes share semaphores in /dev/shm, which some containers do not let a user write.
+                self._processes = 0
+                return self
             # What the readers import is loaded once, while the first builds are listed and fetched.
             multiprocessing.set_forkserver_preload(["__main__", __name__])
             forkserver.ensure_running()
@@ -77,10 +84,13 @@ class Readers:
     def _running(self) -> ProcessPoolExecutor:
         with self._lock:
             if self._pool is None:
-                # Threads run here, and a fork of this process would copy their locks.
-                context = multiprocessing.get_context("forkserver")
-                self._pool = ProcessPoolExecutor(self._processes, mp_context=context, initializer=_prepare)
+                self._pool = self._new_pool()
             return self._pool
+
+    def _new_pool(self) -> ProcessPoolExecutor:
+        # Threads run here, and a fork of this process would copy their locks.
+        context = multiprocessing.get_context("forkserver")
+        return ProcessPoolExecutor(self._processes, mp_context=context, initializer=_prepare)
 
     def _give_up(self, pool: ProcessPoolExecutor) -> None:
         with self._lock:

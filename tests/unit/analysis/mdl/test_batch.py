@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from perftrend.analysis import partition, partition_all
+from perftrend.analysis.mdl import batch
 from perftrend.analysis.mdl.batch import LOT, LOTS_AHEAD
 from perftrend.errors import SettingsError
 from perftrend.model import Samples
@@ -19,13 +21,26 @@ def many(count: int) -> Iterator[Samples]:
         yield 1e7 * levels * generator.normal(1.0, 0.01, levels.size)
 
 
+def forbidden(*_: object, **__: object) -> None:
+    raise PermissionError(errno.EACCES, "Permission denied")
+
+
 @pytest.mark.parametrize("count", [0, 1, LOT, 3 * LOT + 5])
 def test_batch_gives_what_each_series_gives_alone_in_their_order(count: int) -> None:
     assert [partition(samples) for samples in many(count)] == list(partition_all(many(count)))
 
 
-@pytest.mark.usefixtures("process_pool")
 def test_numpy_works_in_processes_of_its_own() -> None:
+    found = list(partition_all(many(LOT + 1), engine="numpy"))
+
+    assert [partition(samples, engine="numpy") for samples in many(LOT + 1)] == found
+
+
+def test_numpy_works_in_threads_if_processes_may_not_share_semaphores(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(batch, "ProcessPoolExecutor", forbidden)
+
     found = list(partition_all(many(LOT + 1), engine="numpy"))
 
     assert [partition(samples, engine="numpy") for samples in many(LOT + 1)] == found

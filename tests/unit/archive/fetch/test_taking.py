@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import json
@@ -27,6 +28,7 @@ from perftrend.archive.fetch import (
     Wanted,
     events,
     in_parallel,
+    readers,
     testbeds,
 )
 from perftrend.errors import ArchiveError, ServiceError, UsageError
@@ -75,11 +77,11 @@ class Bench:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
 
-    def take(self, **claimed: str) -> dict[str, Taken]:
+    def take(self, processes: int = 0, **claimed: str) -> dict[str, Taken]:
         """Take all builds, and return what became of them by name."""
         source = self.fetcher._source
         claims = ((build, self.claim(build, **claimed)) for build in source.builds(Wanted()))
-        with Readers(self.store, 0, 10**8) as readers:
+        with Readers(self.store, processes, 10**8) as readers:
             taker = Taker(source, self.fetcher, readers)
             return {taken.name: taken for taken in in_parallel(taker, claims, 2, Pace(1).stop)}
 
@@ -109,6 +111,20 @@ def test_each_build_has_its_own_fate(bench: Bench) -> None:
     assert "read from output_info.xml instead" in taken["nightly/2"].note
     assert "there is no stronger output" in taken["nightly/1"].note
     assert {1, 2, 5} == stored(bench.store)
+
+
+def test_threads_read_if_processes_may_not_share_semaphores(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(readers, "ProcessPoolExecutor", forbidden)
+    for build in (1, 2):
+        bench.archive(build, **{"output.xml": OUTPUT})
+
+    assert [Fate.NEW, Fate.NEW] == [one.fate for one in bench.take(processes=2).values()]
+    assert {1, 2} == stored(bench.store)
 
 
 def test_cache_that_is_too_small_takes_nothing_away_from_who_reads(bench: Bench, tmp_path: Path) -> None:
