@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -99,10 +99,12 @@ class Server:
 
     def _signal_all(self, number: signal.Signals) -> None:
         assert self._process is not None
-        # Those that serve a connection are its children.
+        os.kill(self._process.pid, number)
+        # Those that serve a connection are its children. One that goes on may end before its own signal.
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text()
-        for process in (self._process.pid, *map(int, children.split())):
-            os.kill(process, number)
+        for process in map(int, children.split()):
+            with suppress(ProcessLookupError):
+                os.kill(process, number)
 
     def _popen(self, command: Sequence[str], **files: Any) -> subprocess.Popen[bytes]:
         other = nobody()
