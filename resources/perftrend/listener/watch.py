@@ -19,6 +19,7 @@ from perftrend.errors import PerftrendError, ServiceError
 
 _IDLE_S = 5.0
 """A connection that has lasted so long is taken for one: ssh does not say when it stands."""
+_LONGEST_END_S = 20.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
 
 
@@ -102,12 +103,12 @@ class Watch(threading.Thread):
             self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
 
     def stop(self) -> None:
-        """End it."""
+        """End it; one that does not end in time is left behind, and ends with the process."""
         self._stopping.set()
         if stream := self._stream:
             stream.close()
         with suppress(RuntimeError):
-            self.join()
+            self.join(_LONGEST_END_S)
 
     def _follow(self) -> None:
         with self._listen() as stream:
@@ -115,6 +116,9 @@ class Watch(threading.Thread):
             if self._stopping.is_set():
                 return
             for event in stream.events(idle_s=self._idle_s):
+                # A stream that begins at this moment may not notice that it was closed.
+                if self._stopping.is_set():
+                    return
                 self._stands()
                 if isinstance(event, Dropped):
                     self._wakes.wake(everywhere=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 import pytest
 
-from perftrend.clients.gerrit import CommentAdded, Dropped, UnavailableError
+from perftrend.clients.gerrit import CommentAdded, Dropped, EventStream, UnavailableError, stream
 from perftrend.clients.gerrit.events import read_event
 from perftrend.errors import PerftrendError, SettingsError
 from perftrend.listener.watch import Wakes, Watch
@@ -125,6 +126,19 @@ def test_pauses_grow_while_there_is_no_connection_and_no_further_than_a_minute(
     connections.followed()
 
     assert [1, 2, 4, 8, 16, 32, 60, 60, 60, 60] == pauses
+
+
+def test_watch_ends_although_its_program_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "_FAREWELL_S", 0.1)
+    opened = EventStream(["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"], "gerrit")
+    watch = Watch(lambda: opened, Wakes(), projects=None, say=print, idle_s=0.05)
+    watch.start()
+    while not opened.refused:
+        time.sleep(0.01)
+
+    watch.stop()
+
+    assert not watch.is_alive()
 
 
 def test_waiting_ends_when_somebody_wakes() -> None:
