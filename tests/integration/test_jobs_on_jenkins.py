@@ -92,6 +92,7 @@ def ci(
         "jobs": ["perftrend-trend", "perftrend-on-change", "perftrend-verify"],
         "perftrend-git-url": str(repository),
         "store": str(folder / "perftrend.sqlite"),
+        "mail-record": str(folder / "mails"),
         "settings": str(folder / "settings.yaml"),
         "testbed-node": "master",
         "analysis-node": "master",
