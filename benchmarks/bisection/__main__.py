@@ -4,6 +4,7 @@
 
     python -m benchmarks.bisection [--json] [--histories 300 | --full] [--only CELL …]
         [--strategies adaptive documented-5 …] [--seed 0] [--first 0] [--processes N] [--each]
+        [--recording FILE PROGRAM]
 
 Compared are the default strategy, the documented one with every build measured once, five times, and as
 often as it takes to be as right as the first of ``--strategies``; ``git bisect run`` with a threshold; and
@@ -12,6 +13,8 @@ often. A build takes 10 minutes, a measurement of five samples 50 seconds; nothi
 that begins several cells stands for all of these; ``adaptive,confidence=0.995`` gives a strategy an option.
 
 All cells take more than an hour of two cores; ``--only base-r2 none --histories 40`` less than a minute.
+``--recording`` bisects histories without a change, and with changes of -20 to 50 %, under what a machine did
+to a program; docs/method/histories describes the file.
 """
 
 from __future__ import annotations
@@ -22,13 +25,14 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress
 
 from benchmarks.bisection import calibration, goals, tables
-from benchmarks.bisection.cells import CELLS, Cell, cells_named
+from benchmarks.bisection.cells import CELLS, Cell, cells_named, recorded
 from benchmarks.bisection.figures import Row
 from benchmarks.bisection.running import Asked, Bisected, run
 from benchmarks.bisection.strategies import DEFAULT, EQUAL, strategy_named
@@ -54,7 +58,8 @@ def _bisect(options: argparse.Namespace) -> None:
         seed=options.seed,
         processes=options.processes,
     )
-    cells = _cells(options.only)
+    cells = recorded(Path(options.recording[0]), options.recording[1]) if options.recording else []
+    cells = cells or _cells(options.only)
     if asked.histories < 1 or asked.processes < 1:
         raise errors.UsageError("--histories and --processes are numbers from 1")
     if asked.strategies[0] == EQUAL:
@@ -119,6 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     number.add_argument("--histories", type=int, default=300, help="of a cell (default: %(default)s)")
     number.add_argument("--full", action="store_true", help=f"{FULL} of them")
     parser.add_argument("--only", nargs="+", default=[], metavar="CELL", help="names or beginnings of them")
+    parser.add_argument("--recording", nargs=2, metavar=("FILE", "PROGRAM"), help="the noise of a machine")
     parser.add_argument("--strategies", nargs="+", type=_strategy, default=[*DEFAULT], metavar="STRATEGY")
     parser.add_argument("--seed", type=int, default=0, help="other histories (default: %(default)s)")
     parser.add_argument("--first", type=int, default=0, help="number of the first history of a cell")

@@ -10,12 +10,34 @@ import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from perftrend.bisect.simulator import HistoryModel, Jumps, Noise, SimulatedHistory, Swing, Walk
+from perftrend.bisect.simulator import (
+    HistoryModel,
+    Jumps,
+    Noise,
+    Recording,
+    SimulatedHistory,
+    Swing,
+    Walk,
+)
+from perftrend.errors import UsageError
 
 EVERYTHING: dict[str, Any] = {"size": 256, "drifts": (Walk(),), "outliers": 0.02, "broken": 0.1}
 """Everything at once; what drifts may be replaced."""
+STARTS: dict[str, Any] = {"within": 0.15, "between": 0.1, "modes": 4.0}
+"""A program starts 2 % fast or 2 % slow."""
+SPEEDS: dict[str, Any] = {
+    "within": 0.4,
+    "between": 0.3,
+    "modes": 100 * math.log(1.6),
+    "low": 0.45,
+    "phase": 3.5,
+}
+"""The machine switches between two speeds, 1.6 apart, each for three or four measurements."""
+RECORDED_CHANGES = (0, 5, 10, 25, 50, -20)
+"""In per cent, where what a machine did is replayed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +94,25 @@ def cells_named(names: Sequence[str]) -> list[Cell]:
     ]
 
 
+def recorded(file: Path, program: str) -> list[Cell]:
+    """Return cells whose noise is what a machine did to a program.
+
+    :raises UsageError: if the file is no recording of it.
+    """
+    try:
+        with file.open(newline="") as lines:
+            recording = Recording.read(file.stem, lines, program)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file}: {error}; give a recording") from None
+    found = []
+    for percent in RECORDED_CHANGES:
+        change = 100 * math.log1p(percent / 100)
+        name = f"{file.stem}-{program}-{f'{percent:+}%' if percent else 'none'}"
+        model = HistoryModel(changes=(change,) if percent else (), recording=recording)
+        found.append(Cell(name, (change / recording.deviation,) if percent else (), model))
+    return found
+
+
 def _both(kind: str, **options: Any) -> tuple[Cell, Cell]:  # noqa: ANN401 - of model and noise
     return tuple(Cell.of(f"{kind}-r{r}", r, **options) for r in (2, 4))  # type: ignore[return-value]  # two
 
@@ -94,6 +135,13 @@ CELLS = (
     *_both("jumps", drifts=(Jumps(),)),
     *_both("outliers", outliers=0.02),
     *_both("modes", modes=2.0),
+    *_both("t4", freedom=4.0, within=0.3),
+    *_both("following", autocorrelation=0.5),
+    Cell.of("starts-5%", 5 / Noise(**STARTS).deviation, **STARTS),
+    *(
+        Cell.of(f"speeds-{size}%", 100 * math.log1p(size / 100) / Noise(**SPEEDS).deviation, **SPEEDS)
+        for size in (5, 25)
+    ),
     *_both("layout", layout=0.5),
     *_both("broken", broken=0.1),
     *_both("merges", branches=0.3),
@@ -115,6 +163,10 @@ CELLS = (
     Cell.of("none-jumps", drifts=(Jumps(),)),
     Cell.of("none-modes", modes=2.0),
     Cell.of("none-layout", layout=0.5),
+    Cell.of("none-t4", freedom=4.0, within=0.3),
+    Cell.of("none-following", autocorrelation=0.5),
+    Cell.of("none-starts", **STARTS),
+    Cell.of("none-speeds", **SPEEDS),
     Cell.of("none-all", **EVERYTHING),
     Cell.of("none-all-jumps", **{**EVERYTHING, "drifts": (Jumps(),)}),
     Cell.of("none-tests", tests=(1.0,) * 4),

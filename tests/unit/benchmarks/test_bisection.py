@@ -1,5 +1,6 @@
 import json
 import math
+from pathlib import Path
 
 import pytest
 
@@ -36,6 +37,23 @@ def test_quiet_history_is_bisected_in_the_fewest_steps(strategy: Documented | Th
     assert 5 <= found.builds <= 7
     assert found.builds * strategy.repeats == found.measurements
     assert found.builds * 10 + found.measurements * 50 / 60 == pytest.approx(found.minutes)
+
+
+def test_recording_of_a_machine_takes_the_place_of_the_noise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    times = [10 * (1.6 if number % 5 < 2 else 1) + number % 7 / 100 for number in range(50)]
+    file = tmp_path / "quiet.csv"
+    file.write_text("".join(f"{at},sort,{each},{each}\n" for at, each in enumerate(times)))
+    arguments = ["--recording", str(file), "sort", "--strategies", "adaptive", "--histories", "1"]
+
+    assert 0 == main([*arguments, "--processes", "1", "--json"])
+
+    cells = {each["cell"] for each in json.loads(capsys.readouterr().out)["cells"]}
+    sizes = ("none", "+5%", "+10%", "+25%", "+50%", "-20%")
+    assert {f"quiet-sort-{size}" for size in sizes} == cells
+    assert 2 == main(["--recording", str(file), "other"])
+    assert 2 == main(["--recording", str(tmp_path), "sort"])
 
 
 @pytest.mark.parametrize("options", [{}, {"broken": 0.3}])

@@ -9,6 +9,7 @@ so that strategies can be compared on the same luck.
 from perftrend.bisect.simulator.drift import Drift, Jumps, Swing, Walk
 from perftrend.bisect.simulator.history import HistoryModel, SimulatedHistory
 from perftrend.bisect.simulator.noise import Noise
+from perftrend.bisect.simulator.recording import Recording
 from perftrend.bisect.simulator.testbed import SimulatedBuild, SimulatedTestbed, bisect
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "HistoryModel",
     "Jumps",
     "Noise",
+    "Recording",
     "SimulatedBuild",
     "SimulatedHistory",
     "SimulatedTestbed",

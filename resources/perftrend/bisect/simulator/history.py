@@ -13,10 +13,11 @@ from perftrend import errors
 from perftrend.bisect.simulator.commits import OLD, commits, unbuildable
 from perftrend.bisect.simulator.drift import Drift
 from perftrend.bisect.simulator.noise import Noise
+from perftrend.bisect.simulator.recording import Recording
 from perftrend.bisect.state import Range
 
 Random = np.random.Generator
-_STREAMS = ("commits", "drift", "layout", "measurement", "common")
+_STREAMS = ("commits", "drift", "layout", "measurement", "common", "course", "recording")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ class HistoryModel:
     tests: tuple[float, ...] = (1.0,)
     """What the changes are multiplied by in each test; 0: they do not affect it."""
     noise: Noise = field(default_factory=Noise)
+    recording: Recording | None = None
+    """What a machine did, replayed in the place of the noise."""
     drifts: tuple[Drift, ...] = ()
     """Added up; each test has its own."""
     broken: float = 0.0

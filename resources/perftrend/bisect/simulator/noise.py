@@ -9,8 +9,12 @@ import math
 from dataclasses import dataclass, fields
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perftrend import errors
+
+_NO_VARIANCE = 2
+"""Degrees of freedom up to which Student's t has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +32,16 @@ class Noise:
     """Of a measurement."""
     shared: float = 0.0
     """Share of the variance between measurements that all tests of a measurement have in common."""
+    freedom: float = 0.0
+    """Degrees of freedom of Student's t, which the values between measurements have; 0: they are normal."""
     modes: float = 0.0
-    """Distance of two levels, one of which each measurement has."""
+    """Distance of two levels, one of which each measurement has: those of two speeds of the machine."""
+    low: float = 0.5
+    """Share of the measurements at the lower one."""
+    phase: float = 1.0
+    """Measurements in a row at one level, on average, with as many at the other if both are as frequent."""
+    autocorrelation: float = 0.0
+    """Of the values between measurements, from each to the next, whichever commits are measured."""
     layout: float = 0.0
     """Between commits that change nothing: code lies elsewhere in memory. A commit keeps it."""
     outliers: float = 0.0
@@ -39,7 +51,11 @@ class Noise:
         for each in fields(self):
             if not 0 <= getattr(self, each.name) < math.inf:
                 raise errors.SettingsError(f"{each.name} is {getattr(self, each.name)}; give 0 or more")
-        for name in ("shared", "outliers"):
+        if 0 < self.freedom <= _NO_VARIANCE:
+            raise errors.SettingsError(f"freedom is {self.freedom}; give 0, or more than {_NO_VARIANCE}")
+        if self.autocorrelation >= 1 or self.phase < 1:
+            raise errors.SettingsError("autocorrelation is below 1, and phase at least 1")
+        for name in ("shared", "outliers", "low"):
             if getattr(self, name) > 1:
                 raise errors.SettingsError(f"{name} is {getattr(self, name)}; give a share from 0 to 1")
         if self.samples < 1:
@@ -48,7 +64,30 @@ class Noise:
     @property
     def deviation(self) -> float:
         """Of the average of one measurement without outliers, for one commit."""
-        return math.hypot(self.between, self.within / math.sqrt(self.samples), self.modes / 2)
+        modes = self.modes * math.sqrt(self.low * (1 - self.low))
+        return math.hypot(self.between, self.within / math.sqrt(self.samples), modes)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether measurements resemble those right before them."""
+        return self.phase > 1 or self.autocorrelation > 0
+
+    def course(self, count: int, random: np.random.Generator) -> NDArray[np.float64]:
+        """Draw the levels of successive measurements and what these differ by, whichever commits they are of.
+
+        :returns: (count,); it takes the place of what :meth:`drawn` draws of both.
+        """
+        lasts = 2 * self.phase * np.array([1 - self.low, self.low])
+        low = bool(random.random() < self.low)
+        levels = np.empty(count)
+        for at, moment in enumerate(random.random(count)):
+            levels[at] = 0.0 if low else self.modes
+            low ^= bool(moment < 1 / max(lasts[int(low)], 1.0))
+        own = self._between(random, count)
+        fresh = math.sqrt(1 - self.autocorrelation**2)
+        for at in range(1, count):
+            own[at] = self.autocorrelation * own[at - 1] + fresh * own[at]
+        return levels + own
 
     def common(self, random: np.random.Generator) -> float:
         """Draw what all tests of a measurement have in common."""
@@ -56,10 +95,16 @@ class Noise:
 
     def drawn(self, random: np.random.Generator) -> list[float]:
         """Draw what a measurement of one test adds to each of its samples, besides what is common."""
-        own = self.between * math.sqrt(1 - self.shared) * float(random.standard_normal())
+        own = math.sqrt(1 - self.shared) * float(self._between(random, 1)[0])
         spread = self.within * random.standard_normal(self.samples)
         mode, unlucky, depth = (float(each) for each in random.random(3))
-        own += self.modes * (mode < 0.5)  # noqa: PLR2004 - one measurement in two
+        own = 0.0 if self.remembers else own + self.modes * (mode < 1 - self.low)
         if unlucky < self.outliers:
             own += 100 * math.log(1 - (0.05 + 0.45 * depth))
         return [own + float(each) for each in spread]
+
+    def _between(self, random: np.random.Generator, count: int) -> NDArray[np.float64]:
+        """Draw what measurements differ by, (count,)."""
+        if not self.freedom:
+            return self.between * random.standard_normal(count)
+        return self.between * math.sqrt(1 - 2 / self.freedom) * random.standard_t(self.freedom, count)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -12,6 +13,7 @@ import numpy as np
 from perftrend.bisect.outcome import Outcome
 from perftrend.bisect.simulator.drift import Levels
 from perftrend.bisect.simulator.history import SimulatedHistory
+from perftrend.bisect.simulator.noise import Noise
 from perftrend.bisect.state import State, Strategy
 from perftrend.errors import BuildError
 from perftrend.model import Measured, Sampled
@@ -20,6 +22,8 @@ _START = datetime(2026, 3, 2, 18, 0, tzinfo=UTC)
 _MINUTES = 14 * 24 * 60
 """Drift goes on for so long, and then stands still."""
 _LEVEL = 1e7
+_MEASUREMENTS = 4096
+"""After so many the courses of noise begin again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,7 @@ class SimulatedTestbed:
         common = noise.common(history.random("common", *key)) if noise.shared else 0.0
         minute = min(int((self.clock_s + self.measure_s / 2) / 60), self._drift.shape[1] - 1)
         change = history.change(commit)
+        number = sum(self.measured.values())
         values, failed = {}, {}
         for test, (name, factor) in enumerate(zip(history.tests, history.model.tests, strict=True)):
             level = factor * change if factor else 0.0
@@ -73,12 +78,39 @@ class SimulatedTestbed:
                 failed[name] = "no packet came back"
                 continue
             level += common + history.layout(commit, test) + float(self._drift[test, minute])
-            drawn = noise.drawn(history.random("measurement", *key, test))
+            drawn = self._drawn(noise, key, number, test)
             values[name] = Sampled(tuple(_LEVEL * math.exp((level + each) / 100) for each in drawn))
         started = _START + timedelta(seconds=self.clock_s)
         self.clock_s += self.measure_s
         self.measured[commit] = self.measured.get(commit, 0) + 1
         return Measured(commit, started, _START + timedelta(seconds=self.clock_s), values, failed)
+
+    def _drawn(self, noise: Noise, key: tuple[int, int], number: int, test: int) -> Sequence[float]:
+        """Draw what a measurement of a test adds to each sample.
+
+        :param key: the commit, and how often it was measured before.
+        :param number: how often anything was measured before.
+        """
+        if self.history.model.recording:
+            return [float(each) for each in self._courses[test][number % _MEASUREMENTS]]
+        drawn = noise.drawn(self.history.random("measurement", *key, test))
+        if not noise.remembers:
+            return drawn
+        return [float(self._courses[test][number % _MEASUREMENTS]) + each for each in drawn]
+
+    @cached_property
+    def _courses(self) -> list[Levels]:
+        """What successive measurements of each test have in common with those before them."""
+        history, model = self.history, self.history.model
+        if model.recording:
+            return [
+                model.recording.replayed(_MEASUREMENTS, history.random("recording", test))
+                for test in range(len(history.tests))
+            ]
+        return [
+            model.noise.course(_MEASUREMENTS, history.random("course", test))
+            for test in range(len(history.tests))
+        ]
 
     @cached_property
     def _drift(self) -> Levels:

@@ -21,6 +21,8 @@ def averages(noise: Noise, count: int = 4000) -> Any:
         Noise(within=0.0, between=2.0),
         Noise(within=1.0, between=1.0, samples=2),
         Noise(within=0.0, between=0.5, modes=3.0),
+        Noise(within=0.0, between=0.5, modes=47.0, low=0.2),
+        Noise(within=0.0, between=2.0, freedom=5.0),
     ],
 )
 def test_averages_deviate_as_much_as_is_stated(noise: Noise) -> None:
@@ -36,6 +38,27 @@ def test_each_measurement_has_one_of_two_modes() -> None:
 
     assert {0.0, 3.0} == set(found)
     assert pytest.approx(1.5, abs=0.1) == found.mean()
+
+
+def test_speeds_last_as_long_and_are_as_frequent_as_stated() -> None:
+    noise = Noise(within=0.0, between=0.0, modes=47.0, low=0.3, phase=4.0)
+
+    levels = noise.course(40_000, np.random.default_rng(1))
+
+    changes = int((np.diff(levels) != 0).sum())
+    assert {0.0, 47.0} == set(levels)
+    assert pytest.approx(0.3, abs=0.03) == (levels == 0).mean()
+    assert pytest.approx(4.0, rel=0.1) == levels.size / changes
+    assert {0.0} == set(averages(noise, 50))
+
+
+def test_measurements_resemble_those_before_as_much_as_stated() -> None:
+    noise = Noise(within=0.0, between=2.0, autocorrelation=0.6)
+
+    levels = noise.course(20_000, np.random.default_rng(1))
+
+    assert pytest.approx(2.0, rel=0.05) == levels.std()
+    assert pytest.approx(0.6, abs=0.03) == np.corrcoef(levels[1:], levels[:-1])[0, 1]
 
 
 def test_outliers_are_five_to_fifty_per_cent_low() -> None:
@@ -57,7 +80,18 @@ def test_what_tests_have_in_common_and_their_own_make_up_the_noise_between() -> 
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"within": -1.0}, {"outliers": 1.1}, {"shared": 2.0}, {"samples": 0}, {"between": float("nan")}]
+    "wrong",
+    [
+        {"freedom": 2.0},
+        {"low": 1.2},
+        {"phase": 0.5},
+        {"autocorrelation": 1.0},
+        {"within": -1.0},
+        {"outliers": 1.1},
+        {"shared": 2.0},
+        {"samples": 0},
+        {"between": float("nan")},
+    ],
 )
 def test_noise_that_cannot_be_is_refused_by_name(wrong: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match=next(iter(wrong))):
