@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -27,6 +27,9 @@ from perftrend.errors import BuildError, UsageError
 from perftrend.keywords import measuring_builds
 from perftrend.model import TraceKey
 from perftrend.report import bisection as report
+
+_PAIRED = "against"
+"""The file of a measurement that names the other commit of its pair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ def judged(plan: Plan, product: Builds) -> Judged:
 def _measured(plan: Plan, testbed: Measuring, built: Mapping[str, Built]) -> Judged:
     places = {commit: _Places(plan.folder, commit) for commit in built}
     known = [
-        believed
+        replace(believed, against=place.against(kept))
         for commit, place in places.items()
         for kept in place.kept()
         if (believed := measuring.without_doubtful(testbed.measure(built[commit], kept)))
@@ -102,14 +105,16 @@ def _measured(plan: Plan, testbed: Measuring, built: Mapping[str, Built]) -> Jud
     strategy = _strategy(plan, already=len(known))
     while isinstance(step := judge(state, strategy), Measure):
         options.say(report.step(step))
+        place = places[step.commit]
         try:
-            measured = testbed.trusted(built[step.commit], places[step.commit].next)
+            measured = testbed.trusted(built[step.commit], place.next)
         except BuildError as error:
             if step.commit in (plan.asked.old, plan.asked.history.new):
                 raise
             return Judged(Side.UNKNOWN, str(error))
         options.say(report.step(measured))
-        state = state.with_measured(measured)
+        place.remember(step.against)
+        state = state.with_measured(measured, step.against)
     return step
 
 
@@ -139,3 +144,13 @@ class _Places:
         """Return the next place."""
         self.last += 1
         return f"{self.commit}/{self.last}"
+
+    def remember(self, against: str) -> None:
+        """Write the other commit of the pair that the last measurement was made in beside it."""
+        if against:
+            (self.folder / self.commit / str(self.last) / _PAIRED).write_text(against)
+
+    def against(self, place: str) -> str:
+        """Return the other commit of the pair of a measurement; empty outside of pairs."""
+        file = self.folder / place / _PAIRED
+        return file.read_text() if file.exists() else ""

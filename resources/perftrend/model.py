@@ -297,6 +297,8 @@ class Measured:
     """Tests without a value that can be trusted, by the same names, and why."""
     archive: str = ""
     """Where the files of the measurement lie, relative to the job's archive."""
+    against: str = ""
+    """The other commit of the pair that it was measured in, to confirm a suspicion; empty if in none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -66,7 +66,11 @@ def _imagined(state: State, step: Measure) -> list[tuple[float, State]]:
             share,
             state.with_measured(
                 replace(
-                    like, commit=step.commit, started=began, finished=began + (like.finished - like.started)
+                    like,
+                    commit=step.commit,
+                    started=began,
+                    finished=began + (like.finished - like.started),
+                    against=step.against,
                 )
             ),
         )

@@ -72,6 +72,8 @@ class Measure:
     """Why, in one sentence for a person."""
     belief: tuple[Suspicion, ...] = ()
     """Where the change was thought to be when this was chosen."""
+    against: str = ""
+    """The other commit of the pair that this is measured in, to confirm a suspicion; empty if in none."""
 
 
 @dataclass(frozen=True, slots=True)

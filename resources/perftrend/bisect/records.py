@@ -62,6 +62,7 @@ def of_measured(measured: Measured) -> Record:
         "values": values,
         "failed": dict(measured.failed),
         "archive": measured.archive,
+        **_of_pair(measured.against),
     }
 
 
@@ -72,6 +73,7 @@ def of_decided(step: Measure) -> Record:
         "commit": step.commit,
         "reason": step.reason,
         "belief": _suspicions(step.belief),
+        **_of_pair(step.against),
     }
 
 
@@ -125,7 +127,12 @@ def replayed(state: State, record: Mapping[str, Any]) -> State:
     if kind == "measured":
         return state.with_measured(_measured(record))
     if kind == "decided":
-        step = Measure(str(record["commit"]), str(record["reason"]), _believed(record["belief"]))
+        step = Measure(
+            str(record["commit"]),
+            str(record["reason"]),
+            _believed(record["belief"]),
+            str(record.get("against", "")),
+        )
         return state.with_step(step)
     if kind == "ended":
         return state
@@ -148,7 +155,12 @@ def _measured(record: Mapping[str, Any]) -> Measured:
         values,
         {str(test): str(reason) for test, reason in record["failed"].items()},
         str(record["archive"]),
+        str(record.get("against", "")),
     )
+
+
+def _of_pair(against: str) -> Record:
+    return {"against": against} if against else {}
 
 
 def _suspicions(belief: Sequence[Suspicion]) -> list[list[Any]]:

@@ -10,6 +10,7 @@ is not.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -121,7 +122,7 @@ class Session(Generic[Built]):
         if step.commit in state.broken:
             return state
         self._expect(likely(self._strategy, state, step))
-        measured = self._measure(self._ready[step.commit])
+        measured = replace(self._measure(self._ready[step.commit]), against=step.against)
         journal.append(records.of_measured(measured))
         self._tell(measured)
         # As it would be read again, so that a session that was never killed decides the same.

@@ -24,8 +24,8 @@ from perftrend.model import Measured
 
 _FAILURES = 2
 """Measurements with which a test fails before it is left out."""
-_PERHAPS = 0.5
-"""Where a second change is more probable, it is looked for."""
+_PERHAPS = 0.25
+"""If a half of this belongs to each of two changes, a second one is looked for."""
 _ENOUGH = 5
 """Measurements of each build before two changes are taken for equally large."""
 

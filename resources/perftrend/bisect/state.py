@@ -71,8 +71,12 @@ class State:
         """Return the state after a build that failed."""
         return replace(self, broken={**self.broken, commit: reason})
 
-    def with_measured(self, measured: Measured) -> State:
-        """Return the state after a measurement."""
+    def with_measured(self, measured: Measured, against: str = "") -> State:
+        """Return the state after a measurement.
+
+        :param against: the other commit of the pair that it was made in, if the measurement does not say.
+        """
+        measured = replace(measured, against=against or measured.against)
         return replace(self, measured=_by_test((*self.measured, measured)))
 
     def with_step(self, step: Measure) -> State:

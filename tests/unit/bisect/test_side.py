@@ -16,15 +16,24 @@ OLD, COMMIT, NEW = "c0", "c1", "c2"
 
 
 def judged(
-    *levels: Mapping[str, float] | float, noise: float = 0.01, known: Sequence[Measured] = (), most: int = 60
+    *levels: Mapping[str, float] | float,
+    noise: float = 0.01,
+    known: Sequence[Measured] = (),
+    most: int = 60,
+    against: list[str] | None = None,
 ) -> tuple[Judged, World]:
-    """Judge the second of three builds, of which each has these levels; a test that is missing fails."""
+    """Judge the second of three builds, of which each has these levels; a test that is missing fails.
+
+    :param against: gets the other commit of the pair that each measurement is made in.
+    """
     by_test = [each if isinstance(each, Mapping) else {"t": each} for each in levels]
     world = World(dict(zip((OLD, COMMIT, NEW), by_test, strict=True)), noise=noise)
     state = State(between(OLD, COMMIT, NEW), dict.fromkeys((OLD, COMMIT, NEW), 0.0), measured=tuple(known))
     strategy = Adaptive(maximum_measurements=most)
     while not isinstance(step := judge(state, strategy), Judged):
-        state = state.with_measured(world.measure(step.commit))
+        state = state.with_measured(world.measure(step.commit), step.against)
+        if against is not None:
+            against.append(step.against)
     return step, world
 
 
@@ -115,9 +124,13 @@ def test_ends_that_both_fail_judge_nothing() -> None:
 
 
 def test_what_is_known_already_is_not_measured_again() -> None:
-    _, world = judged(100, 90, 90)
+    against: list[str] = []
+    _, world = judged(100, 90, 90, against=against)
     again = World(world.levels, noise=world.noise)
-    known = [again.measure(commit) for commit in world.measured]
+    known = [
+        replace(again.measure(commit), against=other)
+        for commit, other in zip(world.measured, against, strict=True)
+    ]
 
     _, nothing = judged(100, 90, 90, known=known)
 

@@ -74,6 +74,8 @@ class Levels:
     """Whether a step is one of logarithms, as it is where all samples are positive."""
     origin_h: float = 0.0
     """The moment from which ``at_h`` counts."""
+    middle: float = 0.0
+    """What was taken from all y: the median."""
 
     def __len__(self) -> int:
         return self.y.size
@@ -89,6 +91,7 @@ class Levels:
             self.positions[kept],
             self.logarithmic,
             self.origin_h,
+            self.middle,
         )
 
     def relative(self, step: float) -> float:
@@ -122,6 +125,7 @@ def levels(observations: Sequence[Observation]) -> Levels:
         positions=np.array(positions, dtype=np.int64),
         logarithmic=logarithmic,
         origin_h=float(at_h.min()) if at_h.size else 0.0,
+        middle=float(np.median(y)) if y.size else 0.0,
     )
 
 

@@ -68,6 +68,15 @@ class FarOff:
     def _odds(self) -> float:
         return math.log(self.share / (1 - self.share) / self.distance) + 0.5 * math.log(2 * math.pi)
 
+    def log_density(self, residuals: Floats) -> Floats:
+        """Return how probable runs are as far-off ones, their share of all included; logarithms.
+
+        :param residuals: distances from what is expected, in per cent.
+        """
+        sides = np.where(residuals < 0, self.below, 1 - self.below)
+        density: Floats = np.log(self.share / self.distance * sides) - np.abs(residuals) / self.distance
+        return density
+
     def log_ratio(self, pulled: Floats, precisions: Floats) -> Floats:
         """Return how much more probable each residual is as a far-off run than as noise, in nats.
 

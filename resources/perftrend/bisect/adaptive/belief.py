@@ -9,14 +9,15 @@ L\ :sub:`t`\ (none) of the tests, of which each is affected with the probability
 and two changes the same with each test affected by both, by one, or by none. With one test that is
 prior(j) B(j).
 
-A class with a sure change that cannot be split further is *found*. What it did is then taken into the
-covariance, whatever its size, and the rest of the range is believed to hold no more changes, one or two.
+A class that cannot be split further and whose change was confirmed (see :mod:`.confirmation`) is *found*.
+What it did is then taken into the covariance, whatever its size, and the rest of the range is believed to
+hold no more changes, one or two. A class whose change was refuted is *cleared*: it holds none.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,9 +25,10 @@ import numpy as np
 from perftrend.analysis.comparison.mixture import log_sum
 from perftrend.analysis.comparison.observations import Floats, Levels, Observation, levels
 from perftrend.analysis.comparison.priors import Noise
+from perftrend.bisect.adaptive.density import Density
 from perftrend.bisect.adaptive.evidence import Evidence
 from perftrend.bisect.adaptive.failures import Failures
-from perftrend.bisect.adaptive.hypotheses import Hypotheses, Likelihood
+from perftrend.bisect.adaptive.hypotheses import Hypotheses, Likelihood, averaged
 from perftrend.bisect.adaptive.suspects import Suspects
 from perftrend.bisect.state import State
 
@@ -36,11 +38,16 @@ FIRST = (0.3, 0.65, 0.05)
 """Prior probabilities of no change, of one and of two."""
 FURTHER = (0.93, 0.065, 0.005)
 """The same, beside the changes that were found."""
+ANY_NOISE = 0.02
+"""The probability, before anything was measured, that no normal distribution describes the noise."""
+_LEARNED = 8
+"""Measurements from which on another one can be learned."""
+_LOG_2 = math.log(2)
 _IMPOSSIBLE = -1e9
 """Logarithm of a probability that is none, and can still be reckoned with."""
 DRIFTS, DRIFT_WEIGHTS = (0.05, 0.7, 2.5), (0.5, 0.3, 0.2)
 """In per cent in the square root of an hour."""
-DEVIATIONS = (0.1, 0.3, 0.6, 1.0, 1.6, 2.6, 5.0)
+DEVIATIONS = (0.1, 0.3, 0.6, 1.0, 1.6, 2.6, 5.0, 10.0, 22.0)
 """Between runs, in per cent, where no history knows it."""
 
 
@@ -113,9 +120,11 @@ class TestBelief:
         steps = tried[:, data.levels.positions]
         self.compared = steps.any(axis=1) & ~steps.all(axis=1)
         """Whether there are values with and without each class, (j,)."""
+        self.density: Density | None = None
+        """What the values say whatever their noise is, if that predicts them better than a normal one."""
         if len(data.levels):
             self.evidence = Evidence(data.levels, steps, steps[list(found)], prior, noise=data.noise)
-            parts.append(self.evidence.likelihood)
+            parts.append(self._by_values(steps, prior))
         self.failing = np.zeros(len(tried), np.bool_)
         """Whether failures speak for a change in each class, (j,)."""
         if self.failures:
@@ -125,6 +134,23 @@ class TestBelief:
         self.ratios = _ratios(parts, prior)
         self.affected: Floats = _share(self.ratios.one)
         """The probability that a change in each class affects this test, if there are several, (j,)."""
+
+    def _by_values(self, steps: Floats, prior: Hypotheses) -> Likelihood:
+        """Weigh what two beliefs about the noise say: a normal one, and any."""
+        assert self.evidence is not None  # noqa: S101 - for the reader
+        normal = self.evidence.of_all
+        if len(self.data.levels) < _LEARNED:
+            return normal
+        density = Density(self.data.levels, steps, steps[list(self.found)])
+        anyhow = Likelihood(
+            density.none,
+            density.one,
+            np.logaddexp(density.one[prior.first], density.one[prior.second]) - _LOG_2,
+        )
+        preferred = math.log(ANY_NOISE / (1 - ANY_NOISE))
+        if anyhow.total(prior) + preferred > normal.total(prior):
+            self.density = density
+        return averaged(normal, anyhow, ANY_NOISE)
 
     @property
     def begin_h(self) -> float:
@@ -141,20 +167,32 @@ class TestBelief:
 
     @property
     def outliers(self) -> tuple[int, ...]:
-        """Which measurements were left out as far off."""
+        """Which measurements were left out as far off; none if the noise may be of any kind."""
+        if self.density is not None:
+            return ()
         kept = self.kept
         tried = (self.data.positions[at] for at in self.data.levels.positions)
         return tuple(position for position in tried if position not in kept)
 
 
 class Belief:
-    """The posterior of the classes, with the changes that were found before taken for granted."""
+    """The posterior of the classes, with the changes that were found before taken for granted.
 
-    def __init__(self, data: Sequence[TestData], suspects: Suspects, found: Sequence[int] = ()) -> None:
+    :param cleared: classes that hold no change, as pairs of measurements have shown.
+    """
+
+    def __init__(
+        self,
+        data: Sequence[TestData],
+        suspects: Suspects,
+        found: Sequence[int] = (),
+        cleared: Collection[int] = (),
+    ) -> None:
         self.suspects = suspects
         self.found = tuple(found)
         """Classes that hold a change for sure."""
-        self.prior = _prior(suspects, found)
+        self.cleared = frozenset(cleared)
+        self.prior = _prior(suspects, found, self.cleared)
         self.tests = tuple(TestBelief(each, suspects, self.prior, found) for each in data)
         ratios = [test.ratios for test in self.tests]
         one = self.prior.one + _one(ratios)
@@ -176,23 +214,20 @@ class Belief:
         """Return how probable a change in each class affects a test, (j,)."""
         return test.affected if len(self.tests) > 1 else np.ones_like(test.affected)
 
+    @property
+    def shares(self) -> Floats:
+        """The probability of a change in each class, of two changes a half for each, (j,)."""
+        return (self.one + self.held) / 2
 
-def believed(data: Sequence[TestData], suspects: Suspects, *, sure: float, limit: int) -> list[Belief]:
-    """Find the changes that are sure, one after the other.
+    def suspected(self, least: float) -> int | None:
+        """Return the class that is most suspected of those that cannot be split further.
 
-    :param sure: the probability from which on a change is.
-    :param limit: no more are looked for.
-    :returns: what is believed before and after each that was found; the last is believed now.
-    """
-    beliefs = [Belief(data, suspects)]
-    while len(beliefs) <= limit:
-        last = beliefs[-1]
-        order = (int(each) for each in np.argsort(-last.held, kind="stable") if last.held[each] >= sure)
-        best = next((each for each in order if not suspects.splitting(suspects.classes[each])), None)
-        if best is None:
-            break
-        beliefs.append(Belief(data, suspects, (*last.found, best)))
-    return beliefs
+        :param least: the probability below which none is.
+        """
+        order = (int(each) for each in np.argsort(-self.held, kind="stable") if self.held[each] >= least)
+        return next(
+            (each for each in order if not self.suspects.splitting(self.suspects.classes[each])), None
+        )
 
 
 def _commit(suspects: Suspects, observation: Observation) -> str:
@@ -200,10 +235,10 @@ def _commit(suspects: Suspects, observation: Observation) -> str:
     return suspects.history.commits[index] if index >= 0 else suspects.history.old
 
 
-def _prior(suspects: Suspects, found: Sequence[int]) -> Hypotheses:
+def _prior(suspects: Suspects, found: Sequence[int], cleared: Collection[int]) -> Hypotheses:
     none, one, two = FURTHER if found else FIRST
     shares = suspects.shares
-    open_classes = np.setdiff1d(np.arange(shares.size), np.array(found, dtype=np.int64))
+    open_classes = np.setdiff1d(np.arange(shares.size), np.array([*found, *cleared], dtype=np.int64))
     singles = np.full(shares.size, _IMPOSSIBLE)
     singles[open_classes] = np.log(one * shares[open_classes])
     at = np.triu_indices(open_classes.size, 1)

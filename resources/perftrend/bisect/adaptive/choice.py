@@ -88,6 +88,8 @@ def choose(state: State, belief: Belief, costs: Costs) -> Choice:
     commits = [*ready, *dict.fromkeys(fresh)]
     new = np.array([commit not in state.built for commit in commits])
     inside = np.array([suspects.inside(commit) for commit in commits])
+    if any(test.density is not None for test in belief.tests):
+        return _halving(belief, commits, inside)
     last = state.measured[-1]
     waits = np.where(new, costs.build_s, 0.0) + costs.measure_s / 2
     elapsed = last.finished - state.measured[0].started
@@ -106,6 +108,18 @@ def choose(state: State, belief: Belief, costs: Costs) -> Choice:
     ]
     best = int(np.argmax(rates.max(axis=1)))
     return Choice(commits[best], float(gains[best, 0]) / math.log(2))
+
+
+def _halving(belief: Belief, commits: Sequence[str], inside: Floats) -> Choice:
+    """Choose the commit before and after which a change is equally probable.
+
+    How much a run tells cannot be predicted without a model of the noise.
+
+    :param inside: the share of each class that a commit contains, (commits, j).
+    """
+    share = inside @ (belief.held / belief.held.sum())
+    best = int(np.argmin(np.abs(share - 0.5)))
+    return Choice(commits[best], float(_binary(np.clip(share[[best]], 1e-9, 1 - 1e-9))[0]) / math.log(2))
 
 
 def _built_within(state: State, belief: Belief, chosen: int) -> Sequence[str]:

@@ -41,6 +41,9 @@ def smallest_visible(belief: Belief) -> dict[str, float]:
         if test.evidence is None:
             continue
         field = test.evidence.field
+        if test.density is not None:
+            found[test.data.name] = test.evidence.field.levels.relative(test.density.excluded(belief.held))
+            continue
         columns = _columns(belief, test)
         step = whole[columns][test.evidence.kept]
         weight = float(step @ field.precision[test.evidence.best] @ step)
@@ -103,6 +106,8 @@ def _sized(belief: Belief, test: TestBelief, chosen: int, beside: Sequence[int])
 
 def size_of(test: TestBelief, chosen: int) -> Mixture:
     """Return what is known of the size of a change that affects a test with values, in about per cent."""
+    if test.density is not None:
+        return test.density.size(chosen)
     assert test.evidence is not None  # noqa: S101 - for the reader
     field = test.evidence.field
     own = field.weight[:, chosen, chosen][:, np.newaxis] + 1 / SIZES

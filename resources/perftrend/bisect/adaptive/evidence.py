@@ -16,6 +16,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perftrend.analysis.comparison.mixture import log_sum
 from perftrend.analysis.comparison.model import log_gain
@@ -23,7 +24,7 @@ from perftrend.analysis.comparison.observations import Floats, Indices, Levels
 from perftrend.analysis.comparison.priors import FarOff, Noise
 from perftrend.bisect.adaptive.field import LAYOUTS, SIZE_WEIGHTS, SIZES, Field
 from perftrend.bisect.adaptive.hypotheses import Found, Hypotheses, Likelihood
-from perftrend.bisect.adaptive.pairs import of_pairs
+from perftrend.bisect.adaptive.pairs import best_pair, of_pairs
 
 _SURE, _MOST = 0.6, 6
 """A run that is far off with this probability is left out; no more than so many."""
@@ -72,12 +73,20 @@ class Evidence:
                 noise,
                 self._far_off,
             )
-            suspicion = self._weighed()
+            suspicion = np.where(_is_spare(levels.builds, kept), self._weighed(), 0.0)
             if len(levels) - kept.size >= min(_MOST, len(levels) // 4) or suspicion.max() < _SURE:
                 break
             kept = np.delete(kept, int(np.argmax(suspicion)))
         self.kept: Indices = kept
         """Which of the observations are not left out."""
+        left_out = np.delete(levels.y, kept) - (np.median(levels.y[kept]) if kept.size else 0.0)
+        self._left_out = float(np.sum(self._far_off.log_density(left_out)))
+
+    @property
+    def of_all(self) -> Likelihood:
+        """The likelihood, with that of the observations that are left out as far-off runs."""
+        none, one, two = self.likelihood
+        return Likelihood(none + self._left_out, one + self._left_out, two + self._left_out)
 
     @property
     def views(self) -> list[View]:
@@ -103,7 +112,9 @@ class Evidence:
         self.one_by_point: Floats = log_sum(by_one, axis=2)
         weighted = self.one_by_point + prior.one
         self.by_point: Floats = np.logaddexp(by_none, log_sum(weighted, axis=1))
-        points = np.flatnonzero(self.by_point > self.by_point.max() + _MATTERS)
+        # Noise that only two changes explain matters, too.
+        likely = np.maximum(self.by_point, best_pair(field, prior))
+        points = np.flatnonzero(likely > likely.max() + _MATTERS)
         two, close = of_pairs(field, points, prior)
         self.likelihood = Likelihood(float(log_sum(self.none_by_point)), log_sum(by_one, axis=(0, 2)), two)
         logs = np.concatenate([by_none, alone.gained, close.gained])
@@ -117,6 +128,14 @@ class Evidence:
     def best(self) -> int:
         """The most probable point of the grid."""
         return int(np.argmax(self.by_point))
+
+
+def _is_spare(builds: Indices, kept: Indices) -> NDArray[np.bool_]:
+    """Return which of the observations may be left out: several of one commit are never all far off, (k,)."""
+    total = np.bincount(builds + 1)[builds[kept] + 1]
+    left = np.bincount(builds[kept] + 1)[builds[kept] + 1]
+    spare: NDArray[np.bool_] = (left > 1) | (total == 1)
+    return spare
 
 
 def of_one(field: Field, least: float, prior: Hypotheses) -> tuple[Floats, Found]:

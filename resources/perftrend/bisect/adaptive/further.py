@@ -91,6 +91,8 @@ def _deviation(test: TestBelief) -> float:
     """Return the deviation of one run in about per cent, as the most probable point of the grid has it."""
     if test.evidence is None:
         return math.inf
+    if test.density is not None:
+        return test.density.deviation
     return math.sqrt(test.evidence.field.run_variance(test.evidence.best))
 
 
@@ -101,6 +103,8 @@ def _at_least(test: TestBelief, least: float) -> Floats:
     """
     if test.evidence is None:
         return test.failing.astype(np.float64)
+    if test.density is not None:
+        return np.where(test.failing, 1.0, np.where(test.compared, test.density.at_least(least), 0.0))
     field = test.evidence.field
     own = np.einsum("gjj->gj", field.weight)[..., np.newaxis] + 1 / SIZES
     mean, precision = field.pull[..., np.newaxis] / own, np.sqrt(own)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
+import numpy as np
+
+from perftrend.analysis.comparison.mixture import log_sum
 from perftrend.analysis.comparison.model import log_gain
 from perftrend.analysis.comparison.observations import Floats, Indices
 
@@ -30,6 +34,24 @@ class Likelihood(NamedTuple):
     """(j,)"""
     two: Floats
     """(k,)"""
+
+    def total(self, prior: Hypotheses) -> float:
+        """Return the logarithm of how probable the values are, whichever hypothesis is true."""
+        parts = [np.array([self.none + prior.none]), self.one + prior.one, self.two + prior.two]
+        return float(log_sum(np.concatenate(parts)))
+
+
+def averaged(one: Likelihood, other: Likelihood, share: float) -> Likelihood:
+    """Return the likelihood if either belief may be right.
+
+    :param share: the probability of the other.
+    """
+    by_one, by_other = math.log1p(-share), math.log(share)
+    return Likelihood(
+        float(np.logaddexp(one.none + by_one, other.none + by_other)),
+        np.logaddexp(one.one + by_one, other.one + by_other),
+        np.logaddexp(one.two + by_one, other.two + by_other),
+    )
 
 
 class Found(NamedTuple):

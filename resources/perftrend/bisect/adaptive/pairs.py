@@ -21,6 +21,8 @@ from perftrend.bisect.adaptive.field import SIZE_WEIGHTS, SIZES, Field
 from perftrend.bisect.adaptive.hypotheses import Found, Hypotheses
 
 _MOST = 250
+_LARGE = 1
+"""Which part of a change's size stands for large ones."""
 _MATTERS = math.log(1e-8)
 
 
@@ -57,6 +59,25 @@ def of_pairs(field: Field, points: Indices, prior: Hypotheses) -> tuple[Floats, 
     gained = evidence.ravel()
     gained[best] += log_gain(rho)
     return log_sum(gained.reshape(evidence.shape), axis=(0, 2, 3)), Found(weighted[best], rho)
+
+
+def best_pair(field: Field, prior: Hypotheses) -> Floats:
+    """Return the evidence of the best pair at each point of the grid, its prior included, (g,).
+
+    That a run may lie far off is not looked at, and all sizes are taken for large ones.
+    """
+    if not prior.first.size:
+        return np.full(field.base.size, -np.inf)
+    first, second, size = prior.first, prior.second, SIZES[_LARGE]
+    own = np.einsum("gjj->gj", field.weight) + 1 / size
+    a, d, c = own[:, first], own[:, second], field.weight[:, first, second]
+    b, other = field.pull[:, first], field.pull[:, second]
+    determinant = a * d - c**2
+    gains = 0.5 * (
+        (d * b**2 - 2 * c * b * other + a * other**2) / determinant - np.log(determinant * size**2)
+    )
+    best: Floats = field.base + (gains + prior.two).max(axis=1) + 2 * SIZE_WEIGHTS[_LARGE]
+    return best
 
 
 def _solved(field: Field, points: Indices, prior: Hypotheses) -> tuple[_Systems, Floats]:

@@ -1,8 +1,14 @@
-"""The adaptive strategy: measure what tells the most, until it is sure."""
+"""The adaptive strategy: measure what tells the most, and confirm by pairs what it suspects.
+
+What the search believes rests on a model of the noise, so it names nothing. It suspects a commit, and the
+commit and the one before it are measured alternately until these pairs alone show a change, or show that
+there is none (see :mod:`.confirmation`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -10,8 +16,9 @@ import numpy as np
 
 from perftrend import errors
 from perftrend.bisect.adaptive import further
-from perftrend.bisect.adaptive.belief import Belief, believed, test_data
+from perftrend.bisect.adaptive.belief import Belief, TestData, test_data
 from perftrend.bisect.adaptive.choice import Costs, choose
+from perftrend.bisect.adaptive.confirmation import FEWEST_PAIRS, Confirmation, Status, begin, confirmations
 from perftrend.bisect.adaptive.effects import effects, outliers, smallest_visible
 from perftrend.bisect.adaptive.suspects import Suspects
 from perftrend.bisect.outcome import Culprit, Kind, Measure, Outcome, Suspicion
@@ -30,7 +37,10 @@ MISSED, MISSED_LATE = 0.005, 0.05
 old and new may have."""
 LEFT_OUT_RUNS = 3
 """Measurements of a commit of which all are left out as far off; with more it is not tried again."""
-_TOLD = 0.01
+SUSPECTED = 0.9
+"""A commit of this probability is measured in pairs with the one before it."""
+_SHOWN = 0.01
+_UNSURE = (Status.OPEN, Status.UNDER_WAY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,52 +87,62 @@ class Adaptive:
 
     def next(self, state: State) -> Measure | Outcome:
         """Say what to measure next, or how it ends."""
-        old, new = state.range.old, state.history.new
-        for end, name in ((old, "old"), (new, "new")):
+        for end, name in ((state.range.old, "old"), (state.history.new, "new")):
             if end in state.broken:
                 return Outcome(Kind.NOT_BUILT, f"the {name} commit {end} does not build: {state.broken[end]}")
-        pairs = min(state.times_measured(end) for end in (old, new))
-        if pairs < FIRST_PAIRS:
+        if _pairs_of_ends(state) < FIRST_PAIRS:
             return Measure(_alternating(state), "the ends of the range tell whether there is a change")
         compared = state.compared
-        if not compared:
-            return Outcome(Kind.UNDECIDED, "no test was measured at both ends of the range")
-        suspects = Suspects.of(state.history, [each.commit for each in state.measured], state.broken)
         # Of a test that one end does not have, no run could ever tell what it is expected to tell.
         data = [each for each in test_data(state, self.known_deviations) if each.name in compared]
         if not any(len(each.levels) for each in data):
-            return Outcome(Kind.UNDECIDED, "no test has a value at either end of the range")
-        beliefs = believed(data, suspects, sure=self.confidence, limit=self.maximum_changes)
-        step = self._judged(state, beliefs, pairs)
-        if isinstance(step, Outcome) and len(state.measured) < self.maximum_measurements:
-            return _confirming(state, beliefs[-1]) or step
-        return step
+            lacking = "has a value at either end" if compared else "was measured at both ends"
+            return Outcome(Kind.UNDECIDED, f"no test {lacking} of the range")
+        return self._decided(state, data)
 
-    def _judged(self, state: State, beliefs: list[Belief], pairs: int) -> Measure | Outcome:
+    def _decided(self, state: State, data: Sequence[TestData]) -> Measure | Outcome:
+        suspects = Suspects.of(state.history, [each.commit for each in state.measured], state.broken)
+        tried = confirmations(state, data, self.confidence)
+        spent = len(state.measured) >= self.maximum_measurements
+        if tried and tried[-1].status is Status.UNDER_WAY and not spent:
+            return _pair(tried[-1].parent, tried[-1].candidate, tried[-1].next)
+        beliefs = _beliefs(data, suspects, tried)
+        outcome = self._ended(state, beliefs, tried)
+        if outcome is None:
+            if spent:
+                return self._undecided(state, beliefs, tried)
+            return _tried_next(beliefs[-1], tried) or self._searched(state, beliefs[-1])
+        if spent:
+            return outcome
+        inside = self._looked_inside(state) if outcome.kind is Kind.NO_DIFFERENCE else None
+        return inside or _confirming(state, beliefs[-1]) or outcome
+
+    def _ended(self, state: State, beliefs: list[Belief], tried: Sequence[Confirmation]) -> Outcome | None:
+        """Return how it ends by what is believed; None if there is more to be found."""
         last = beliefs[-1]
-        between = set(last.suspects.measured) - {state.range.old, state.history.new}
-        if len(beliefs) == 1:
-            hopeless = pairs >= MOST_PAIRS and last.none >= HOPELESS
-            if hopeless or last.none >= self.confidence:
-                return self._looked_inside(state) or self._nothing(last)
-        elif len(beliefs) > self.maximum_changes:
-            return self._found(beliefs, "as many changes as are looked for were found")
-        else:
-            another = further.probability(beliefs)
-            if another <= (MISSED if len(state.measured) < 2 * MOST_PAIRS else MISSED_LATE):
-                return self._found(beliefs, f"another change that matters has a probability of {another:.2g}")
-        if len(state.measured) >= self.maximum_measurements:
-            return self._spent(beliefs)
-        if len(beliefs) == 1 and last.none > (HOPELESS if between else LEAVE) and pairs < MOST_PAIRS:
-            return Measure(
-                _alternating(state),
-                f"that nothing changed has a probability of {last.none:.3g}",
-                _suspicions(last),
-            )
-        choice = choose(state, last, Costs.of(state, Costs(self.build_s, self.measure_s)))
-        return Measure(
-            choice.commit, f"a run is expected to tell {choice.information:.2f} bits", _suspicions(last)
-        )
+        if any(each.status in _UNSURE for each in tried):
+            return self._undecided(state, beliefs, tried)
+        if not last.found:
+            hopeless = _pairs_of_ends(state) >= MOST_PAIRS and last.none >= HOPELESS
+            return self._nothing(last) if hopeless or last.none >= self.confidence else None
+        if len(last.found) >= self.maximum_changes:
+            return self._found(beliefs, tried, "as many changes as are looked for were found")
+        another = further.probability(beliefs)
+        if another <= (MISSED if len(state.measured) < 2 * MOST_PAIRS else MISSED_LATE):
+            reason = f"another change that matters has a probability of {another:.2g}"
+            return self._found(beliefs, tried, reason)
+        return None
+
+    def _searched(self, state: State, belief: Belief) -> Measure:
+        """Measure the ends until they differ, and then what tells the most."""
+        between = set(belief.suspects.measured) - {state.range.old, state.history.new}
+        doubtful = belief.none > (HOPELESS if between else LEAVE)
+        if not belief.found and doubtful and _pairs_of_ends(state) < MOST_PAIRS:
+            reason = f"that nothing changed has a probability of {belief.none:.3g}"
+            return Measure(_alternating(state), reason, _suspicions(belief))
+        choice = choose(state, belief, Costs.of(state, Costs(self.build_s, self.measure_s)))
+        reason = f"a run is expected to tell {choice.information:.2f} bits"
+        return Measure(choice.commit, reason, _suspicions(belief))
 
     def _looked_inside(self, state: State) -> Measure | None:
         """Return what is lacking of a look at commits between; None if nothing is."""
@@ -144,15 +164,17 @@ class Adaptive:
             outliers=outliers(belief),
         )
 
-    def _found(self, beliefs: list[Belief], reason: str) -> Outcome:
+    def _found(self, beliefs: list[Belief], tried: Sequence[Confirmation], reason: str) -> Outcome:
         last = beliefs[-1]
+        confirmed = [each for each in tried if each.status is Status.CONFIRMED]
         culprits = []
-        for belief, chosen in zip(beliefs, last.found, strict=False):
+        for belief, chosen, by_pairs in zip(beliefs, last.found, confirmed, strict=False):
             commits = last.suspects.history.hashes(last.suspects.classes[chosen])
             # Of the first that was found, the others were not yet known to be changes of their own.
             others = [each for each in last.found if each != chosen]
-            known = effects(Belief([each.data for each in last.tests], last.suspects, others), chosen, others)
-            culprits.append(Culprit(commits, float(belief.held[chosen]), known))
+            alone = Belief([each.data for each in last.tests], last.suspects, others, last.cleared)
+            confidence = by_pairs.probability * last.suspects.alone(chosen, by_pairs.changed, belief.held)
+            culprits.append(Culprit(commits, confidence, effects(alone, chosen, others)))
         culprits.sort(key=_size, reverse=True)
         return Outcome(
             Kind.FOUND,
@@ -163,10 +185,18 @@ class Adaptive:
             outliers=outliers(last),
         )
 
-    def _spent(self, beliefs: list[Belief]) -> Outcome:
-        reason = f"{self.maximum_measurements} measurements were made"
+    def _undecided(self, state: State, beliefs: list[Belief], tried: Sequence[Confirmation]) -> Outcome:
+        """End without an answer, or without one to whether there is another change."""
+        reason = f"{len(state.measured)} measurements were made"
+        unsure = [each for each in tried if each.status in _UNSURE]
+        if unsure and unsure[-1].pairs >= FEWEST_PAIRS:
+            reason = (
+                f"{unsure[-1].pairs} pairs of measurements neither confirm nor refute the most suspected "
+                f"commit (about {unsure[-1].pairs_needed} more might)"
+            )
+        reason += _machine(beliefs[-1])
         if len(beliefs) > 1:
-            return self._found(beliefs, f"{reason}; there may be another change")
+            return self._found(beliefs, tried, f"{reason}; there may be another change")
         belief = beliefs[0]
         return Outcome(
             Kind.UNDECIDED,
@@ -175,6 +205,52 @@ class Adaptive:
             smallest_visible=smallest_visible(belief),
             outliers=outliers(belief),
         )
+
+
+def _beliefs(data: Sequence[TestData], suspects: Suspects, tried: Sequence[Confirmation]) -> list[Belief]:
+    """Return what is believed before and after each confirmed change; refuted ones hold none."""
+    refuted = [each.changed for each in tried if each.status is Status.REFUTED]
+    cleared = [
+        at for at, chosen in enumerate(suspects.classes) if any(not chosen & ~each for each in refuted)
+    ]
+    beliefs = [Belief(data, suspects, (), cleared)]
+    for each in tried:
+        if each.status is Status.CONFIRMED:
+            last = beliefs[-1]
+            found = suspects.most_suspected(each.changed, last.held)
+            beliefs.append(Belief(data, suspects, (*last.found, found), last.cleared - {found}))
+    return beliefs
+
+
+def _machine(belief: Belief) -> str:
+    """Say what the machine seems to do that makes measuring hard, to be put behind a reason."""
+    most = int(np.argmax(belief.held))
+    suspected = most if belief.held[most] > belief.none else None
+    known = [test.density.apart(suspected) for test in belief.tests if test.density is not None]
+    apart = max((each for each in known if each is not None), default=None)
+    if apart is None:
+        return ""
+    return f" on a machine that seems to switch between two speeds, {math.exp(apart / 100):.2g} times apart"
+
+
+def _tried_next(belief: Belief, tried: Sequence[Confirmation]) -> Measure | None:
+    """Return the first measurement of the pairs that confirm a suspicion; None if none is strong enough."""
+    suspected = belief.suspected(SUSPECTED)
+    if suspected is None:
+        return None
+    parent, candidate = belief.suspects.sides(suspected, belief.held)
+    if any((parent, candidate) == (each.parent, each.candidate) for each in tried):
+        return None
+    return _pair(parent, candidate, begin(parent, candidate), _suspicions(belief))
+
+
+def _pair(parent: str, candidate: str, first: str, belief: tuple[Suspicion, ...] = ()) -> Measure:
+    other = parent if first == candidate else candidate
+    return Measure(first, "a suspected commit and the one before it are compared in pairs", belief, other)
+
+
+def _pairs_of_ends(state: State) -> int:
+    return min(state.times_measured(end) for end in (state.range.old, state.history.new))
 
 
 def _alternating(state: State) -> str:
@@ -202,13 +278,13 @@ def _confirming(state: State, belief: Belief) -> Measure | None:
 
 
 def _suspicions(belief: Belief) -> tuple[Suspicion, ...]:
-    classes = zip(belief.suspects.classes, belief.held, strict=True)
-    told = [
-        Suspicion(belief.suspects.history.hashes(chosen), float(held))
-        for chosen, held in classes
-        if held >= _TOLD
+    """Return where changes may be: a pair of changes counts half for each, so that the sum is at most 1."""
+    shown = [
+        Suspicion(belief.suspects.history.hashes(chosen), float(share))
+        for chosen, share in zip(belief.suspects.classes, belief.shares, strict=True)
+        if share >= _SHOWN
     ]
-    return (Suspicion((), belief.none), *told)
+    return (Suspicion((), belief.none), *shown)
 
 
 def _size(culprit: Culprit) -> float:

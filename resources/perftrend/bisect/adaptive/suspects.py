@@ -68,3 +68,36 @@ class Suspects:
         return tuple(
             self.history.commits[index] for index in near_quarters(self.history, self.broken, chosen)
         )
+
+    def sides(self, chosen: int, held: Floats) -> tuple[str, str]:
+        """Return a measured commit before a class and one with it, and little else between them.
+
+        :param held: the probability of a change in each class, (j,).
+        """
+        contained = {commit: self.history.contained(commit) for commit in self.measured}
+        within = self.classes[chosen]
+        without = [commit for commit, inside in contained.items() if not inside & within]
+        including = [commit for commit, inside in contained.items() if inside & within]
+
+        def between(parent: str, candidate: str) -> tuple[float, int]:
+            changed = contained[candidate] & ~contained[parent]
+            others = sum(
+                float(each) for part, each in zip(self.classes, held, strict=True) if part & changed & ~within
+            )
+            return round(others, 9), (contained[candidate] ^ contained[parent]).bit_count()
+
+        return min(
+            ((parent, candidate) for candidate in including for parent in without),
+            key=lambda pair: (*between(*pair), *map(self.history.index, pair)),
+        )
+
+    def most_suspected(self, changed: int, held: Floats) -> int:
+        """Return the most suspected class in a set of commits."""
+        return max(self._within(changed), key=lambda at: float(held[at]))
+
+    def alone(self, chosen: int, changed: int, held: Floats) -> float:
+        """Return how probable a change in a set of commits is one in this class."""
+        return float(held[chosen]) / max(sum(float(held[at]) for at in self._within(changed)), 1e-300)
+
+    def _within(self, changed: int) -> list[int]:
+        return [at for at, chosen in enumerate(self.classes) if not chosen & ~changed]

@@ -139,7 +139,7 @@ def bisect(strategy: Strategy, testbed: SimulatedTestbed) -> tuple[Outcome, Stat
             return step, state
         state = _built(testbed, builds, state.with_step(step), step.commit)
         if step.commit in builds:
-            state = state.with_measured(testbed.measure(builds[step.commit]))
+            state = state.with_measured(testbed.measure(builds[step.commit]), step.against)
 
 
 def _built(testbed: SimulatedTestbed, builds: dict[str, SimulatedBuild], state: State, commit: str) -> State:

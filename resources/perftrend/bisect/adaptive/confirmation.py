@@ -1,0 +1,207 @@
+"""Before a commit is named: it and its parent, measured alternately, and nothing but these pairs counts.
+
+What the search believes rests on a model of the noise, and machines do what no model knows. So a suspicion
+is only a reason to measure the suspected commit and the one before it in pairs, adjacent in time, the order
+within each pair by a coin. See :mod:`perftrend.analysis.comparison.paired` for why no noise can feign the
+evidence.
+
+A candidate is *confirmed* if the capital of the bets reaches a limit, *refuted* if the pairs make a change of
+half the suspected size improbable, and *open* otherwise. Limits double from one candidate to the next, so
+that all of them together name an innocent commit with a probability below :data:`ERROR`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from perftrend.analysis.comparison.mixture import log_sum
+from perftrend.analysis.comparison.paired import Evidence, Pair, Value, evidence, expected, log_odds
+from perftrend.bisect.adaptive.belief import AFFECTED, TestData
+from perftrend.bisect.history import History
+from perftrend.bisect.state import State
+
+ERROR = 1 / 128
+"""The probability that any innocent commit is named is below this, whatever the noise."""
+FEWEST_PAIRS, MOST_PAIRS = 5, 40
+"""Before a candidate is confirmed or refuted, and after which it is left open."""
+REFUTED = 0.05
+"""A change of half the suspected size with this probability is none."""
+_GROWING = math.log(3)
+"""With more evidence than this nothing is refuted."""
+_BEFORE = 30
+"""Measurements of each side that the bets learn from."""
+
+
+class Status(StrEnum):
+    """What became of a candidate."""
+
+    CONFIRMED = "confirmed"
+    REFUTED = "refuted"
+    OPEN = "open"
+    """The pairs that may be measured were measured, and say neither."""
+    UNDER_WAY = "under way"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Confirmation:
+    """What is known of one candidate."""
+
+    parent: str
+    """A measured commit without the change."""
+    candidate: str
+    """One with it."""
+    tests: Mapping[str, Evidence]
+    log_e: float
+    """Of all tests together."""
+    limit: float
+    """The logarithm that confirms."""
+    pairs: int
+    next: str
+    """The commit to measure next."""
+    changed: int
+    """The set of commits that the candidate contains and the parent does not."""
+
+    @property
+    def status(self) -> Status:
+        """What became of it."""
+        if self.pairs >= FEWEST_PAIRS:
+            if self.log_e >= self.limit:
+                return Status.CONFIRMED
+            claimed = max((each.claimed for each in self.tests.values()), default=0.0)
+            if claimed < REFUTED and self.log_e < _GROWING:
+                return Status.REFUTED
+        return Status.UNDER_WAY if self.pairs < MOST_PAIRS else Status.OPEN
+
+    @property
+    def probability(self) -> float:
+        """The probability that the candidate differs from its parent, by the pairs alone."""
+        return 1 / (1 + math.exp(-self.log_e))
+
+    @property
+    def pairs_needed(self) -> int:
+        """How many more pairs will probably confirm it, if they go on like those so far."""
+        rate = max(self.log_e, 0.0) / self.pairs if self.pairs else 0.0
+        left = max(self.limit - self.log_e, 0.0)
+        return math.ceil(left / max(rate, 0.05))
+
+
+def confirmations(state: State, data: Sequence[TestData], confidence: float) -> tuple[Confirmation, ...]:
+    """Return what became of all candidates up to now, in the order in which they were suspected.
+
+    :param data: the tests that count.
+    :param confidence: the probability without which no commit is named.
+    """
+    known = {state.range.old, *state.history.commits}
+    begun: dict[frozenset[str], list[int]] = {}
+    for position, each in enumerate(state.measured):
+        if each.against in known:
+            begun.setdefault(frozenset({each.commit, each.against}), []).append(position)
+    found: list[Confirmation] = []
+    for positions in begun.values():
+        found.append(_confirmation(state, data, positions, found, confidence))
+    return tuple(found)
+
+
+def begin(parent: str, candidate: str) -> str:
+    """Return which of the two is measured first."""
+    return _order(parent, candidate, 0)[0]
+
+
+def _confirmation(
+    state: State,
+    data: Sequence[TestData],
+    positions: Sequence[int],
+    earlier: Sequence[Confirmation],
+    confidence: float,
+) -> Confirmation:
+    first = state.measured[positions[0]]
+    parent, candidate = sorted((first.commit, first.against), key=state.history.index)
+    of = [state.measured[position].commit for position in positions]
+    complete = min(of.count(parent), of.count(candidate))
+    order = _order(parent, candidate, complete)
+    before, after = _sides(state, parent, candidate, positions[0], earlier)
+    tests, odds = {}, {}
+    for test in data:
+        values = _values(test)
+        known = [[value for at in side if (value := values.get(at)) is not None] for side in (before, after)]
+        parent_before, candidate_before = (each[-_BEFORE:] for each in known)
+        pairs = [
+            Pair(values[first], values[second])
+            for first, second in _paired(positions, of, parent)
+            if first in values and second in values
+        ]
+        tests[test.name] = evidence(
+            pairs,
+            parent_before=parent_before,
+            candidate_before=candidate_before,
+            claim=expected(parent_before, candidate_before),
+        )
+        odds[test.name] = log_odds(parent_before, candidate_before)
+    return Confirmation(
+        parent=parent,
+        candidate=candidate,
+        tests=tests,
+        log_e=_together(tests, odds),
+        limit=max(math.log(2 / ERROR) + len(earlier) * math.log(2), math.log(confidence / (1 - confidence))),
+        changed=_changed(state.history, parent, candidate),
+        pairs=complete,
+        next=order[(of.count(parent) + of.count(candidate)) % 2],
+    )
+
+
+def _changed(history: History, parent: str, candidate: str) -> int:
+    return history.contained(candidate) & ~history.contained(parent)
+
+
+def _order(parent: str, candidate: str, number: int) -> tuple[str, str]:
+    """Toss a coin for the order of a pair: the same one whenever the session is replayed."""
+    coin = hashlib.sha256(f"{parent} {candidate} {number}".encode()).digest()[0] & 1
+    return (candidate, parent) if coin else (parent, candidate)
+
+
+def _sides(
+    state: State, parent: str, candidate: str, until: int, earlier: Sequence[Confirmation]
+) -> tuple[list[int], list[int]]:
+    """Return the measurements before the first pair that are like the parent, and like the candidate."""
+    history = state.history
+    changed = _changed(history, parent, candidate)
+    named = [each.changed for each in earlier if each.status is Status.CONFIRMED]
+    sides: tuple[list[int], list[int]] = ([], [])
+    for position, measured in enumerate(state.measured[:until]):
+        inside = history.contained(measured.commit)
+        for side, like in zip(sides, (parent, candidate), strict=True):
+            same = history.contained(like)
+            if inside & changed == same & changed and all(inside & each == same & each for each in named):
+                side.append(position)
+    return sides
+
+
+def _values(test: TestData) -> dict[int, Value]:
+    """Return what each measurement that tried a test gave, by position."""
+    found: dict[int, Value] = dict.fromkeys(test.positions)
+    for at, y in zip(test.levels.positions, test.levels.y, strict=True):
+        # Rounded, so that what is remembered of the same values is found again after one more.
+        found[test.positions[at]] = round(float(y) + test.levels.middle, 9)
+    return found
+
+
+def _paired(positions: Sequence[int], of: Sequence[str], parent: str) -> Iterator[tuple[int, int]]:
+    """Yield the positions of parent and candidate of each complete pair."""
+    for first, second in zip(positions[::2], positions[1::2], strict=False):
+        yield (first, second) if of[positions.index(first)] == parent else (second, first)
+
+
+def _together(tests: Mapping[str, Evidence], odds: Mapping[str, float]) -> float:
+    """Return the evidence of all tests: the average of their capitals, weighted by what was known before."""
+    if not tests:
+        return -math.inf
+    logs = np.array([odds[name] for name in tests]) if len(tests) > 1 else np.zeros(1)
+    shares = 1 / (1 + np.exp(np.clip(math.log((1 - AFFECTED) / AFFECTED) - logs, -700, 700)))
+    capitals = np.array([each.log_e for each in tests.values()])
+    return float(log_sum(np.log(shares / shares.sum()) + capitals))

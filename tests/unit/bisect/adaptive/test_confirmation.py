@@ -1,0 +1,129 @@
+"""What is measured before a commit is named, and what it takes to name one."""
+
+import math
+
+import pytest
+
+from perftrend.bisect import Adaptive, Kind, Measure, Outcome, State
+from perftrend.bisect.adaptive.belief import test_data as taken_apart
+from perftrend.bisect.adaptive.confirmation import (
+    FEWEST_PAIRS,
+    MOST_PAIRS,
+    Confirmation,
+    Status,
+    begin,
+    confirmations,
+)
+from perftrend.bisect.simulator import HistoryModel, Noise, SimulatedHistory, SimulatedTestbed, bisect
+from tests.unit.bisect.world import World, line, stepped
+
+TWO_SPEEDS = Noise(within=0.4, between=0.3, modes=47.0, low=0.45, phase=3.5)
+
+
+def tried(world: World, pairs: int, parent: str = "c4", candidate: str = "c5") -> Confirmation:
+    """Measure a candidate and its parent in pairs, after each end three times."""
+    state = State(line(8))
+    for commit in ("c0", "c8") * 3:
+        state = state.with_measured(world.measure(commit))
+    commit = begin(parent, candidate)
+    for _ in range(2 * pairs):
+        other = parent if commit == candidate else candidate
+        state = state.with_measured(world.measure(commit), other)
+        (found,) = confirmations(state, taken_apart(state, {}), 0.99)
+        commit = found.next
+    return found
+
+
+def test_change_is_confirmed_by_pairs_alone() -> None:
+    found = tried(World(stepped(8, {5: 0.9}), noise=0.01), 9)
+
+    assert (Status.CONFIRMED, 9) == (found.status, found.pairs)
+    assert found.probability > 0.99
+    assert ["c5"] == [f"c{at + 1}" for at in range(8) if found.changed >> at & 1]
+
+
+def test_nothing_is_confirmed_by_fewer_pairs_however_clear_they_are() -> None:
+    found = tried(World(stepped(8, {5: 0.5}), noise=0.001), FEWEST_PAIRS - 1)
+
+    assert Status.UNDER_WAY is found.status
+    assert 0 < found.pairs_needed < 10
+
+
+def test_suspicion_that_pairs_do_not_bear_out_is_refuted() -> None:
+    """The ends differ by a tenth, c4 and c5 by nothing."""
+    found = tried(World(stepped(8, {7: 0.9}), noise=0.01), 8)
+
+    assert Status.REFUTED is found.status
+
+
+def test_pairs_that_show_neither_leave_it_open() -> None:
+    found = tried(World(stepped(8, {5: 0.9, 7: 1 / 0.93}), noise=0.12), MOST_PAIRS)
+
+    assert Status.OPEN is found.status
+
+
+def test_both_builds_of_a_pair_come_first_as_often() -> None:
+    first = [begin("parent", f"candidate {number}") for number in range(400)]
+
+    assert 160 < first.count("parent") < 240
+
+
+def test_pair_is_begun_as_soon_as_a_commit_is_suspected_and_goes_on_until_it_is_decided() -> None:
+    world = World(stepped(8, {5: 0.9}), noise=0.01)
+    state, steps = State(line(8)), []
+    while isinstance(step := Adaptive().next(state), Measure):
+        steps.append(step)
+        state = state.with_measured(world.measure(step.commit), step.against)
+
+    paired = [step for step in steps if step.against]
+    assert {("c4", "c5"), ("c5", "c4")} == {(step.commit, step.against) for step in paired}
+    assert len(paired) >= 2 * FEWEST_PAIRS
+    assert not any(step.against for step in steps[: len(steps) - len(paired)])
+    assert isinstance(step, Outcome)
+    assert [("c5",)] == [each.commits for each in step.culprits]
+    assert 0.99 < step.culprits[0].confidence < 1
+
+
+def test_pairs_with_commits_of_other_ranges_count_for_nothing() -> None:
+    world = World(stepped(8, {}), noise=0.01)
+    state = State(line(8)).with_measured(world.measure("c0")).with_measured(world.measure("c8"), "elsewhere")
+
+    assert () == confirmations(state, taken_apart(state, {}), 0.99)
+
+
+@pytest.mark.parametrize("change", [0.0, 100 * math.log(1.25)])
+def test_two_speeds_of_a_machine_make_nobody_guilty(change: float) -> None:
+    """Measurements differ by 60 % for no reason, for some in a row."""
+    outcomes = []
+    for seed in range(8):
+        model = HistoryModel(size=24, changes=(change,) if change else (), noise=TWO_SPEEDS)
+        history = SimulatedHistory(model, (seed,))
+        outcome, _ = bisect(Adaptive(), SimulatedTestbed(history))
+        named = {commit for culprit in outcome.culprits for commit in culprit.commits}
+        assert named <= history.culprits.keys()
+        outcomes.append(outcome.kind)
+
+    assert outcomes.count(Kind.FOUND if change else Kind.NO_DIFFERENCE) >= 7
+    assert not change or Kind.NO_DIFFERENCE not in outcomes
+
+
+def test_who_runs_out_of_measurements_learns_what_the_machine_does() -> None:
+    model = HistoryModel(size=24, changes=(10.0,), noise=TWO_SPEEDS)
+
+    outcome, _ = bisect(Adaptive(maximum_measurements=14), SimulatedTestbed(SimulatedHistory(model, (3,))))
+
+    assert Kind.UNDECIDED is outcome.kind
+    assert (
+        "14 measurements were made on a machine that seems to switch between two speeds, 1.6"
+        in outcome.reason
+    )
+
+
+def test_shown_suspicions_sum_to_at_most_one() -> None:
+    world = World(stepped(16, {4: 0.9, 11: 0.93}), noise=0.01)
+    state = State(line(16))
+    while isinstance(step := Adaptive().next(state), Measure):
+        assert sum(each.probability for each in step.belief) <= 1 + 1e-9
+        state = state.with_measured(world.measure(step.commit), step.against)
+
+    assert sum(each.probability for each in step.belief) <= 1 + 1e-9

@@ -1,0 +1,84 @@
+"""What values say of changes if their noise may be of any kind."""
+
+import numpy as np
+import pytest
+
+from perftrend.analysis.comparison.observations import Levels, Observation, levels
+from perftrend.bisect.adaptive.density import Density
+
+
+def of_two_speeds(steps: np.ndarray, size: float, seed: int = 1) -> Levels:
+    """Return measurements at one of two speeds, 1.6 apart, with a change of some per cent."""
+    random = np.random.default_rng(seed)
+    y = -47 * (random.random(steps.size) < 0.45) + 0.4 * random.standard_normal(steps.size) + size * steps
+    values = 1000 * np.exp(y / 100)
+    return levels([Observation(0, float(at), (float(value),)) for at, value in enumerate(values)])
+
+
+def test_change_shows_through_noise_that_is_ten_times_as_large() -> None:
+    random = np.random.default_rng(2)
+    steps = (random.random((4, 40)) < 0.5).astype(np.float64)
+
+    found = Density(of_two_speeds(steps[2], 5.0), steps, np.empty((0, 40)))
+
+    assert 2 == int(np.argmax(found.one))
+    assert found.one[2] > found.none + 5
+    assert found.one[[0, 1, 3]].max() < found.none
+    size = found.size(2)
+    assert size.quantile(0.01) < 5 < size.quantile(0.99)
+    assert size.mean == pytest.approx(5, abs=0.5)
+
+
+def test_nothing_is_seen_without_a_change() -> None:
+    steps = (np.random.default_rng(2).random((4, 40)) < 0.5).astype(np.float64)
+
+    found = Density(of_two_speeds(steps[2], 0.0), steps, np.empty((0, 40)))
+
+    assert found.one.max() < found.none
+    assert found.at_least(3.0).max() < 0.1
+    assert 0.5 <= found.excluded(np.ones(4)) < 3
+    assert found.at_least(0.0) == pytest.approx(1)
+
+
+def test_change_that_was_found_is_taken_out() -> None:
+    steps = (np.random.default_rng(2).random((3, 60)) < 0.5).astype(np.float64)
+    measured = of_two_speeds(steps[0], 25.0)
+    measured = levels(
+        [
+            Observation(0, float(at), (float(1000 * np.exp((y + 8 * step) / 100)),))
+            for at, (y, step) in enumerate(zip(measured.y, steps[1], strict=True))
+        ]
+    )
+
+    found = Density(measured, steps, steps[[0]])
+
+    assert 1 == int(np.argmax(found.one))
+    assert found.size(1).mean == pytest.approx(8, abs=1)
+
+
+def test_two_speeds_are_recognised_and_one_is_not() -> None:
+    steps = np.zeros((1, 40))
+    two = Density(of_two_speeds(steps[0], 0.0), steps, np.empty((0, 40)))
+    random = np.random.default_rng(1)
+    values = [Observation(0, float(at), (float(each),)) for at, each in enumerate(random.normal(100, 20, 40))]
+    one = Density(levels(values), steps, np.empty((0, 40)))
+
+    assert two.apart(None) == pytest.approx(47, abs=1)
+    assert one.apart(None) is None
+
+
+def test_change_is_no_second_speed() -> None:
+    steps = (np.random.default_rng(2).random((1, 40)) < 0.5).astype(np.float64)
+    values = 1000 * np.exp((25 * steps[0] + np.random.default_rng(3).normal(0, 0.4, 40)) / 100)
+    observations = [Observation(0, float(at), (float(each),)) for at, each in enumerate(values)]
+
+    found = Density(levels(observations), steps, np.empty((0, 40)))
+
+    assert found.apart(None) is not None
+    assert found.apart(0) is None
+
+
+def test_one_value_says_nothing() -> None:
+    found = Density(of_two_speeds(np.ones(1), 0.0), np.ones((1, 1)), np.empty((0, 1)))
+
+    assert found.one == pytest.approx([found.none])
