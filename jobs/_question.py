@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any
 from jobs import _chosen as choosing
 from jobs._chosen import Chosen
 from jobs._noise import known_deviations
-from perftrend.bisect import Adaptive, Documented, Range, State, Strategy
+from perftrend.bisect import Adaptive, Documented, Kind, Range, State, Strategy
 from perftrend.bisect.journal import Journal
 from perftrend.bisect.session import state_of
 from perftrend.builds import Builds
@@ -77,7 +77,6 @@ def planned(chosen: Chosen, product: Builds, asked: Range, *, job: str) -> Itera
         "first_parent": asked.first_parent,
         "strategy": wanted.strategy,
         "confidence": wanted.confidence,
-        "maximum_measurements": wanted.maximum_measurements,
         "maximum_changes": wanted.maximum_changes,
         "inside": wanted.inside,
         "tests": list(names.values()),
@@ -144,11 +143,21 @@ def _strategy(chosen: Chosen, names: Mapping[TraceKey, str], session: Path) -> S
     )
     return Adaptive(
         confidence=wanted.confidence,
-        maximum_measurements=wanted.maximum_measurements,
+        maximum_measurements=_measured_before(records) + wanted.maximum_measurements,
         maximum_changes=wanted.maximum_changes,
         inside=wanted.inside,
         known_deviations=deviations,
     )
+
+
+def _measured_before(records: Sequence[Mapping[str, Any]]) -> int:
+    """Return the number of measurements after which the search last ended undecided; 0 if it did not."""
+    measured = before = 0
+    for each in records:
+        measured += each["record"] == "measured"
+        if each["record"] == "ended" and each["kind"] == Kind.UNDECIDED:
+            before = measured
+    return before
 
 
 def _records(session: Path) -> list[dict[str, Any]]:

@@ -37,7 +37,7 @@ def searched(plan: Plan, product: Builds) -> Outcome:
             build=ahead.build,
             measure=lambda built: testbed.trusted(built, partial(places.next, built.commit)),
             expect=ahead.expect,
-            tell=_tell,
+            tell=_Progress(len(plan.state.measured)).show,
         )
         return session.run()
 
@@ -93,6 +93,14 @@ class _Places:
         return f"{self.build}/{place}/{self.last[place]}"
 
 
-def _tell(told: Measure | Measured | Outcome | BuildError) -> None:
-    if not isinstance(told, Outcome):
-        options.say(report.step(told))
+@dataclass(slots=True)
+class _Progress:
+    """Shows each step as it is made, with its number."""
+
+    measured: int
+
+    def show(self, happened: Measure | Measured | Outcome | BuildError) -> None:
+        """Print one step; the end has a report of its own."""
+        if not isinstance(happened, Outcome):
+            options.say(report.step(happened, self.measured + 1))
+        self.measured += isinstance(happened, Measured)

@@ -104,7 +104,7 @@ def _measured(plan: Plan, testbed: Measuring, built: Mapping[str, Built]) -> Jud
         state = state.with_measured(each)
     strategy = _strategy(plan, already=len(known))
     while isinstance(step := judge(state, strategy), Measure):
-        options.say(report.step(step))
+        options.say(report.step(step, len(state.measured) + 1))
         place = places[step.commit]
         try:
             measured = testbed.trusted(built[step.commit], place.next)

@@ -127,8 +127,9 @@ def bisection(given: argparse.Namespace, settings: Settings, asked: comment.Aske
                 raise
             told = teller.report(outcome)
             code = teller.tell(told)
-            if code == errors.EXIT_PASS:
-                plan.close()  # else who asks again gets it told without measuring
+            if code == errors.EXIT_PASS and outcome.kind is not Kind.UNDECIDED:
+                # Else the same command posts the answer again, or goes on with an undecided search.
+                plan.close()
     return exit_code(told, unstable=settings.analysis.regression == "unstable") or code
 
 
@@ -139,6 +140,8 @@ def exit_code(told: Report, *, unstable: bool = False) -> int:
     """
     if told.outcome.kind is Kind.NOT_BUILT:
         return errors.EXIT_USAGE
+    if told.outcome.kind is Kind.UNDECIDED:
+        return errors.EXIT_TESTBED
     if told.state.measured and not any(each.values for each in told.state.measured):
         return errors.EXIT_TESTBED
     if told.regressed:

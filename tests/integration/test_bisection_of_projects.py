@@ -183,6 +183,6 @@ def test_releases_that_are_equally_fast_are_not_blamed(
     assert [] == search.culprits
     require_quiet(search.sentence if search.sentence.startswith("perftrend verdict: Undecided") else "")
     [visible] = search.report["smallest_visible"].values()
-    assert "No difference shown between " in search.sentence
+    assert "No change above " in search.sentence
     [shown] = re.findall(r"; one of ([\d.]+) % would probably have been shown\.$", search.sentence)
     assert float(shown) == pytest.approx(100 * visible, rel=0.06)

@@ -74,6 +74,8 @@ class Measure:
     """Where the change was thought to be when this was chosen."""
     against: str = ""
     """The other commit of the pair that this is measured in, to confirm a suspicion; empty if in none."""
+    remaining: int | None = None
+    """About how many more measurements will name a commit, this one included; None if that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,3 +103,5 @@ class Outcome:
     where changes were found, the smallest further one."""
     outliers: Mapping[str, tuple[int, ...]] = field(default_factory=dict, hash=False)
     """By test, which measurements, counted from 0, were taken for outliers."""
+    remaining: int | None = None
+    """If undecided: about how many more measurements will name a commit; None if that is not known."""

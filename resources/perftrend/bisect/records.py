@@ -74,6 +74,7 @@ def of_decided(step: Measure) -> Record:
         "reason": step.reason,
         "belief": _suspicions(step.belief),
         **_of_pair(step.against),
+        **_of_remaining(step.remaining),
     }
 
 
@@ -100,6 +101,7 @@ def of_ended(outcome: Outcome) -> Record:
         "belief": _suspicions(outcome.belief),
         "smallest_visible": {test: finite(size) for test, size in outcome.smallest_visible.items()},
         "outliers": {test: list(which) for test, which in outcome.outliers.items()},
+        **_of_remaining(outcome.remaining),
     }
 
 
@@ -132,6 +134,7 @@ def replayed(state: State, record: Mapping[str, Any]) -> State:
             str(record["reason"]),
             _believed(record["belief"]),
             str(record.get("against", "")),
+            record.get("remaining"),
         )
         return state.with_step(step)
     if kind == "ended":
@@ -161,6 +164,10 @@ def _measured(record: Mapping[str, Any]) -> Measured:
 
 def _of_pair(against: str) -> Record:
     return {"against": against} if against else {}
+
+
+def _of_remaining(measurements: int | None) -> Record:
+    return {} if measurements is None else {"remaining": measurements}
 
 
 def _suspicions(belief: Sequence[Suspicion]) -> list[list[Any]]:

@@ -34,6 +34,8 @@ REFUTED = 0.05
 """A change of half the suspected size with this probability is none."""
 _GROWING = math.log(3)
 """With more evidence than this nothing is refuted."""
+_USUAL_GAIN, _USUAL_PAIRS = 0.6, 3
+"""What a pair usually adds to the logarithm of the capital; it counts like so many pairs."""
 _BEFORE = 30
 """Measurements of each side that the bets learn from."""
 
@@ -84,11 +86,10 @@ class Confirmation:
         return 1 / (1 + math.exp(-self.log_e))
 
     @property
-    def pairs_needed(self) -> int:
-        """How many more pairs will probably confirm it, if they go on like those so far."""
-        rate = max(self.log_e, 0.0) / self.pairs if self.pairs else 0.0
-        left = max(self.limit - self.log_e, 0.0)
-        return math.ceil(left / max(rate, 0.05))
+    def remaining(self) -> int:
+        """About how many more measurements will confirm it, if they go on like those so far."""
+        rate = (max(self.log_e, 0.0) + _USUAL_PAIRS * _USUAL_GAIN) / (self.pairs + _USUAL_PAIRS)
+        return remaining(max(self.limit - self.log_e, 0.0), rate)
 
 
 def confirmations(state: State, data: Sequence[TestData], confidence: float) -> tuple[Confirmation, ...]:
@@ -106,6 +107,15 @@ def confirmations(state: State, data: Sequence[TestData], confidence: float) -> 
     for positions in begun.values():
         found.append(_confirmation(state, data, positions, found, confidence))
     return tuple(found)
+
+
+def remaining(left: float = math.log(2 / ERROR), rate: float = _USUAL_GAIN) -> int:
+    """Return about how many measurements raise the capital by so much; without arguments: to the first name.
+
+    :param left: of the logarithm.
+    :param rate: what one pair adds to it.
+    """
+    return 2 * math.ceil(left / rate)
 
 
 def begin(parent: str, candidate: str) -> str:

@@ -18,7 +18,14 @@ from perftrend import errors
 from perftrend.bisect.adaptive import further
 from perftrend.bisect.adaptive.belief import Belief, TestData, test_data
 from perftrend.bisect.adaptive.choice import Costs, choose
-from perftrend.bisect.adaptive.confirmation import FEWEST_PAIRS, Confirmation, Status, begin, confirmations
+from perftrend.bisect.adaptive.confirmation import (
+    FEWEST_PAIRS,
+    Confirmation,
+    Status,
+    begin,
+    confirmations,
+    remaining,
+)
 from perftrend.bisect.adaptive.effects import effects, outliers, smallest_visible
 from perftrend.bisect.adaptive.suspects import Suspects
 from perftrend.bisect.outcome import Culprit, Kind, Measure, Outcome, Suspicion
@@ -39,6 +46,8 @@ LEFT_OUT_RUNS = 3
 """Measurements of a commit of which all are left out as far off; with more it is not tried again."""
 SUSPECTED = 0.9
 """A commit of this probability is measured in pairs with the one before it."""
+_USUAL_BITS = 0.7
+"""What a measurement tells if the change is plain to see."""
 _SHOWN = 0.01
 _UNSURE = (Status.OPEN, Status.UNDER_WAY)
 
@@ -82,8 +91,8 @@ class Adaptive:
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What it was made with."""
-        return asdict(self)
+        """What it was made with, without the limit: with a greater one a search goes on."""
+        return {name: value for name, value in asdict(self).items() if name != "maximum_measurements"}
 
     def next(self, state: State) -> Measure | Outcome:
         """Say what to measure next, or how it ends."""
@@ -105,7 +114,7 @@ class Adaptive:
         tried = confirmations(state, data, self.confidence)
         spent = len(state.measured) >= self.maximum_measurements
         if tried and tried[-1].status is Status.UNDER_WAY and not spent:
-            return _pair(tried[-1].parent, tried[-1].candidate, tried[-1].next)
+            return _pair(tried[-1].parent, tried[-1].candidate, tried[-1].next, left=tried[-1].remaining)
         beliefs = _beliefs(data, suspects, tried)
         outcome = self._ended(state, beliefs, tried)
         if outcome is None:
@@ -139,10 +148,10 @@ class Adaptive:
         doubtful = belief.none > (HOPELESS if between else LEAVE)
         if not belief.found and doubtful and _pairs_of_ends(state) < MOST_PAIRS:
             reason = f"that nothing changed has a probability of {belief.none:.3g}"
-            return Measure(_alternating(state), reason, _suspicions(belief))
+            return Measure(_alternating(state), reason, _suspicions(belief), remaining=_remaining(belief))
         choice = choose(state, belief, Costs.of(state, Costs(self.build_s, self.measure_s)))
-        reason = f"a run is expected to tell {choice.information:.2f} bits"
-        return Measure(choice.commit, reason, _suspicions(belief))
+        reason = f"it is expected to give {choice.information:.2f} bits"
+        return Measure(choice.commit, reason, _suspicions(belief), remaining=_remaining(belief))
 
     def _looked_inside(self, state: State) -> Measure | None:
         """Return what is lacking of a look at commits between; None if nothing is."""
@@ -190,10 +199,8 @@ class Adaptive:
         reason = f"{len(state.measured)} measurements were made"
         unsure = [each for each in tried if each.status in _UNSURE]
         if unsure and unsure[-1].pairs >= FEWEST_PAIRS:
-            reason = (
-                f"{unsure[-1].pairs} pairs of measurements neither confirm nor refute the most suspected "
-                f"commit (about {unsure[-1].pairs_needed} more might)"
-            )
+            pairs = unsure[-1].pairs
+            reason = f"{pairs} pairs of measurements neither confirm nor refute the most suspected commit"
         reason += _machine(beliefs[-1])
         if len(beliefs) > 1:
             return self._found(beliefs, tried, f"{reason}; there may be another change")
@@ -204,6 +211,7 @@ class Adaptive:
             belief=_suspicions(belief),
             smallest_visible=smallest_visible(belief),
             outliers=outliers(belief),
+            remaining=unsure[-1].remaining if unsure else _remaining(belief),
         )
 
 
@@ -241,12 +249,25 @@ def _tried_next(belief: Belief, tried: Sequence[Confirmation]) -> Measure | None
     parent, candidate = belief.suspects.sides(suspected, belief.held)
     if any((parent, candidate) == (each.parent, each.candidate) for each in tried):
         return None
-    return _pair(parent, candidate, begin(parent, candidate), _suspicions(belief))
+    return _pair(parent, candidate, begin(parent, candidate), _suspicions(belief), remaining())
 
 
-def _pair(parent: str, candidate: str, first: str, belief: tuple[Suspicion, ...] = ()) -> Measure:
+def _pair(
+    parent: str, candidate: str, first: str, belief: tuple[Suspicion, ...] = (), left: int | None = None
+) -> Measure:
     other = parent if first == candidate else candidate
-    return Measure(first, "a suspected commit and the one before it are compared in pairs", belief, other)
+    reason = "a suspected commit and the one before it are compared in pairs"
+    return Measure(first, reason, belief, other, left)
+
+
+def _remaining(belief: Belief) -> int | None:
+    """Return about how many measurements will name a commit; None if probably there is none to be named."""
+    if belief.none > HOPELESS or belief.found:
+        return None
+    sizes = np.array([chosen.bit_count() for chosen in belief.suspects.classes])
+    shares = np.maximum(belief.shares, 1e-12) / (1 - belief.none)
+    bits = float(shares @ np.log2(sizes / shares))
+    return math.ceil(max(bits, 0.0) / _USUAL_BITS) + remaining()
 
 
 def _pairs_of_ends(state: State) -> int:

@@ -1,4 +1,4 @@
-"""The text of the console: each measurement as it comes, each test in the documented form, and the end.
+"""The text of the console: each measurement as it comes, the answer, and each test in the form of CSIT.
 
 Source: "Bisecting", section Console output.
 """
@@ -20,10 +20,14 @@ from perftrend.wording import value
 _SUSPECTS = 3
 
 
-def step(told: Measure | Measured | BuildError) -> str:
-    """Say what is measured next and why, or what that gave."""
+def step(told: Measure | Measured | BuildError, number: int = 1) -> str:
+    """Return a line about what is measured next and why, or about what that gave.
+
+    :param number: of the step, from 1.
+    """
     if isinstance(told, Measure):
-        return f"next: {told.commit[:HASH]}, {line(told.reason)}{_suspected(told)}"
+        left = f", about {told.remaining} to go" if told.remaining is not None else ""
+        return f"step {number}{left}: measuring {told.commit[:HASH]}, {line(told.reason)}{_suspected(told)}"
     if isinstance(told, BuildError):
         return f"  does not build: {line(str(told))}"
     averages = [
@@ -38,24 +42,26 @@ def step(told: Measure | Measured | BuildError) -> str:
 def _suspected(told: Measure) -> str:
     suspects = sorted((each for each in told.belief if each.commits), key=lambda each: -each.probability)
     parts = (
-        f"{words.probable(each.probability)} {each.commits[0][:HASH]}"
-        f"{f' to {each.commits[-1][:HASH]}' if len(each.commits) > 1 else ''}"
+        f"{each.commits[0][:HASH]}{f' to {each.commits[-1][:HASH]}' if len(each.commits) > 1 else ''} "
+        f"({words.probable(each.probability)})"
         for each in suspects[:_SUSPECTS]
     )
-    belief = "; ".join(parts)
-    return f" (suspects: {belief})" if belief else ""
+    belief = ", ".join(parts)
+    return f"; most likely so far: {belief}" if belief else ""
 
 
 def console(report: Report) -> str:
-    """Return all that is told at the end: the proof of each change, the measurements, and the answer."""
-    lines: list[str] = []
+    """Return the text of the end: the answer, what was measured, and each test in the form of CSIT."""
+    lines = [words.sentence(report), ""]
     for culprit in report.outcome.culprits:
-        lines += [*_proof(report, *report.beside(culprit)), *aligned(effects(report, culprit)), ""]
+        lines += [*aligned(effects(report, culprit)), ""]
+    lines += [*excerpt(report.last_lines), *aligned(measured(report, report.tests)), ""]
+    lines += [words.searched(report), *words.notes(report), ""]
+    for culprit in report.outcome.culprits:
+        lines += _proof(report, *report.beside(culprit))
     if not report.outcome.culprits and report.state.measured:
         lines += _proof(report, report.state.range.old, report.state.history.new)
-    lines += [*excerpt(report.last_lines), *aligned(measured(report, report.tests)), ""]
-    lines += [words.searched(report), *words.notes(report), "", words.sentence(report)]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines).rstrip("\n") + "\n"
 
 
 def _proof(report: Report, before: str, after: str) -> Iterator[str]:

@@ -44,6 +44,7 @@ def document(report: Report) -> dict[str, Any]:
         "culprits": [_culprit(report, each) for each in outcome.culprits],
         "belief": [_suspicion(each) for each in outcome.belief],
         "smallest_visible": {plain(test): finite(size) for test, size in outcome.smallest_visible.items()},
+        "remaining": outcome.remaining,
         "commits": [_commit(report, each) for each in (state.range.old, *state.history.commits)],
         "measurements": [_measurement(each) for each in state.measured],
         "last_lines": [plain(text) for text in report.last_lines],

@@ -11,7 +11,7 @@ from perftrend.report.bisection.contents import Report
 from perftrend.report.prose import HASH, counted, line, signed, span
 from perftrend.wording import value
 
-_FEW = 3
+_FEW, _SUSPECTS = 3, 5
 _MADE = {"fails from then on": "fail", "works from then on": "work"}
 """What stands for these words after ``made``."""
 _MINUTE_S = 60
@@ -122,7 +122,7 @@ def _found(report: Report) -> str:
     first, *others = report.outcome.culprits
     text = _blamed(report, first)
     for other in others[:_FEW]:
-        text = f"{text[:-1]}; {among(report, other.commits)} {_done(report, other)}."
+        text = f"{text[:-1]}; {among(report, other.commits)} {_done(report, other)}{_sure(other)}."
     return text
 
 
@@ -161,18 +161,21 @@ def _nothing(report: Report) -> str:
     ends = f"{commit(report, state.range.old)} and {commit(report, state.history.new)}"
     visible = span(report.outcome.smallest_visible.values())
     if not visible:
-        return f"No difference shown between {ends}."
+        return f"No change was found between {ends}."
     each = ", depending on the test," if " to " in visible else ""
-    return f"No difference shown between {ends}; one of {visible}{each} would probably have been shown."
+    return f"No change above {visible}{each} was found between {ends}."
 
 
 def _undecided(report: Report) -> str:
     text = f"Undecided, because {line(report.outcome.reason)}"
     suspected = [each for each in report.outcome.belief if each.commits]
-    if not suspected:
-        return f"{text}."
-    most = max(suspected, key=lambda each: each.probability)
-    return f"{text}; most suspect, with {probable(most.probability)}: {among(report, most.commits)}."
+    if suspected:
+        most = max(suspected, key=lambda each: each.probability)
+        text += f"; most suspect, with {probable(most.probability)}: {among(report, most.commits)}"
+    left = report.outcome.remaining
+    if left is not None:
+        text += f"; about {counted(left, 'more measurement')} might decide it"
+    return f"{text}."
 
 
 def _not_built(report: Report) -> str:
@@ -194,6 +197,11 @@ def _notes(report: Report) -> Iterator[str]:
     state, outcome = report.state, report.outcome
     if outcome.kind is Kind.FOUND:
         yield f"Ended because {outcome.reason}."
+    if outcome.kind is Kind.UNDECIDED and outcome.belief:
+        likely = sorted(outcome.belief, key=lambda each: -each.probability)
+        yield f"What may have changed: {'; '.join(suspicion(report, each) for each in likely[:_SUSPECTS])}."
+    if outcome.kind is Kind.UNDECIDED and outcome.remaining is not None:
+        yield "Run the same command again, and it goes on with as many measurements."
     between = [name for name in state.broken if name not in (state.range.old, state.history.new)]
     if between:
         some = ", ".join(name[:HASH] for name in between[:_FEW])

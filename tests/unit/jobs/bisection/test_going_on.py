@@ -221,3 +221,16 @@ def test_other_limits_and_commands_are_another_question(
     again = place.search()
     assert (1, [[5]]) == (again.exit_code, place.culprits())
     assert "going on after 3 measurements" in again.out
+
+
+def test_undecided_search_fails_and_goes_on_with_more_measurements(place: Place) -> None:
+    place.product.range(*[100] * 5, *[90] * 5)
+
+    first = place.search("--measurements", "6")
+    assert (4, 6) == (first.exit_code, len(place.measured))
+    assert "more measurements might decide it." in first.out.splitlines()[-1]
+    second = place.search("--measurements", "100")
+
+    assert (1, [[5]]) == (second.exit_code, place.culprits())
+    assert "going on after 6 measurements" in second.out
+    assert len(place.report()["measurements"]) == len(place.measured)

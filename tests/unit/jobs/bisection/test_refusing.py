@@ -51,7 +51,7 @@ def test_bad_input_is_told_in_one_line(place: Place, arguments: str, message: st
         ("hidden", 1),
         ("failing", 1),
         ("nothing", 0),
-        ("undecided", 0),
+        ("undecided", 4),
         ("not built", 2),
     ],
 )

@@ -24,7 +24,7 @@ def test_each_test_is_told_in_the_documented_form() -> None:
     text = console(KINDS["slower"])
     lines = text.splitlines()
 
-    assert text.startswith(DOCUMENTED)
+    assert DOCUMENTED in text
     assert ["parent", "current", "combined"] == [
         line.split()[3].rstrip(":") for line in lines if line.startswith("  jumpavg representation of")
     ][:3]
@@ -33,9 +33,9 @@ def test_each_test_is_told_in_the_documented_form() -> None:
 
 
 def test_ends_are_compared_where_nothing_was_found() -> None:
-    lines = console(KINDS["nothing"]).splitlines()
+    text = console(KINDS["nothing"])
 
-    assert ['parent: 000000000000 "Commit number 0"', 'current: 000000000002 "Commit number 2"'] == lines[:2]
+    assert '\nparent: 000000000000 "Commit number 0"\ncurrent: 000000000002 "Commit number 2"\n' in text
 
 
 def test_test_without_values_in_a_build_is_failed_and_has_no_average() -> None:
@@ -46,9 +46,13 @@ def test_test_without_values_in_a_build_is_failed_and_has_no_average() -> None:
     assert "nan" not in text
 
 
-def test_answer_stands_last() -> None:
-    for told in KINDS.values():
-        assert sentence(told) == console(told).splitlines()[-1]
+def test_answer_comes_first_and_the_form_of_csit_last() -> None:
+    for report in KINDS.values():
+        lines = console(report).splitlines()
+
+        assert sentence(report) == lines[0]
+        if report.state.measured:
+            assert lines[-1].startswith("  Test result classification: ")
 
 
 def test_last_lines_of_an_end_that_does_not_build_are_shown() -> None:
@@ -58,12 +62,12 @@ def test_last_lines_of_an_end_that_does_not_build_are_shown() -> None:
 def test_step_says_what_is_measured_why_and_who_is_suspect() -> None:
     belief = (Suspicion((), 0.1), Suspicion((name(1),), 0.2), Suspicion((name(2), name(3)), 0.7))
 
-    told = step(Measure(name(2), "a run is expected to tell 0.9 bits", belief))
+    line = step(Measure(name(2), "it is expected to give 0.9 bits", belief, remaining=21), 5)
 
     assert (
-        "next: 000000000002, a run is expected to tell 0.9 bits "
-        "(suspects: 70.0 % 000000000002 to 000000000003; 20.0 % 000000000001)"
-    ) == told
+        "step 5, about 21 to go: measuring 000000000002, it is expected to give 0.9 bits; "
+        "most likely so far: 000000000002 to 000000000003 (70.0 %), 000000000001 (20.0 %)"
+    ) == line
 
 
 def test_step_says_what_a_measurement_gave() -> None:

@@ -31,12 +31,12 @@ SENTENCES = {
         "probability of over 99.9 %; which one cannot be told, because not all of them build."
     ),
     "nothing": (
-        'No difference shown between 000000000000 "Commit number 0" and 000000000002 "Commit number 2"; one '
-        "of 1.2 to 3.1 %, depending on the test, would probably have been shown."
+        "No change above 1.2 to 3.1 %, depending on the test, was found between 000000000000 "
+        '"Commit number 0" and 000000000002 "Commit number 2".'
     ),
     "undecided": (
         "Undecided, because 150 measurements were made, and no commit is sure enough; most suspect, with "
-        "70.0 %: 2 commits, 000000000001 to 000000000002."
+        "70.0 %: 2 commits, 000000000001 to 000000000002; about 24 more measurements might decide it."
     ),
     "not built": (
         'The old commit 000000000000 "Commit number 0" does not build: router at 000000000000: build failed: '
@@ -44,7 +44,7 @@ SENTENCES = {
     ),
     "failing": (
         '000000000002 "Commit number 2" made 1 of 2 tests fail, with a probability of 99.8 %; 000000000001 '
-        '"Commit number 1" made 1 of 2 tests faster by 20 %.'
+        '"Commit number 1" made 1 of 2 tests faster by 20 %, with a probability of 99.2 %.'
     ),
 }
 NOTES = {
@@ -54,7 +54,11 @@ NOTES = {
         "2 commits do not build: 000000000001, 000000000002.",
     ],
     "nothing": ["1 value left out as an outlier."],
-    "undecided": [],
+    "undecided": [
+        "What may have changed: 70.0 %: 2 commits, 000000000001 to 000000000002; 20.0 %: nothing changed; "
+        '10.0 %: 000000000003 "Commit number 3".',
+        "Run the same command again, and it goes on with as many measurements.",
+    ],
     "not built": [],
     "failing": ["Ended because there is hardly another change.", "acl failed in 000000000002: no route."],
 }
@@ -144,4 +148,4 @@ def test_probability_is_never_told_as_certainty(probability: float, told: str) -
 def test_one_visible_difference_needs_no_span() -> None:
     outcome = Outcome(Kind.NO_DIFFERENCE, "", smallest_visible={"acl": 0.012})
 
-    assert sentence(nothing(outcome=outcome)).endswith("; one of 1.2 % would probably have been shown.")
+    assert sentence(nothing(outcome=outcome)).startswith("No change above 1.2 % was found between ")
