@@ -58,8 +58,8 @@ def _bisect(options: argparse.Namespace) -> None:
         seed=options.seed,
         processes=options.processes,
     )
-    cells = recorded(Path(options.recording[0]), options.recording[1]) if options.recording else []
-    cells = cells or _cells(options.only)
+    known = recorded(Path(options.recording[0]), options.recording[1]) if options.recording else CELLS
+    cells = _cells(options.only, known)
     if asked.histories < 1 or asked.processes < 1:
         raise errors.UsageError("--histories and --processes are numbers from 1")
     if asked.strategies[0] == EQUAL:
@@ -85,11 +85,11 @@ def _bisect(options: argparse.Namespace) -> None:
         tables.print_end(named, leading, verdicts)
 
 
-def _cells(names: Sequence[str]) -> list[Cell]:
+def _cells(names: Sequence[str], cells: Sequence[Cell]) -> list[Cell]:
     try:
-        return cells_named(names)
+        return cells_named(names, cells)
     except ValueError as error:
-        known = [cell.name for cell in CELLS]
+        known = [cell.name for cell in cells]
         raise errors.UsageError(f"--only: {error} is unknown{errors.nearest(str(error), known)}") from None
 
 

@@ -76,18 +76,20 @@ class Cell:
         return 100 * math.expm1(max(map(abs, self.model.changes), default=0.0) / 100)
 
 
-def cells_named(names: Sequence[str]) -> list[Cell]:
+def cells_named(names: Sequence[str], cells: Sequence[Cell] | None = None) -> list[Cell]:
     """Return cells by their names, or by the beginnings of these; all for none.
 
+    :param cells: to choose from, if not all of :data:`CELLS`.
     :raises ValueError: with the first that is unknown.
     """
+    cells = CELLS if cells is None else cells
     for name in names:
-        if not any(cell.name.startswith(name) for cell in CELLS):
+        if not any(cell.name.startswith(name) for cell in cells):
             raise ValueError(name)
-    exact = {cell.name for cell in CELLS} & set(names)
+    exact = {cell.name for cell in cells} & set(names)
     return [
         cell
-        for cell in CELLS
+        for cell in cells
         if not names
         or cell.name in names
         or any(cell.name.startswith(name) for name in names if name not in exact)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,6 +93,23 @@ class Levels:
             self.origin_h,
             self.middle,
         )
+
+    def by_best(self, observations: Sequence[Observation], *, higher: bool) -> Levels | None:
+        """Return the same with y = 100 ln(best sample) of each observation.
+
+        If a machine switches between two speeds, the best sample of a measurement is mostly at the fast one.
+
+        :param observations: what these levels were made of.
+        :param higher: whether the highest sample is the best one.
+        :returns: None if samples are not positive, or each observation has one sample.
+        """
+        samples = [observations[at].samples for at in self.positions]
+        if not self.logarithmic or all(len(each) == 1 for each in samples):
+            return None
+        best = max if higher else min
+        y = 100 * np.log([best(filter(math.isfinite, each)) for each in samples])
+        middle = float(np.median(y))
+        return replace(self, y=y - middle, middle=middle)
 
     def relative(self, step: float) -> float:
         """Return a step as a ratio: -0.03 is 3 % less."""

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -113,6 +113,19 @@ def evidence(
         beyond = DIFFERENCES * math.copysign(1.0, claim) >= abs(claim) / 2
         claimed = float(share[beyond].sum())
     return Evidence(known.log_e, known.count, median, low, high, claimed)
+
+
+def pooled(parts: Sequence[Evidence]) -> Evidence:
+    """Return the evidence of the same pairs by several figures, such as the average and the best sample.
+
+    Bets on each figure are a fair game, and so is the average of their capitals. Δ is known by the figure
+    that knows it most exactly.
+
+    :param parts: one or more, each of all pairs.
+    """
+    log_e = float(log_sum(np.array([each.log_e for each in parts]))) - math.log(len(parts))
+    exact = min(parts, key=lambda each: each.high - each.low)
+    return replace(exact, log_e=log_e)
 
 
 def log_odds(parent_before: Sequence[float], candidate_before: Sequence[float]) -> float:

@@ -31,6 +31,7 @@ from perftrend.bisect.adaptive.failures import Failures
 from perftrend.bisect.adaptive.hypotheses import Hypotheses, Likelihood, averaged
 from perftrend.bisect.adaptive.suspects import Suspects
 from perftrend.bisect.state import State
+from perftrend.model import Better
 
 AFFECTED = 0.3
 """g: the probability that a change affects a test, where there are several."""
@@ -63,6 +64,9 @@ class TestData:
     observations: tuple[Observation, ...]
     """Without samples where it failed."""
     levels: Levels
+    """By the averages of the samples."""
+    best: Levels | None
+    """By the best sample of each; None if that tells no more."""
     noise: Noise
 
     @property
@@ -82,6 +86,9 @@ def test_data(state: State, known: Mapping[str, float]) -> tuple[TestData, ...]:
     found = []
     for test in dict.fromkeys(name for each in state.measured for name in (*each.values, *each.failed)):
         positions, observations = [], []
+        higher = all(
+            each.values[test].better is Better.HIGHER for each in state.measured if test in each.values
+        )
         for position, each in enumerate(state.measured):
             if test in each.values or test in each.failed:
                 middle = each.started + (each.finished - each.started) / 2
@@ -97,7 +104,9 @@ def test_data(state: State, known: Mapping[str, float]) -> tuple[TestData, ...]:
             drifts=DRIFTS,
             drift_weights=DRIFT_WEIGHTS,
         )
-        found.append(TestData(test, tuple(positions), tuple(observations), levels(observations), noise))
+        by_average = levels(observations)
+        by_best = by_average.by_best(observations, higher=higher)
+        found.append(TestData(test, tuple(positions), tuple(observations), by_average, by_best, noise))
     return tuple(found)
 
 
@@ -142,14 +151,17 @@ class TestBelief:
         if len(self.data.levels) < _LEARNED:
             return normal
         density = Density(self.data.levels, steps, steps[list(self.found)])
-        anyhow = Likelihood(
-            density.none,
-            density.one,
-            np.logaddexp(density.one[prior.first], density.one[prior.second]) - _LOG_2,
-        )
+        anyhow = _of_density(density, prior)
         preferred = math.log(ANY_NOISE / (1 - ANY_NOISE))
         if anyhow.total(prior) + preferred > normal.total(prior):
             self.density = density
+        if self.density is not None and self.data.best is not None:
+            best = Density(self.data.best, steps, steps[list(self.found)])
+            if _of_density(best, prior).total(prior) > anyhow.total(prior):
+                # The sharper a distribution, the smaller a change it shows. Both are about other values, so
+                # that only what a change gains can be compared with the normal noise.
+                self.density = best
+                anyhow = _of_density(best, prior, none=anyhow.none)
         return averaged(normal, anyhow, ANY_NOISE)
 
     @property
@@ -228,6 +240,16 @@ class Belief:
         return next(
             (each for each in order if not self.suspects.splitting(self.suspects.classes[each])), None
         )
+
+
+def _of_density(density: Density, prior: Hypotheses, none: float | None = None) -> Likelihood:
+    """Return the likelihood by a density.
+
+    :param none: what it is to be without a change, if not what the density says.
+    """
+    shift = 0.0 if none is None else none - density.none
+    two = np.logaddexp(density.one[prior.first], density.one[prior.second]) - _LOG_2
+    return Likelihood(density.none + shift, density.one + shift, two + shift)
 
 
 def _commit(suspects: Suspects, observation: Observation) -> str:

@@ -21,7 +21,8 @@ from enum import StrEnum
 import numpy as np
 
 from perftrend.analysis.comparison.mixture import log_sum
-from perftrend.analysis.comparison.paired import Evidence, Pair, Value, evidence, expected, log_odds
+from perftrend.analysis.comparison.observations import Levels
+from perftrend.analysis.comparison.paired import Evidence, Pair, Value, evidence, expected, log_odds, pooled
 from perftrend.bisect.adaptive.belief import AFFECTED, TestData
 from perftrend.bisect.history import History
 from perftrend.bisect.state import State
@@ -135,24 +136,17 @@ def _confirmation(
     of = [state.measured[position].commit for position in positions]
     complete = min(of.count(parent), of.count(candidate))
     order = _order(parent, candidate, complete)
-    before, after = _sides(state, parent, candidate, positions[0], earlier)
+    sides = _sides(state, parent, candidate, positions[0], earlier)
     tests, odds = {}, {}
+    paired = list(_paired(positions, of, parent))
     for test in data:
-        values = _values(test)
-        known = [[value for at in side if (value := values.get(at)) is not None] for side in (before, after)]
-        parent_before, candidate_before = (each[-_BEFORE:] for each in known)
-        pairs = [
-            Pair(values[first], values[second])
-            for first, second in _paired(positions, of, parent)
-            if first in values and second in values
+        found = [
+            _weighed(_values(test, levels), paired, *sides)
+            for levels in (test.levels, test.best)
+            if levels is not None
         ]
-        tests[test.name] = evidence(
-            pairs,
-            parent_before=parent_before,
-            candidate_before=candidate_before,
-            claim=expected(parent_before, candidate_before),
-        )
-        odds[test.name] = log_odds(parent_before, candidate_before)
+        tests[test.name] = pooled([evidence for evidence, _ in found])
+        odds[test.name] = max(known for _, known in found)
     return Confirmation(
         parent=parent,
         candidate=candidate,
@@ -163,6 +157,25 @@ def _confirmation(
         pairs=complete,
         next=order[(of.count(parent) + of.count(candidate)) % 2],
     )
+
+
+def _weighed(
+    values: Mapping[int, Value], paired: Sequence[tuple[int, int]], *sides: Sequence[int]
+) -> tuple[Evidence, float]:
+    """Return the evidence of pairs, and how much was known before them as log odds.
+
+    :param paired: positions of the measurements of the parent and of the candidate.
+    :param sides: positions of measurements before the pairs: those like the parent, those like the candidate.
+    """
+    known = [[value for at in side if (value := values.get(at)) is not None] for side in sides]
+    parent_before, candidate_before = (each[-_BEFORE:] for each in known)
+    shown = evidence(
+        [Pair(values[one], values[other]) for one, other in paired if one in values and other in values],
+        parent_before=parent_before,
+        candidate_before=candidate_before,
+        claim=expected(parent_before, candidate_before),
+    )
+    return shown, log_odds(parent_before, candidate_before)
 
 
 def _changed(history: History, parent: str, candidate: str) -> int:
@@ -192,12 +205,12 @@ def _sides(
     return sides
 
 
-def _values(test: TestData) -> dict[int, Value]:
-    """Return what each measurement that tried a test gave, by position."""
+def _values(test: TestData, levels: Levels) -> dict[int, Value]:
+    """Return the level of each measurement that tried a test, by position."""
     found: dict[int, Value] = dict.fromkeys(test.positions)
-    for at, y in zip(test.levels.positions, test.levels.y, strict=True):
+    for at, y in zip(levels.positions, levels.y, strict=True):
         # Rounded, so that what is remembered of the same values is found again after one more.
-        found[test.positions[at]] = round(float(y) + test.levels.middle, 9)
+        found[test.positions[at]] = round(float(y) + levels.middle, 9)
     return found
 
 

@@ -73,3 +73,28 @@ def test_without_leaves_out_the_given_ones() -> None:
 
     assert [0, 3] == rest.positions.tolist()
     assert np.array_equal(known.y[[0, 3]], rest.y)
+
+
+def test_best_samples_stand_for_the_averages_if_there_are_several() -> None:
+    observations = [
+        Observation(0, 0.0, (1.0, E)),
+        Observation(0, 1.0, ()),
+        Observation(1, 2.0, (E, math.nan, 1.0)),
+        Observation(1, 3.0, (1.0,)),
+    ]
+    by_average = levels(observations)
+
+    highest, lowest = (by_average.by_best(observations, higher=higher) for higher in (True, False))
+
+    assert highest is not None
+    assert lowest is not None
+    assert [100.0, 100.0, 0.0] == pytest.approx((highest.y + highest.middle).tolist())
+    assert [0.0, 0.0, 0.0] == pytest.approx((lowest.y + lowest.middle).tolist())
+    assert by_average.positions.tolist() == highest.positions.tolist()
+
+
+@pytest.mark.parametrize("samples", [(2.0,), (-1.0, 2.0)])
+def test_best_samples_tell_no_more_of_one_or_without_a_logarithm(samples: tuple[float, ...]) -> None:
+    observations = [Observation(0, 0.0, samples), Observation(1, 0.0, samples)]
+
+    assert levels(observations).by_best(observations, higher=True) is None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from perftrend.analysis.comparison.paired import Pair, evidence, expected, log_odds
+from perftrend.analysis.comparison.paired import Pair, evidence, expected, log_odds, pooled
 
 Random = np.random.Generator
 
@@ -70,6 +70,24 @@ def test_expectation_of_the_capital_is_one() -> None:
     ]
 
     assert np.mean(capitals) == pytest.approx(1)
+
+
+def test_several_figures_of_the_same_pairs_are_as_fair_as_one() -> None:
+    random = np.random.default_rng(3)
+    averages, best = (paired(two_speeds(random, 10), 5.0, random) for _ in range(2))
+
+    def swapped(pairs: list[Pair], coins: int) -> list[Pair]:
+        return [
+            Pair(each.candidate, each.parent) if coins >> at & 1 else each for at, each in enumerate(pairs)
+        ]
+
+    capitals = [
+        math.exp(pooled([evidence(swapped(each, coins)) for each in (averages, best)]).log_e)
+        for coins in range(2**5)
+    ]
+
+    assert np.mean(capitals) == pytest.approx(1)
+    assert pooled([evidence(averages)]) == evidence(averages)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """What is measured before a commit is named, and what it takes to name one."""
 
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from perftrend.bisect import Adaptive, Kind, Measure, Outcome, State
@@ -15,13 +17,32 @@ from perftrend.bisect.adaptive.confirmation import (
     confirmations,
 )
 from perftrend.bisect.simulator import HistoryModel, Noise, SimulatedHistory, SimulatedTestbed, bisect
+from perftrend.model import Measured, Sampled
 from tests.unit.bisect.world import World, line, stepped
 
 TWO_SPEEDS = Noise(within=0.4, between=0.3, modes=47.0, low=0.45, phase=3.5)
 
 
-def tried(world: World, pairs: int, parent: str = "c4", candidate: str = "c5") -> Confirmation:
-    """Measure a candidate and its parent in pairs, after each end three times."""
+class Switching(World):
+    """Each sample is at one of two speeds, whichever build is measured."""
+
+    def measure(self, commit: str) -> Measured:
+        random = np.random.default_rng(len(self.measured))
+        measured = super().measure(commit)
+        values = {
+            test: Sampled(tuple(sample / (1.6 if random.random() < 0.5 else 1) for sample in each.samples))
+            for test, each in measured.values.items()
+        }
+        return replace(measured, values=values)
+
+
+def tried(
+    world: World, pairs: int, parent: str = "c4", candidate: str = "c5", *, best: bool = True
+) -> Confirmation:
+    """Measure a candidate and its parent in pairs, after each end three times.
+
+    :param best: whether the best samples count as well as the averages.
+    """
     state = State(line(8))
     for commit in ("c0", "c8") * 3:
         state = state.with_measured(world.measure(commit))
@@ -29,7 +50,8 @@ def tried(world: World, pairs: int, parent: str = "c4", candidate: str = "c5") -
     for _ in range(2 * pairs):
         other = parent if commit == candidate else candidate
         state = state.with_measured(world.measure(commit), other)
-        (found,) = confirmations(state, taken_apart(state, {}), 0.99)
+        data = [each if best else replace(each, best=None) for each in taken_apart(state, {})]
+        (found,) = confirmations(state, data, 0.99)
         commit = found.next
     return found
 
@@ -40,6 +62,14 @@ def test_change_is_confirmed_by_pairs_alone() -> None:
     assert (Status.CONFIRMED, 9) == (found.status, found.pairs)
     assert found.probability > 0.99
     assert ["c5"] == [f"c{at + 1}" for at in range(8) if found.changed >> at & 1]
+
+
+@pytest.mark.parametrize(("best", "status"), [(True, Status.CONFIRMED), (False, Status.UNDER_WAY)])
+def test_best_samples_confirm_what_averages_hide(best: bool, status: Status) -> None:
+    """Each sample is at one of two speeds, 1.6 apart: that moves an average by more than the change does."""
+    found = tried(Switching(stepped(8, {5: 0.95}), noise=0.002, samples=9), 14, best=best)
+
+    assert status is found.status
 
 
 def test_nothing_is_confirmed_by_fewer_pairs_however_clear_they_are() -> None:
