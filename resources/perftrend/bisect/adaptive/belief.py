@@ -226,6 +226,14 @@ class Belief:
         """Return how probable a change in each class affects a test, (j,)."""
         return test.affected if len(self.tests) > 1 else np.ones_like(test.affected)
 
+    def by_all_builds(self, chosen: int) -> float:
+        """Return the probability that a class holds a change, and not just builds that differ for no reason.
+
+        Two builds measured in pairs cannot show that; all builds together can. If noise may be of any kind
+        they cannot, either: then it is 1, and pairs decide alone.
+        """
+        return 1.0 if any(test.density is not None for test in self.tests) else float(self.held[chosen])
+
     @property
     def shares(self) -> Floats:
         """The probability of a change in each class, of two changes a half for each, (j,)."""

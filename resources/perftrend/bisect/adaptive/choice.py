@@ -36,6 +36,8 @@ from perftrend.bisect.adaptive.prediction import Plan, predicted
 from perftrend.bisect.state import State
 
 _RUNS = (1, 2, 4)
+_BALANCED = 3
+"""If one side of a change has so many times the runs of the other, the other is measured."""
 _WORTH_ASKING = 0.005
 _NEGLIGIBLE = 1e-4
 _UNLIKELY = 0.05
@@ -89,7 +91,7 @@ def choose(state: State, belief: Belief, costs: Costs) -> Choice:
     new = np.array([commit not in state.built for commit in commits])
     inside = np.array([suspects.inside(commit) for commit in commits])
     if any(test.density is not None for test in belief.tests):
-        return _halving(belief, commits, inside)
+        return _lacking(state, belief) or _halving(belief, commits, inside)
     last = state.measured[-1]
     waits = np.where(new, costs.build_s, 0.0) + costs.measure_s / 2
     elapsed = last.finished - state.measured[0].started
@@ -108,6 +110,23 @@ def choose(state: State, belief: Belief, costs: Costs) -> Choice:
     ]
     best = int(np.argmax(rates.max(axis=1)))
     return Choice(commits[best], float(gains[best, 0]) / math.log(2))
+
+
+def _lacking(state: State, belief: Belief) -> Choice | None:
+    """Choose the commit next to the most suspected class on the side with far fewer runs, if one side has.
+
+    However often one side is measured, one run of the other side may be a run that is like nothing before.
+    """
+    suspects = belief.suspects
+    most = int(np.argmax(belief.held))
+    runs = np.array([state.times_measured(commit) for commit in suspects.measured], np.float64)
+    after = float(runs @ suspects.after[most])
+    before = float(runs.sum()) - after
+    if min(before, after) * _BALANCED > max(before, after):
+        return None
+    parent, candidate = suspects.sides(most, belief.held)
+    share = np.clip(belief.held[[most]], 1e-9, 1 - 1e-9)
+    return Choice(candidate if after < before else parent, float(_binary(share)[0]) / math.log(2))
 
 
 def _halving(belief: Belief, commits: Sequence[str], inside: Floats) -> Choice:

@@ -32,8 +32,13 @@ FLAT_VARIANCE = LEVEL_DEVIATION**2
 """Of what nothing is known about: the level, and the size of a change that was found."""
 EXPECTED_DEVIATION, DEVIATION_SPREAD = 0.8, 1.0
 """Between runs, in per cent, and how uncertain its logarithm is, where no history knows it."""
-LAYOUTS, LAYOUT_WEIGHTS = (0.01, 0.4), (0.9, 0.1)
-"""What commits that change nothing differ by, in deviations between runs: code lies elsewhere in memory."""
+LAYOUTS, LAYOUT_WEIGHTS = (0.01, 0.5, 1.2), (0.85, 0.1, 0.05)
+"""What builds of commits that change nothing differ by, in about per cent: code lies elsewhere in memory."""
+FEWEST_BUILDS = 5
+"""With fewer builds, what they differ by without a change cannot be known, and is taken for nothing."""
+
+
+_IMPOSSIBLE = 1e-300
 
 
 class Grid(NamedTuple):
@@ -68,8 +73,10 @@ class Field:
         if self.noise.known_deviation is None:
             prior = prior - 0.5 * (np.log(s / EXPECTED_DEVIATION) / DEVIATION_SPREAD) ** 2
         count = len(LAYOUTS)
-        prior = np.add.outer(prior - log_sum(prior), np.log(np.array(LAYOUT_WEIGHTS))).ravel()
-        return Grid(np.repeat(s, count), np.repeat(q, count), np.outer(s, LAYOUTS).ravel(), prior)
+        can_be_known = np.unique(self.levels.builds).size >= FEWEST_BUILDS
+        weights = np.log(LAYOUT_WEIGHTS if can_be_known else (1.0, *(count - 1) * (_IMPOSSIBLE,)))
+        prior = np.add.outer(prior - log_sum(prior), weights).ravel()
+        return Grid(np.repeat(s, count), np.repeat(q, count), np.tile(LAYOUTS, s.size), prior)
 
     @cached_property
     def precision(self) -> Floats:

@@ -115,7 +115,7 @@ class Adaptive:
         spent = len(state.measured) >= self.maximum_measurements
         if tried and tried[-1].status is Status.UNDER_WAY and not spent:
             return _pair(tried[-1].parent, tried[-1].candidate, tried[-1].next, left=tried[-1].remaining)
-        beliefs = _beliefs(data, suspects, tried)
+        beliefs = self._beliefs(data, suspects, tried)
         outcome = self._ended(state, beliefs, tried)
         if outcome is None:
             if spent:
@@ -125,6 +125,23 @@ class Adaptive:
             return outcome
         inside = self._looked_inside(state) if outcome.kind is Kind.NO_DIFFERENCE else None
         return inside or _confirming(state, beliefs[-1]) or outcome
+
+    def _beliefs(
+        self, data: Sequence[TestData], suspects: Suspects, tried: Sequence[Confirmation]
+    ) -> list[Belief]:
+        """Return what is believed before and after each change that was found; refuted ones hold none."""
+        refuted = [each.changed for each in tried if each.status is Status.REFUTED]
+        cleared = [
+            at for at, chosen in enumerate(suspects.classes) if any(not chosen & ~each for each in refuted)
+        ]
+        beliefs = [Belief(data, suspects, (), cleared)]
+        for each in tried:
+            if each.status is Status.CONFIRMED:
+                last = beliefs[-1]
+                found = suspects.most_suspected(each.changed, last.held)
+                if last.by_all_builds(found) >= self.confidence:
+                    beliefs.append(Belief(data, suspects, (*last.found, found), last.cleared - {found}))
+        return beliefs
 
     def _ended(self, state: State, beliefs: list[Belief], tried: Sequence[Confirmation]) -> Outcome | None:
         """Return how it ends by what is believed; None if there is more to be found."""
@@ -175,14 +192,20 @@ class Adaptive:
 
     def _found(self, beliefs: list[Belief], tried: Sequence[Confirmation], reason: str) -> Outcome:
         last = beliefs[-1]
-        confirmed = [each for each in tried if each.status is Status.CONFIRMED]
         culprits = []
-        for belief, chosen, by_pairs in zip(beliefs, last.found, confirmed, strict=False):
-            commits = last.suspects.history.hashes(last.suspects.classes[chosen])
+        for belief, chosen in zip(beliefs, last.found, strict=False):
+            suspected = last.suspects.classes[chosen]
+            commits = last.suspects.history.hashes(suspected)
+            by_pairs = next(
+                each for each in tried if each.status is Status.CONFIRMED and not suspected & ~each.changed
+            )
             # Of the first that was found, the others were not yet known to be changes of their own.
             others = [each for each in last.found if each != chosen]
             alone = Belief([each.data for each in last.tests], last.suspects, others, last.cleared)
-            confidence = by_pairs.probability * last.suspects.alone(chosen, by_pairs.changed, belief.held)
+            confidence = min(
+                by_pairs.probability * last.suspects.alone(chosen, by_pairs.changed, belief.held),
+                belief.by_all_builds(chosen),
+            )
             culprits.append(Culprit(commits, confidence, effects(alone, chosen, others)))
         culprits.sort(key=_size, reverse=True)
         return Outcome(
@@ -213,21 +236,6 @@ class Adaptive:
             outliers=outliers(belief),
             remaining=unsure[-1].remaining if unsure else _remaining(belief),
         )
-
-
-def _beliefs(data: Sequence[TestData], suspects: Suspects, tried: Sequence[Confirmation]) -> list[Belief]:
-    """Return what is believed before and after each confirmed change; refuted ones hold none."""
-    refuted = [each.changed for each in tried if each.status is Status.REFUTED]
-    cleared = [
-        at for at, chosen in enumerate(suspects.classes) if any(not chosen & ~each for each in refuted)
-    ]
-    beliefs = [Belief(data, suspects, (), cleared)]
-    for each in tried:
-        if each.status is Status.CONFIRMED:
-            last = beliefs[-1]
-            found = suspects.most_suspected(each.changed, last.held)
-            beliefs.append(Belief(data, suspects, (*last.found, found), last.cleared - {found}))
-    return beliefs
 
 
 def _machine(belief: Belief) -> str:

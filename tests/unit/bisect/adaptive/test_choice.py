@@ -8,7 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from perftrend.bisect import State
-from perftrend.bisect.adaptive.choice import Costs, _gain
+from perftrend.bisect.adaptive.belief import Belief, test_data
+from perftrend.bisect.adaptive.choice import Costs, _gain, choose
+from perftrend.bisect.adaptive.suspects import Suspects
+from perftrend.bisect.simulator import HistoryModel, Noise, SimulatedHistory, SimulatedTestbed
 from perftrend.model import Measured
 from tests.unit.bisect.world import START, line
 
@@ -40,3 +43,21 @@ def test_costs_are_those_of_the_steps_so_far() -> None:
     assert Costs(300.0, 20.0) == Costs.of(state, Costs())
     assert Costs(600.0, 50.0) == Costs.of(State(line(3)), Costs())
     assert Costs(400.0, 20.0).considered_build_s == 20.0
+
+
+def test_side_that_was_measured_once_is_measured_again() -> None:
+    """One run of old is like nothing before, until there are more of it."""
+    model = HistoryModel(size=2, noise=Noise(within=0.4, between=0.3, modes=47.0, low=0.45, phase=3.5))
+    history = SimulatedHistory(model, (5,))
+    testbed = SimulatedTestbed(history)
+    old, (first, new) = history.range.old, history.range.history.commits
+    builds = {commit: testbed.build(commit) for commit in (old, first, new)}
+    state = State(history.range, built=dict.fromkeys(builds, 0.0))
+    for commit in (old, *[first, new] * 10):
+        state = state.with_measured(testbed.measure(builds[commit]))
+    data = test_data(state, {})
+    suspects = Suspects.of(state.history, [each.commit for each in state.measured], ())
+    belief = Belief(data, suspects)
+    belief.held = np.array([0.9, 0.1])
+
+    assert old == choose(state, belief, Costs()).commit

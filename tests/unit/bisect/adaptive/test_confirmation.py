@@ -157,3 +157,17 @@ def test_shown_suspicions_sum_to_at_most_one() -> None:
         state = state.with_measured(world.measure(step.commit), step.against)
 
     assert sum(each.probability for each in step.belief) <= 1 + 1e-9
+
+
+def test_builds_that_differ_for_no_reason_are_not_named() -> None:
+    """Code lies elsewhere in memory: each build has a level of its own, however often it is measured."""
+    named = []
+    for seed in range(6):
+        model = HistoryModel(size=24, changes=(6.0,), noise=Noise(within=0.1, between=0.1, layout=0.5))
+        history = SimulatedHistory(model, (seed,))
+        outcome, _ = bisect(Adaptive(), SimulatedTestbed(history))
+        found = {commit for culprit in outcome.culprits for commit in culprit.commits}
+        assert found <= history.culprits.keys()
+        named.append(bool(found))
+
+    assert named.count(True) >= 5
