@@ -17,12 +17,13 @@ Density Estimation for Statistics and Data Analysis, 1986.
 from __future__ import annotations
 
 import math
-from functools import cached_property
+from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 
 from perftrend.analysis.comparison.mixture import Mixture, log_sum
-from perftrend.analysis.comparison.observations import Floats, Levels
+from perftrend.analysis.comparison.observations import Floats, Indices, Levels
 from perftrend.analysis.comparison.priors import LEVEL_DEVIATION
 
 _RATIO = 1.08
@@ -37,12 +38,15 @@ _CLOSER = 9
 """Sizes between two of the grid that are looked at more closely."""
 _BROAD, _NEAR = 30.0, 5.0
 """Scales of where a value may be that is like none before."""
+_FIRST = math.log(LEVEL_DEVIATION * math.sqrt(2 * math.pi))
+"""Less the logarithm of how probable the first value is."""
 _EXCLUDED = 0.01
 _RARER, _GAP = 0.15, 3.0
 """Each of two levels has such a share of the values, and the gap between is so many deviations wide."""
-_CHUNK = 4_000_000
-"""Numbers in memory at a time."""
-_TINY = 1e-30
+_PLAUSIBLE = 8.0
+"""Classes whose logarithm is lower by more than this are not looked at closely."""
+_DEPTH = 100
+"""Values that are added in one go: no recursion is deeper."""
 
 
 class Density:
@@ -56,24 +60,25 @@ class Density:
     def __init__(self, levels: Levels, steps: Floats, found: Floats) -> None:
         # What the samples of a measurement leave open is no structure of the noise.
         least = min(math.sqrt(float(levels.errors.mean())), float(_WIDTHS[_FEWEST - 1]))
-        self._widths: Floats = _WIDTHS[least <= _WIDTHS]
+        self._count = int((least <= _WIDTHS).sum())
         self._steps = steps
-        self.y: Floats = levels.y.copy()
+        # Rounded, so that what is remembered of the same values is found again after one more.
+        self.y: Floats = np.round(levels.y + levels.middle, 9)
         """The values, with the changes that were found taken out of them."""
         for step in found:
-            self.y -= self._closer(step, self._by_size(step[np.newaxis])[:, 0])[0] * step
-        self.by_size: Floats = self._by_size(steps)
+            self.y = self.y - round(self._closer(step, self._by_size(step))[0], 1) * step
+        self.by_size: Floats = np.stack([self._by_size(step) for step in steps], axis=1)
         """Logarithms of how probable the values are with a change of each size in each class, (d, j)."""
-        for chosen, step in enumerate(steps):
+        best = self.by_size.max(axis=0)
+        for chosen in np.flatnonzero(best >= best.max() - _PLAUSIBLE):
             column = self.by_size[:, chosen]
-            column[int(np.argmax(column))] = self._closer(step, column)[1]
-        apart = np.subtract.outer(self.y, self.y)
-        by_width = self._predicted(_kernels(apart, self._widths).sum(axis=-1, keepdims=True))
-        self.none = float(log_sum(by_width) - math.log(self._widths.size))
+            column[int(np.argmax(column))] = self._closer(steps[chosen], column)[1]
+        by_width = self._by_width(np.zeros(self.y.size))[0]
+        self.none = float(log_sum(by_width) - math.log(self._count))
         """The same without a change."""
         self.one: Floats = log_sum(self.by_size, axis=0)
         """The same with a change of any size in each class, (j,)."""
-        self.deviation = float(self._widths[int(np.argmax(by_width))])
+        self.deviation = float(_WIDTHS[int(np.argmax(by_width))])
         """The width of the kernels that predicts best without a change, in about per cent."""
 
     def size(self, chosen: int) -> Mixture:
@@ -117,31 +122,17 @@ class Density:
         possible = np.abs(DIFFERENCES[ratios > _EXCLUDED])
         return float(possible.max(initial=_SIZES[0]))
 
-    def _by_size(self, steps: Floats) -> Floats:
-        """Return how probable the values are, by size and class, (d, j)."""
-        after = np.ascontiguousarray(steps.T, np.float32)
-        apart = np.subtract.outer(self.y, self.y)
-        alike = _kernels(apart, self._widths)
-        same_after = alike @ after
-        same_before = alike.sum(axis=-1, keepdims=True) - same_after
-        own = after * same_after + (1 - after) * same_before
-        parts = []
-        count = max(1, _CHUNK // (self._widths.size * self.y.size**2))
-        for begin in range(0, _SIZES.size, count):
-            sizes = _SIZES[begin : begin + count, np.newaxis, np.newaxis]
-            down, up = _kernels(apart - sizes, self._widths), _kernels(apart + sizes, self._widths)
-            # A value with the change is met by those without it, moved by Δ, and the other way round.
-            down_after, up_after = down @ after, up @ after
-            down_before, up_before = (
-                each.sum(axis=-1, keepdims=True) - moved
-                for each, moved in ((down, down_after), (up, up_after))
-            )
-            risen = own[:, np.newaxis] + after * down_before + (1 - after) * up_after
-            fallen = own[:, np.newaxis] + after * up_before + (1 - after) * down_after
-            parts.append([log_sum(self._predicted(each), axis=0) for each in (risen, fallen)])
-        risen, fallen = (np.concatenate([each[side] for each in parts]) for side in (0, 1))
-        by_size: Floats = np.concatenate([fallen[::-1], risen])
-        return by_size - math.log(self._widths.size * DIFFERENCES.size)
+    def _by_size(self, step: Floats) -> Floats:
+        """Return how probable the values are with a change in one class, by size, (d,)."""
+        by_size: Floats = log_sum(self._by_width(step), axis=1) - math.log(self._count * DIFFERENCES.size)
+        return by_size
+
+    def _by_width(self, step: Floats) -> Floats:
+        """Return the same by size and width, (d, h)."""
+        y, inside = tuple(self.y), step.astype(np.uint8).tobytes()
+        for count in range(_DEPTH, len(y), _DEPTH):
+            _likelihood(y[:count], inside[:count])
+        return _likelihood(y, inside)[:, : self._count]
 
     def _closer(self, step: Floats, by_size: Floats) -> tuple[float, float]:
         """Look at the most probable size of a change more closely: peaks may be sharper than the grid.
@@ -151,46 +142,68 @@ class Density:
         middle = DIFFERENCES[int(np.argmax(by_size))]
         sizes = middle * _RATIO ** np.linspace(-0.5, 0.5, _CLOSER)
         moved = self.y - sizes[:, np.newaxis] * step
-        apart = moved[:, :, np.newaxis] - moved[:, np.newaxis]
-        sums = _kernels(apart, self._widths).sum(axis=-1, keepdims=True)
-        likely = log_sum(self._predicted(sums)[..., 0], axis=0)
-        prior = math.log(self._widths.size * DIFFERENCES.size * _CLOSER)
-        return float(sizes[int(np.argmax(likely))]), float(log_sum(likely) - prior)
-
-    def _predicted(self, sums: Floats) -> Floats:
-        """Return the logarithm of how probable all values are.
-
-        :param sums: of kernels at earlier values, (…, n, j).
-        :returns: (…, j)
-        """
-        before = np.arange(1, self.y.size)[:, np.newaxis]
-        new = 1 / (before + 2)
-        likely: Floats = np.log((1 - new) / before * sums[..., 1:, :] + new * self._broad[1:, np.newaxis])
-        first = math.log(LEVEL_DEVIATION * math.sqrt(2 * math.pi))
-        total: Floats = likely.sum(axis=-2, dtype=np.float64) - first
-        return total
-
-    @cached_property
-    def _broad(self) -> Floats:
-        """How probable each value is as one that is like none before, (n,)."""
-        middles = np.array([np.median(self.y[: max(count, 1)]) for count in range(self.y.size)])
-        away = self.y - middles
-        density: Floats = (_t4(away / _BROAD) / _BROAD + _t4(away / _NEAR) / _NEAR) / 2
-        return density
+        count = self.y.size
+        apart = np.tril(moved[:, :, np.newaxis] - moved[:, np.newaxis], -1)[:, 1:]
+        earlier = np.tril(np.ones((count, count)), -1)[1:]
+        broad = np.array([_broad(self.y[:at], self.y[at]) for at in range(1, count)])
+        before = np.arange(1, count)
+        likely = np.empty((_CLOSER, self._count))
+        for at, kernel in enumerate(_kernels(apart, self._count)):
+            sums = np.einsum("snk,nk->sn", kernel, earlier)
+            likely[:, at] = np.log(_predicted(sums, before, broad)).sum(axis=1) - _FIRST
+        prior = math.log(self._count * DIFFERENCES.size * _CLOSER)
+        by_close = log_sum(likely, axis=1)
+        return float(sizes[int(np.argmax(by_close))]), float(log_sum(by_close) - prior)
 
 
-def _kernels(distances: Floats, widths: Floats) -> Floats:
-    """Return normal densities of h widths at distances to earlier values, (h, …, n, n); 0 at later ones."""
-    kernel = np.tril(np.exp(-0.5 * (np.tril(distances, -1) / widths[0]) ** 2, dtype=np.float32), -1)
-    found = np.empty((widths.size, *kernel.shape), np.float32)
-    for at, width in enumerate(widths):
-        found[at] = kernel
-        found[at] /= width * math.sqrt(2 * math.pi)
+@lru_cache(maxsize=1024)
+def _likelihood(y: tuple[float, ...], step: bytes) -> Floats:
+    """Return the logarithm of how probable values are with a change, by its size and the width, (d, h).
+
+    What was computed without the last value is remembered: a search adds one after the other.
+
+    :param step: 1 for each value with the change, else 0.
+    """
+    if len(y) <= 1:
+        return np.full((DIFFERENCES.size, _WIDTHS.size), -_FIRST)
+    known, new = np.array(y[:-1]), y[-1]
+    apart = new - known
+    same = np.frombuffer(step[:-1], np.uint8) == step[-1]
+    # A value with the change is met by those without it, moved by its size, and the other way round.
+    sizes = DIFFERENCES[:, np.newaxis] * (1 if step[-1] else -1)
+    sums = np.empty((DIFFERENCES.size, _WIDTHS.size))
+    for at, (own, other) in enumerate(
+        zip(_kernels(apart[same], _WIDTHS.size), _kernels(apart[~same] - sizes, _WIDTHS.size), strict=True)
+    ):
+        sums[:, at] = own.sum() + other.sum(axis=1)
+    added: Floats = np.log(_predicted(sums, known.size, _broad(known, new)))
+    return _likelihood(y[:-1], step[:-1]) + added
+
+
+def _kernels(distances: Floats, count: int) -> Iterator[Floats]:
+    """Yield normal densities at distances, the widest first; each is the one before to the power of four."""
+    kernel = np.exp(-0.5 * (distances / _WIDTHS[0]) ** 2)
+    for width in _WIDTHS[:count]:
+        yield kernel / (width * math.sqrt(2 * math.pi))
         kernel *= kernel
         kernel *= kernel
-    return found
 
 
-def _t4(scores: Floats) -> Floats:
-    density: Floats = 0.375 * (1 + scores * scores / 4) ** -2.5
-    return density
+def _predicted(sums: Floats, before: Indices | int, broad: Floats | float) -> Floats:
+    """Return how probable a value is after so many others.
+
+    :param sums: of the kernels at the others.
+    """
+    new = 1 / (before + 2)
+    likely: Floats = (1 - new) / before * sums + new * broad
+    return likely
+
+
+def _broad(known: Floats, value: float) -> float:
+    """Return how probable a value is as one that is like none before."""
+    away = value - float(np.median(known))
+    return (_t4(away / _BROAD) / _BROAD + _t4(away / _NEAR) / _NEAR) / 2
+
+
+def _t4(score: float) -> float:
+    return float(0.375 * (1 + score * score / 4) ** -2.5)

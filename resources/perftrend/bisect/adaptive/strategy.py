@@ -264,7 +264,7 @@ def _pair(
     parent: str, candidate: str, first: str, belief: tuple[Suspicion, ...] = (), left: int | None = None
 ) -> Measure:
     other = parent if first == candidate else candidate
-    reason = "a suspected commit and the one before it are compared in pairs"
+    reason = "to confirm or refute what is suspected"
     return Measure(first, reason, belief, other, left)
 
 

@@ -27,7 +27,9 @@ def step(told: Measure | Measured | BuildError, number: int = 1) -> str:
     """
     if isinstance(told, Measure):
         left = f", about {told.remaining} to go" if told.remaining is not None else ""
-        return f"step {number}{left}: measuring {told.commit[:HASH]}, {line(told.reason)}{_suspected(told)}"
+        paired = f" in turn with {told.against[:HASH]}" if told.against else ""
+        what = f"measuring {told.commit[:HASH]}{paired}, {line(told.reason)}"
+        return f"step {number}{left}: {what}{_suspected(told)}"
     if isinstance(told, BuildError):
         return f"  does not build: {line(str(told))}"
     averages = [

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from perftrend.analysis.comparison.observations import Levels, Observation, levels
-from perftrend.bisect.adaptive.density import Density
+from perftrend.bisect.adaptive.density import Density, _likelihood
 
 
 def of_two_speeds(steps: np.ndarray, size: float, seed: int = 1) -> Levels:
@@ -82,3 +82,20 @@ def test_one_value_says_nothing() -> None:
     found = Density(of_two_speeds(np.ones(1), 0.0), np.ones((1, 1)), np.empty((0, 1)))
 
     assert found.one == pytest.approx([found.none])
+
+
+def test_values_are_predicted_alike_one_by_one_and_all_at_once() -> None:
+    """What is remembered of the values before is as good as new, however many there are."""
+    steps = (np.random.default_rng(2).random((2, 1200)) < 0.5).astype(np.float64)
+    measured = of_two_speeds(steps[0], 5.0)
+    several = measured.without(range(30, 1200))
+
+    one_by_one = [
+        Density(measured.without(range(count, 1200)), steps[:, :count], np.empty((0, count)))
+        for count in range(1, 31)
+    ]
+    _likelihood.cache_clear()
+    at_once = Density(several, steps[:, :30], np.empty((0, 30)))
+
+    assert at_once.one.tolist() == one_by_one[-1].one.tolist()
+    assert 0 == int(np.argmax(Density(measured, steps, np.empty((0, 1200))).one))

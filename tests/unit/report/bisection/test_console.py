@@ -70,6 +70,15 @@ def test_step_says_what_is_measured_why_and_who_is_suspect() -> None:
     ) == line
 
 
+def test_step_of_a_pair_names_both_commits() -> None:
+    line = step(Measure(name(2), "to confirm or refute what is suspected", against=name(1), remaining=18), 7)
+
+    assert (
+        "step 7, about 18 to go: measuring 000000000002 in turn with 000000000001, "
+        "to confirm or refute what is suspected"
+    ) == line
+
+
 def test_step_says_what_a_measurement_gave() -> None:
     assert "  000000000001: acl 10.00 Mpps, ip4 failed" == step(measured(1, {"acl": 10e6}, {"ip4": "died"}))
     assert "  000000000001: nothing was measured" == step(measured(1, {}))
