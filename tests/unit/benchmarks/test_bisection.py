@@ -39,6 +39,7 @@ def test_quiet_history_is_bisected_in_the_fewest_steps(strategy: Documented | Th
     assert found.builds * 10 + found.measurements * 50 / 60 == pytest.approx(found.minutes)
 
 
+@pytest.mark.usefixtures("shared_memory")
 def test_recording_of_a_machine_takes_the_place_of_the_noise(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
