@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import lru_cache
+from statistics import median
 
 import numpy as np
 
@@ -145,7 +146,8 @@ class Density:
         count = self.y.size
         apart = np.tril(moved[:, :, np.newaxis] - moved[:, np.newaxis], -1)[:, 1:]
         earlier = np.tril(np.ones((count, count)), -1)[1:]
-        broad = np.array([_broad(self.y[:at], self.y[at]) for at in range(1, count)])
+        y = tuple(self.y)
+        broad = np.array([_broad(y[: at + 1]) for at in range(1, count)])
         before = np.arange(1, count)
         likely = np.empty((_CLOSER, self._count))
         for at, kernel in enumerate(_kernels(apart, self._count)):
@@ -176,7 +178,7 @@ def _likelihood(y: tuple[float, ...], step: bytes) -> Floats:
         zip(_kernels(apart[same], _WIDTHS.size), _kernels(apart[~same] - sizes, _WIDTHS.size), strict=True)
     ):
         sums[:, at] = own.sum() + other.sum(axis=1)
-    added: Floats = np.log(_predicted(sums, known.size, _broad(known, new)))
+    added: Floats = np.log(_predicted(sums, known.size, _broad(y)))
     return _likelihood(y[:-1], step[:-1]) + added
 
 
@@ -199,9 +201,10 @@ def _predicted(sums: Floats, before: Indices | int, broad: Floats | float) -> Fl
     return likely
 
 
-def _broad(known: Floats, value: float) -> float:
-    """Return how probable a value is as one that is like none before."""
-    away = value - float(np.median(known))
+@lru_cache(maxsize=4096)
+def _broad(y: tuple[float, ...]) -> float:
+    """Return how probable the last value is as one that is like none before."""
+    away = y[-1] - median(y[:-1])
     return (_t4(away / _BROAD) / _BROAD + _t4(away / _NEAR) / _NEAR) / 2
 
 
