@@ -200,6 +200,8 @@ def _notes(report: Report) -> Iterator[str]:
     if outcome.kind is Kind.UNDECIDED and outcome.belief:
         likely = sorted(outcome.belief, key=lambda each: -each.probability)
         yield f"What may have changed: {'; '.join(suspicion(report, each) for each in likely[:_SUSPECTS])}."
+    if outcome.kind is Kind.UNDECIDED and outcome.smallest_visible:
+        yield f"A change above {span(outcome.smallest_visible.values())} would probably have been found."
     if outcome.kind is Kind.UNDECIDED and outcome.remaining is not None:
         yield "Run the same command again, and it goes on with as many measurements."
     between = [name for name in state.broken if name not in (state.range.old, state.history.new)]

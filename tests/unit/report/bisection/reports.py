@@ -111,7 +111,8 @@ def undecided(**others: Any) -> Report:
     belief = (Suspicion((), 0.2), Suspicion((name(1), name(2)), 0.7), Suspicion((name(3),), 0.1))
     done = [measured(0, {"acl": 10e6}), measured(3, {"acl": 9.9e6})]
     reason = "150 measurements were made, and no commit is sure enough"
-    return report(Outcome(Kind.UNDECIDED, reason, belief=belief, remaining=24), state(3, done), **others)
+    outcome = Outcome(Kind.UNDECIDED, reason, belief=belief, smallest_visible={"acl": 0.08}, remaining=24)
+    return report(outcome, state(3, done), **others)
 
 
 def not_built(**others: Any) -> Report:

@@ -57,6 +57,7 @@ NOTES = {
     "undecided": [
         "What may have changed: 70.0 %: 2 commits, 000000000001 to 000000000002; 20.0 %: nothing changed; "
         '10.0 %: 000000000003 "Commit number 3".',
+        "A change above 8 % would probably have been found.",
         "Run the same command again, and it goes on with as many measurements.",
     ],
     "not built": [],
