@@ -1,0 +1,261 @@
+"""What a machine did while a command was measured: how fast its cores ran, and who else used them.
+
+A core of a shared machine switches between speeds, mostly because its sibling thread works for another
+guest, and its frequency changes. Neither is counted anywhere, and the CPU time of the command is longer by as
+much. So a fixed loop of a few milliseconds, a pulse, is timed on the core before and after the command: if
+its speed changed by more than pulses differ on a steady core, the command ran at two speeds. A change that
+was taken back before the end is not seen.
+
+Before the command starts, a pulse on each core shows which one is the fastest at the moment, and the command
+is pinned to it. It stays where the one before it ran unless another core is clearly faster, so that
+measurements that follow each other are of the same core.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+LARGEST_CHANGE = 1.2
+"""Above this ratio of two pulses a core changed its speed. On two cores of a busy shared machine, half of the
+pulses were within 1.02 of the one just before and three of four within 1.05; the speeds were 1.6 apart."""
+LARGEST_SHARE = 0.05
+"""Above this fraction of the time, others used the core by more than the odd task of the kernel."""
+_TICKS_S = 0.05
+"""What the counts of the kernel may be off by: some are rounded to 10 ms, and others sampled."""
+_ATTEMPTS = 3
+_PAUSE_S = 0.2
+"""What disturbs gets a moment to end, and then a longer one."""
+_LARGEST_NUMBER_OF_CORES = 8
+"""More cores are not compared: that would take longer than it gains."""
+_STEPS = 10_000
+"""Of a loop, which take about a millisecond."""
+_STEADY = 5
+"""A pulse ends after this number of loops in a row that were not faster than one before: until then the
+frequency of an idle core may rise."""
+_LONGEST = 60
+"""Loops of a pulse, at most."""
+_FASTER = 0.98
+
+_STAT = Path("/proc/stat")
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_IDLE, _IOWAIT, _STEAL = 3, 4, 7
+"""Columns of ``/proc/stat`` after the name of the core; those behind steal are counted in others already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """How fast a core is at the moment."""
+
+    cpu_s: float
+    """The least CPU time of a loop: nothing interrupted that one."""
+    elapsed_s: float
+    """The time that a loop took on average: waiting for the core is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """How long a core has been used since the machine started, in seconds."""
+
+    busy_s: float = 0.0
+    stolen_s: float = 0.0
+    """Not given to this machine by its host, although it had something to run."""
+
+
+def measure_pulse(core: int) -> Pulse:
+    """Time loops on a core until they get no faster."""
+    cpu_s, elapsed_s = [math.inf], [math.inf]
+    steady = 0
+    with pinned({core}):
+        while steady < _STEADY and len(cpu_s) <= _LONGEST:
+            began, ran = time.perf_counter(), time.thread_time()
+            _loop()
+            took = time.thread_time() - ran
+            steady = 0 if took < _FASTER * min(cpu_s) else steady + 1
+            cpu_s.append(took)
+            elapsed_s.append(time.perf_counter() - began)
+    return Pulse(min(cpu_s), sum(elapsed_s[-_STEADY:]) / _STEADY)
+
+
+def _loop() -> int:
+    value = 1
+    for _ in range(_STEPS):
+        value = (value * 1_103_515_245 + 12_345) & 0x7FFFFFFF
+    return value
+
+
+@contextmanager
+def pinned(cores: Collection[int]) -> Iterator[None]:
+    """Let this thread, and the processes that it starts meanwhile, use these cores alone."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def read_usage(stat: Path = _STAT) -> Mapping[int, Usage]:
+    """Return the usage of each core; nothing if this machine does not count it."""
+    try:
+        lines = [line.split() for line in stat.read_text().splitlines()]
+        return {
+            int(name.removeprefix("cpu")): _usage([int(count) / _TICKS_PER_S for count in counts])
+            for name, *counts in lines
+            if name.startswith("cpu") and name != "cpu"
+        }
+    except (OSError, ValueError, IndexError):
+        return {}
+
+
+def _usage(columns: list[float]) -> Usage:
+    own = sum(columns[:_STEAL]) - columns[_IDLE] - columns[_IOWAIT]
+    return Usage(own, columns[_STEAL])
+
+
+def _allowed() -> Collection[int]:
+    return os.sched_getaffinity(0)
+
+
+def _of_children_s() -> float:
+    """Return the CPU time of the commands that have ended, and of all that they have waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+@dataclass(frozen=True, slots=True)
+class Gauges:
+    """What is read of a machine; tests have one that they made up."""
+
+    cores: Callable[[], Collection[int]] = _allowed
+    pin: Callable[[Collection[int]], AbstractContextManager[None]] = pinned
+    pulse: Callable[[int], Pulse] = measure_pulse
+    usage: Callable[[], Mapping[int, Usage]] = read_usage
+    commands_s: Callable[[], float] = _of_children_s
+    monotonic: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+@dataclass(slots=True)
+class Observation:
+    """What was seen of one start of a command."""
+
+    disturbed: str = ""
+    """What disturbed it, in words; empty if nothing did."""
+    summary: str = ""
+    """All that was seen, for a log."""
+
+
+class Observer:
+    """Observes the commands of one product, one after the other.
+
+    :param one_core: whether a command is pinned to a core; otherwise it may use all, and all are observed.
+    :param warn: receives lines about what disturbed a command.
+    """
+
+    def __init__(self, *, one_core: bool, warn: Callable[[str], None], gauges: Gauges | None = None) -> None:
+        self._one_core = one_core
+        self._warn = warn
+        self._gauges = gauges or Gauges()
+        self._core: int | None = None
+        self._has_hope = True
+        self.seen = Observation()
+        """The last observation."""
+
+    def attempts(self) -> Iterator[int]:
+        """Yield 1, 2, 3 until a command, which is to be observed each time, was not disturbed.
+
+        After one that was disturbed at each attempt, the next ones have only one attempt, until one is
+        undisturbed: on a machine that others use all the time, repeating gains nothing.
+        """
+        most = _ATTEMPTS if self._has_hope else 1
+        for attempt in range(1, most + 1):
+            yield attempt
+            if not self.seen.disturbed:
+                break
+            is_last = attempt == most
+            self._warn(
+                f"{self.seen.disturbed}; {'it is used all the same' if is_last else 'measuring again'}"
+            )
+            if not is_last:
+                self._gauges.sleep(attempt * _PAUSE_S)
+        self._has_hope = not self.seen.disturbed
+
+    @contextmanager
+    def observing(self) -> Iterator[None]:
+        """Choose the cores for this thread and the processes that it starts, and observe them meanwhile."""
+        gauges = self._gauges
+        before = {core: gauges.pulse(core) for core in self._compared()}
+        cores = self._choose(before) if self._one_core else gauges.cores()
+        usage, commands_s, began = gauges.usage(), gauges.commands_s(), gauges.monotonic()
+        with gauges.pin(cores):
+            yield
+        elapsed_s, commands_s = gauges.monotonic() - began, gauges.commands_s() - commands_s
+        used = _difference(usage, gauges.usage(), cores)
+        after = {core: gauges.pulse(core) for core in before if core in cores}
+        others_s = max(0.0, used.busy_s - commands_s)
+        total_s = elapsed_s * len(cores)
+        disturbed = (
+            _change(before, after)
+            or _share("other programs used", others_s, total_s)
+            or _share("the host withheld", used.stolen_s, total_s)
+        )
+        summary = (
+            f"cores {_listed(cores)}; pulses {_milliseconds(before)} ms before and {_milliseconds(after)} ms "
+            f"after; {elapsed_s:.2f} s, others used {others_s:.2f} s, the host {used.stolen_s:.2f} s"
+        )
+        self.seen = Observation(disturbed, f"{summary}: {disturbed}" if disturbed else summary)
+
+    def _compared(self) -> list[int]:
+        """Return the cores whose speed is looked at: the last ones, since the first ones serve devices."""
+        return sorted(self._gauges.cores(), reverse=True)[:_LARGEST_NUMBER_OF_CORES]
+
+    def _choose(self, pulses: Mapping[int, Pulse]) -> Collection[int]:
+        """Return the core that is the fastest, or still that of the last command if it is about as fast."""
+        if self._core is None and len(pulses) > 1:
+            self._warn("the command runs on one core; measure.cores: all in the profile lets it use several")
+        best = min(pulses, key=lambda core: pulses[core].elapsed_s)
+        last = best if self._core is None else self._core
+        is_fast = last in pulses and pulses[last].elapsed_s <= LARGEST_CHANGE * pulses[best].elapsed_s
+        self._core = last if is_fast else best
+        return {self._core}
+
+
+def _difference(earlier: Mapping[int, Usage], later: Mapping[int, Usage], cores: Collection[int]) -> Usage:
+    """Return what was used of cores between two readings; nothing of those that are not counted."""
+    pairs = [(earlier[core], later[core]) for core in cores if core in earlier and core in later]
+    return Usage(
+        sum(end.busy_s - begin.busy_s for begin, end in pairs),
+        sum(end.stolen_s - begin.stolen_s for begin, end in pairs),
+    )
+
+
+def _change(before: Mapping[int, Pulse], after: Mapping[int, Pulse]) -> str:
+    """Say which core changed its speed the most, if one did."""
+    ratios = {core: after[core].cpu_s / before[core].cpu_s for core in after}
+    core = max(ratios, key=lambda each: abs(math.log(ratios[each])), default=None)
+    if core is None or abs(math.log(ratios[core])) <= math.log(LARGEST_CHANGE):
+        return ""
+    ratio = ratios[core]
+    times = f"{ratio:.2f} times as slow" if ratio > 1 else f"{1 / ratio:.2f} times as fast"
+    return f"the machine changed its speed: core {core} was {times} after it as before"
+
+
+def _share(what: str, seconds: float, of_s: float) -> str:
+    if seconds <= max(_TICKS_S, LARGEST_SHARE * of_s):
+        return ""
+    return f"{what} its cores for {seconds / of_s:.0%} of the time"
+
+
+def _listed(cores: Collection[int]) -> str:
+    return ", ".join(map(str, sorted(cores)))
+
+
+def _milliseconds(pulses: Mapping[int, Pulse]) -> str:
+    return ", ".join(f"{1000 * pulse.cpu_s:.3f}" for _, pulse in sorted(pulses.items()))

@@ -1,0 +1,308 @@
+"""What is seen of a machine while a command runs, on machines that are made up."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from perftrend.builds.observation import (
+    Gauges,
+    Observer,
+    Pulse,
+    Usage,
+    measure_pulse,
+    pinned,
+    read_usage,
+)
+
+STEADY = {0: 1.0, 1: 1.0}
+STAT = """\
+cpu  300 30 60 900 20 5 7 40 11 0
+cpu0 100 10 20 500 10 2 3 30 11 0
+cpu1 200 20 40 400 10 3 4 10 0 0
+intr 5 5
+"""
+HERTZ = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass
+class Machine:
+    """A machine whose cores have a speed each, and where a command runs for as long as one says.
+
+    :param speeds: by core, how long its pulse takes, in milliseconds.
+    """
+
+    speeds: dict[int, float] = field(default_factory=lambda: dict(STEADY))
+    counts: bool = True
+    """Whether it counts how its cores are used."""
+    pins: list[set[int]] = field(default_factory=list)
+    pulses: list[int] = field(default_factory=list)
+    sleeps: list[float] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    now_s: float = 50.0
+    commands_s: float = 3.0
+    used: dict[int, Usage] = field(default_factory=dict)
+
+    def observer(self, *, one_core: bool = True) -> Observer:
+        gauges = Gauges(
+            cores=lambda: set(self.speeds),
+            pin=self.pin,
+            pulse=self.pulse,
+            usage=self.usage,
+            commands_s=lambda: self.commands_s,
+            monotonic=lambda: self.now_s,
+            sleep=self.sleeps.append,
+        )
+        return Observer(one_core=one_core, warn=self.warnings.append, gauges=gauges)
+
+    def pulse(self, core: int) -> Pulse:
+        self.pulses.append(core)
+        return Pulse(self.speeds[core] / 1000, self.speeds[core] / 1000)
+
+    @contextmanager
+    def pin(self, cores: Collection[int]) -> Iterator[None]:
+        self.pins.append(set(cores))
+        yield
+
+    def usage(self) -> Mapping[int, Usage]:
+        return {core: self.used.get(core, Usage(7.0, 7.0)) for core in self.speeds} if self.counts else {}
+
+    def run(self, elapsed_s: float, *, others_s: float = 0.0, stolen_s: float = 0.0) -> None:
+        """Let a command run on the first core that it may use, and others beside it."""
+        core = min(self.pins[-1])
+        before = self.used.get(core, Usage(7.0, 7.0))
+        self.used[core] = Usage(before.busy_s + elapsed_s + others_s, before.stolen_s + stolen_s)
+        self.commands_s += elapsed_s
+        self.now_s += elapsed_s + others_s + stolen_s
+
+
+def attempts(machine: Machine, observer: Observer, *slow_after: bool) -> int:
+    """Return how often a command is started that its core changes its speed during, each time as said."""
+    count = 0
+    for count in observer.attempts():
+        with observer.observing():
+            machine.run(1.0)
+            core = min(machine.pins[-1])
+            machine.speeds[core] *= 1.6 if slow_after[count - 1] else 1.0
+    return count
+
+
+def test_command_on_a_steady_machine_runs_once() -> None:
+    machine = Machine()
+    observer = machine.observer()
+
+    assert 1 == attempts(machine, observer, False)
+    assert "" == observer.seen.disturbed
+    pulses, used = "pulses 1.000, 1.000 ms before and 1.000 ms after", "others used 0.00 s, the host 0.00 s"
+    assert f"cores 1; {pulses}; 1.00 s, {used}" == observer.seen.summary
+
+
+def test_command_is_repeated_while_the_machine_changes_its_speed() -> None:
+    machine = Machine({0: 1.0})
+    observer = machine.observer()
+
+    assert 2 == attempts(machine, observer, True, False)
+    assert "" == observer.seen.disturbed
+    assert [
+        "the machine changed its speed: core 0 was 1.60 times as slow after it as before; measuring again"
+    ] == machine.warnings
+    assert [0.2] == machine.sleeps
+
+
+def test_machine_that_changes_all_the_time_gets_no_second_chance_until_it_is_steady() -> None:
+    machine = Machine({0: 1.0})
+    observer = machine.observer()
+
+    made = [attempts(machine, observer, *slow) for slow in ([True] * 3, [True], [False], [True] * 3)]
+
+    assert [3, 1, 1, 3] == made
+    assert 3 == sum(each.endswith("; it is used all the same") for each in machine.warnings)
+
+
+@pytest.mark.parametrize(
+    ("after", "disturbed"),
+    [
+        (1.19, ""),
+        (1.21, "the machine changed its speed: core 0 was 1.21 times as slow after it as before"),
+        (0.84, ""),
+        (0.8, "the machine changed its speed: core 0 was 1.25 times as fast after it as before"),
+    ],
+)
+def test_speed_that_changed_by_more_than_pulses_scatter_is_a_disturbance(
+    after: float, disturbed: str
+) -> None:
+    machine = Machine({0: 1.0})
+    observer = machine.observer()
+
+    with observer.observing():
+        machine.speeds[0] = after
+
+    assert disturbed == observer.seen.disturbed
+
+
+@pytest.mark.parametrize(
+    ("speeds", "core"),
+    [
+        ([{0: 1.6, 1: 1.0}], 1),
+        ([{0: 1.0, 1: 1.6}], 0),
+        ([{0: 1.6, 1: 1.0}, {0: 1.0, 1: 1.1}], 1),
+        ([{0: 1.6, 1: 1.0}, {0: 1.0, 1: 1.6}], 0),
+        ([{0: 1.6, 1: 1.0}, {0: 1.0}], 0),
+    ],
+    ids=["fast 1", "fast 0", "about as fast", "no longer fast", "gone"],
+)
+def test_command_runs_on_the_fast_core_and_stays_there_while_it_is_about_as_fast(
+    speeds: list[dict[int, float]], core: int
+) -> None:
+    machine = Machine()
+    observer = machine.observer()
+
+    for each in speeds:
+        machine.speeds = each
+        with observer.observing():
+            pass
+
+    assert {core} == machine.pins[-1]
+
+
+@pytest.mark.parametrize(
+    ("elapsed_s", "others_s", "stolen_s", "disturbed"),
+    [
+        (9.6, 0.4, 0.0, ""),
+        (9.0, 1.0, 0.0, "other programs used its cores for 10% of the time"),
+        (9.6, 0.0, 0.4, ""),
+        (8.0, 0.0, 2.0, "the host withheld its cores for 20% of the time"),
+        (0.1, 0.04, 0.0, ""),
+        (0.1, 0.1, 0.0, "other programs used its cores for 50% of the time"),
+    ],
+)
+def test_others_that_used_the_core_are_a_disturbance_above_their_limits(
+    elapsed_s: float, others_s: float, stolen_s: float, disturbed: str
+) -> None:
+    machine = Machine()
+    observer = machine.observer()
+
+    with observer.observing():
+        machine.run(elapsed_s, others_s=others_s, stolen_s=stolen_s)
+
+    assert disturbed == observer.seen.disturbed
+
+
+def test_others_on_another_core_disturb_nobody() -> None:
+    machine = Machine({0: 1.0, 1: 1.6})
+    observer = machine.observer()
+
+    with observer.observing():
+        machine.run(1.0)
+        machine.used[1] = Usage(99.0, 99.0)
+
+    assert "" == observer.seen.disturbed
+
+
+def test_command_on_all_cores_is_disturbed_by_a_change_of_any() -> None:
+    machine = Machine({0: 1.0, 1: 1.6})
+    observer = machine.observer(one_core=False)
+
+    with observer.observing():
+        machine.speeds[1] = 1.0
+
+    assert [{0, 1}] == machine.pins
+    assert "the machine changed its speed: core 1 was 1.60 times as fast after it as before" == (
+        observer.seen.disturbed
+    )
+    assert [] == machine.warnings
+
+
+def test_time_of_others_is_a_share_of_all_cores_that_a_command_may_use() -> None:
+    machine = Machine(dict.fromkeys(range(4), 1.0))
+    observer = machine.observer(one_core=False)
+
+    with observer.observing():
+        machine.run(8.0)
+        machine.used[3] = Usage(7.0 + 8.0, 7.0)
+
+    assert "other programs used its cores for 25% of the time" == observer.seen.disturbed
+
+
+def test_machine_that_counts_nothing_is_observed_by_pulses_alone() -> None:
+    machine = Machine({0: 1.0}, counts=False)
+    observer = machine.observer()
+
+    assert 2 == attempts(machine, observer, True, False)
+
+
+@pytest.mark.parametrize(("cores", "notices"), [([0], 0), ([0, 1], 1)])
+def test_pinning_is_announced_once_where_there_is_a_choice(cores: list[int], notices: int) -> None:
+    machine = Machine(dict.fromkeys(cores, 1.0))
+    observer = machine.observer()
+
+    for _ in range(3):
+        attempts(machine, observer, False)
+
+    assert [
+        "the command runs on one core; measure.cores: all in the profile lets it use several"
+    ] * notices == (machine.warnings)
+
+
+def test_pulses_are_measured_on_eight_cores_at_most() -> None:
+    machine = Machine(dict.fromkeys(range(64), 1.0))
+    observer = machine.observer()
+
+    with observer.observing():
+        before = list(machine.pulses)
+
+    assert list(range(63, 55, -1)) == before
+    assert 1 == len(machine.pulses) - len(before)
+
+
+def test_error_of_the_command_ends_the_observation() -> None:
+    machine = Machine()
+    observer = machine.observer()
+
+    with pytest.raises(OSError, match="no such program"), observer.observing():
+        raise OSError("no such program")
+
+
+def test_usage_of_cores_is_read_from_the_kernel_s_counts(tmp_path: Path) -> None:
+    (tmp_path / "stat").write_text(STAT)
+
+    usage = read_usage(tmp_path / "stat")
+
+    assert {0: Usage(135 / HERTZ, 30 / HERTZ), 1: Usage(267 / HERTZ, 10 / HERTZ)} == {
+        core: Usage(pytest.approx(each.busy_s), each.stolen_s) for core, each in usage.items()
+    }
+
+
+@pytest.mark.parametrize("text", ["cpu0 1 2 3\n", "cpu0 1 2 3 x 5 6 7 8\n", "cpuinfo\n", ""])
+def test_counts_of_another_form_are_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "stat").write_text(text)
+
+    assert {} == read_usage(tmp_path / "stat")
+
+
+def test_machine_without_counts_has_none(tmp_path: Path) -> None:
+    assert {} == read_usage(tmp_path / "stat")
+
+
+def test_pulse_of_this_machine_takes_time_and_leaves_the_cores_as_they_were() -> None:
+    before = os.sched_getaffinity(0)
+
+    pulse = measure_pulse(min(before))
+
+    assert 0 < pulse.cpu_s
+    assert 0 < pulse.elapsed_s
+    assert before == os.sched_getaffinity(0)
+
+
+def test_cores_are_pinned_in_the_block_alone() -> None:
+    before = os.sched_getaffinity(0)
+
+    with pinned({min(before)}):
+        inside = os.sched_getaffinity(0)
+
+    assert ({min(before)}, before) == (inside, os.sched_getaffinity(0))
