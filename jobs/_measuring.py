@@ -32,6 +32,8 @@ class Measuring:
     def measure(self, built: Built, place: str) -> Measured:
         """Install a build and measure it once, unless the archive has that already.
 
+        :param place: its last part is the number of the measurement of this build, from 1.
+
         :raises BuildError: if it cannot be installed.
         :raises ArchiveError: if what was archived in its place is no measurement of this commit.
         :raises TestbedError: if Robot Framework could not run.
@@ -40,7 +42,7 @@ class Measuring:
         def once(staging: Path) -> Measured:
             self.product.install(built)
             if self.product.profile.measure is not None:
-                return self.product.measure(built)
+                return self.product.measure(built, int(target.name))
             return self.suites.measure(built.commit, built.device_options, staging)
 
         target = self.folder / place

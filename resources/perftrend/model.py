@@ -299,6 +299,10 @@ class Measured:
     """Where the files of the measurement lie, relative to the job's archive."""
     against: str = ""
     """The other commit of the pair that it was measured in, to confirm a suspicion; empty if in none."""
+    variant: int = 0
+    """The layout of the build or its environment that was measured, from 0."""
+    disturbed: str = ""
+    """What disturbed it, also when it was repeated, in words; empty if nothing was seen."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""What all unit tests lean on: new stores that are ready at once."""
+"""What all unit tests lean on: new stores that are ready at once, and a machine that is always as fast."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from sqlalchemy.engine import Engine
 
+from perftrend.builds import observation
+from perftrend.builds.observation import Gauges, Pulse
 from perftrend.store import store
 from perftrend.store.connection import engine_of
 from perftrend.store.upgrade import upgrade
@@ -35,6 +38,15 @@ def _new_stores_are_copies(tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store, "upgrade", copied)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _machine_is_steady() -> Iterator[None]:
+    """Show builds a machine on which nothing disturbs a measurement, so that none is repeated by chance."""
+    steady = partial(Gauges, pulse=lambda _: Pulse(0.001, 0.001), usage=dict)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(observation, "Gauges", steady)
         yield
 
 

@@ -16,6 +16,7 @@ from types import TracebackType
 
 from perftrend.builds import commands, templates, using
 from perftrend.builds.cache import Built, Cache, modified
+from perftrend.builds.observation import Observer
 from perftrend.builds.profile import load
 from perftrend.builds.stopping import Stop, StoppedError
 from perftrend.builds.tables import Profile
@@ -91,6 +92,8 @@ class Builds:
         self._failed: dict[str, BuildError] = {}
         self._in_use: dict[str, int] = {}
         self._stop: Stop | None = None
+        one_core = profile.measure is not None and profile.measure.cores == "one"
+        self._observer = Observer(one_core=one_core, warn=lambda line: log(f"{profile.name}: {line}"))
 
     def __enter__(self) -> Builds:
         return self
@@ -220,8 +223,10 @@ class Builds:
         """
         using.install(self._work(built.commit), built.folder)
 
-    def measure(self, built: Built) -> Measured:
-        """Measure a build by the profile's command, once.
+    def measure(self, built: Built, number: int = 1) -> Measured:
+        """Measure a build by the profile's command, once, while the machine is observed.
+
+        :param number: of the measurement of this build, from 1; it chooses the variant.
 
         A command that fails, takes too long or prints what is no number is a test that failed: that can
         be the very change that is looked for.
@@ -229,7 +234,8 @@ class Builds:
         :raises SettingsError: if the profile has no such command.
         :raises TestbedError: if this machine cannot run it.
         """
-        return using.measure(self._work(built.commit), built.folder, self.folder / "measuring")
+        work, place = self._work(built.commit), self.folder / "measuring"
+        return using.measure(work, built.folder, place, self._observer, number)
 
     def _work(self, commit: str) -> Work:
         return Work(self.profile, commit, self.folder / "logs", self._log, self._stop)

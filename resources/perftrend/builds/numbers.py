@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from perftrend.builds.commands import MOST_BYTES
 from perftrend.builds.tables import Measure
@@ -28,7 +29,7 @@ def read(printed: bytes, measure: Measure) -> Mapping[str, Sampled]:
     for name, number, unit in _samples(text, measure):
         known, samples = found.setdefault(name, (unit, []))
         if unit != known:
-            raise ValueError(f"the test {name[:_LONGEST]!r} has two units, {known!r} and {unit!r}")
+            raise ValueError(_two_units(name, known, unit))
         samples.append(number)
     if not found:
         raise ValueError("it printed no number")
@@ -36,6 +37,25 @@ def read(printed: bytes, measure: Measure) -> Mapping[str, Sampled]:
         name: Sampled(samples=tuple(samples), unit=unit, better=measure.better)
         for name, (unit, samples) in found.items()
     }
+
+
+def joined(repetitions: Iterable[Mapping[str, Sampled]]) -> dict[str, Sampled]:
+    """Return the samples of several starts of the command as those of one, in their order.
+
+    :raises ValueError: for a test with two units.
+    """
+    found: dict[str, Sampled] = {}
+    for repetition in repetitions:
+        for name, more in repetition.items():
+            known = found.get(name, replace(more, samples=()))
+            if more.unit != known.unit:
+                raise ValueError(_two_units(name, known.unit, more.unit))
+            found[name] = replace(known, samples=known.samples + more.samples)
+    return found
+
+
+def _two_units(name: str, one: str, other: str) -> str:
+    return f"the test {name[:_LONGEST]!r} has two units, {one!r} and {other!r}"
 
 
 def _samples(text: str, measure: Measure) -> Iterator[tuple[str, float, str]]:

@@ -2,7 +2,7 @@
 
 A profile is a file, ``NAME.yaml``. It may leave words open as parameters, whose values the settings
 give. A loaded profile has none left, only the placeholders that :class:`perftrend.builds.Builds` fills
-in: ``{python}``, ``{source}``, ``{artifacts}``, ``{commit}`` and ``{jobs}``.
+in: ``{python}``, ``{source}``, ``{artifacts}``, ``{commit}``, ``{jobs}`` and ``{variant}``.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from perftrend.builds import templates
-from perftrend.builds.tables import ALWAYS, BUILDING, USING, Measure, Parameter, Profile
+from perftrend.builds.tables import ALWAYS, BUILDING, MEASURING, Measure, Parameter, Profile
 from perftrend.errors import SettingsError, nearest
 
 __all__ = ["Measure", "Parameter", "Profile", "load", "names"]
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
-_RESERVED = {*ALWAYS, *BUILDING, *USING}
+_RESERVED = {*ALWAYS, *BUILDING, *MEASURING}
 
 
 class _Open(BaseModel):

@@ -18,6 +18,8 @@ BUILDING = ("python", "source", "commit", "jobs")
 """Placeholders of what is done in the worktree."""
 USING = ("python", "artifacts", "commit", "jobs")
 """Placeholders of what is done with the artifacts, when the worktree is gone."""
+MEASURING = (*USING, "variant")
+"""Placeholders of the command that measures."""
 ALWAYS = ("python", "commit", "jobs")
 """Placeholders of what holds for both."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -30,6 +32,11 @@ def _built(text: str) -> str:
 
 def _used(text: str) -> str:
     templates.check(text, USING)
+    return text
+
+
+def _measured(text: str) -> str:
+    templates.check(text, MEASURING)
     return text
 
 
@@ -63,6 +70,7 @@ def _pattern(text: str) -> str:
 BuildCommand = Annotated[tuple[Annotated[str, AfterValidator(_built)], ...], Field(min_length=1)]
 UseWord = Annotated[str, AfterValidator(_used)]
 UseCommand = Annotated[tuple[UseWord, ...], Field(min_length=1)]
+MeasureCommand = Annotated[tuple[Annotated[str, AfterValidator(_measured)], ...], Field(min_length=1)]
 Glob = Annotated[Text, AfterValidator(_inside)]
 Variable = Annotated[Text, AfterValidator(_variable)]
 Pattern = Annotated[Text, AfterValidator(_pattern)]
@@ -95,7 +103,7 @@ class Timeouts(Table):
 class Measure(Table):
     """A command that prints numbers."""
 
-    command: UseCommand
+    command: MeasureCommand
     """Run in a copy of the artifacts; it has to end with 0."""
     prints: Literal["numbers", "named", "json"] = "numbers"
     """What stands on its standard output: a number on each line; a name and a number, and perhaps a unit,
@@ -110,6 +118,12 @@ class Measure(Table):
     """Lines that match one of these regular expressions as a whole are no numbers."""
     remote: bool = False
     """Whether the command only asks another machine, where all is run that it measures."""
+    cores: Literal["one", "all"] = "one"
+    """Whether it is pinned to the core that is the fastest at the moment, or may use all."""
+    repetitions: int = Field(1, ge=1, le=1000)
+    """How often the command is started in one measurement."""
+    variants: int = Field(1, ge=1, le=100)
+    """The number of layouts that successive measurements of a build go through."""
 
 
 class Profile(Table):

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 import shutil
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
 from perftrend.builds import numbers, templates
+from perftrend.builds.observation import Observer
 from perftrend.builds.work import Work
 from perftrend.clients.git import folders
 from perftrend.errors import BuildError, SettingsError, TestbedError
 from perftrend.model import Measured
 
 _HASH = re.compile(r"(?<![0-9a-f])[0-9a-f]{7,40}(?![0-9a-f])")
+_PADDING_BYTES = 1032
+"""The environment of each variant is larger by this, which is no multiple of a cache line or a page."""
 
 
 def install(work: Work, artifacts: Path) -> None:
@@ -38,11 +42,12 @@ def install(work: Work, artifacts: Path) -> None:
         )
 
 
-def measure(work: Work, artifacts: Path, place: Path) -> Measured:
+def measure(work: Work, artifacts: Path, place: Path, observer: Observer, number: int = 1) -> Measured:
     """Measure a build by the profile's command, once.
 
-    :param place: where a copy of the artifacts is made: what one measurement writes beside the program must
-        not change the next, or what is kept.
+    :param place: where a copy of the artifacts is made for each start of the command: what it writes beside
+        the program must not change the next, or what is kept.
+    :param number: of the measurement of this build, from 1; it chooses the variant.
     :returns: the values; or the test as one that failed, if the command fails, takes too long or prints what
         is no number.
     :raises SettingsError: if the profile has no such command.
@@ -51,23 +56,54 @@ def measure(work: Work, artifacts: Path, place: Path) -> Measured:
     told = work.profile.measure
     if told is None:
         raise SettingsError(f"profile {work.profile.name} is measured on a testbed; it has no command")
-    found, why = {}, ""
-    with folders.own(place, f"{work.commit[:12]}-") as copy:
-        shutil.copytree(artifacts, copy)
-        command = templates.command(told.command, work.values(artifacts=copy))
-        steps = work.steps("measure", copy)
-        started = datetime.now(UTC)
-        try:
-            found = dict(numbers.read(steps.output(command), told))
-        except BuildError as error:
-            why = str(error)
-        except ValueError as error:
-            why = f"{error}; see {steps.log}"
-        finished = datetime.now(UTC)
+    variant = (number - 1) % told.variants
+    found, why, disturbed = {}, "", ""
+    started = datetime.now(UTC)
+    try:
+        repetitions = []
+        for _ in range(told.repetitions):
+            printed, disturbance = _observed(work, artifacts, place, observer, variant)
+            repetitions.append(numbers.read(printed, told))
+            disturbed = disturbed or disturbance
+        found = numbers.joined(repetitions)
+    except BuildError as error:
+        why = str(error)
+    except ValueError as error:
+        why = f"{error}; see {work.log('measure')}"
     return Measured(
         commit=work.commit,
         started=started,
-        finished=finished,
+        finished=datetime.now(UTC),
         values=found,
         failed={told.test: why} if why else {},
+        variant=variant,
+        disturbed=disturbed,
     )
+
+
+def _observed(
+    work: Work, artifacts: Path, place: Path, observer: Observer, variant: int
+) -> tuple[bytes, str]:
+    """Return what the command printed, and what disturbed it at each attempt."""
+    assert work.profile.measure is not None  # noqa: S101 - asked before
+    if work.profile.measure.remote:
+        return _output(work, artifacts, place, nullcontext(), variant), ""
+    for _ in observer.attempts():
+        printed = _output(work, artifacts, place, observer.observing(), variant)
+        with work.log("measure").open("a") as log:
+            log.write(f"# {observer.seen.summary}\n")
+    return printed, observer.seen.disturbed
+
+
+def _output(
+    work: Work, artifacts: Path, place: Path, observing: AbstractContextManager[None], variant: int
+) -> bytes:
+    assert work.profile.measure is not None  # noqa: S101 - asked before
+    with folders.own(place, f"{work.commit[:12]}-") as copy:
+        shutil.copytree(artifacts, copy)
+        with observing:
+            # The number of cores that may be used is that of the block.
+            values = {**work.values(artifacts=copy), "variant": str(variant)}
+            layout = {"LAYOUT_VARIANT": str(variant), "LAYOUT_PADDING": "." * (_PADDING_BYTES * variant)}
+            steps = work.steps("measure", copy, variables=layout)
+            return steps.output(templates.command(work.profile.measure.command, values))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 from perftrend.builds import commands, templates
@@ -16,6 +17,7 @@ from perftrend.builds.stopping import Stop
 from perftrend.builds.tables import Profile
 from perftrend.errors import UsageError
 
+_NONE: Mapping[str, str] = MappingProxyType({})
 _WHOLE = re.compile(r"[0-9a-f]{40}")
 
 
@@ -62,11 +64,17 @@ class Work:
         return {"python": sys.executable, "commit": self.commit, "jobs": str(jobs), **told}
 
     def steps(
-        self, name: Literal["build", "install", "identify", "measure"], folder: Path, *, keeps: bool = False
+        self,
+        name: Literal["build", "install", "identify", "measure"],
+        folder: Path,
+        *,
+        keeps: bool = False,
+        variables: Mapping[str, str] = _NONE,
     ) -> Steps:
         """Return what runs the commands of a step in a folder.
 
         :param keeps: whether processes that they leave in the background live on.
+        :param variables: of the environment, in addition to those of the profile, which override them.
         """
         log = self.log(name)
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -81,7 +89,7 @@ class Work:
             name=name,
             what=self.what,
             folder=folder,
-            environment=commands.environment(told, self.profile.inherit),
+            environment=commands.environment({**variables, **told}, self.profile.inherit),
             log=log,
             timeout_s=getattr(self.profile.timeouts_s, name),
             say=self.say,

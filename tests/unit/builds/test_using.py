@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from perftrend.builds import observation
+from perftrend.builds.observation import Gauges, Pulse
 from perftrend.errors import BuildError, SettingsError, TestbedError
 from perftrend.model import Better, Sampled
 from tests.products.histories import History
@@ -134,6 +138,91 @@ def test_failed_measurement_is_a_test_that_failed(opened: Open, commit: str, com
     assert {} == measured.values
     with pytest.raises(AssertionError, match=why):
         raise AssertionError(measured.failed["command"])
+
+
+@pytest.mark.parametrize(("cores", "number"), [("one", 1), ("all", len(os.sched_getaffinity(0)))])
+def test_command_may_use_the_cores_that_the_profile_says(
+    opened: Open, commit: str, cores: str, number: int
+) -> None:
+    builds = opened(measure={"command": ["sh", "-c", "nproc; echo {jobs}"], "cores": cores})
+
+    measured = builds.measure(builds.build(commit))
+
+    assert (number, number) == measured.values["command"].samples
+
+
+def test_samples_of_all_starts_of_the_command_are_those_of_the_measurement(
+    opened: Open, commit: str, tmp_path: Path
+) -> None:
+    script = f"ls | wc -l; echo x >> {tmp_path}/starts; touch more; wc -l < {tmp_path}/starts"
+    builds = opened(measure={"command": ["sh", "-c", script], "repetitions": 3})
+
+    measured = builds.measure(builds.build(commit))
+
+    assert (1.0, 1.0, 1.0, 2.0, 1.0, 3.0) == measured.values["command"].samples
+
+
+def test_measurements_go_through_the_variants(opened: Open, commit: str) -> None:
+    script = 'echo "{variant}$LAYOUT_VARIANT"; printf %s "$LAYOUT_PADDING" | wc -c'
+    builds = opened(measure={"command": ["sh", "-c", script], "variants": 3})
+
+    built = builds.build(commit)
+    measured = [builds.measure(built, number) for number in range(1, 5)]
+
+    assert [(0, 0), (11, 1032), (22, 2064), (0, 0)] == [each.values["command"].samples for each in measured]
+    assert [0, 1, 2, 0] == [each.variant for each in measured]
+
+
+def flickering(monkeypatch: pytest.MonkeyPatch, *speeds: float) -> None:
+    """Show builds a machine with one core whose pulses take this many milliseconds, in turn."""
+    pulses = iter(speeds)
+    machine = partial(
+        Gauges,
+        cores=lambda: [min(os.sched_getaffinity(0))],
+        pulse=lambda _: Pulse(next(pulses), 0.001),
+        usage=dict,
+        sleep=lambda _: None,
+    )
+    monkeypatch.setattr(observation, "Gauges", machine)
+
+
+def test_start_at_two_speeds_is_repeated_and_logged(
+    opened: Open, commit: str, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flickering(monkeypatch, 0.001, 0.0016, 0.001, 0.001)
+    script = f"echo x >> {tmp_path}/starts; wc -l < {tmp_path}/starts"
+    builds = opened(measure={"command": ["sh", "-c", script]})
+
+    measured = builds.measure(builds.build(commit))
+
+    assert ((2.0,), "") == (measured.values["command"].samples, measured.disturbed)
+    changed = "the machine changed its speed: core [0-9]+ was 1.60 times as slow after it as before"
+    assert re.fullmatch(f"ours: {changed}; measuring again", said[-1])
+    assert re.search(rf"^# .*: {changed}$", builds.log_of(commit, "measure").read_text(), re.MULTILINE)
+
+
+def test_measurement_that_stays_disturbed_is_marked_and_used(
+    opened: Open, commit: str, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flickering(monkeypatch, *(0.001, 0.0016) * 3)
+    builds = opened(measure={"command": ["cat", "out"]})
+
+    measured = builds.measure(builds.build(commit))
+
+    assert (12.5,) == measured.values["command"].samples
+    assert measured.disturbed.startswith("the machine changed its speed: ")
+    assert said[-1].endswith("; it is used all the same")
+
+
+def test_machine_that_is_only_asked_from_is_not_observed(
+    opened: Open, commit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flickering(monkeypatch)
+    builds = opened(measure={"command": ["nproc"], "remote": True})
+
+    measured = builds.measure(builds.build(commit))
+
+    assert (len(os.sched_getaffinity(0)),) == measured.values["command"].samples
 
 
 def test_machine_that_cannot_measure_is_told(opened: Open, commit: str) -> None:

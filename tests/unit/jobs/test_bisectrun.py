@@ -74,9 +74,9 @@ def place(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.chdir(found.history.folder)
     usual = Builds.measure
 
-    def noted(self: Builds, built: Any) -> Measured:
+    def noted(self: Builds, built: Any, number: int) -> Measured:
         found.measured.append(built.commit)
-        return usual(self, built)
+        return usual(self, built, number)
 
     monkeypatch.setattr(Builds, "measure", noted)
     return found
@@ -267,10 +267,10 @@ def test_after_a_kill_nothing_is_measured_twice(place: Place, monkeypatch: pytes
     place.range(100, 100, 80)
     usual, starts = Builds.measure, 0
 
-    def deadly(self: Builds, built: Any) -> Measured:
+    def deadly(self: Builds, built: Any, number: int) -> Measured:
         if place.measured:
             raise KeyboardInterrupt
-        return usual(self, built)
+        return usual(self, built, number)
 
     seen: list[Path] = []
     with monkeypatch.context() as patch:
@@ -291,9 +291,9 @@ def test_result_that_cannot_be_trusted_is_measured_again(
     place.range(100, 100, 80)
     usual = Builds.measure
 
-    def disturbed(self: Builds, built: Any) -> Measured:
+    def disturbed(self: Builds, built: Any, number: int) -> Measured:
         first = built.commit not in place.measured
-        measured = usual(self, built)
+        measured = usual(self, built, number)
         failed = {"command": f"{NOT_VALID}the generator was slow"}
         return replace(measured, values={}, failed=failed) if first else measured
 

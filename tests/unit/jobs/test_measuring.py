@@ -27,12 +27,14 @@ class Product:
 
     gives: list[tuple[dict[str, Sampled], dict[str, str]]]
     installed: list[str] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
     profile: Any = field(default_factory=lambda: type("Profile", (), {"measure": "by a command"}))
 
     def install(self, built: Built) -> None:
         self.installed.append(built.commit)
 
-    def measure(self, built: Built) -> Measured:
+    def measure(self, built: Built, number: int) -> Measured:
+        self.numbers.append(number)
         return Measured(built.commit, NOW, NOW, *self.gives.pop(0))
 
 
@@ -54,6 +56,14 @@ def test_measurement_is_made_once_in_its_place(tmp_path: Path) -> None:
     assert found[0] == found[1]
     assert "1/parent/1" == found[0].archive
     assert (tmp_path / "1" / "parent" / "1" / "measured.json").is_file()
+
+
+def test_build_hears_the_number_of_its_measurement(tmp_path: Path) -> None:
+    testbed, product = measuring(tmp_path, *[({"t": Sampled((1.0,))}, {})] * 3)
+    for place in ("1/parent/1", "1/current/1", "1/parent/2"):
+        testbed.measure(built(ONE), place)
+
+    assert [1, 1, 2] == product.numbers
 
 
 def test_place_of_another_commit_is_refused(tmp_path: Path) -> None:

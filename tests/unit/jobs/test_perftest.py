@@ -76,9 +76,9 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     usual = Builds.measure
 
-    def noted(self: Builds, built: Any) -> Measured:
+    def noted(self: Builds, built: Any, number: int) -> Measured:
         found.append(built.commit)
-        return usual(self, built)
+        return usual(self, built, number)
 
     monkeypatch.setattr(Builds, "measure", noted)
     return found
@@ -191,10 +191,10 @@ def killed(place: Place, measured: list[str], monkeypatch: pytest.MonkeyPatch) -
     slower = place.product.commit(90)
     usual = Builds.measure
 
-    def dies(self: Builds, built: Any) -> Measured:
+    def dies(self: Builds, built: Any, number: int) -> Measured:
         if len(measured) == 2:
             raise KeyboardInterrupt
-        return usual(self, built)
+        return usual(self, built, number)
 
     with monkeypatch.context() as patch:
         patch.setattr(Builds, "measure", dies)
@@ -453,10 +453,10 @@ def test_killed_job_of_a_comment_goes_on_when_it_is_run_again(
     monkeypatch.setenv("GERRIT_EVENT_HASH", "a" * 64)
     usual = Builds.measure
 
-    def dies(self: Builds, built: Any) -> Measured:
+    def dies(self: Builds, built: Any, number: int) -> Measured:
         if len(measured) == 3:
             raise KeyboardInterrupt
-        return usual(self, built)
+        return usual(self, built, number)
 
     with monkeypatch.context() as patch:
         patch.setattr(Builds, "measure", dies)

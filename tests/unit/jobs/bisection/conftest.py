@@ -101,9 +101,9 @@ def place(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Place:
 def _noted(monkeypatch: pytest.MonkeyPatch, name: str, done: list[str]) -> None:
     usual = getattr(Builds, name)
 
-    def noting(self: Builds, what: Any) -> Any:
+    def noting(self: Builds, what: Any, *more: Any) -> Any:
         done.append(getattr(what, "commit", what))
-        return usual(self, what)
+        return usual(self, what, *more)
 
     monkeypatch.setattr(Builds, name, noting)
 
@@ -125,10 +125,10 @@ def stopped_after(
     """Search until so many measurements are made."""
     usual = Builds.measure
 
-    def measure(self: Builds, built: Any) -> Measured:
+    def measure(self: Builds, built: Any, number: int) -> Measured:
         if len(place.measured) == count:
             raise error
-        return usual(self, built)
+        return usual(self, built, number)
 
     with monkeypatch.context() as patch:
         patch.setattr(Builds, "measure", measure)

@@ -78,10 +78,10 @@ def test_interrupted_it_says_what_is_known_and_goes_on(place: Place, monkeypatch
     place.product.range(*[100] * 9, *[90] * 9)
     usual = Builds.measure
 
-    def interrupted(self: Builds, built: Any) -> Measured:
+    def interrupted(self: Builds, built: Any, number: int) -> Measured:
         if len(place.measured) == 4:
             raise KeyboardInterrupt
-        return usual(self, built)
+        return usual(self, built, number)
 
     with monkeypatch.context() as patch:
         patch.setattr(Builds, "measure", interrupted)

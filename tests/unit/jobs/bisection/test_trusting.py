@@ -18,8 +18,8 @@ def disturbed(monkeypatch: pytest.MonkeyPatch, is_disturbed: Callable[[list[str]
     """Let a measurement's result be one that cannot be trusted, by those before it and its commit."""
     usual, before = Builds.measure, []  # type: ignore[var-annotated]
 
-    def measure(self: Builds, built: Any) -> Measured:
-        measured = usual(self, built)
+    def measure(self: Builds, built: Any, number: int) -> Measured:
+        measured = usual(self, built, number)
         bad = is_disturbed(before, built.commit)
         before.append(built.commit)
         return (
