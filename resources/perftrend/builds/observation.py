@@ -19,7 +19,7 @@ import resource
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 LARGEST_CHANGE = 1.2
@@ -142,14 +142,43 @@ class Gauges:
     sleep: Callable[[float], None] = time.sleep
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Observation:
     """What was seen of one start of a command."""
 
-    disturbed: str = ""
-    """What disturbed it, in words; empty if nothing did."""
-    summary: str = ""
-    """All that was seen, for a log."""
+    cores: Collection[int] = ()
+    """Those that it might use."""
+    before: Mapping[int, Pulse] = field(default_factory=dict)
+    """By core, also of those that were not chosen."""
+    after: Mapping[int, Pulse] = field(default_factory=dict)
+    elapsed_s: float = 0.0
+    others_s: float = 0.0
+    """CPU time of other programs on its cores."""
+    stolen_s: float = 0.0
+    """Not given to its cores by the host."""
+
+    @property
+    def disturbances(self) -> Mapping[str, str]:
+        """What disturbed it, in words, by kind: ``speed``, ``others`` and ``host``."""
+        total_s = self.elapsed_s * len(self.cores)
+        found = {
+            "speed": _change(self.before, self.after),
+            "others": _share("other programs used", self.others_s, total_s),
+            "host": _share("the host withheld", self.stolen_s, total_s),
+        }
+        return {kind: words for kind, words in found.items() if words}
+
+    @property
+    def disturbed(self) -> str:
+        """All that disturbed it, in words; empty if nothing did."""
+        return "; ".join(self.disturbances.values())
+
+    def __str__(self) -> str:
+        cores = ", ".join(map(str, sorted(self.cores)))
+        pulses = f"{_milliseconds(self.before)} ms before and {_milliseconds(self.after)} ms after"
+        used = f"others used {self.others_s:.2f} s, the host {self.stolen_s:.2f} s"
+        line = f"cores {cores}; pulses {pulses}; {self.elapsed_s:.2f} s, {used}"
+        return f"{line}: {self.disturbed}" if self.disturbed else line
 
 
 class Observer:
@@ -164,28 +193,26 @@ class Observer:
         self._warn = warn
         self._gauges = gauges or Gauges()
         self._core: int | None = None
-        self._has_hope = True
+        self._in_a_row: dict[str, int] = {}
+        """Starts up to the last one that were all disturbed, by kind."""
         self.seen = Observation()
-        """The last observation."""
+        """The last start."""
 
     def attempts(self) -> Iterator[int]:
         """Yield 1, 2, 3 until a command, which is to be observed each time, was not disturbed.
 
-        After one that was disturbed at each attempt, the next ones have only one attempt, until one is
-        undisturbed: on a machine that others use all the time, repeating gains nothing.
+        What disturbed three starts in a row is usual on this machine, and no reason to repeat one until a
+        start is without it.
         """
-        most = _ATTEMPTS if self._has_hope else 1
-        for attempt in range(1, most + 1):
+        for attempt in range(1, _ATTEMPTS + 1):
             yield attempt
-            if not self.seen.disturbed:
+            is_usual = all(count >= _ATTEMPTS for count in self._in_a_row.values())
+            if is_usual or attempt == _ATTEMPTS:
                 break
-            is_last = attempt == most
-            self._warn(
-                f"{self.seen.disturbed}; {'it is used all the same' if is_last else 'measuring again'}"
-            )
-            if not is_last:
-                self._gauges.sleep(attempt * _PAUSE_S)
-        self._has_hope = not self.seen.disturbed
+            self._warn(f"{self.seen.disturbed}; measuring again")
+            self._gauges.sleep(attempt * _PAUSE_S)
+        if any(count <= _ATTEMPTS for count in self._in_a_row.values()):
+            self._warn(f"{self.seen.disturbed}; it is used all the same")
 
     @contextmanager
     def observing(self) -> Iterator[None]:
@@ -200,17 +227,8 @@ class Observer:
         used = _difference(usage, gauges.usage(), cores)
         after = {core: gauges.pulse(core) for core in before if core in cores}
         others_s = max(0.0, used.busy_s - commands_s)
-        total_s = elapsed_s * len(cores)
-        disturbed = (
-            _change(before, after)
-            or _share("other programs used", others_s, total_s)
-            or _share("the host withheld", used.stolen_s, total_s)
-        )
-        summary = (
-            f"cores {_listed(cores)}; pulses {_milliseconds(before)} ms before and {_milliseconds(after)} ms "
-            f"after; {elapsed_s:.2f} s, others used {others_s:.2f} s, the host {used.stolen_s:.2f} s"
-        )
-        self.seen = Observation(disturbed, f"{summary}: {disturbed}" if disturbed else summary)
+        self.seen = Observation(cores, before, after, elapsed_s, others_s, used.stolen_s)
+        self._in_a_row = {kind: self._in_a_row.get(kind, 0) + 1 for kind in self.seen.disturbances}
 
     def _compared(self) -> list[int]:
         """Return the cores whose speed is looked at: the last ones, since the first ones serve devices."""
@@ -251,10 +269,6 @@ def _share(what: str, seconds: float, of_s: float) -> str:
     if seconds <= max(_TICKS_S, LARGEST_SHARE * of_s):
         return ""
     return f"{what} its cores for {seconds / of_s:.0%} of the time"
-
-
-def _listed(cores: Collection[int]) -> str:
-    return ", ".join(map(str, sorted(cores)))
 
 
 def _milliseconds(pulses: Mapping[int, Pulse]) -> str:

@@ -91,7 +91,7 @@ def _observed(
     for _ in observer.attempts():
         printed = _output(work, artifacts, place, observer.observing(), variant)
         with work.log("measure").open("a") as log:
-            log.write(f"# {observer.seen.summary}\n")
+            log.write(f"# {observer.seen}\n")
     return printed, observer.seen.disturbed
 
 
