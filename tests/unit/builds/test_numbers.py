@@ -33,6 +33,22 @@ def test_plain_numbers_are_the_samples_of_one_test() -> None:
     assert {"bench": Sampled((1.0, 2.5, -0.03), "ms", Better.LOWER)} == found
 
 
+def test_samples_of_several_starts_are_joined_by_test() -> None:
+    starts = [numbers.read(printed, measure("named")) for printed in (b"a 1\nb 2\n", b"a 3\n", b"b 4\na 5\n")]
+
+    joined = numbers.joined(starts)
+
+    assert {"a": (1.0, 3.0, 5.0), "b": (2.0, 4.0)} == {name: each.samples for name, each in joined.items()}
+    assert {("ms", Better.LOWER)} == {(each.unit, each.better) for each in joined.values()}
+
+
+def test_other_unit_of_another_start_is_refused() -> None:
+    starts = [numbers.read(printed, measure("named")) for printed in (b"a 1 s\n", b"a 1000\n")]
+
+    with pytest.raises(ValueError, match="the test 'a' has two units, 's' and 'ms'"):
+        numbers.joined(starts)
+
+
 def test_names_may_have_blanks_a_colon_and_a_unit() -> None:
     printed = "64b: 1.5 Mpps\nlarge frames 20 s\n64b 2 Mpps\nx = 3\n4 5\n"
 

@@ -78,6 +78,10 @@ def test_unknown_profile_names_the_nearest(tmp_path: Path) -> None:
         ("timeouts_s: {biuld: 3}", "timeouts_s.biuld is no key of a profile; did you mean 'build'?"),
         ("timeouts_s: {build: 0}", "timeouts_s.build: Input should be greater than 0"),
         ("measure: {command: [x], better: fast}", "measure.better: Input should be 'higher' or 'lower'"),
+        ("measure: {command: [x], cores: two}", "measure.cores: Input should be 'one' or 'all'"),
+        ("measure: {command: [x], repetitions: 0}", "measure.repetitions: Input should be greater than or"),
+        ("measure: {command: [x], variants: 0}", "measure.variants: Input should be greater than or equal"),
+        ("install: [['x{variant}']]", "install.0.0: {variant} in 'x{variant}' is no placeholder here"),
         ("measure: {command: []}", "measure.command: Tuple should have at least 1 item"),
         ("measure: {command: [x], ignore: ['(']}", "measure.ignore.0: '(' is no regular expression"),
         ("install: [[cp, '{source}/x']]", "install.0.1: {source} in '{source}/x' is no placeholder here"),
@@ -186,12 +190,15 @@ def test_command_without_words_is_none() -> None:
 def test_command_profile_takes_all_from_its_parameters() -> None:
     given = {
         "build": "make -j{jobs} 'all things'",
-        "measure": "{python} bench.py --commit {commit}",
+        "measure": "{python} bench.py --commit {commit} --layout {variant}",
         "keep": "bench.py lib/**/*.so",
         "prints": "named",
         "unit": "ms",
         "better": "lower",
         "ignore": "'#.*' 'warming up .*'",
+        "cores": "all",
+        "repetitions": "5",
+        "variants": "3",
     }
 
     profile = load("command", parameters=given)
@@ -199,11 +206,14 @@ def test_command_profile_takes_all_from_its_parameters() -> None:
     assert (("make", "-j{jobs}", "all things"),) == profile.build
     assert ("bench.py", "lib/**/*.so") == profile.artifacts
     assert profile.measure == Measure(
-        command=("{python}", "bench.py", "--commit", "{commit}"),
+        command=("{python}", "bench.py", "--commit", "{commit}", "--layout", "{variant}"),
         prints="named",
         unit="ms",
         better=Better.LOWER,
         ignore=("#.*", "warming up .*"),
+        cores="all",
+        repetitions=5,
+        variants=3,
     )
 
 
