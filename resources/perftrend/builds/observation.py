@@ -7,8 +7,8 @@ its speed changed by more than pulses differ on a steady core, the command ran a
 was taken back before the end is not seen.
 
 Before the command starts, a pulse on each core shows which one is the fastest at the moment, and the command
-is pinned to it. It stays where the one before it ran unless another core is clearly faster, so that
-measurements that follow each other are of the same core.
+is pinned to it. If all are slower than a core has been, it waits for up to a second. It stays where the one
+before it ran unless another core is clearly faster, so that measurements that follow each other are of one core.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ _TICKS_S = 0.05
 _ATTEMPTS = 3
 _PAUSE_S = 0.2
 """What disturbs gets a moment to end, and then a longer one."""
+_LONGEST_WAIT_S = 1.0
+"""For a core to become fast: on a shared machine most slow phases are over then, or another core is fast."""
+_LOOK_AGAIN_S = 0.1
 _LARGEST_NUMBER_OF_CORES = 8
 """More cores are not compared: that would take longer than it gains."""
 _STEPS = 10_000
@@ -193,6 +196,7 @@ class Observer:
         self._warn = warn
         self._gauges = gauges or Gauges()
         self._core: int | None = None
+        self._fastest_s = math.inf
         self._in_a_row: dict[str, int] = {}
         """Starts up to the last one that were all disturbed, by kind."""
         self.seen = Observation()
@@ -218,7 +222,7 @@ class Observer:
     def observing(self) -> Iterator[None]:
         """Choose the cores for this thread and the processes that it starts, and observe them meanwhile."""
         gauges = self._gauges
-        before = {core: gauges.pulse(core) for core in self._compared()}
+        before = self._fast_pulses() if self._one_core else self._pulses()
         cores = self._choose(before) if self._one_core else gauges.cores()
         usage, commands_s, began = gauges.usage(), gauges.commands_s(), gauges.monotonic()
         with gauges.pin(cores):
@@ -230,18 +234,41 @@ class Observer:
         self.seen = Observation(cores, before, after, elapsed_s, others_s, used.stolen_s)
         self._in_a_row = {kind: self._in_a_row.get(kind, 0) + 1 for kind in self.seen.disturbances}
 
-    def _compared(self) -> list[int]:
-        """Return the cores whose speed is looked at: the last ones, since the first ones serve devices."""
-        return sorted(self._gauges.cores(), reverse=True)[:_LARGEST_NUMBER_OF_CORES]
+    def _pulses(self) -> Mapping[int, Pulse]:
+        """Return a pulse of each core, of the last ones if there are many: the first ones serve devices."""
+        cores = sorted(self._gauges.cores(), reverse=True)[:_LARGEST_NUMBER_OF_CORES]
+        return {core: self._gauges.pulse(core) for core in cores}
+
+    def _fast_pulses(self) -> Mapping[int, Pulse]:
+        """Return pulses as soon as a core is about as fast as the fastest one was, or else after a while.
+
+        If none was as fast until then, the machine has become slower, and the next command does not wait.
+        """
+        end = self._gauges.monotonic() + _LONGEST_WAIT_S
+        while True:
+            pulses = self._pulses()
+            now_s = min(pulse.cpu_s for pulse in pulses.values())
+            self._fastest_s = min(self._fastest_s, now_s)
+            if now_s <= LARGEST_CHANGE * self._fastest_s:
+                return pulses
+            if self._gauges.monotonic() >= end:
+                self._fastest_s = now_s
+                return pulses
+            self._gauges.sleep(_LOOK_AGAIN_S)
 
     def _choose(self, pulses: Mapping[int, Pulse]) -> Collection[int]:
-        """Return the core that is the fastest, or still that of the last command if it is about as fast."""
+        """Return the fast core that others use the least, or still the last one if it is about as good."""
         if self._core is None and len(pulses) > 1:
             self._warn("the command runs on one core; measure.cores: all in the profile lets it use several")
-        best = min(pulses, key=lambda core: pulses[core].elapsed_s)
+        fastest_s = min(pulse.cpu_s for pulse in pulses.values())
+        took_s = {
+            core: pulse.elapsed_s
+            for core, pulse in pulses.items()
+            if pulse.cpu_s <= LARGEST_CHANGE * fastest_s
+        }
+        best = min(took_s, key=lambda core: took_s[core])
         last = best if self._core is None else self._core
-        is_fast = last in pulses and pulses[last].elapsed_s <= LARGEST_CHANGE * pulses[best].elapsed_s
-        self._core = last if is_fast else best
+        self._core = last if took_s.get(last, math.inf) <= LARGEST_CHANGE * took_s[best] else best
         return {self._core}
 
 

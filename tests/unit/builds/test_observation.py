@@ -45,6 +45,10 @@ class Machine:
     pulses: list[int] = field(default_factory=list)
     sleeps: list[float] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    used_by_others: dict[int, float] = field(default_factory=dict)
+    """How many times as long a pulse takes on a core because of others."""
+    after_sleeps: list[dict[int, float]] = field(default_factory=list)
+    """The speeds after each sleep, as far as they change."""
     now_s: float = 50.0
     commands_s: float = 3.0
     used: dict[int, Usage] = field(default_factory=dict)
@@ -57,18 +61,24 @@ class Machine:
             usage=self.usage,
             commands_s=lambda: self.commands_s,
             monotonic=lambda: self.now_s,
-            sleep=self.sleeps.append,
+            sleep=self.sleep,
         )
         return Observer(one_core=one_core, warn=self.warnings.append, gauges=gauges)
 
     def pulse(self, core: int) -> Pulse:
         self.pulses.append(core)
-        return Pulse(self.speeds[core] / 1000, self.speeds[core] / 1000)
+        cpu_s = self.speeds[core] / 1000
+        return Pulse(cpu_s, cpu_s * self.used_by_others.get(core, 1.0))
 
     @contextmanager
     def pin(self, cores: Collection[int]) -> Iterator[None]:
         self.pins.append(set(cores))
         yield
+
+    def sleep(self, seconds: float) -> None:
+        self.sleeps.append(seconds)
+        self.now_s += seconds
+        self.speeds = self.after_sleeps.pop(0) if self.after_sleeps else self.speeds
 
     def usage(self) -> Mapping[int, Usage]:
         return {core: self.used.get(core, Usage(7.0, 7.0)) for core in self.speeds} if self.counts else {}
@@ -112,7 +122,7 @@ def test_command_is_repeated_while_the_machine_changes_its_speed() -> None:
     assert [
         "the machine changed its speed: core 0 was 1.60 times as slow after it as before; measuring again"
     ] == machine.warnings
-    assert [0.2] == machine.sleeps
+    assert 0.2 == machine.sleeps[0]
 
 
 def test_what_disturbs_all_the_time_is_no_reason_to_repeat_until_a_start_is_without_it() -> None:
@@ -181,6 +191,56 @@ def test_command_runs_on_the_fast_core_and_stays_there_while_it_is_about_as_fast
             pass
 
     assert {core} == machine.pins[-1]
+
+
+def test_command_waits_until_a_core_is_as_fast_as_one_was() -> None:
+    machine = Machine()
+    observer = machine.observer()
+    with observer.observing():
+        machine.speeds = {0: 1.6, 1: 1.6}
+    machine.after_sleeps = [{0: 1.6, 1: 1.6}, {0: 1.1, 1: 1.6}]
+
+    with observer.observing():
+        pass
+
+    assert [0.1, 0.1] == machine.sleeps
+    assert {0} == machine.pins[-1]
+
+
+def test_machine_that_stays_slower_is_waited_for_once() -> None:
+    machine = Machine()
+    observer = machine.observer()
+    with observer.observing():
+        machine.speeds = {0: 1.6, 1: 1.6}
+
+    waits = []
+    for _ in range(2):
+        with observer.observing():
+            waits.append(sum(machine.sleeps))
+
+    assert pytest.approx([1.0, 1.0], abs=0.15) == waits
+
+
+def test_fast_core_that_others_use_is_better_than_a_slow_one() -> None:
+    machine = Machine({0: 1.6, 1: 1.0}, used_by_others={1: 3.0})
+    observer = machine.observer()
+
+    with observer.observing():
+        pass
+
+    assert [{1}] == machine.pins
+
+
+def test_command_leaves_a_core_that_others_begin_to_use() -> None:
+    machine = Machine()
+    observer = machine.observer()
+
+    for used in ({0: 2.0}, {1: 2.0}):
+        machine.used_by_others = used
+        with observer.observing():
+            pass
+
+    assert [{1}, {0}] == machine.pins
 
 
 @pytest.mark.parametrize(
