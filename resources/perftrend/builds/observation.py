@@ -7,8 +7,8 @@ its speed changed by more than pulses differ on a steady core, the command ran a
 was taken back before the end is not seen.
 
 Before the command starts, a pulse on each core shows which one is the fastest at the moment, and the command
-is pinned to it. If all are slower than a core has been, it waits for up to a second. It stays where the one
-before it ran unless another core is clearly faster, so that measurements that follow each other are of one core.
+is pinned to it. If all are slower than a core has been, it waits for up to three seconds. It stays where the
+one before it ran unless another core is clearly faster, so that successive measurements are of one core.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TICKS_S = 0.05
 _ATTEMPTS = 3
 _PAUSE_S = 0.2
 """What disturbs gets a moment to end, and then a longer one."""
-_LONGEST_WAIT_S = 1.0
+_LONGEST_WAIT_S = 3.0
 """For a core to become fast: on a shared machine most slow phases are over then, or another core is fast."""
 _LOOK_AGAIN_S = 0.1
 _LARGEST_NUMBER_OF_CORES = 8

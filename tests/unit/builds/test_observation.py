@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from perftrend.builds.observation import (
@@ -218,7 +219,7 @@ def test_machine_that_stays_slower_is_waited_for_once() -> None:
         with observer.observing():
             waits.append(sum(machine.sleeps))
 
-    assert pytest.approx([1.0, 1.0], abs=0.15) == waits
+    assert pytest.approx([3.0, 3.0], abs=0.15) == waits
 
 
 def test_fast_core_that_others_use_is_better_than_a_slow_one() -> None:
@@ -346,6 +347,56 @@ def test_error_of_the_command_ends_the_observation() -> None:
 
     with pytest.raises(OSError, match="no such program"), observer.observing():
         raise OSError("no such program")
+
+
+class SwitchingMachine(Machine):
+    """A machine whose cores switch between two speeds, 1.6 apart, each in phases of its own.
+
+    :param phase_s: how long a phase lasts, on average.
+    """
+
+    def __init__(self, seed: int, *, phase_s: float) -> None:
+        super().__init__()
+        random = np.random.default_rng(seed)
+        lasts_s = random.exponential(phase_s, (len(STEADY), 50_000))
+        self.ends_s = lasts_s.cumsum(axis=1)
+
+    def slowness(self, core: int) -> float:
+        """Return how many times as long as at best something takes on a core now."""
+        phase = int(np.searchsorted(self.ends_s[core], self.now_s))
+        return 1.6 if phase % 2 else 1.0
+
+    def pulse(self, core: int) -> Pulse:
+        cpu_s = 0.001 * self.slowness(core)
+        self.now_s += 6 * cpu_s
+        return Pulse(cpu_s, cpu_s)
+
+    def compute(self, core: int, work_s: float) -> float:
+        """Return how long something takes on a core that takes so long at best."""
+        began = self.now_s
+        for _ in range(50):
+            self.now_s += work_s / 50 * self.slowness(core)
+        return self.now_s - began
+
+
+@pytest.mark.parametrize("phase_s", [1.0, 3.0])
+def test_measurements_of_a_machine_with_two_speeds_are_nearly_all_of_the_fast_one(phase_s: float) -> None:
+    """Either core is slow half of the time, and a measurement takes 0.2 s at best."""
+    machine = SwitchingMachine(7, phase_s=phase_s)
+    observer = machine.observer()
+    observed, starts = [], 0
+    plain = [machine.compute(0, 0.2) for _ in range(1000)]
+    for _ in range(1000):
+        for _ in observer.attempts():
+            starts += 1
+            with observer.observing():
+                took_s = machine.compute(min(machine.pins[-1]), 0.2)
+        observed.append(took_s)
+
+    slow, slow_observed = (np.mean(np.array(took) > 1.2 * 0.2) for took in (plain, observed))
+    assert 0.3 < slow
+    assert slow_observed < 0.05
+    assert starts < 1.3 * 1000
 
 
 def test_usage_of_cores_is_read_from_the_kernel_s_counts(tmp_path: Path) -> None:
