@@ -26,9 +26,10 @@ MOST_RUNS = 400
 COMMAND = """
 project:
   profile: command
-  parameters: {{build: sh build.sh, measure: sh measure.sh {runs}, unit: ops}}
+  parameters: {{build: sh build.sh, measure: sh measure.sh {runs}, unit: ops, remote: "yes"}}
 testbed: simulated
 """
+"""Remote, because the rates are those of the number of starts, and a disturbed start would be repeated."""
 
 
 def rates(level: float) -> str:
