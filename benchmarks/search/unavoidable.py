@@ -28,6 +28,8 @@ CALM: Mapping[str, Any] = {
     "slow_share": 0.0,
     "hiccup_share": 0.0,
     "restart_spread": 0.0,
+    "pause_every_s": 0.0,
+    "burst_frames": 0.0,
     "poisson": False,
 }
 """Arguments of a device on which nothing changes and nothing is random."""

@@ -35,6 +35,8 @@ def flooded(pair: Pair, options: dict[str, str]) -> Trial:
         {"loss_floor": "1e-7", "asymmetry": "0.1", "buffer_frames": "5000", "rate_error": "-0.01"},
         {"warm_up_s": "2", "warm_up_slowdown": "-0.1", "warm_up_once": "yes"},
         {"poisson": "yes", "ends_early": "no"},
+        {"pause_every_s": "7", "pause_s": "0.03", "pause_slowdown": "0.5", "queue_frames": "4096"},
+        {"pauses_at_random": "yes", "burst_frames": "256"},
         {"kind": "short-optimistic"},
         {"seed": "7"},
     ],

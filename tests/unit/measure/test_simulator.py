@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -49,6 +50,10 @@ def rates(device: DeviceModel, trials: int = 200) -> list[float]:
         ("steps", 0.8, 0.0001),
         ("steps", 0.9, 0.001),
         ("steps", 1.25, 0.22),
+        ("falling", 0.5, 0.0),
+        ("falling", 0.625, 0.00512),
+        ("falling", 1.0, 0.00125),
+        ("falling", 1.25, 0.20064),
     ],
 )
 def test_knees_by_hand(knee: str, load: float, loss_ratio: float) -> None:
@@ -245,6 +250,76 @@ def test_device_that_is_warm_stays_so_until_its_next_start() -> None:
     assert 400_000 == lost_of(device, C, 2.0)
 
 
+@pytest.mark.parametrize("every_s", [7.0, 20.0])
+def test_pause_comes_again_after_so_many_seconds_of_trials(every_s: float) -> None:
+    """Trials end with their first lost frame, and the next one goes on from there."""
+    device = DeviceModel(C, pause_every_s=every_s, seed=3)
+    device(C / 2, 30.0, 0.0)
+    began = []
+    for _ in range(4):
+        device(C / 2, 0.04)
+        device(C / 2, 30.0, 0.0)
+        began.append(device.elapsed_s)
+
+    assert [pytest.approx(every_s, abs=1e-3)] * 3 == [after - before for before, after in pairwise(began)]
+
+
+def test_first_pause_comes_at_any_time() -> None:
+    first_s = [
+        DeviceModel(C, pause_every_s=10.0, seed=seed)(C / 2, 30.0, 0.0).elapsed_s for seed in range(50)
+    ]
+
+    assert min(first_s) < 1.0
+    assert 9.0 < max(first_s) < 10.1
+
+
+def test_pause_loses_what_the_queue_has_no_room_for() -> None:
+    """A pause of 30 ms meets 15,000 frames; 30 s hold three of them."""
+    assert 45_000 == lost_of(DeviceModel(C, pause_every_s=10.0), C / 2, 30.0)
+    assert 33_000 == lost_of(DeviceModel(C, pause_every_s=10.0, queue_frames=4000), C / 2, 30.0)
+    assert 0 == lost_of(DeviceModel(C, pause_every_s=10.0, queue_frames=15_000), C / 2, 30.0)
+
+
+def test_pause_may_only_slow_the_device_down() -> None:
+    """A fifth of what comes in three pauses of one second is too much for four fifths."""
+    device = DeviceModel(C, pause_every_s=10.0, pause_s=1.0, pause_slowdown=0.2, seed=1)
+
+    assert 600_000 == lost_of(device, C, 30.0)
+    assert 0 == lost_of(device, 0.8 * C, 30.0)
+
+
+def test_random_pauses_come_at_random_distances() -> None:
+    device = DeviceModel(C, pause_every_s=10.0, pauses_at_random=True, seed=1)
+    pauses = [lost_of(device, C / 2, 10.0) / 15_000 for _ in range(1000)]
+
+    assert 0.9 < statistics.mean(pauses) < 1.1
+    assert 0.8 < statistics.variance(pauses) < 1.2
+
+
+def test_bursts_lose_as_much_in_the_mean() -> None:
+    """1700 frames are expected to be lost, in bursts of 1000; only the end of a trial cuts one short."""
+    device = DeviceModel(C, knee="linear", burst_frames=1000, seed=1)
+
+    losses = [lost_of(device, 0.85 * C, 1.0) for _ in range(1000)]
+
+    assert 1600 < statistics.mean(losses) < 1800
+    assert {0, 1000, 2000, 3000} < set(losses)
+    assert sum(lost % 1000 == 0 for lost in losses) > 980
+
+
+def test_burst_begins_at_any_time_and_loses_all() -> None:
+    """One burst is expected in 10 s. Its fifth frame ends the trial, right after its first."""
+    trials = [
+        DeviceModel(C, knee="steps", burst_frames=800, seed=seed)(0.8 * C, 10.0, 4 / 8e6)
+        for seed in range(100)
+    ]
+    ended = [trial for trial in trials if trial.elapsed_s < 10.0]
+
+    assert 50 < len(ended) < 80
+    assert 3.5 < statistics.mean(trial.elapsed_s for trial in ended) < 4.7
+    assert {5} == {trial.sent - trial.received for trial in ended}
+
+
 def test_wrong_rate_shows_in_what_was_sent() -> None:
     slow, fast = (DeviceModel(C, rate_error=error)(C, 2.0) for error in (-0.25, 0.25))
 
@@ -305,6 +380,11 @@ def test_both_searches_find_the_truth(kind: str, ndr: float, pdr: float) -> None
         ("asymmetry", {"asymmetry": 1.5}),
         ("buffer_frames", {"buffer_frames": -1.0}),
         ("warm_up_s", {"warm_up_s": float("inf")}),
+        ("pause_every_s", {"pause_every_s": -1.0}),
+        ("pause_s", {"pause_s": float("nan")}),
+        ("pause_slowdown", {"pause_slowdown": 0.0}),
+        ("queue_frames", {"queue_frames": -1.0}),
+        ("burst_frames", {"burst_frames": float("inf")}),
         ("warm_up_slowdown", {"warm_up_slowdown": 1.0}),
         ("rate_error", {"rate_error": -1.0}),
         ("knee 'sofd' is unknown; did you mean 'soft'", {"knee": "sofd"}),

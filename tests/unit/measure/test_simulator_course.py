@@ -39,6 +39,22 @@ def test_no_stretch_loses_more_than_everything() -> None:
     assert [1.0, 0.95, 1.0] == [of.loss_ratio for of in BY_HAND.raised(0.95).stretches]
 
 
+def test_gaps_lose_all_and_leave_the_rest_alone() -> None:
+    interrupted = BY_HAND.interrupted([(900, 1100), (1400, 1600)], 1.0)
+
+    assert [(900, 0.1), (100, 1.0), (100, 1.0), (300, 0.0), (100, 1.0), (100, 1.0), (1900, 0.05)] == [
+        (stretch.frames, stretch.loss_ratio) for stretch in interrupted.stretches
+    ]
+
+
+def test_gap_loses_no_less_than_was_lost_without_it() -> None:
+    assert pytest.approx(100 + 0.08 * 500 + 0.08 * 2000) == BY_HAND.interrupted([(0, 3500)], 0.08).lost
+
+
+def test_scaled_course_loses_as_many_times_more() -> None:
+    assert pytest.approx(600) == BY_HAND.scaled(3.0).lost
+
+
 @given(course=COURSES, room=st.floats(0, 1e9))
 def test_buffer_neither_makes_nor_hides_frames(course: Course, room: float) -> None:
     buffered = course.buffered(room)

@@ -29,6 +29,15 @@ C = 1_000_000.0
         ({"warm_up_s": 100.0, "warm_up_slowdown": 0.2}, 0.8 * C, 0.8 * C / 0.995),
         ({"warm_up_s": 2.0, "warm_up_slowdown": -0.1}, C, 28 * C / (28 - 0.15)),
         ({"slow_share": 0.6}, 0.97 * C, 0.97 * C / 0.995),
+        # From 0.63 c to c no more than 0.5 % are lost, but from 0.5 c to 0.63 c more are.
+        ({"knee": "falling"}, 0.5 * C, 0.5 * C),
+        # Four pauses of 30 ms, of which each loses less than a quarter of a frame more than the queue holds;
+        # or 108,000 of the 150,000 frames that may be lost, which leaves 42,000 in 29.86 s.
+        ({"pause_every_s": 7.0, "queue_frames": 3000}, 3000.25 / 0.03, C + 42_000 / 29.862),
+        # A quarter is missing for half of the time: 0.25 / 2 c are lost of c.
+        ({"pause_every_s": 10.0, "pause_s": 5.0, "pause_slowdown": 0.25}, 0.75 * C, 0.7575758 * C),
+        # The median number of random pauses is none.
+        ({"pause_every_s": 60.0, "pauses_at_random": True}, C, C / 0.995),
     ],
 )
 def test_truth_by_hand(arguments: dict[str, Any], ndr: float, pdr: float) -> None:
@@ -42,7 +51,8 @@ def test_truth_by_hand(arguments: dict[str, Any], ndr: float, pdr: float) -> Non
     critical=st.floats(1e6, 1e8),
     duration=st.sampled_from([1.0, 10.0, 60.0]),
     loss_ratio=st.sampled_from([0.0, 0.0001, 0.005, 0.5]),
-    knee=st.sampled_from([*KNEES]),
+    # Above where "falling" fails first, it passes again.
+    knee=st.sampled_from(sorted(KNEES.keys() - {"falling"})),
     arguments=st.fixed_dictionaries(
         {
             "loss_floor": st.sampled_from([0.0, 1e-6]),
@@ -73,6 +83,8 @@ def test_trials_pass_below_the_truth_and_fail_above(
         ({"knee": "gentle", "poisson": True}, 0.0),
         ({"knee": "gentle", "poisson": True}, 0.005),
         ({"knee": "linear", "hiccup_share": 0.8}, 0.005),
+        ({"knee": "soft", "burst_frames": 100}, 0.0),
+        ({"knee": "linear", "burst_frames": 5000}, 0.005),
     ],
 )
 def test_half_of_the_trials_pass_where_chance_rules(arguments: dict[str, Any], loss_ratio: float) -> None:

@@ -7,7 +7,7 @@ first, those of a device with a buffer come last. Frames are counted as real num
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -29,6 +29,11 @@ class Course:
     """The stretches of a trial in the order of time."""
 
     stretches: tuple[Stretch, ...]
+
+    @property
+    def frames(self) -> float:
+        """How many frames are sent in the whole trial."""
+        return math.fsum(stretch.frames for stretch in self.stretches)
 
     @property
     def lost(self) -> float:
@@ -60,6 +65,37 @@ class Course:
             yield Stretch(free, 0.0)
             if free < stretch.frames:
                 yield Stretch(stretch.frames - free, stretch.loss_ratio)
+
+    def interrupted(self, gaps: Sequence[tuple[float, float]], loss_ratio: float) -> Course:
+        """Lose at least this share of the frames of these gaps.
+
+        :param gaps: first frame and the one after the last, in order and apart from each other.
+        """
+        return Course(tuple(self._cut_at(gaps, loss_ratio))) if gaps else self
+
+    def _cut_at(self, gaps: Sequence[tuple[float, float]], loss_ratio: float) -> Iterable[Stretch]:
+        position = 0.0
+        for stretch in self.stretches:
+            end = position + stretch.frames
+            for first, after in gaps:
+                start, stop = max(position, first), min(end, after)
+                if start >= stop:
+                    continue
+                if start > position:
+                    yield Stretch(start - position, stretch.loss_ratio)
+                yield Stretch(stop - start, max(loss_ratio, stretch.loss_ratio))
+                position = stop
+            if position < end:
+                yield Stretch(end - position, stretch.loss_ratio)
+            position = end
+
+    def scaled(self, factor: float) -> Course:
+        """Lose so many times more, everywhere, though never more than everything."""
+        return Course(
+            tuple(
+                Stretch(stretch.frames, min(1.0, factor * stretch.loss_ratio)) for stretch in self.stretches
+            )
+        )
 
     def raised(self, loss_ratio: float) -> Course:
         """Lose this share more, everywhere, though never more than everything."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from perftrend.errors import SettingsError, nearest
 from perftrend.measure.simulator.course import Course, Stretch
 from perftrend.measure.simulator.knees import KINDS, KNEES
+from perftrend.measure.simulator.pauses import Pauses
 from perftrend.model import Trial
 
 _SLOW_MODE = 0.03
@@ -18,6 +20,12 @@ _MOST_DRIFT = 10.0
 _ROUNDING = 1e-6
 _HALF = 0.5
 _BISECTIONS = 200
+_MOST_BURSTS = 100
+"""More bursts than that are so dense that only their number matters, not their moments."""
+
+_LOWEST_LOAD = 1e-4
+_LOAD_STEP = 1.02
+"""The truth is sought from this load upwards, by this factor: loss may fall again above it."""
 
 
 class DeviceModel:
@@ -34,6 +42,13 @@ class DeviceModel:
     :param loss_floor: share that is lost at every rate, besides the loss of the knee.
     :param asymmetry: how much less one direction forwards than the other, relative to their mean.
     :param buffer_frames: frames too many that each trial finds room for before any is lost.
+    :param pause_every_s: a pause begins every so many seconds of trials, whichever trial that meets; 0: none.
+    :param pause_s: how long a pause lasts.
+    :param pause_slowdown: share of the critical rate that is missing then; 1: nothing is forwarded.
+    :param pauses_at_random: whether the distances between pauses are exponential, with that mean.
+    :param queue_frames: frames that wait through a pause; the further ones of the pause are lost.
+    :param burst_frames: frames that are lost in a row, in bursts whose number and moments are random;
+        0: losses are spread evenly.
     :param warm_up_s: for so long each trial finds another critical rate first.
     :param warm_up_slowdown: share of the critical rate that is missing then; below 0, the device
         is faster at first.
@@ -60,6 +75,12 @@ class DeviceModel:
         loss_floor: float = 0.0,
         asymmetry: float = 0.0,
         buffer_frames: float = 0.0,
+        pause_every_s: float = 0.0,
+        pause_s: float = 0.03,
+        pause_slowdown: float = 1.0,
+        pauses_at_random: bool = False,
+        queue_frames: float = 0.0,
+        burst_frames: float = 0.0,
         warm_up_s: float = 0.0,
         warm_up_slowdown: float = 0.0,
         warm_up_once: bool = False,
@@ -73,12 +94,16 @@ class DeviceModel:
         _require(0.0 < critical_pps < math.inf, "critical_pps", critical_pps, "a finite number above 0")
         _require(math.isfinite(drift_per_s), "drift_per_s", drift_per_s, "a finite number")
         _require(0.0 <= slowdown < 1.0, "slowdown", slowdown, "a share from 0 to below 1")
+        _require(0.0 < pause_slowdown <= 1.0, "pause_slowdown", pause_slowdown, "a share above 0, at most 1")
         _require(0.0 <= loss_floor < 1.0, "loss_floor", loss_floor, "a share from 0 to below 1")
         for name, spread in (("jitter", jitter), ("restart_spread", restart_spread)):
             _require(0.0 <= spread <= 1.0, name, spread, "a relative deviation from 0 to 1")
         for name, share in (("slow_share", slow_share), ("hiccup_share", hiccup_share)):
             _require(0.0 <= share <= 1.0, name, share, "a share from 0 to 1")
-        for name, amount in (("buffer_frames", buffer_frames), ("warm_up_s", warm_up_s)):
+        for name, amount in (
+            ("buffer_frames", buffer_frames), ("warm_up_s", warm_up_s), ("pause_every_s", pause_every_s),
+            ("pause_s", pause_s), ("queue_frames", queue_frames), ("burst_frames", burst_frames),
+        ):  # fmt: skip
             _require(0.0 <= amount < math.inf, name, amount, "a finite number, 0 or more")
         for name, part in (
             ("warm_up_slowdown", warm_up_slowdown), ("asymmetry", asymmetry), ("rate_error", rate_error)
@@ -97,6 +122,12 @@ class DeviceModel:
         self._loss_floor = loss_floor
         self._directions = (1.0 - asymmetry / 2.0, 1.0 + asymmetry / 2.0) if asymmetry else (1.0,)
         self._buffer_frames = buffer_frames
+        self._pause_every_s = pause_every_s
+        self._pause_s = pause_s
+        self._pause_slowdown = pause_slowdown
+        self._pauses_at_random = pauses_at_random
+        self._queue_frames = queue_frames
+        self._burst_frames = burst_frames
         self._warm_up_s = warm_up_s
         self._warm_up_slowdown = warm_up_slowdown
         self._warm_up_once = warm_up_once
@@ -104,6 +135,9 @@ class DeviceModel:
         self._ends_early = ends_early
         self._poisson = poisson
         self._random = np.random.default_rng(seed)
+        self._pauses: Pauses | None = None
+        if pause_every_s:
+            self._pauses = Pauses(pause_every_s, pause_s, is_random=pauses_at_random, random=self._random)
         self._start_factor = 1.0
         self._started_s = 0.0
         self.restart()
@@ -128,8 +162,9 @@ class DeviceModel:
         """Return the rate at which half of the trials keep to a loss ratio, at this moment.
 
         Where nothing is random it is the highest rate that passes, to within the rounding of
-        frames. With jitter, two modes or hiccups it is that of the median trial, each of them
-        taken by itself. Drift, and a warm-up that comes once, move it in the course of a search.
+        frames. With jitter, two modes, hiccups, pauses or bursts it is that of the median trial, each of
+        them taken by itself. Drift, and a warm-up that comes once, move it in the course of a search.
+        If higher rates pass again, such as with the knee ``falling``, it is the lowest of such rates.
 
         :param loss_ratio: from 0 to below 1.
         :param duration_s: of the trials, run to their end.
@@ -137,14 +172,15 @@ class DeviceModel:
 
         def passes(rate_pps: float) -> bool:
             frames = rate_pps * (1.0 + self._rate_error) * duration_s
-            course = self._course(
-                rate_pps, duration_s, frames, self._median_critical(), self._median_hiccup()
-            )
+            critical_pps = self._median_critical()
+            course = self._course(rate_pps, duration_s, frames, critical_pps, self._median_hiccup())
+            pauses = self._median_pauses(duration_s)
+            course = self._interrupted(course, pauses, rate_pps, duration_s, critical_pps)
             return course.lost < self._median_limit(loss_ratio * frames)
 
-        lower, upper = 0.0, self.critical_pps
+        lower, upper = 0.0, _LOWEST_LOAD * self.critical_pps
         while passes(upper):
-            lower, upper = upper, 2.0 * upper
+            lower, upper = upper, _LOAD_STEP * upper
         for _ in range(_BISECTIONS):
             middle = (lower + upper) / 2.0
             if not lower < middle < upper:
@@ -156,7 +192,12 @@ class DeviceModel:
         """Answer a trial; end it early as soon as the whole of it is certain to lose too much."""
         intended = round(rate_pps * duration_s)
         sent = round(rate_pps * (1.0 + self._rate_error) * duration_s)
-        course = self._course(rate_pps, duration_s, sent, self._drawn_critical(), self._drawn_hiccup())
+        critical_pps = self._drawn_critical()
+        course = self._course(rate_pps, duration_s, sent, critical_pps, self._drawn_hiccup())
+        if self._burst_frames:
+            course = self._in_bursts(course)
+        pauses = self._pauses_within(duration_s)
+        course = self._interrupted(course, pauses, rate_pps, duration_s, critical_pps)
         lost = min(sent, self._drawn_count(course.lost))
         elapsed_s = duration_s
         if fail_above is not None and self._ends_early:
@@ -185,6 +226,50 @@ class DeviceModel:
             course = course.buffered(self._buffer_frames)
         more = self._loss_floor + hiccup
         return course.raised(more) if more else course
+
+    def _in_bursts(self, course: Course) -> Course:
+        """Lose as much in the mean, in bursts whose moments are random."""
+        lost, length = course.lost, self._burst_frames
+        bursts = int(self._random.poisson(lost / length))
+        if bursts > _MOST_BURSTS:
+            return course.scaled(bursts * length / lost)
+        gaps: list[tuple[float, float]] = []
+        for share in sorted(self._random.random(bursts)):
+            first = max(course.sent_when(share * lost), gaps[-1][1] if gaps else 0.0)
+            gaps.append((first, first + length))
+        return Course((Stretch(course.frames, 0.0),)).interrupted(gaps, 1.0)
+
+    def _pauses_within(self, duration_s: float) -> Sequence[tuple[float, float]]:
+        start_s = self.elapsed_s
+        return self._pauses.within(start_s, start_s + duration_s) if self._pauses else ()
+
+    def _median_pauses(self, duration_s: float) -> Sequence[tuple[float, float]]:
+        if not self._pauses:
+            return ()
+        mean = duration_s / self._pause_every_s
+        # The median of a Poisson number is about mean + 1/3 - 0.02/mean, rounded down.
+        number = math.floor(mean + (1.0 / 3.0 - 0.02 / mean if self._pauses_at_random else _HALF))
+        begins = (duration_s * begun / number for begun in range(number))
+        return [(begin, begin + self._pause_s) for begin in begins]
+
+    def _interrupted(
+        self,
+        course: Course,
+        pauses: Sequence[tuple[float, float]],
+        rate_pps: float,
+        duration_s: float,
+        critical_pps: float,
+    ) -> Course:
+        """Lose in pauses what the device does not forward then and what the queue has no room for."""
+        loss_ratio = 1.0
+        if self._pause_slowdown < 1.0:
+            slow_pps = critical_pps * (1.0 - self._pause_slowdown)
+            loss_ratio = self._loss_ratio(rate_pps * (1.0 + self._rate_error), slow_pps)
+        if not pauses or not loss_ratio:
+            return course
+        per_s, waiting = course.frames / duration_s, self._queue_frames / loss_ratio
+        gaps = ((per_s * begin + waiting, per_s * end) for begin, end in pauses)
+        return course.interrupted([(first, after) for first, after in gaps if first < after], loss_ratio)
 
     def _cold_s(self) -> float:
         if not self._warm_up_once:
@@ -221,11 +306,12 @@ class DeviceModel:
 
     def _median_limit(self, allowed: float) -> float:
         """Return the expected number of lost frames at which half of the trials lose no more than allowed."""
-        if not self._poisson:
+        unit = self._burst_frames or float(self._poisson)
+        if not unit:
             return max(1.0 - _ROUNDING, allowed * (1.0 + 1e-12))
         # A Poisson number of mean m is at most k half of the time when m is about k + 2/3.
-        whole = math.floor(allowed)
-        return whole + 2.0 / 3.0 if whole else math.log(2.0)
+        whole = math.floor(allowed / unit)
+        return unit * (whole + 2.0 / 3.0 if whole else math.log(2.0))
 
     def _spread(self, deviation: float) -> float:
         # Nothing is drawn for what does not vary, so that one property leaves the others' numbers alone.

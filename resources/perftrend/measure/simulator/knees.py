@@ -15,6 +15,8 @@ knee             loss ratio
 ``linear``       0 up to 0.8 c, then 0.04 (r/c - 0.8), and the loss of the hard knee
 ``steps``        0 up to 0.7 c, 0.0001 up to 0.85 c, 0.001 up to c, then 0.02 and the
                  loss of the hard knee
+``falling``      0 up to 0.5 c, then 0.01 (0.5 c/r)³, and the loss of the hard knee: a device that
+                 loses frames when it falls asleep, the fewer the more it has to do
 ===============  =======================================================================
 """
 
@@ -27,6 +29,10 @@ from typing import Any
 
 _STEPS = ((0.7, 0.0), (0.85, 0.0001), (1.0, 0.001), (math.inf, 0.02))
 """Loads, and the loss ratio up to each of them."""
+
+_SLEEPLESS = 0.5
+
+_QUEUE_FRAMES = 4096
 
 
 def _hard(load: float) -> float:
@@ -64,6 +70,10 @@ def _steps(load: float) -> float:
     return next(loss for highest, loss in _STEPS if load <= highest) + _hard(load)
 
 
+def _falling(load: float) -> float:
+    return (0.01 * (_SLEEPLESS / load) ** 3 if load > _SLEEPLESS else 0.0) + _hard(load)
+
+
 KNEES: Mapping[str, Callable[[float], float]] = MappingProxyType(
     {
         "hard": _hard,
@@ -74,6 +84,7 @@ KNEES: Mapping[str, Callable[[float], float]] = MappingProxyType(
         "exponential": _exponential,
         "linear": _linear,
         "steps": _steps,
+        "falling": _falling,
     }
 )
 """Loss ratio over the load r/c, by name."""
@@ -100,6 +111,12 @@ KINDS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "warm-up-once": {"warm_up_s": 5.0, "warm_up_slowdown": 0.1, "warm_up_once": True},
         "asymmetric": {"asymmetry": 0.1},
         "slow-generator": {"rate_error": -0.001},
+        **{
+            f"pauses-{every_s}": {"pause_every_s": float(every_s), "queue_frames": _QUEUE_FRAMES}
+            for every_s in (7, 10, 13, 20)
+        },
+        "stalls": {"pause_every_s": 45.0, "pauses_at_random": True, "queue_frames": _QUEUE_FRAMES},
+        "bursty": {"knee": "soft", "burst_frames": 256},
     }
 )
 """Arguments of ``DeviceModel`` for devices as they are met, by name.
@@ -124,5 +141,9 @@ name of a knee          that knee, and nothing random
 ``warm-up-once``        10 % slower in the first 5 s of traffic after a start
 ``asymmetric``          one direction forwards 10 % less than the other
 ``slow-generator``      0.1 % less is sent than was asked for
+``pauses-N``            nothing is forwarded for 30 ms every N s, N being 7, 10, 13 or 20; a queue
+                        holds 4096 frames
+``stalls``              the same at random moments, every 45 s in the mean
+``bursty``              a soft knee that loses 256 frames in a row, at random moments
 ======================  ==================================================================
 """
