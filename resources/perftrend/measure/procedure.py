@@ -71,8 +71,10 @@ class Procedure:
         """Search for NDR and PDR at once by MDR search.
 
         :param on_step: is told after each trial how far the search has come.
-        :raises SearchTimeoutError: if that takes longer than it may; its ``result`` is a
-            measurement with every trial and what was known by then, which is not valid.
+        If it takes longer than it may, an interval that was found by then is valid, the other one not.
+
+        :raises SearchTimeoutError: if none was found by then; its ``result`` is a measurement with
+            every trial and what was known, which is not valid.
         """
         goals = {"ndr": 0.0, "pdr": plan.loss_ratio}
         accepted: list[Trial] = []
@@ -93,7 +95,9 @@ class Procedure:
                 on_step=on_step,
             )
         except SearchTimeoutError as error:
-            raise self._unfinished(error, goals, accepted, plan) from None
+            if not isinstance(error.result, SearchResult) or not error.result.is_any_found:
+                raise self._unfinished(error, goals, accepted, plan) from None
+            result = error.result
         found = self._searched("ndrpdr", _intervals(result, goals), result.invalid, plan)
         conditional = _conditional_throughput(result, goals) if plan.trials_per_bound > 1 else {}
         return replace(
@@ -239,7 +243,9 @@ class Procedure:
                 before = self._testbed.counters()
                 self._testbed.trials.measure(interval.lower, plan.initial_duration_s)
                 self._collect(name, interval.lower, before)
-        reasons = [doubt, *(interval.invalid for interval in intervals.values())]
+        missing = [interval.invalid for interval in intervals.values()]
+        # An interval that was found is worth no less because another one was not.
+        reasons = [doubt, *(missing if all(missing) else ())]
         reasons += [self._testbed.generator_limit(interval.lower) for interval in intervals.values()]
         invalid = next(filter(None, reasons), "")
         return replace(self._measurement(kind, invalid=invalid), intervals=dict(intervals))

@@ -230,7 +230,26 @@ def test_search_that_takes_too_long_says_what_was_known_by_then(procedure: Proce
     with pytest.raises(
         SearchTimeoutError, match=r"known by then, and not sure: NDR \d+ to \d+ pps, PDR \d+ to"
     ):
-        procedure.ndr_and_pdr(replace(SEARCH, timeout_s=40))
+        procedure.ndr_and_pdr(replace(SEARCH, timeout_s=20))
+
+
+def test_pdr_that_was_found_outlives_a_search_that_takes_too_long(procedure: Procedure) -> None:
+    """PDR is bounded after 46 s; the trial for NDR would begin after 40 s."""
+    measurement = procedure.ndr_and_pdr(replace(SEARCH, timeout_s=40))
+
+    assert "" == measurement.invalid
+    assert "" == measurement.intervals["pdr"].invalid
+    assert "search not done" in measurement.intervals["ndr"].invalid
+
+
+def test_pdr_is_valid_although_no_rate_has_no_loss(testbed: Testbed, procedure: Procedure) -> None:
+    testbed.start_device({**HARD, "pause_every_s": "7"})
+
+    measurement = procedure.ndr_and_pdr(SEARCH)
+
+    assert "" == measurement.invalid
+    assert "" == measurement.intervals["pdr"].invalid
+    assert "lost at the minimum rate" in measurement.intervals["ndr"].invalid
 
 
 def test_search_tells_its_way_by_the_trials_that_counted(
@@ -265,12 +284,12 @@ def test_search_is_followed_step_by_step(procedure: Procedure) -> None:
 
 def test_search_that_takes_too_long_keeps_its_trials(procedure: Procedure) -> None:
     with pytest.raises(SearchTimeoutError) as failure:
-        procedure.ndr_and_pdr(replace(SEARCH, timeout_s=40))
+        procedure.ndr_and_pdr(replace(SEARCH, timeout_s=20))
 
     known = failure.value.result
     assert isinstance(known, Measurement)
     assert known.trials == tuple(trial for phase in known.phases for trial in phase.trials)
-    assert sum(trial.elapsed_s for trial in known.trials) >= 40
+    assert sum(trial.elapsed_s for trial in known.trials) >= 20
     assert known.invalid.startswith("search not done after")
     assert {known.invalid} == {interval.invalid for interval in known.intervals.values()}
 

@@ -91,6 +91,16 @@ def _measure_again(intervals: tuple[Bounds, ...], phase: PhasePlan) -> Choice | 
     return None
 
 
+def _is_done(bounds: Bounds, last: PhasePlan) -> bool:
+    """Tell whether the last phase has nothing more to do for a loss ratio."""
+    return (
+        bounds.lower_valid
+        and bounds.upper_valid
+        and bounds.interval.relative_width <= last.relative_width
+        and min(bounds.lower.duration_s, bounds.upper.duration_s) >= last.duration_s
+    )
+
+
 class _Search:
     def __init__(self, record: Record, parameters: Parameters) -> None:
         self._parameters = parameters
@@ -140,9 +150,16 @@ class _Search:
 
     def _unfinished(self, reason: str) -> SearchResult:
         limits = self._parameters
-        anywhere = (Interval(limits.minimum_pps, limits.maximum_pps),) * len(limits.loss_ratios)
-        known = tuple(bounds.interval for bounds in self._intervals) or anywhere
-        return self._result(tuple(replace(interval, invalid=reason) for interval in known))
+        if not self._intervals:
+            nothing = Interval(limits.minimum_pps, limits.maximum_pps, reason)
+            return self._result((nothing,) * len(limits.loss_ratios))
+        last = limits.plan()[-1]
+        return self._result(
+            tuple(
+                bounds.interval if _is_done(bounds, last) else replace(bounds.interval, invalid=reason)
+                for bounds in self._intervals
+            )
+        )
 
     def _result(self, intervals: tuple[Interval, ...]) -> SearchResult:
         return SearchResult(self._parameters.loss_ratios, intervals, self._record.phases)

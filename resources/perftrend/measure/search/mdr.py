@@ -62,7 +62,7 @@ def mdr_search(
     :returns: the intervals, and every trial by phase.
     :raises SettingsError: naming the parameter that cannot be used.
     :raises SearchTimeoutError: if more trials are needed when the time is used up; what is known
-        by then is its ``result``, every interval of it marked not valid.
+        by then is its ``result``, every interval of it that was not found marked not valid.
 
     Source: "MDR Search".
     """

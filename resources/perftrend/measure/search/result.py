@@ -68,6 +68,11 @@ class SearchResult:
         return sum(trial.elapsed_s for trial in self.trials)
 
     @property
+    def is_any_found(self) -> bool:
+        """Whether any interval is valid."""
+        return any(not interval.invalid for interval in self.intervals)
+
+    @property
     def invalid(self) -> str:
         """Why the first trial that cannot be trusted cannot; empty when all can.
 

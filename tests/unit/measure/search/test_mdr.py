@@ -19,6 +19,7 @@ from perftrend.measure.search.mdr import STRATEGIES
 from perftrend.measure.search.parameters import Parameters, log_width
 from perftrend.measure.search.record import Record
 from perftrend.measure.search.result import Step
+from perftrend.measure.simulator import DeviceModel
 from perftrend.model import Interval, Trial
 
 MINIMUM, MAXIMUM = 20e3, 29.76e6
@@ -256,6 +257,21 @@ def test_search_that_takes_too_long_fails_with_what_it_knows(timeout_s: float, s
     assert sum(trial.elapsed_s for trial in before) < timeout_s <= partial.elapsed_s
     assert all("not done" in interval.invalid for interval in partial.intervals)
     assert all(interval.lower <= 6e6 and interval.upper >= 5e6 for interval in partial.intervals)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "timeout_s", "found"), [("predictive", 45.0, 0.005), ("mdr", 60.0, 0.0)]
+)
+def test_interval_that_was_found_in_time_is_valid(strategy: str, timeout_s: float, found: float) -> None:
+    """The strategies bound PDR first, or NDR first."""
+    knee = DeviceModel.of_kind("hard", 12.3e6)
+    with pytest.raises(SearchTimeoutError) as caught:
+        mdr_search(knee, minimum_pps=20e3, maximum_pps=29.76e6, timeout_s=timeout_s, strategy=strategy)
+
+    partial = caught.value.result
+    assert isinstance(partial, SearchResult)
+    assert [found] == [ratio for ratio in partial.loss_ratios if not partial.interval(ratio).invalid]
+    assert partial.interval(found).relative_width <= 0.005
 
 
 @every_strategy

@@ -131,7 +131,8 @@ class _Search:
 
     def _interval(self, loss_ratio: float, unfinished: str) -> Interval:
         bounds = self._evidence.proven(loss_ratio)
-        return replace(self._within(bounds), invalid=self._why_none(loss_ratio, bounds.upper) or unfinished)
+        missing = unfinished if self._is_open(loss_ratio) else ""
+        return replace(self._within(bounds), invalid=self._why_none(loss_ratio, bounds.upper) or missing)
 
     def _why_none(self, loss_ratio: float, upper_pps: float | None) -> str:
         """Say why there is no rate of a loss ratio within the limits; nothing if there is one."""
