@@ -161,6 +161,9 @@ class Crossing(Sought):
         if self._run > IN_A_ROW and self._evidence.loss_floor(self.loss_ratio) is not None:
             return self._bottom
         shortest, longest = self._steps(down=True)
+        if not self._run:
+            # It was proven for another loss ratio, or before this one was sought again: far away, maybe.
+            longest = math.inf
         return max(self._bottom, min(upper - shortest, max(aim, upper - longest)))
 
     def _above(self, lower: float, aim: float) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from perftrend.measure.search.parameters import Parameters
@@ -21,11 +22,21 @@ FEWEST_LOST = 5
 
 _ROUNDING = 1e-9
 
+_LUCK = 2.0
+"""A loss so many times that of a higher rate shows that it is chance when frames are lost."""
+
+_UNLIKELY = 2.0
+"""Minus the log of the greatest probability that is not taken for chance."""
+
 _POOLED = 3
 _UNCERTAINTY = 2.0 * math.sqrt(2.0 / _POOLED)
 """Of ln of the ratio of two losses, each from so many trials: twice its deviation, if each counts as one."""
 
-_APART = 0.03
+_APART, _FAR_APART = 0.03, 0.5
+"""Trials are compared so far apart (in ln of the rate): those that counted lost frames, and those that
+ended at the first."""
+
+_STEEPEST_RISE = 0.5
 _OVERLOADED = 0.1
 _FLATTEST = 4.0
 """A loss that falls with less than this power of the rate does not go away."""
@@ -75,6 +86,8 @@ class Evidence:
         if trial.duration_s >= self._parameters.final_duration_s:
             self._full.setdefault(trial.rate_pps, []).append(made)
         else:
+            # The latest one at a rate counts.
+            self._short = [other for other in self._short if other.rate_pps != trial.rate_pps]
             self._short.append(trial)
         if made.is_cut:
             self.ends_early = True
@@ -127,6 +140,54 @@ class Evidence:
         full = [made.trial for trials in self._full.values() for made in trials]
         return self._believed(loss_ratio, short) + full
 
+    def contradicts_short(self, rate_pps: float, loss_ratio: float) -> bool:
+        """Return whether the decision on a rate contradicts a short trial.
+
+        A pass contradicts short trials that failed there or below, a failure those that passed there or
+        above.
+        """
+        passed = self.passes(rate_pps, loss_ratio)
+        return passed is not None and any(
+            passes(trial, loss_ratio) is not passed
+            and (trial.rate_pps <= rate_pps if passed else trial.rate_pps >= rate_pps)
+            for trial in self._short
+        )
+
+    def casts_doubt(self, trial: Trial, loss_ratio: float) -> bool:
+        """Return whether a trial lost plainly more than this share, below a rate that passes it."""
+        lower = self.proven(loss_ratio).lower
+        if lower is None or trial.rate_pps >= lower or self.passes(trial.rate_pps, loss_ratio) is not None:
+            return False
+        return _exceeds(trial, loss_ratio)
+
+    def is_disturbed(self, trial: Trial) -> bool:
+        """Return whether a trial was ended by far more loss than the one at the next higher rate had."""
+        others = [*self._short, *(made.trial for trials in self._full.values() for made in trials)]
+        above = [other for other in others if other.rate_pps > trial.rate_pps]
+        if not above or not ended_early(trial):
+            return False
+        next_higher = min(above, key=lambda other: other.rate_pps)
+        return _exceeds(trial, _LUCK * next_higher.loss_ratio)
+
+    def rate_to_confirm(self, loss_ratio: float) -> float | None:
+        """Return the lower bound if its only pass may be luck; None if not, or if one was confirmed before.
+
+        If loss comes in rare events, a search that goes down until a trial passes ends too high. It does
+        so if a trial that lost too little for a short one to show it lost more than one at the next
+        higher rate.
+        """
+        lower = self.proven(loss_ratio).lower
+        if self._parameters.trials_per_bound > 1 or any(len(made) > 1 for made in self._full.values()):
+            return None
+        rare = [
+            loss
+            for rate in sorted(self._full)
+            if self.passes(rate, loss_ratio) is False
+            and (loss := min(self.losses_at(rate))) * rate * self._parameters.initial_duration_s < FEWEST_LOST
+        ]
+        is_luck = any(loss > _LUCK * higher for loss, higher in pairwise(rare))
+        return lower if is_luck else None
+
     def losses_at(self, rate_pps: float) -> Sequence[float]:
         """Return the loss ratios of the trials of the final duration at a rate."""
         return [made.trial.loss_ratio for made in self._full.get(rate_pps, ())]
@@ -136,21 +197,25 @@ class Evidence:
 
         The lowest rates that lost some frames are compared with the lowest ones some way above, three
         trials with three: frames are often lost in bursts, so it is the trials that count. It is a floor
-        where the loss falls by less than the fourth power of the rate, the uncertainty included. Near
-        its knee the loss of a device falls by the tenth power and more.
+        if the loss falls by less than the fourth power of the rate, the uncertainty included, and does not
+        rise instead. Near its knee the loss of a device falls by the tenth power and more.
         """
         trials = sorted(self.believed(loss_ratio), key=lambda trial: trial.rate_pps)
         low = _Pool.of(trials)
         if low is None or low.loss_ratio <= loss_ratio:
             return None
-        high = _Pool.of(trial for trial in trials if trial.rate_pps > low.highest_pps * math.exp(_APART))
+        # A trial that ended with its first lost frame shows a moment, hardly a share.
+        apart = _APART if low.lost >= _POOLED * FEWEST_LOST else _FAR_APART
+        high = _Pool.of(trial for trial in trials if trial.rate_pps > low.highest_pps * math.exp(apart))
         if high is None or high.loss_ratio > _OVERLOADED:
             return None
         silent = (trial for trial in trials if trial.rate_pps < low.rate_pps and lost(trial) <= 0)
         if any(low.loss_ratio * trial.sent >= FEWEST_LOST for trial in silent):
             return None
-        fall = math.log(high.loss_ratio / low.loss_ratio) + _UNCERTAINTY
-        return low.loss_ratio if fall < _FLATTEST * math.log(high.rate_pps / low.rate_pps) else None
+        fall, span = math.log(high.loss_ratio / low.loss_ratio), math.log(high.rate_pps / low.rate_pps)
+        # A device that pauses loses its first frame after the same time at any rate: no share of the frames.
+        is_flat = -_STEEPEST_RISE * span < fall < _FLATTEST * span - _UNCERTAINTY
+        return low.loss_ratio if is_flat else None
 
     def _believed(self, loss_ratio: float, short: bool) -> list[Trial]:
         lower, upper = self.proven(loss_ratio)
@@ -169,6 +234,8 @@ class _Pool(NamedTuple):
     rate_pps: float
     """Their geometric mean."""
     highest_pps: float
+    lost: int
+    """Frames, of all these trials."""
     loss_ratio: float
 
     @classmethod
@@ -177,11 +244,22 @@ class _Pool(NamedTuple):
         pooled = [trial for trial in trials if lost(trial) > 0][:_POOLED]
         if len(pooled) < _POOLED:
             return None
+        frames = sum(map(lost, pooled))
         return cls(
             math.exp(math.fsum(math.log(trial.rate_pps) for trial in pooled) / _POOLED),
             pooled[-1].rate_pps,
-            sum(map(lost, pooled)) / sum(trial.sent for trial in pooled),
+            frames,
+            frames / sum(trial.sent for trial in pooled),
         )
+
+
+def _exceeds(trial: Trial, loss_ratio: float) -> bool:
+    """Return whether a trial lost more than this share, and that is not chance."""
+    count, expected = lost(trial), loss_ratio * trial.sent
+    if count <= expected:
+        return False
+    # Chernoff's bound of the probability that so many are lost, or more.
+    return expected <= 0.0 or count * math.log(count / expected) - (count - expected) > _UNLIKELY
 
 
 def _bounds(verdicts: Iterable[tuple[float, bool | None]]) -> Bounds:

@@ -9,6 +9,8 @@ vanish instead.
 
 from __future__ import annotations
 
+import math
+
 from typing_extensions import override
 
 from perftrend.measure.search.parameters import Parameters
@@ -26,6 +28,9 @@ _VANISHING = 2 * FEWEST_LOST
 _LESS_THAN_A_FRAME = 0.7
 """So many frames are expected to be lost where a trial passes as often as it fails: about ln 2."""
 
+_BEYOND = 1.5
+"""So many widths lies the first look below the lowest rate that failed, if failing is dear."""
+
 _FADING = 0.7
 """Loss fades away as long as each look loses less than this part of what the one before lost."""
 
@@ -34,6 +39,9 @@ _SLOWLY, _FAST = 1.5, 2.5
 
 _CHEAP_SHARE = 0.25
 """A trial that failed in a smaller share of its duration is cheaper than a passing one."""
+
+_LATE_SHARE = 0.3
+"""A trial that failed earlier than that may fail at any rate, such as in a pause of the device."""
 
 
 class Onset(Sought):
@@ -47,8 +55,8 @@ class Onset(Sought):
         self._may_skip_looks = True
         self._fades = True
         self._stride = 1.0
-        self._last_failure_s = 0.0
-        self._goes_to_bottom = False
+        self._longest_failure_s = 0.0
+        self._misled = 0
         self._hopeless = ""
 
     @property
@@ -67,9 +75,11 @@ class Onset(Sought):
         if is_next and last is None and self._may_skip_looks and self._evidence.ends_early:
             return None
         middle = self._bottom if low is None else (low + high) / 2.0
-        deepest = max(middle, high - self._look_stride * width)
+        # Below the very rate at which a queue overflows, loss may begin again.
+        is_first = last is None and not self._evidence.ends_early
+        deepest = max(middle, high - (_BEYOND if is_first else self._look_stride) * width)
         # Where loss does not fade away as foretold, what is foretold is of no use.
-        if is_next or not self._fades:
+        if is_next or is_first or not self._fades:
             return deepest
         return min(max(foretold + width / 2.0, deepest), high - width)
 
@@ -99,10 +109,14 @@ class Onset(Sought):
     @override
     def proved(self, trial: Trial, *, passed: bool) -> None:
         super().proved(trial, passed=passed)
+        would_show = not passed and self._would_show(trial)
+        if passed or would_show:
+            # Short trials are evidence only as long as long ones do not contradict them, again and again.
+            self._misled += self._evidence.contradicts_short(trial.rate_pps, self.loss_ratio)
+            self._believes_short &= self._misled < IN_A_ROW
         if passed:
-            # Where short trials lose frames and long ones lose none, again and again, they mislead.
-            self._believes_short &= self._run <= IN_A_ROW
-        elif self._would_show(trial):
+            return
+        if would_show:
             if self._looks < _MOST_LOOKS:
                 self._look_stride = 1.0
             self._looks, self._last_look, self._may_skip_looks = 0, None, False
@@ -111,8 +125,6 @@ class Onset(Sought):
 
     def _below(self, low: float | None, high: float) -> float:
         width, upper = self._width, self._proven().upper
-        if self._goes_to_bottom:
-            return self._bottom
         nearest, farthest = high - width * self._stride, high - 4.0 * width * self._stride
         if self._evidence.ends_early:
             return max(self._bottom, nearest)
@@ -125,7 +137,8 @@ class Onset(Sought):
         if high - lower <= 2.0 * width:
             return lower + width
         if self._evidence.ends_early:
-            is_cheap = self._last_failure_s < _CHEAP_SHARE * self._parameters.final_duration_s
+            cheap_s = _CHEAP_SHARE * self._parameters.final_duration_s
+            is_cheap = self._believes_short and self._longest_failure_s < cheap_s
             aim = high - width if is_cheap else lower
         else:
             aim = self._aim(low, high)
@@ -144,19 +157,18 @@ class Onset(Sought):
         return self._believes_short and expected >= FEWEST_LOST
 
     def _went_on_failing(self, trial: Trial) -> None:
-        # Failing takes ever longer as loss fades away. Where it does not, there is far to go.
-        if trial.elapsed_s < _SLOWLY * self._last_failure_s:
-            self._stride *= 2.0
-        elif trial.elapsed_s > _FAST * self._last_failure_s:
-            self._stride = 1.0
-        self._last_failure_s = trial.elapsed_s
         floor = self._evidence.loss_floor(self.loss_ratio) if self._proven().lower is None else None
-        if floor is None:
+        # Failing takes longer each time as loss fades away. If it does not, there is far to go.
+        if floor is not None or trial.elapsed_s < _SLOWLY * self._longest_failure_s:
+            self._stride *= 2.0
+        elif trial.elapsed_s > _FAST * self._longest_failure_s:
+            self._stride = 1.0
+        self._longest_failure_s = max(self._longest_failure_s, trial.elapsed_s)
+        if floor is None or trial.elapsed_s < _LATE_SHARE * self._parameters.final_duration_s:
             return
-        limits = self._parameters
-        self._goes_to_bottom = floor * limits.minimum_pps * limits.final_duration_s >= 1.0
-        if not self._goes_to_bottom:
-            # A trial at the minimum rate would pass, only because it sends so few frames.
+        next_pps = trial.rate_pps * math.exp(-self._stride * self._width)
+        if floor * next_pps * self._parameters.final_duration_s < 1.0:
+            # A trial at so low a rate would pass, only because it sends so few frames.
             self._hopeless = f"about {floor:.2g} of the frames are lost at every rate"
 
     def _foretold(self, low: float | None) -> float:

@@ -23,11 +23,14 @@ from perftrend.measure.search.predictive.onset import Onset
 from perftrend.measure.search.predictive.sought import Sought
 from perftrend.measure.search.record import OnStep, Record
 from perftrend.measure.search.result import SearchResult, Step
-from perftrend.measure.search.trials import Measure, lies_below
+from perftrend.measure.search.trials import Measure, lies_below, passes
 from perftrend.model import Interval, Trial
 
 _OVERLOADED = 0.1
 """The first trial may end when it lost this share: enough to tell what the device forwards at most."""
+
+_WHOLE = 1.0
+"""No trial loses more than this share, so that one with this limit is never ended early."""
 
 _TELLING_LOST = 30
 _TELLING_SHARE = 0.25
@@ -49,12 +52,18 @@ class _Search:
         self._record = record
         self._evidence = Evidence(parameters)
         self._hopeless: dict[float, str] = {}
+        self._sought: dict[float, Sought] = {}
 
     def run(self) -> SearchResult:
         limits = self._parameters
         try:
             plan = PhasePlan("initial", limits.initial_duration_s, limits.relative_width)
             self._measure(plan, limits.maximum_pps, _OVERLOADED, "maximum rate")
+            if self._evidence.ends_early is False:
+                # Failing is dear: look first whether lower rates lose more than higher ones.
+                for ratio in reversed(limits.loss_ratios):
+                    self._sought[ratio] = self._seeking(ratio)
+                    self._look(self._sought[ratio])
             while remaining := [ratio for ratio in limits.loss_ratios if self._is_open(ratio)]:
                 self._find(remaining[-1])
         except SearchTimeoutError as error:
@@ -66,14 +75,24 @@ class _Search:
         return loss_ratio not in self._hopeless and not self._evidence.is_found(loss_ratio)
 
     def _find(self, loss_ratio: float) -> None:
-        sought = self._sought(loss_ratio)
-        while self._is_open(loss_ratio):
+        """Seek a loss ratio until it is found, or until a larger one must be sought again."""
+        sought = self._sought.pop(loss_ratio, None) or self._seeking(loss_ratio)
+        while self._is_next(loss_ratio):
             self._look(sought)
-            self._prove(sought)
+            if self._is_next(loss_ratio):
+                self._prove(sought)
             if sought.hopeless:
                 self._hopeless[loss_ratio] = sought.hopeless
+            elif not self._is_open(loss_ratio):
+                self._confirm(loss_ratio)
 
-    def _sought(self, loss_ratio: float) -> Sought:
+    def _is_next(self, loss_ratio: float) -> bool:
+        return self._is_open(loss_ratio) and not any(map(self._is_open, self._larger(loss_ratio)))
+
+    def _larger(self, loss_ratio: float) -> list[float]:
+        return [ratio for ratio in self._parameters.loss_ratios if ratio > loss_ratio]
+
+    def _seeking(self, loss_ratio: float) -> Sought:
         rates = [trial.rate_pps for trial in self._evidence.believed(loss_ratio)]
         shown = loss_ratio * min(rates) * self._parameters.initial_duration_s
         kind = Crossing if shown >= FEWEST_LOST else Onset
@@ -81,24 +100,61 @@ class _Search:
 
     def _look(self, sought: Sought) -> None:
         ratio, duration_s = sought.loss_ratio, self._parameters.initial_duration_s
-        plan = PhasePlan(f"locate {ratio:g}", duration_s, self._parameters.relative_width)
         while (log_rate := sought.rate_to_look_at()) is not None:
             rate_pps = self._rate_pps(log_rate)
             telling = max(_TELLING_SHARE * ratio, (_TELLING_LOST + 0.5) / (rate_pps * duration_s))
             fail_above = min(telling, self._parameters.largest_loss_ratio)
-            sought.looked(self._measure(plan, rate_pps, fail_above, f"where is {ratio:g} exceeded?"))
+            reason = f"where is {ratio:g} exceeded?"
+            trial = self._measure(self._short(ratio), rate_pps, fail_above, reason)
+            if self._evidence.is_disturbed(trial):
+                # The next looks would meet the same disturbance, and lead away from what is sought.
+                trial = self._measure(self._short(ratio), rate_pps, _WHOLE, f"{reason} (disturbed)")
+            sought.looked(trial)
+            self._reconsider(ratio, trial)
 
     def _prove(self, sought: Sought) -> None:
         ratio = sought.loss_ratio
         lower = self._evidence.proven(ratio).lower
         reason = f"{'lower' if lower is None else 'other'} bound of {ratio:g}"
-        plan = PhasePlan(
-            f"bound {ratio:g}", self._parameters.final_duration_s, self._parameters.relative_width
-        )
-        rate_pps = self._rate_pps(sought.rate_to_prove())
-        while (passed := self._evidence.passes(rate_pps, ratio)) is None:
-            trial = self._measure(plan, rate_pps, ratio, reason)
+        trial, passed = self._decide(ratio, self._rate_pps(sought.rate_to_prove()), reason)
         sought.proved(trial, passed=passed)
+        self._reconsider(ratio, trial)
+
+    def _confirm(self, loss_ratio: float) -> None:
+        rate_pps = self._evidence.rate_to_confirm(loss_ratio)
+        if rate_pps is not None:
+            self._measure(self._full(loss_ratio), rate_pps, loss_ratio, f"was {loss_ratio:g} met by luck?")
+
+    def _decide(self, loss_ratio: float, rate_pps: float, reason: str) -> tuple[Trial, bool]:
+        """Measure for the final duration until a rate passes or fails; return the last trial, and which."""
+        plan = self._full(loss_ratio)
+        while (passed := self._evidence.passes(rate_pps, loss_ratio)) is None:
+            trial = self._measure(plan, rate_pps, loss_ratio, reason)
+        return trial, passed
+
+    def _reconsider(self, sought_ratio: float, trial: Trial) -> None:
+        """Decide on larger loss ratios, too, if a trial for a smaller one seems to exceed them.
+
+        Such a trial may end before it proves anything of a larger ratio. If it lost more than that below
+        a rate that passes it, the device loses less at higher rates, or was disturbed at that moment. Two
+        short trials that run to their end outlast a disturbance.
+        """
+        for ratio in self._larger(sought_ratio):
+            if not self._evidence.casts_doubt(trial, ratio):
+                continue
+            reason = f"is {ratio:g} exceeded here, too?"
+            plan = self._short(sought_ratio)
+            again = (self._measure(plan, trial.rate_pps, _WHOLE, reason) for _ in range(2))
+            if not any(passes(whole, ratio) for whole in again):
+                self._decide(ratio, trial.rate_pps, reason)
+
+    def _full(self, loss_ratio: float) -> PhasePlan:
+        limits = self._parameters
+        return PhasePlan(f"bound {loss_ratio:g}", limits.final_duration_s, limits.relative_width)
+
+    def _short(self, loss_ratio: float) -> PhasePlan:
+        limits = self._parameters
+        return PhasePlan(f"locate {loss_ratio:g}", limits.initial_duration_s, limits.relative_width)
 
     def _rate_pps(self, log_rate: float) -> float:
         return self._record.known_rate(self._parameters.limited(math.exp(log_rate)))

@@ -111,6 +111,74 @@ def test_short_failure_is_forgotten_when_a_long_trial_passes_above_it() -> None:
     assert Bounds(2000, None) == made.suggested(0.5)
 
 
+@pytest.mark.parametrize(
+    ("full", "short", "contradicted"),
+    [
+        (trial(2000, 0.8), trial(2000, 0.0, duration=SHORT_S), True),
+        (trial(2000, 0.8), trial(3000, 0.0, duration=SHORT_S), True),
+        (trial(2000, 0.8), trial(1000, 0.0, duration=SHORT_S), False),
+        (trial(2000, 0.2), trial(1000, 0.8, duration=SHORT_S), True),
+        (trial(2000, 0.2), trial(3000, 0.8, duration=SHORT_S), False),
+    ],
+)
+def test_long_trial_contradicts_short_ones_in_both_directions(
+    full: Trial, short: Trial, contradicted: bool
+) -> None:
+    assert contradicted == evidence(short, full).contradicts_short(2000, 0.5)
+
+
+def test_latest_short_trial_at_a_rate_counts() -> None:
+    made = evidence(trial(1000, 0.8, duration=SHORT_S), trial(1000, 0.2, duration=SHORT_S))
+
+    assert Bounds(1000, None) == made.suggested(0.5)
+
+
+@pytest.mark.parametrize(
+    ("share", "rate", "doubted"),
+    [(0.8, 1000, True), (0.52, 1000, False), (0.3, 1000, False), (0.8, 3000, False)],
+)
+def test_trial_that_lost_plainly_more_below_a_passing_rate_casts_doubt(
+    share: float, rate: float, doubted: bool
+) -> None:
+    """It ended with its 25th frame or so, for a smaller loss ratio: 0.52 of 50 may be chance."""
+    cut = trial(rate, share, elapsed=0.05)
+    made = evidence(trial(2000, 0.4), fail_above=1.0)
+    made.add(cut, 0.0)
+
+    assert doubted == made.casts_doubt(cut, 0.5)
+
+
+def test_trial_that_ended_by_far_more_loss_than_above_was_disturbed() -> None:
+    made = evidence(trial(4000, 0.9), trial(2000, 0.1, duration=SHORT_S))
+
+    assert made.is_disturbed(trial(1000, 0.9, duration=SHORT_S, elapsed=0.1))
+    assert not made.is_disturbed(trial(1000, 0.15, duration=SHORT_S, elapsed=0.1)), "about as much"
+    assert not made.is_disturbed(trial(1000, 0.9, duration=SHORT_S)), "it ran to its end"
+    assert not made.is_disturbed(trial(5000, 0.9, duration=SHORT_S, elapsed=0.1)), "it is the highest rate"
+
+
+def events(*after_s: float, passing_pps: float = 900) -> Evidence:
+    """Make trials at 1000, 1100, 1200, … pps that lost their first frame then, and one that passed."""
+    made = evidence(trial(passing_pps, 0.0), fail_above=0.0)
+    for number, elapsed_s in enumerate(after_s):
+        rate = 1000.0 + 100.0 * number
+        made.add(Trial(rate, FULL_S, elapsed_s, round(rate * elapsed_s), round(rate * elapsed_s) - 1), 0.0)
+    return made
+
+
+def test_lower_bound_is_confirmed_if_frames_are_lost_at_random_moments() -> None:
+    assert events(20.0, 10.0, 5.0).rate_to_confirm(0.0) is None, "the higher the rate, the sooner"
+    assert events(20.0, 5.0, 15.0).rate_to_confirm(0.0) == 900
+    assert events(0.02, 0.01, 0.05).rate_to_confirm(0.0) is None, "a short trial shows it"
+
+
+def test_lower_bound_is_confirmed_once() -> None:
+    made = events(20.0, 5.0, 15.0)
+    made.add(trial(900, 0.0), 0.0)
+
+    assert made.rate_to_confirm(0.0) is None
+
+
 def test_it_is_learnt_whether_trials_end_early() -> None:
     assert evidence(trial(1000, 0.2)).ends_early is None
     assert evidence(trial(1000, 0.8, elapsed=20.0)).ends_early is True
@@ -128,6 +196,11 @@ def test_loss_at_every_rate_is_a_floor() -> None:
     assert pytest.approx(0.02, rel=0.1) == floor_of(0.02, 0.02, 0.02, 0.02, 0.02, 0.02, ratio=0.005)
 
 
+def test_first_lost_frames_show_no_floor_within_a_narrow_range() -> None:
+    """From 1000 to 1500 pps it may be pauses of the device that end the trials."""
+    assert events(10.0, 10.0, 10.0, 10.0, 10.0, 10.0).loss_floor(0.0) is None
+
+
 @pytest.mark.parametrize(
     ("shares", "ratio", "why"),
     [
@@ -137,6 +210,7 @@ def test_loss_at_every_rate_is_a_floor() -> None:
         ((0.5,) * 6, 0.0, "every device is overloaded somewhere"),
         ((0.0,) * 6, 0.0, "nothing was lost"),
         ((0.001,) * 5, 0.0, "a few trials tell no slope"),
+        ((0.006, 0.005, 0.004, 0.003, 0.0025, 0.002), 0.0, "it rises as the rate falls"),
     ],
 )
 def test_other_loss_is_none(shares: tuple[float, ...], ratio: float, why: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.errors import SettingsError
+from perftrend.errors import SearchTimeoutError, SettingsError
 from perftrend.measure.search import Measure, SearchResult, mdr_search
 from perftrend.measure.simulator import KINDS, DeviceModel
 from perftrend.model import Trial
@@ -141,6 +141,98 @@ def test_any_number_of_loss_ratios_is_found(ratios: tuple[float, ...]) -> None:
         assert interval.invalid == ""
         assert interval.lower <= truth * (1 + 1e-5)
         assert truth * (1 - 1e-5) <= interval.upper
+
+
+@pytest.mark.parametrize("ends_early", [True, False])
+@pytest.mark.parametrize("every_s", [7.0, 10.0, 13.0, 20.0])
+def test_device_that_pauses_is_searched_to_its_end(every_s: float, ends_early: bool) -> None:
+    """A queue of 150,000 frames gets 5 Mpps through a pause of 30 ms; short trials rarely meet one."""
+    for seed in range(5):
+        device = DeviceModel(C, pause_every_s=every_s, queue_frames=150_000, seed=seed, ends_early=ends_early)
+
+        result = search(device)
+
+        assert ["", ""] == [interval.invalid for interval in result.intervals]
+        assert result.interval(0.0).lower <= 5.0001e6 <= result.interval(0.0).upper
+        assert 0.99 * C < result.interval(0.005).lower
+        assert result.elapsed_s < 700
+
+
+@pytest.mark.parametrize("ends_early", [True, False])
+def test_device_whose_pauses_lose_frames_at_any_rate_lies_below_the_minimum(ends_early: bool) -> None:
+    result = search(DeviceModel(C, pause_every_s=7.0, seed=1, ends_early=ends_early))
+
+    assert "lost at the minimum rate" in result.interval(0.0).invalid
+    assert result.interval(0.005).invalid == ""
+
+
+@pytest.mark.parametrize("ends_early", [True, False])
+def test_device_that_stalls_at_random_is_searched_to_its_end(ends_early: bool) -> None:
+    """Three of five trials meet no pause. None of 130 searches takes a few of them for loss at every rate."""
+    for seed in range(130):
+        device = DeviceModel(
+            3e5 * 2.0 ** (seed % 7),
+            pause_every_s=60.0,
+            pauses_at_random=True,
+            seed=seed,
+            ends_early=ends_early,
+        )
+
+        result = search(device)
+
+        assert ["", ""] == [interval.invalid for interval in result.intervals], seed
+
+
+@pytest.mark.parametrize("critical", [3e5, 1.1e6, 4e6, 2e7])
+def test_early_end_does_not_hide_that_lower_rates_lose_more(critical: float) -> None:
+    """A trial for NDR that ends with its first lost frame proves nothing of PDR, which is half of c."""
+    early, late = (
+        search(DeviceModel.of_kind("falling", critical, ends_early=ends_early))
+        for ends_early in (True, False)
+    )
+
+    for ratio in RATIOS:
+        assert early.interval(ratio).lower == pytest.approx(late.interval(ratio).lower, rel=0.01)
+        assert early.interval(ratio).lower <= 0.5 * critical <= early.interval(ratio).upper
+
+
+def test_looks_find_what_lower_rates_lose_before_dear_trials_do() -> None:
+    """Two trials of 30 s are unavoidable where none ends early."""
+    result = search(DeviceModel.of_kind("falling", C, ends_early=False))
+
+    assert [30.0, 30.0] == [trial.elapsed_s for trial in result.trials if trial.duration_s == 30.0]
+
+
+@pytest.mark.parametrize("every_s", [45.0, 100.0])
+def test_looks_do_not_run_away_within_a_pause(every_s: float) -> None:
+    """The second look meets a pause. Looks that end within milliseconds would meet it at any rate."""
+    device = DeviceModel(4.8e6, pause_every_s=every_s, pauses_at_random=True, seed=53)
+
+    result = search(device)
+
+    assert 0.9 * 4.8e6 < min(trial.rate_pps for trial in result.trials if trial.loss_ratio > 0.2)
+    assert result.elapsed_s < 150
+
+
+def test_luck_at_the_lower_bound_is_measured_again() -> None:
+    """Bursts come at random, so the first rate that passes on the way down often does so by luck."""
+    again = []
+    for seed in range(60):
+        device = DeviceModel(3e5 * 1.07**seed, knee="cubic", burst_frames=5000, seed=seed)
+        lower = search(device).interval(0.0).lower
+        again += [device(lower, 30.0).loss_ratio == 0.0 for _ in range(10)]
+
+    assert sum(again) / len(again) > 0.46
+
+
+def test_pdr_that_was_found_outlives_the_time_of_ndr() -> None:
+    with pytest.raises(SearchTimeoutError) as failure:
+        found("hard", timeout_s=45.0)
+
+    result = failure.value.result
+    assert isinstance(result, SearchResult)
+    assert "search not done" in result.interval(0.0).invalid
+    assert found("hard").interval(0.005) == result.interval(0.005)
 
 
 def held(**arguments: Any) -> int:
