@@ -25,6 +25,7 @@ from benchmarks.search.methods import (
     simulated_parameters,
 )
 from benchmarks.search.unavoidable import CALM, CalmDevice
+from perftrend.measure.search.trials import passes
 from perftrend.measure.simulator import KINDS, DeviceModel
 from perftrend.model import Interval
 
@@ -41,6 +42,9 @@ DETERMINISTIC = frozenset(kind for kind, of in KINDS.items() if not CALM.keys() 
 """The kinds whose truth stands still and that answer the same trial the same way."""
 
 _SEED = 2544
+_AGAIN = 8
+"""Further trials at each lower bound, to see how often it passes."""
+
 _ROUNDING = 1e-5
 """Frames are whole, so a rate may pass that lies so much above the truth, relatively."""
 
@@ -69,6 +73,8 @@ class Found:
     widths: tuple[float, ...]
     """Of the intervals that are not flagged, relative."""
     flagged: int
+    again: tuple[float | None, ...]
+    """Share of further trials at each lower bound that pass; None as in ``held``. They cost no time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +97,10 @@ class Figures:
     """How many intervals that is of."""
     flagged: float
     """Share of devices with an interval that says itself that it is none."""
+    again: tuple[float, ...]
+    """Share of further trials at a lower bound that pass, by loss ratio; NaN when there is none."""
+    again_error: tuple[float, ...]
+    """The standard error of that."""
     width_mean: float
     width_worst: float
     peer_mean: float
@@ -135,6 +145,7 @@ class _Place:
         recorder = Recorder(device)
         intervals = methods()[method](recorder, simulated_parameters(cell.final_s, cell.width))
         after = _truth(device, cell.final_s) if cell.kind in MOVING else self.truth
+        again = tuple(_again(device, *of, cell.final_s) for of in zip(intervals, LOSS_RATIOS, strict=True))
         sound = [interval for interval in intervals if interval is not None and not interval.invalid]
         return Found(
             recorder.elapsed_s,
@@ -142,6 +153,7 @@ class _Place:
             tuple(_holds(*of) for of in zip(intervals, self.truth, after, strict=True)),
             tuple(interval.relative_width for interval in sound),
             sum(interval is not None and bool(interval.invalid) for interval in intervals),
+            again,
         )
 
 
@@ -206,6 +218,15 @@ def _holds(interval: Interval | None, before: float, after: float) -> bool | Non
     return interval.lower <= highest * (1.0 + _ROUNDING) and lowest * (1.0 - _ROUNDING) <= interval.upper
 
 
+def _again(device: DeviceModel, interval: Interval | None, loss_ratio: float, final_s: float) -> float | None:
+    """Return the share of further trials of the final duration that pass at the lower bound."""
+    if interval is None or interval.invalid:
+        return None
+    # To their end: trials that end early would meet the same pause again and again.
+    trials = (device(interval.lower, final_s) for _ in range(_AGAIN))
+    return _mean(passes(trial, loss_ratio) for trial in trials)
+
+
 def _figures(
     found: Sequence[Found], bounds: Sequence[NDArray[np.float64]], peers: Sequence[NDArray[np.float64]]
 ) -> Figures:
@@ -213,6 +234,9 @@ def _figures(
     ratios = seconds / bounds[0]
     widths = [width for of in found for width in of.widths] or [math.nan]
     held = [[of.held[goal] for of in found if of.held[goal] is not None] for goal in range(len(LOSS_RATIOS))]
+    again = [
+        [share for of in found if (share := of.again[goal]) is not None] for goal in range(len(LOSS_RATIOS))
+    ]
     peer, strict = peers
     return Figures(
         mean_s=float(seconds.mean()),
@@ -226,6 +250,8 @@ def _figures(
         held=tuple(_mean(map(bool, of)) for of in held),
         counted=tuple(map(len, held)),
         flagged=_mean(of.flagged > 0 for of in found),
+        again=tuple(map(_mean, again)),
+        again_error=tuple(map(_error, again)),
         width_mean=_mean(widths),
         width_worst=max(widths),
         peer_mean=float(seconds.mean() / peer.mean()),
@@ -242,6 +268,11 @@ def _seconds(found: Sequence[Found]) -> NDArray[np.float64]:
 
 def _p95(values: NDArray[np.float64]) -> float:
     return float(np.percentile(values, 95.0))
+
+
+def _error(values: Sequence[float]) -> float:
+    """Return the standard error of the mean; NaN of less than two values."""
+    return float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.nan
 
 
 def _mean(values: Iterable[float]) -> float:

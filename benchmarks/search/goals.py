@@ -125,6 +125,12 @@ def _less_often(_: Cell, figures: Figures, peer: Figures) -> float:
     return max((less / error for less, error in _less_held(figures, peer) if error), default=0.0)
 
 
+def _passes_less_often(_: Cell, figures: Figures, peer: Figures) -> float:
+    """Return by how many standard errors NDR's lower bound passes less often again than MLRsearch's."""
+    error = math.hypot(figures.again_error[0], peer.again_error[0])
+    return (peer.again[0] - figures.again[0]) / error if error else 0.0
+
+
 def _against_both(name: str, limit: float, about: Callable[[Cell], bool]) -> tuple[Goal, Goal]:
     return (
         Goal(f"{name} of MLRsearch", limit, about, lambda _, figures, __: figures.peer_mean),
@@ -162,6 +168,18 @@ GOALS: tuple[Goal | Together, ...] = (
         # With and without early end the noise is the same, so one of them has all there is to know.
         lambda cell: cell.early and _by_chance(cell),
         _less_held,
+    ),
+    Goal(
+        f"bursts, stalls: NDR's lower bound passes again as often, ≤ {_STANDARD_ERRORS_TOGETHER:g} s.e. less",
+        _STANDARD_ERRORS_TOGETHER,
+        _early("bursty", "stalls"),
+        _passes_less_often,
+    ),
+    Goal(
+        "pauses, stalls: none flagged",
+        0.0,
+        lambda cell: cell.kind == "stalls" or cell.kind.startswith("pauses"),
+        lambda _, figures, __: figures.flagged,
     ),
     *_against_both("short trials lie: ≤ 1.20", 1.2, _early(*LYING)),
     *_against_both("trials run to their end: ≤ 1", 1.0, lambda cell: not cell.early),

@@ -106,7 +106,31 @@ def test_mlrsearch_finds_the_same_whether_others_end_early_or_not() -> None:
 def test_kinds_are_sorted_by_what_chance_does_to_them() -> None:
     assert {"hard", "short-optimistic", "loss-floor", "asymmetric"} <= DETERMINISTIC
     assert {"drift", "warm-up-once"} == MOVING
-    assert {"jitter", "two-mode", "hard-poisson", "inconsistent"} <= KINDS.keys() - DETERMINISTIC - MOVING
+    assert {"jitter", "two-mode", "hard-poisson", "inconsistent", "bursty", "stalls", "pauses-7"} <= (
+        KINDS.keys() - DETERMINISTIC - MOVING
+    )
+
+
+def test_loss_that_falls_with_the_rate_is_found_as_fast_as_by_mlrsearch_to_the_end() -> None:
+    cell = Cell(
+        "falling", 30.0, early=False, width=0.005, devices=8, methods=("perftrend predictive", MLRSEARCH)
+    )
+    (measured,) = measure_alike([cell])
+
+    assert measured["perftrend predictive"].peer_mean <= 1.0
+    assert (1.0, 1.0) == measured["perftrend predictive"].held == measured[MLRSEARCH].held
+
+
+def test_lower_bound_is_measured_again() -> None:
+    """A device without chance passes again; where every other trial meets a pause, half of them pass."""
+    (hard,) = measure_alike([CELL])
+    assert ((1.0, 1.0), (0.0, 0.0)) == (hard[MLRSEARCH].again, hard[MLRSEARCH].again_error)
+
+    (stalls,) = measure_alike([replace(CELL, kind="stalls", devices=12)])
+    again, error = stalls[MLRSEARCH].again[0], stalls[MLRSEARCH].again_error[0]
+
+    assert 0.35 < again < 0.75
+    assert 0.02 < error < 0.15
 
 
 def figures(**changed: object) -> Figures:
@@ -163,6 +187,22 @@ def test_what_each_cell_may_lack_all_together_may_not() -> None:
     verdict = goal("others, all together").judge(cells, "ours")
     assert pytest.approx(3.61, abs=0.02) == verdict.figure * 2**0.5
     assert not verdict.reached
+
+
+@pytest.mark.parametrize(("ours", "reached"), [(0.8, True), (0.72, True), (0.7, False)])
+def test_bursts_may_spoil_a_lower_bound_as_often_as_that_of_mlrsearch(ours: float, reached: bool) -> None:
+    """Two standard errors of 3 % and 4 % are 10 %."""
+    of = [
+        (
+            replace(CELL, kind="bursty"),
+            {
+                "ours": figures(again=(ours, 1.0), again_error=(0.03, 0.0)),
+                MLRSEARCH: figures(again=(0.81, 1.0), again_error=(0.04, 0.0)),
+            },
+        )
+    ]
+
+    assert reached == goal("bursts, stalls").judge(of, "ours").reached
 
 
 def test_wrong_interval_of_a_deterministic_device_is_never_allowed() -> None:
