@@ -27,7 +27,7 @@ from perftrend.measure.search.trials import Measure, lies_below, passes
 from perftrend.model import Interval, Trial
 
 _OVERLOADED = 0.1
-"""The first trial may end when it lost this share: enough to tell what the device forwards at most."""
+"""A short trial may end when it lost this share: it shows what the device forwards at most."""
 
 _WHOLE = 1.0
 """No trial loses more than this share, so that one with this limit is never ended early."""
@@ -103,7 +103,7 @@ class _Search:
         while (log_rate := sought.rate_to_look_at()) is not None:
             rate_pps = self._rate_pps(log_rate)
             telling = max(_TELLING_SHARE * ratio, (_TELLING_LOST + 0.5) / (rate_pps * duration_s))
-            fail_above = min(telling, self._parameters.largest_loss_ratio)
+            fail_above = min(telling, _OVERLOADED)
             reason = f"where is {ratio:g} exceeded?"
             trial = self._measure(self._short(ratio), rate_pps, fail_above, reason)
             if self._evidence.is_disturbed(trial):
