@@ -145,7 +145,8 @@ class _Search:
             reason = f"is {ratio:g} exceeded here, too?"
             plan = self._short(sought_ratio)
             again = (self._measure(plan, trial.rate_pps, _WHOLE, reason) for _ in range(2))
-            if not any(passes(whole, ratio) for whole in again):
+            is_exceeded = not any(passes(whole, ratio) for whole in again)
+            if is_exceeded and self._evidence.passes(trial.rate_pps, ratio) is None:
                 self._decide(ratio, trial.rate_pps, reason)
 
     def _full(self, loss_ratio: float) -> PhasePlan:

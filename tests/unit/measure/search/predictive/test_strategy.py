@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -212,6 +213,21 @@ def test_looks_do_not_run_away_within_a_pause(every_s: float) -> None:
 
     assert 0.9 * 4.8e6 < min(trial.rate_pps for trial in result.trials if trial.loss_ratio > 0.2)
     assert result.elapsed_s < 200
+
+
+def test_loss_that_falls_with_the_rate_needs_no_short_trials() -> None:
+    """Of 20 kpps all are lost, of 30 Mpps 0.07 %: trials that all are full decide at once."""
+
+    def measure(rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
+        sent = round(rate_pps * duration_s)
+        share = min(1.0, 2e4 / rate_pps)
+        allowed = sent if fail_above is None else fail_above * sent
+        ended = round(sent * min(1.0, (allowed + 1) / (sent * share)))
+        return Trial(rate_pps, duration_s, duration_s * ended / sent, ended, ended - math.ceil(ended * share))
+
+    result = search(measure, initial_duration_s=10.0, final_duration_s=10.0, trials_per_bound=3)
+
+    assert all("lost at the minimum rate" in interval.invalid for interval in result.intervals)
 
 
 def test_luck_at_the_lower_bound_is_measured_again() -> None:
