@@ -85,6 +85,9 @@ class _Search:
                 self._hopeless[loss_ratio] = sought.hopeless
             elif not self._is_open(loss_ratio):
                 self._confirm(loss_ratio)
+        if self._is_open(loss_ratio):
+            # It goes on from here, with what it has learnt, when the larger one is found again.
+            self._sought[loss_ratio] = sought
 
     def _is_next(self, loss_ratio: float) -> bool:
         return self._is_open(loss_ratio) and not any(map(self._is_open, self._larger(loss_ratio)))

@@ -159,6 +159,17 @@ def test_device_that_pauses_is_searched_to_its_end(every_s: float, ends_early: b
         assert result.elapsed_s < 700
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_search_goes_on_where_a_larger_loss_ratio_interrupted_it(seed: int) -> None:
+    """Trials of 10 s meet one pause or two, so that those for NDR exceed PDR now and then."""
+    device = DeviceModel.of_kind("pauses-7", 8.5e6, seed=seed, ends_early=False)
+
+    result = search(device, final_duration_s=10.0)
+
+    assert ["", ""] == [interval.invalid for interval in result.intervals]
+    assert len(result.trials) < 120
+
+
 @pytest.mark.parametrize("ends_early", [True, False])
 def test_device_whose_pauses_lose_frames_at_any_rate_lies_below_the_minimum(ends_early: bool) -> None:
     result = search(DeviceModel(C, pause_every_s=7.0, seed=1, ends_early=ends_early))
