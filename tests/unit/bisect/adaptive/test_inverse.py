@@ -39,3 +39,15 @@ def test_widening_is_adding_to_the_covariance(seed: int, count: int) -> None:
 def test_what_is_no_covariance_is_refused() -> None:
     with pytest.raises(np.linalg.LinAlgError):
         inverse(-np.tile(np.eye(40), (2, 1, 1)))
+
+
+def test_inverse_is_exact_for_builds_that_were_measured_very_often() -> None:
+    """Drift, layout and little noise: eliminated by blocks, such a covariance lost all digits."""
+    random = np.random.default_rng(1)
+    builds, hours = np.sort(random.integers(0, 14, 200)), np.sort(random.random(200)) * 5
+    layout, drift = np.equal.outer(builds, builds), np.minimum.outer(hours, hours)
+    given_ones = (1.44 * layout + 6.25 * drift + 0.2 * np.eye(200))[np.newaxis]
+
+    precision, _ = inverse(given_ones)
+
+    assert precision[0] @ given_ones[0] == pytest.approx(np.eye(200), abs=1e-9)
