@@ -27,6 +27,8 @@ from perftrend.analysis.mdl.shared import shared_partition
 from perftrend.analysis.mdl.terms import terms_of
 
 DEFAULT_FORMULA = NEWER
+MOST_OUTLIERS = 0.2
+"""The part of the runs from which on they are not outliers."""
 DEVIATIONS = ("own", "shared", "shorter")
 
 
@@ -64,6 +66,7 @@ def partition(
     runs = runs_of(samples)
     if not runs.samples.size:
         return Partition((), 0.0)
+    chosen_freely = deviation is None
     deviation = deviation or ("shorter" if outliers else "own")
     if deviation not in DEVIATIONS:
         hint = errors.nearest(deviation, DEVIATIONS)
@@ -81,6 +84,13 @@ def partition(
         found.append(own(runs, scaled, far, formula=chosen, engine=engine))
     if deviation != "own":
         found.append(shared_partition(runs, scaled, far, formula=chosen, outliers=outliers, engine=engine))
+    if chosen_freely and outliers:
+        found = [one for one in found if len(one.outliers) <= max(MOST_OUTLIERS * scaled.size, 2)]
+        # What a fifth of the runs are is a mode of the machine: they belong to the groups.
+        found = found or [
+            _exact_partition(runs, scaled, far, formula=chosen, engine=engine),
+            shared_partition(runs, scaled, far, formula=chosen, outliers=False, engine=engine),
+        ]
     return min(found, key=lambda one: one.bits)
 
 

@@ -40,6 +40,10 @@ _IN_A_ROW = 2
 """So many bad runs are outliers; more are a group."""
 _ROUNDS = 4
 """Two are the rule."""
+_BY_CHANCE = 0.0005
+"""How probable so many outliers in a row may be, each as frequent as the others of the trace."""
+_OTHER_SCALE = 8.0
+"""Times the median from which on runs do not count for the unit: it may then be as much coarser."""
 Mask = NDArray[np.bool_]
 
 
@@ -72,10 +76,45 @@ def robust_partition(
         if found.partition.bits >= best.partition.bits:
             break
         best = found
-    told = runs.positions[best.dropped].tolist()
-    return replace(
-        best.partition, outliers=tuple(told), suspected=suspected(runs, scaled, best.dropped, best.bounds)
-    )
+    dropped, bounds = regrouped(scaled, best.dropped, best.bounds)
+    groups = best.partition
+    if bounds != best.bounds:
+        maximum = max(float(scaled[~dropped].max()), 0.0)
+        groups = _counted(runs, scaled, dropped, bounds, maximum=maximum, formula=formula, price=price)
+    told = runs.positions[dropped].tolist()
+    return replace(groups, outliers=tuple(told), suspected=suspected(runs, scaled, dropped, bounds))
+
+
+def regrouped(scaled: Floats, dropped: Mask, bounds: list[int]) -> tuple[Mask, list[int]]:
+    """Make groups of outliers in a row that are like each other, and too many to be there by chance.
+
+    They are like each other if they lie as near together as the runs of the trace, relative to their level:
+    at a hundred times the level they may lie a hundred times as far apart.
+
+    :param bounds: where the groups begin and end among the runs that are not dropped.
+    :returns: the runs that are still dropped, and where the groups begin and end then.
+    """
+    count = scaled.size
+    owners = np.full(count, -1)
+    owners[~dropped] = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    means, squares = moments(scaled[~dropped], np.array(bounds))
+    noise = math.sqrt(squares.sum() / max(bounds[-1] - len(bounds) + 1, 1))
+    off = dropped.copy()
+    # The newest run is never dropped, but it may be one of those before it.
+    off[-1] = abs(scaled[-1] - means[-1]) > _FAR * max(noise, 1.0)
+    edges = np.flatnonzero(np.diff(off, prepend=False, append=False)).reshape(-1, 2).tolist()
+    for number, (start, stop) in enumerate(edges, len(bounds)):
+        length = stop - start
+        share = max(int(np.count_nonzero(dropped)) - length, 1) / count
+        stretch = scaled[start:stop]
+        level = abs(float(np.median(stretch)))
+        near = _FAR * noise_of_steps(scaled) * max(level / max(abs(middle(scaled)), 1.0), 1.0)
+        alike = bool((np.abs(stretch - np.median(stretch)) <= near).all())
+        if length > _IN_A_ROW and share**length <= _BY_CHANCE and alike:
+            owners[start:stop] = number
+    kept = owners >= 0
+    moves = np.flatnonzero(np.diff(owners[kept])) + 1
+    return ~kept, [0, *moves.tolist(), int(np.count_nonzero(kept))]
 
 
 def first_guess(scaled: Floats, formula: Formula | None) -> tuple[Floats, Mask]:
@@ -86,8 +125,9 @@ def first_guess(scaled: Floats, formula: Formula | None) -> tuple[Floats, Mask]:
     """
     far = _candidates(scaled)
     if formula is not None and scaled.any():
-        # The unit belongs to the groups: an outlier a hundred times as large must not hide the rest.
-        top, usual = float(scaled.max()), float(scaled[~far].max())
+        # The unit belongs to the usual groups: what is a hundred times as large must not hide the rest.
+        top, known = float(scaled.max()), scaled[~far]
+        usual = float(known[known <= _OTHER_SCALE * abs(middle(known))].max(initial=0.0))
         if usual > 0:
             scaled = scaled * (formula.default_unit(top) / formula.default_unit(usual))
     return scaled, far
@@ -113,17 +153,23 @@ def _candidates(samples: Floats) -> Mask:
     noise = noise_of_steps(samples)
     # Where most neighbours are equal: one unit, were the median the largest sample.
     limit = _FAR * max(noise, abs(middle(samples)) / MAXIMUM_IN_UNITS)
+    usual = max(abs(middle(samples)), 1.0)
     before, after = _medians_before(samples), _medians_before(samples[::-1])[::-1]
+    # What is a hundred times as large strays a hundred times as far.
+    wider = [
+        limit * np.where(np.abs(each) > 2 * usual, np.abs(each) / usual, 1.0) for each in (before, after)
+    ]
     # Where there is no neighbour on a side, the other one decides.
-    far[:] = (np.abs(samples - before) > limit) & (np.abs(samples - after) > limit)
-    far[0] = abs(samples[0] - after[0]) > limit
+    far[:] = (np.abs(samples - before) > wider[0]) & (np.abs(samples - after) > wider[1])
+    far[0] = abs(samples[0] - after[0]) > wider[1][0]
     far[-1] = False
     if not far.any():
         return far
     edges = np.flatnonzero(np.diff(far, prepend=False, append=False))
     for start, stop in edges.reshape(-1, 2).tolist():
         stretch = samples[start:stop]
-        alike = np.abs(stretch - np.median(stretch)) <= limit
+        wide = limit * max(abs(float(np.median(stretch))) / usual, 1.0)
+        alike = np.abs(stretch - np.median(stretch)) <= wide
         if np.count_nonzero(alike) > _IN_A_ROW:
             far[start:stop] = ~alike
     return far
@@ -156,9 +202,27 @@ def _describe(
         search = new_search(terms, capacity=count, engine=engine)
         search.extend(rest.lots(samples))
         bounds = search.bounds()
-    found = described(rest, samples, bounds, maximum, formula)
+    found = _counted(runs, scaled, dropped, bounds, maximum=maximum, formula=formula, price=price)
+    return _Description(found, dropped, bounds, terms)
+
+
+def _counted(
+    runs: Runs,
+    scaled: Floats,
+    dropped: Mask,
+    bounds: list[int],
+    *,
+    maximum: float,
+    formula: Formula,
+    price: float,
+) -> Partition:
+    """Count the bits of groups and outliers."""
+    kept = ~dropped
+    count = bounds[-1]
+    rest = Runs(runs.positions[kept], np.arange(count + 1), runs.samples[kept])
+    found = described(rest, scaled[kept], bounds, maximum, formula)
     bits = found.bits + (scaled.size - count) * price - count * math.log2(1 - EXPECTED)
-    return _Description(replace(found, bits=bits), dropped, bounds, terms)
+    return replace(found, bits=bits)
 
 
 def _outliers(scaled: Floats, description: _Description, engine: str, price: float) -> Mask:
@@ -205,5 +269,6 @@ def suspected(runs: Runs, scaled: Floats, dropped: Mask, bounds: list[int]) -> t
     samples = scaled[~dropped]
     means, squares = moments(samples, np.array(bounds))
     noise = math.sqrt(squares.sum() / max(count - len(bounds) + 1, 1))
+    noise *= max(abs(float(means[-1])) / max(abs(middle(samples)), 1.0), 1.0)
     far = abs(samples[-1] - means[-1]) > _FAR * max(noise, 1.0)
     return (int(runs.positions[-1]),) if far else ()

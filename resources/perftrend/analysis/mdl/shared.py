@@ -33,7 +33,7 @@ import numpy as np
 
 from perftrend.analysis.description import Floats, Formula
 from perftrend.analysis.mdl.levels import BITS_PER_SQUARE, levels_near
-from perftrend.analysis.mdl.outliers import EXPECTED, Mask, suspected
+from perftrend.analysis.mdl.outliers import EXPECTED, Mask, regrouped, suspected
 from perftrend.analysis.mdl.partitions import Partition, described
 from perftrend.analysis.mdl.runs import Indices, Runs, moments, noise_of_steps
 from perftrend.analysis.mdl.search import course_finder
@@ -127,6 +127,11 @@ def shared_partition(
         if found.total >= best.total:
             break
         best = found
+    if outliers:
+        dropped, bounds = regrouped(scaled, best.choice.dropped, best.choice.bounds.tolist())
+        if len(bounds) > len(best.choice.bounds):
+            distances = best.choice.distances[dropped[best.choice.dropped]]
+            best = _describe(scaled, _Choice(np.array(bounds), dropped, distances), best.code)
     return _told(runs, scaled, best, formula, outliers=outliers)
 
 
