@@ -75,7 +75,7 @@ def _steps(options: argparse.Namespace, known: dict[str, Detector]) -> int:
     steps = {
         "accuracy": len(SCENARIOS) * len(known),
         "delay": len(NOISES) * detectors_of_a_cell,
-        "outliers": 2 * detectors_of_a_cell,
+        "outliers": detectors_of_a_cell,
     }
     return sum(count for part, count in steps.items() if part in options.only)
 
@@ -92,8 +92,7 @@ def _measured(
     if "delay" in options.only:
         report["delay"] = curve.clean_sweep(_peers(known), sizes, advance)
     if "outliers" in options.only:
-        for lone_runs, name in ((None, "outliers"), (False, "outliers, lone runs only suspected")):
-            report[name] = curve.outlier_sweep(_peers(known), sizes, lone_runs=lone_runs, advance=advance)
+        report["outliers"] = curve.outlier_sweep(_peers(known), sizes, advance)
     if "noises" in options.only:
         report["noises"] = noises.false_regressions(3 * options.traces, options.quiet_runs)
     if "suspicion" in options.only:

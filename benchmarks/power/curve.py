@@ -77,13 +77,12 @@ def sweep(
     peers: dict[str, Detector],
     sizes: Sizes,
     *,
-    lone_runs: bool | None = None,
     advance: Callable[[], None],
 ) -> tuple[list[Alarms], list[Cell]]:
     """Measure alarms and delays of all detectors at every noise and drop."""
     alarms: list[Alarms] = []
     cells: list[Cell] = []
-    vigilances = [Vigilance(false_alarms_per_1000=rate, lone_runs=lone_runs) for rate in RATES]
+    vigilances = [Vigilance(false_alarms_per_1000=rate) for rate in RATES]
     for index, (size, noise) in enumerate(noises.items()):
         quiet = quiet_traces(noise, 3 * sizes.traces, sizes.quiet_runs, seed=100 + index)
         fresh = quiet_traces(noise, sizes.traces, sizes.new_runs, seed=200 + index)
@@ -147,12 +146,10 @@ def clean_sweep(
 
 
 def outlier_sweep(
-    peers: dict[str, Detector], sizes: Sizes, *, lone_runs: bool | None, advance: Callable[[], None]
+    peers: dict[str, Detector], sizes: Sizes, advance: Callable[[], None]
 ) -> tuple[list[Alarms], list[Cell]]:
     """Measure a drop of 1 % at 1 % noise with 2 % outliers."""
-    return sweep(
-        {0.01: with_outliers(0.02, 0.01)}, (0.01,), peers, sizes, lone_runs=lone_runs, advance=advance
-    )
+    return sweep({0.01: with_outliers(0.02, 0.01)}, (0.01,), peers, sizes, advance=advance)
 
 
 @dataclass(frozen=True, slots=True)

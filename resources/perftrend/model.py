@@ -403,6 +403,8 @@ class Verdict:
     """Changes that an earlier analysis told of, and that later runs have taken back."""
     suspected: Change | None = None
     """What the newest run hints at; the next ones decide whether it is a change."""
+    bad_runs: tuple[Change, ...] = ()
+    """Single runs that are separated from the groups, each as a step away from its trend."""
     owners: tuple[str, ...] = ()
     """Who looks after the test."""
     mail: tuple[str, ...] = ()

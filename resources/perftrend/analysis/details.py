@@ -6,21 +6,24 @@ Source: "Trend Analysis", section Common Patterns; :mod:`.certainty` and :mod:`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from perftrend.analysis.certainty import certainty
 from perftrend.analysis.news import (
     MOVED_RUNS,
+    PERHAPS_OUTLIER,
     Findings,
     Rule,
-    confirmed_start,
+    bad_runs,
+    counts,
     findings,
+    sight,
     sighted_change,
 )
 from perftrend.analysis.patterns import SMALL_SIGMAS, NamedChange, Pattern, name_patterns
-from perftrend.analysis.sequential import Sighting
+from perftrend.analysis.sequential import Sighting, State
 from perftrend.analysis.shape import Shape, shape_of
 from perftrend.model import Change, Group, Samples
 
@@ -45,20 +48,49 @@ def detailed(samples: Samples, found: Findings, rule: Rule) -> tuple[tuple[Chang
     return steps, vanished
 
 
-def sighted(found: Findings, sighting: Sighting, rule: Rule) -> Change | None:
+def sighted(found: Findings, sighting: Sighting) -> Change | None:
     """Return what the sequential detector saw, with what is known of it; None where all is quiet."""
     change = sighted_change(sighting)
     if change is None:
         return None
-    groups = groups_around(found, change, rule)
+    groups = groups_around(found, change)
     known = _certain(change, found.values, groups, len(groups) - 1)
     small = abs(known.effect_size) < SMALL_SIGMAS
     return replace(known, pattern=str(Pattern.SMALL if small else Pattern.ORDINARY))
 
 
-def groups_around(found: Findings, change: Change, rule: Rule) -> list[Group]:
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """What one analysis of a trace reports, new or not."""
+
+    changes: tuple[Change, ...]
+    """The steps that noise does not explain, and what the sequential detector sees."""
+    suspected: tuple[Change, ...]
+    """Single bad runs, and what the newest run hints at."""
+
+
+def reported(samples: Samples, rule: Rule) -> Reported:
+    """Return the changes of a trace that are reported, as verdicts and alerts count them.
+
+    :param samples: run averages, shape (n,), NaN where a run has none; at least one value.
+    """
+    found = findings(samples, rule)
+    doubted = list(zip(found.steps, found.doubts, strict=True))
+    changes = [step for step, doubt in doubted if not doubt]
+    suspected = [*bad_runs(samples, found, rule), *(s for s, doubt in doubted if doubt == PERHAPS_OUTLIER)]
+    sighting = sight(samples, found, rule)
+    seen = sighted_change(sighting)
+    if seen and counts(sighting, rule.significance) and besides(seen, tuple(changes)):
+        changes.append(seen)
+        suspected = [each for each in suspected if besides(seen, (each,))]
+    elif seen and sighting.state is State.SUSPECTED and besides(seen, found.steps):
+        suspected.append(seen)
+    return Reported(tuple(sorted(changes, key=lambda each: each.position)), tuple(suspected))
+
+
+def groups_around(found: Findings, change: Change) -> list[Group]:
     """Return the groups of a trace with a sighted change between the last two."""
-    since = confirmed_start(found, rule.significance)
+    since = found.confirmed
     groups = [group for group in found.partition.groups if group.stop <= since]
     groups += [
         _group(found.values, start, stop)

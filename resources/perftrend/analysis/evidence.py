@@ -10,8 +10,11 @@ which is Page's CUSUM with a reference that learns. Three sizes are looked for. 
 the limit that a CUSUM of that δ passes by chance at a stated rate, 1 / rate = 2 (e^b - b - 1) / δ²,
 b = limit + 1.166 δ. For sigma, which is not known either, the deviation about the two averages is
 taken; √m D is then Student's t with n - 2 degrees of freedom, and is changed to the normal score
-that is as improbable. Where each run resembles the one before it, with a correlation r, averages of
-runs move by √((1 + r) / (1 - r)) as much, and the scores are divided by that.
+that is as improbable.
+
+Where runs resemble those before them (:mod:`.memory`), 1 / m is the variance of the two averages, δ is
+counted in sigmas of averages of many runs, and what must not exceed the stated rate is the rate
+at which noise passes Λ, averaged over all memories that the runs allow.
 
 Source: Page, Continuous inspection schemes, 1954; Siegmund, Sequential Analysis, 1985, equation
 2.57 and chapter X; Wallace, Bounds on normal approximations to Student's and the chi-square
@@ -23,10 +26,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 
+from perftrend.analysis.memory import (
+    LONG_RUN,
+    degrees_of_freedom,
+    memory_weights,
+    normal_score,
+    variance_of_average,
+)
 from perftrend.model import Better, Direction, Samples
 
 STEPS = ((0.8, 0.65), (2.25, 0.3), (4.0, 0.05))
@@ -40,19 +50,22 @@ SIDES = {Direction.REGRESSION: 1.0, Direction.PROGRESSION: -1.0}
 
 _OVERSHOOT = 1.166
 _ROUNDING = 1e-12
-
-_DOUBT = 2.0
-"""A correlation counts from so many of its standard errors, 1/√n, on."""
+_LEAST_BEYOND, _MOST_BEYOND = 1e-3, 300.0
+"""Nats between which a rate is between 1 and nothing, and a number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """How far the last w runs lie from those before, for w from 1 on; both of one shape."""
+    """How far the last w runs lie from those before, for w from 1 on; all of one shape."""
 
     worse: Samples
     """√m D as a normal score, positive for worse; infinite where neither side has any noise."""
     weight: Samples
     """m = w (n - w) / n."""
+    distance: Samples
+    """D, in the unit of the values; positive for higher."""
+    left: Samples
+    """Sum of squares about the two averages."""
 
 
 def scores(values: Samples, better: Better) -> Scores:
@@ -71,14 +84,11 @@ def scores(values: Samples, better: Better) -> Scores:
     distance = tail / weight
     squares = float(offsets @ offsets)
     rest = squares - weight * distance**2
-    freedom = size - 2
+    rest[rest <= _ROUNDING * squares] = 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(rest > _ROUNDING * squares, weight * distance**2 / rest, np.inf)
-        ratio[distance == 0] = 0.0
-        # Wallace 1959: the normal score that is as improbable as Student's t = √(freedom ratio).
-        score = (8 * freedom + 1) / (8 * freedom + 3) * np.sqrt(freedom * np.log1p(ratio))
+        ratio = np.where(distance == 0, 0.0, weight * distance**2 / rest)
     sign = np.sign(distance) * (-1.0 if better is Better.HIGHER else 1.0)
-    return Scores(sign * score, weight)
+    return Scores(sign * normal_score(ratio, size - 2), weight, distance, rest)
 
 
 def newest_change(
@@ -94,11 +104,11 @@ def newest_change(
     found = _strongest(scored, rates)
     if found is None:
         return None
-    # Only an alarm needs the second look, and only then the step can be taken out of the correlation.
-    inflation = _inflation(values, found[1])
-    if inflation == 1.0:
-        return found
-    return _strongest(Scores(scored.worse / inflation, scored.weight), rates)
+    # Only an alarm needs the second look, and only then the step can be taken out of the memory.
+    rest = values.copy()
+    rest[: -found[1]] -= rest[: -found[1]].mean()
+    rest[-found[1] :] -= rest[-found[1] :].mean()
+    return _with_memory(scored, values.size, memory_weights(rest), rates)
 
 
 @cache
@@ -135,13 +145,50 @@ def _strongest(scored: Scores, rates: Mapping[Direction, float]) -> tuple[Direct
     return best and best[1:]
 
 
-def _inflation(values: Samples, runs: int) -> float:
-    """Return how much more averages move than independent runs would let them, at least 1."""
-    rest = values.copy()
-    rest[:-runs] -= rest[:-runs].mean()
-    rest[-runs:] -= rest[-runs:].mean()
-    squares = float(rest @ rest)
-    correlation = float(rest[1:] @ rest[:-1]) / squares if squares else 0.0
-    if correlation < _DOUBT / math.sqrt(values.size):
-        return 1.0
-    return math.sqrt((1 + correlation) / (1 - correlation))
+def _with_memory(
+    scored: Scores, size: int, weights: Samples, rates: Mapping[Direction, float]
+) -> tuple[Direction, int] | None:
+    """Return what :func:`newest_change` does, from the weights of all memories."""
+    worse, weight = _scores_with_memory(scored, size)
+    worse = np.sqrt(weight) * worse
+    best: tuple[float, Direction, int] | None = None
+    for direction, side in SIDES.items():
+        for step, share in STEPS:
+            evidence = side * step * worse - step**2 / 2 * weight
+            passed = weights @ _rate(evidence, step / np.sqrt(LONG_RUN))
+            runs = int(np.argmin(passed))
+            part = float(passed[runs]) / (rates[direction] * share)
+            if part <= 1 and (best is None or part < best[0]):
+                best = part, direction, runs + 1
+    return best and best[1:]
+
+
+def _scores_with_memory(scored: Scores, size: int) -> tuple[Samples, Samples]:
+    """Return score and weight of all splits for each memory, shape (points, w) each."""
+    weight, squares = _tables(size)
+    freedom = degrees_of_freedom(size)
+    # The squares of both sides over the variance that is left of them once their averages are taken off.
+    variance = scored.left / squares
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = weight * scored.distance**2 / (freedom * variance)
+    ratio[:, scored.distance == 0] = 0.0
+    return np.sign(scored.worse) * normal_score(ratio, freedom), weight
+
+
+@lru_cache(maxsize=512)
+def _tables(size: int) -> tuple[Samples, Samples]:
+    new = np.arange(1.0, size - MINIMUM_HISTORY + 1)
+    after, before = variance_of_average(new), variance_of_average(size - new)
+    return 1 / (after + before), new * (1 - after) + (size - new) * (1 - before)
+
+
+def _rate(evidence: Samples, step: Samples) -> Samples:
+    """Return in how many runs, on average, one passes so much evidence by chance: the turned :func:`limit`.
+
+    :param evidence: nats, shape (points, w).
+    :param step: δ of each point, shape (points, 1).
+    :returns: false alarms a run, at most 1.
+    """
+    beyond = np.clip(evidence + _OVERSHOOT * step, _LEAST_BEYOND, _MOST_BEYOND)
+    rate: Samples = np.minimum(step**2 / (2 * (np.expm1(beyond) - beyond)), 1.0)
+    return rate

@@ -16,12 +16,16 @@ Source: "Trend Analysis", sections Anomalies in graphs, and Sample time and anal
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from perftrend.analysis.mdl import DEFAULT_FORMULA, Partition, partition
+from perftrend.analysis.memory import step_chance
+from perftrend.analysis.returns import doubt_of_return
 from perftrend.analysis.sequential import (
     CONFIRMING_RUNS,
     QUIET,
@@ -30,7 +34,7 @@ from perftrend.analysis.sequential import (
     Vigilance,
     monitor,
 )
-from perftrend.analysis.significance import DEFAULT_SIGNIFICANCE, Significance, sample_count
+from perftrend.analysis.significance import DEFAULT_SIGNIFICANCE, Significance, pooled_deviation, sample_count
 from perftrend.model import Better, Change, Direction, Group, Samples
 
 MOVED_RUNS = 2
@@ -42,6 +46,13 @@ WATCHED_RUNS = 10
 WATCHFUL = Vigilance(false_alarms_per_1000=0.5)
 """Half of the detector's usual rate, because the partition has false alarms of its own."""
 
+REMEMBERED_RUNS = 30
+"""Fewer runs do not show whether their noise has a memory."""
+
+OBVIOUS_DEVIATIONS = 10.0
+"""From which on a first far-off run is reported at once: by Student's t of 3 one run of 1,300 lies so low."""
+
+BY_MEMORY = "which noise can do in which runs resemble those before"
 PERHAPS_OUTLIER = "which may be an outlier: the next runs decide"
 
 
@@ -51,8 +62,8 @@ class Rule:
 
     better: Better
     formula: str = DEFAULT_FORMULA
-    outliers: bool = False
-    """Whether the partition tells single runs apart from the groups."""
+    outliers: bool = True
+    """Whether the partition separates single bad runs from the groups."""
     significance: Significance = DEFAULT_SIGNIFICANCE
     vigilance: Vigilance = WATCHFUL
 
@@ -67,6 +78,8 @@ class Findings:
     steps: tuple[Change, ...]
     doubts: tuple[str, ...]
     """Why each step is not told; empty where it is."""
+    confirmed: int
+    """The first run after the last confirmed change; 0 where there is none."""
 
     def index(self, step: Change) -> int:
         """Return the group that a step leads to."""
@@ -98,13 +111,89 @@ def findings(samples: Samples, rule: Rule) -> Findings:
     values[list(found.outliers)] = np.nan
     starts = [group.start for group in found.groups]
     steps = changes(found, rule.better)
+    confirmed = _confirmed(found.groups, values, rule.significance)
     doubts = tuple(
-        PERHAPS_OUTLIER
-        if step.position in found.suspected
-        else rule.significance.doubt(found.groups, starts.index(step.position), values)
-        for step in steps
+        _doubt(found.groups, index, values, confirmed, rule.significance)
+        or (PERHAPS_OUTLIER if _is_suspected(found, index, values) else "")
+        for index in (starts.index(step.position) for step in steps)
     )
-    return Findings(found, values, steps, doubts)
+    return Findings(found, values, steps, doubts, confirmed[-1])
+
+
+def _is_suspected(found: Partition, index: int, values: Samples) -> bool:
+    """Whether a group may consist of bad runs: the newest one, of one or two runs that lie off.
+
+    The sequential detector knows what they are worth, but not in a young trace. In one that never had a bad
+    run a large change is reported with its first run, as the source has it.
+
+    :param index: the group, from 1.
+    """
+    if found.groups[index].start not in found.suspected:
+        return False
+    sizes = [sample_count(group, values) for group in found.groups]
+    step = abs(found.groups[index].mean - found.groups[index - 1].mean)
+    young = sum(sizes) <= WATCHED_RUNS + 1
+    obvious = young or step >= OBVIOUS_DEVIATIONS * pooled_deviation(found.groups, sizes, index)
+    return bool(found.outliers) or not obvious
+
+
+def _doubt(
+    groups: Sequence[Group],
+    index: int,
+    values: Samples,
+    confirmed: Sequence[int],
+    significance: Significance,
+) -> str:
+    """Say why the step to a group is not told; empty when it is.
+
+    :param groups: all groups, or those that are levels.
+    :param index: the group after the step, from 1.
+    :param confirmed: where the confirmed changes before it lie, and 0.
+    """
+    group = groups[index]
+    if doubt := significance.doubt(groups, index, values):
+        return doubt
+    runs = sample_count(group, values)
+    since = confirmed[bisect_left(confirmed, group.start) - 1]
+    levels = [each for each in groups[:index] if sample_count(each, values) >= CONFIRMING_RUNS]
+    stretch = np.concatenate(
+        [values[each.start : each.stop] for each in (*levels, group) if each.start >= since]
+    )
+    stretch = stretch[np.isfinite(stretch)]
+    if REMEMBERED_RUNS <= stretch.size > runs:
+        places = 1 if runs == 1 else stretch.size - 1
+        if places * step_chance(stretch, runs) > significance.chance:
+            return BY_MEMORY
+    return doubt_of_return(groups, index, values)
+
+
+def _confirmed(groups: Sequence[Group], values: Samples, significance: Significance) -> list[int]:
+    """Return the first runs after the confirmed changes, in the order of time, after 0.
+
+    Levels of fewer runs than confirm one are passed over: after a single bad run the trace goes on
+    as before.
+    """
+    levels = [group for group in groups if sample_count(group, values) >= CONFIRMING_RUNS]
+    confirmed = [0]
+    for index in range(1, len(levels)):
+        if not _doubt(levels, index, values, confirmed, significance):
+            confirmed.append(levels[index].start)
+    return confirmed
+
+
+def bad_runs(samples: Samples, found: Findings, rule: Rule) -> tuple[Change, ...]:
+    """Return the single runs that are separated from the groups, each as a step away from its trend.
+
+    :param samples: run averages, shape (n,), NaN where a run has none.
+    :param found: what the partition of ``samples`` tells.
+    """
+    starts = [group.start for group in found.partition.groups]
+    changes = []
+    for position in found.partition.outliers:
+        trend = found.partition.groups[max(bisect_right(starts, position) - 1, 0)].mean
+        value = float(samples[position])
+        changes.append(Change(position, trend, value, direction(trend, value, rule.better)))
+    return tuple(changes)
 
 
 def sight(samples: Samples, found: Findings, rule: Rule) -> Sighting:
@@ -112,29 +201,9 @@ def sight(samples: Samples, found: Findings, rule: Rule) -> Sighting:
 
     :returns: QUIET while these are few: there the detector is wrong more often than stated.
     """
-    since = confirmed_start(found, rule.significance)
-    if np.count_nonzero(np.isfinite(samples[since:])) <= WATCHED_RUNS:
+    if np.count_nonzero(np.isfinite(samples[found.confirmed :])) <= WATCHED_RUNS:
         return QUIET
-    return monitor(samples, better=rule.better, since=since, vigilance=rule.vigilance)
-
-
-def confirmed_start(found: Findings, significance: Significance) -> int:
-    """Return the first run after the last confirmed change; 0 where there is none.
-
-    Levels of fewer runs than confirm one are passed over: after a single bad run the trace goes on
-    as before.
-    """
-    levels = _levels(found)
-    confirmed = [
-        levels[index].start
-        for index in range(1, len(levels))
-        if not significance.doubt(levels, index, found.values)
-    ]
-    return confirmed[-1] if confirmed else 0
-
-
-def _levels(found: Findings) -> list[Group]:
-    return [group for group in found.partition.groups if sample_count(group, found.values) >= CONFIRMING_RUNS]
+    return monitor(samples, better=rule.better, since=found.confirmed, vigilance=rule.vigilance)
 
 
 def sighted_change(sighting: Sighting) -> Change | None:

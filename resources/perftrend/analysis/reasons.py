@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from perftrend.analysis.news import Findings, Rule, confirmed_start
+from perftrend.analysis.news import Findings
 from perftrend.analysis.sequential import Sighting
 from perftrend.analysis.shape import Shape
 from perftrend.analysis.significance import sample_count
@@ -57,9 +57,9 @@ def step(series: Series, found: Findings, *, doubt: str = "") -> str:
     )
 
 
-def sighting(series: Series, found: Findings, seen: Sighting, rule: Rule) -> str:
+def sighting(series: Series, found: Findings, seen: Sighting) -> str:
     """Say how the runs since a sighted change lie to those before it."""
-    since = confirmed_start(found, rule.significance)
+    since = found.confirmed
     count = int(np.count_nonzero(np.isfinite(series.samples[since : seen.position])))
     name = series.runs[seen.position].name
     newest = seen.position == series.samples.size - 1

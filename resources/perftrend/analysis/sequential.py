@@ -3,13 +3,10 @@
 The partition needs many runs until a small step shortens the description. This detector gathers
 evidence instead. Where :mod:`.evidence` for a step passes its limit, the trace has changed.
 
-Runs that lie far off for a moment, between runs that do not, are no evidence: they are left out. The
-newest run may be such a one. In a trace that has never had any it counts in full. In one that has, it
-is *suspected*, and no evidence before so many runs agree as its far-off runs would not do by chance;
-and no run counts for more than the edge of the noise.
+No run counts for more than it is worth under the trace's own tails (:mod:`.tails`): a far-off newest run is
+*suspected* where the trace has such runs, or is too young to have had any, and the next ones decide.
 
-Source: "Trend Analysis", sections Small regression and Reverted regression; for the clipping,
-Huber, Robust estimation of a location parameter, 1964.
+Source: "Trend Analysis", sections Small regression and Reverted regression.
 """
 
 from __future__ import annotations
@@ -23,17 +20,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from perftrend import errors
-from perftrend.analysis.evidence import MINIMUM_HISTORY, SIDES, Scores, newest_change, scores
-from perftrend.analysis.excursions import (
-    clipped,
-    excursions,
-    longest_excursion,
-    sigmas_off,
-    spiked,
-    unfinished,
-)
+from perftrend.analysis.evidence import MINIMUM_HISTORY, SIDES, newest_change
+from perftrend.analysis.excursions import FAR, newest_off, sigmas_off
 from perftrend.analysis.shape import Shape, shape_of
-from perftrend.model import Better, Direction
+from perftrend.analysis.tails import normal_scores
+from perftrend.model import Better, Direction, Samples
 
 CONFIRMING_RUNS = 3
 """So many runs are taken for a new level."""
@@ -62,8 +53,6 @@ class Vigilance:
     """SUSPECTED without a change, in 1,000 runs of one trace, both directions together."""
     regressions: float = 0.9
     """Share of both that is spent on regressions. A progression that is seen late harms nobody."""
-    lone_runs: bool | None = None
-    """Whether a far-off newest run counts in full; None for: where the trace never had one."""
 
     def __post_init__(self) -> None:
         for name in ("false_alarms_per_1000", "suspicions_per_1000"):
@@ -95,11 +84,11 @@ class Sighting:
     position: int = -1
     """The most probable first run after the change; the newest run where that is suspected."""
     runs: int = 0
-    """Runs with a value from the position on, those that are left out not counted."""
+    """Runs with a value from the position on."""
     before: float = math.nan
-    """Average of the runs before, in the unit of the samples."""
+    """Average of the runs before but far-off ones, in the unit of the samples."""
     after: float = math.nan
-    """Average of the runs from the position on."""
+    """The same of the runs from the position on."""
     shape: Shape = Shape.STEP
     """Whether the runs since the last confirmed change look like a step or like a slow drift."""
 
@@ -129,33 +118,26 @@ def monitor(
     if not positions.size:
         return QUIET
     present = values[positions]
+    if present.size <= MINIMUM_HISTORY:
+        return QUIET
     sigmas = sigmas_off(present)
-    rate = vigilance.false_alarms_per_1000 / 1000
-    longest = longest_excursion(sigmas, rate, known=spiked(values[:since]))
-    if vigilance.lone_runs is not None:
-        longest = 0 if vigilance.lone_runs else max(longest, 1)
-    kept = ~excursions(sigmas, longest)
-    if np.count_nonzero(kept) <= MINIMUM_HISTORY:
-        return QUIET
-    settled = kept & ~unfinished(sigmas, longest)
-    counted = clipped(present, sigmas) if longest else present
-    newest = newest_change(counted[settled], better, vigilance.rates(vigilance.false_alarms_per_1000))
+    known = present.size - newest_off(sigmas)
+    counted = normal_scores(present, known) if known else present
+    found = newest_change(counted, better, vigilance.rates(vigilance.false_alarms_per_1000))
     state = State.CHANGED
-    if newest is None:
-        # Of runs whose worth is open, only the newest is asked about; the others are no noise either.
-        settled[-1] = True
-        newest, state = _suspected(scores(present[settled], better), vigilance), State.SUSPECTED
-    if newest is None:
+    if found is None:
+        found, state = _suspected(sigmas, better, vigilance), State.SUSPECTED
+    if found is None:
         return QUIET
-    direction, runs = newest
+    direction, runs = found
     return Sighting(
         state=state,
         direction=direction,
-        position=int(positions[settled][-runs]),
+        position=int(positions[-runs]),
         runs=runs,
-        before=float(present[settled][:-runs].mean()),
-        after=float(present[settled][-runs:].mean()),
-        shape=shape_of(present[settled]),
+        before=_level(present[:-runs]),
+        after=_level(present[-runs:]),
+        shape=shape_of(counted),
     )
 
 
@@ -180,12 +162,16 @@ def replay(
     return tuple(sightings)
 
 
-def _suspected(scored: Scores, vigilance: Vigilance) -> tuple[Direction, int] | None:
+def _suspected(sigmas: Samples, better: Better, vigilance: Vigilance) -> tuple[Direction, int] | None:
     """Return the direction of a newest run that lies off, and 1; None where it does not."""
-    if not scored.weight.size:
-        return None
     rates = vigilance.rates(vigilance.suspicions_per_1000)
+    worse = -sigmas[-1] if better is Better.HIGHER else sigmas[-1]
     for direction, side in SIDES.items():
-        if side * scored.worse[0] >= NormalDist().inv_cdf(1 - rates[direction]):
+        if side * worse >= NormalDist().inv_cdf(1 - rates[direction]):
             return direction, 1
     return None
+
+
+def _level(values: Samples) -> float:
+    """Return the average of runs, those far off left out."""
+    return float(values[np.abs(sigmas_off(values)) < FAR].mean())

@@ -27,9 +27,11 @@ from perftrend.analysis.description import formula_named
 from perftrend.analysis.details import besides, detailed, sighted
 from perftrend.analysis.mdl import DEFAULT_FORMULA
 from perftrend.analysis.news import (
+    PERHAPS_OUTLIER,
     WATCHFUL,
     Findings,
     Rule,
+    bad_runs,
     counts,
     direction,
     findings,
@@ -71,8 +73,8 @@ class Criteria:
     window: int = DEFAULT_WINDOW
     """N of the moving statistics, in runs."""
     formula: str = DEFAULT_FORMULA
-    outliers: bool = False
-    """Whether the partition tells single runs apart from the groups."""
+    outliers: bool = True
+    """Whether the partition separates single bad runs from the groups."""
     week_runs: int = WEEK_RUNS
     """Runs in a week, 5 where the topology has one testbed."""
     new_runs: int = 1
@@ -145,6 +147,7 @@ def evaluate(series: Series, *, run: Run, criteria: Criteria = DEFAULT_CRITERIA)
         changes=shown.changes,
         vanished=shown.vanished,
         suspected=shown.suspected,
+        bad_runs=shown.bad_runs,
         trend=standing.trend,
         runs=standing.runs,
         long_term_change=standing.long_term_change,
@@ -228,16 +231,22 @@ class _Shown:
     changes: tuple[Change, ...]
     vanished: tuple[Change, ...] = ()
     suspected: Change | None = None
+    bad_runs: tuple[Change, ...] = ()
 
 
 def _by_groups(series: Series, found: Findings, sighting: Sighting, rule: Rule) -> _Shown:
     steps, vanished = detailed(series.samples, found, rule)
-    seen = sighted(found, sighting, rule)
-    if seen is None or not besides(seen, steps):
-        return _Shown(steps, vanished)
-    if sighting.state is State.SUSPECTED:
-        return _Shown(steps, vanished, seen)
-    return _Shown(tuple(sorted((*steps, seen), key=lambda step: step.position)), vanished)
+    seen = sighted(found, sighting)
+    suspected = None
+    if seen is not None and besides(seen, steps):
+        if sighting.state is State.SUSPECTED:
+            suspected = seen
+        else:
+            steps = tuple(sorted((*steps, seen), key=lambda step: step.position))
+    elif found.doubts[-1:] == (PERHAPS_OUTLIER,) and sighting.state is not State.CHANGED:
+        *before, suspected = steps
+        steps = tuple(before)
+    return _Shown(steps, vanished, suspected, bad_runs(series.samples, found, rule))
 
 
 def newest_outcome(
@@ -256,7 +265,7 @@ def newest_outcome(
         if not doubt and not told(series.samples, newest, rule=rule, new_runs=new_runs):
             return Outcome(newest.direction.value), reasons.step(series, found)
     seen = sighted_change(sighting)
-    told_of = reasons.sighting(series, found, sighting, rule) if seen else ""
+    told_of = reasons.sighting(series, found, sighting) if seen else ""
     if (
         seen
         and counts(sighting, rule.significance)

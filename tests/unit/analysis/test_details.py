@@ -10,7 +10,7 @@ from perftrend.analysis.details import besides, detailed, sighted
 from perftrend.analysis.news import Rule, findings, sight
 from perftrend.model import Better, Change, Direction
 
-RULE = Rule(Better.HIGHER)
+RULE = Rule(Better.HIGHER, outliers=False)
 DROP = Change(10, 100.0, 90.0, Direction.REGRESSION)
 
 
@@ -21,7 +21,7 @@ def noise(count: int, *, seed: int = 3) -> list[float]:
 def test_sighted_change_is_as_sure_as_its_runs_let_it_be() -> None:
     samples = np.array(noise(40) + [value - 2 for value in noise(10, seed=4)])
     found = findings(samples, RULE)
-    change = sighted(found, sight(samples, found, RULE), RULE)
+    change = sighted(found, sight(samples, found, RULE))
 
     assert change is not None
     assert Direction.REGRESSION is change.direction
@@ -36,7 +36,7 @@ def test_quiet_trace_has_nothing_to_tell() -> None:
     samples = np.array(noise(40))
     found = findings(samples, RULE)
 
-    assert sighted(found, sight(samples, found, RULE), RULE) is None
+    assert sighted(found, sight(samples, found, RULE)) is None
     assert ((), ()) == detailed(samples, found, RULE)
 
 

@@ -9,7 +9,6 @@ from perftrend.analysis import Partition, changes, partition
 from perftrend.analysis.news import (
     PERHAPS_OUTLIER,
     Rule,
-    confirmed_start,
     counts,
     findings,
     sight,
@@ -17,14 +16,14 @@ from perftrend.analysis.news import (
     told,
 )
 from perftrend.analysis.sequential import State, Vigilance
-from perftrend.analysis.significance import DEFAULT_SIGNIFICANCE, Significance
+from perftrend.analysis.significance import Significance
 from perftrend.model import Better, Change, Direction, Group
 
 STEADY = [100.0, 100.4, 99.6, 100.2, 99.8, 100.1, 99.9, 100.0, 100.3, 99.7]
 
-RULE = Rule(Better.HIGHER)
-BLIND = Rule(Better.HIGHER, significance=Significance(minimum_change=1.0))
-BY_PARTITION = Rule(Better.HIGHER, vigilance=Vigilance(false_alarms_per_1000=1e-9))
+RULE = Rule(Better.HIGHER, outliers=False)
+BLIND = Rule(Better.HIGHER, outliers=False, significance=Significance(minimum_change=1.0))
+BY_PARTITION = Rule(Better.HIGHER, outliers=False, vigilance=Vigilance(false_alarms_per_1000=1e-9))
 
 
 def last_change(samples: list[float]) -> Change:
@@ -175,9 +174,7 @@ def test_sighting_that_goes_on_is_news_again() -> None:
 def test_watching_begins_after_the_last_confirmed_change() -> None:
     dropped = np.array([*noise(20), *(value - 20 for value in noise(3, seed=4))])
 
-    assert [0, 0, 20] == [
-        confirmed_start(findings(dropped[:stop], RULE), DEFAULT_SIGNIFICANCE) for stop in (21, 22, 23)
-    ]
+    assert [0, 0, 20] == [findings(dropped[:stop], RULE).confirmed for stop in (21, 22, 23)]
 
 
 def test_a_single_bad_run_does_not_begin_the_watch_anew() -> None:
@@ -185,7 +182,7 @@ def test_a_single_bad_run_does_not_begin_the_watch_anew() -> None:
     found = findings(samples, RULE)
 
     assert [20, 21] == [step.position for step in found.steps]
-    assert 0 == confirmed_start(found, DEFAULT_SIGNIFICANCE)
+    assert 0 == found.confirmed
 
 
 def test_too_small_a_sighting_does_not_count() -> None:
@@ -197,10 +194,13 @@ def test_too_small_a_sighting_does_not_count() -> None:
     assert not counts(sighting, Significance(minimum_change=0.1))
 
 
-def test_last_run_far_off_is_doubted_where_outliers_are_told_apart() -> None:
+def test_last_run_off_is_doubted_unless_it_is_the_first_and_far() -> None:
     rule = Rule(Better.HIGHER, outliers=True)
-    bad = findings(np.array([*noise(30), 60.0]), rule)
+    clean = findings(np.array([*noise(30), 60.0]), rule)
+    small = findings(np.array([*noise(30), 94.5]), rule)
+    bad = findings(np.array([*noise(10), 60.0, *noise(30), 60.0]), rule)
     back = findings(np.array([*noise(30), 60.0, *noise(3, seed=4)]), rule)
 
-    assert (PERHAPS_OUTLIER,) == bad.doubts
+    assert ("",) == clean.doubts
+    assert (PERHAPS_OUTLIER,) == small.doubts == bad.doubts
     assert ((), True) == (back.steps, math.isnan(back.values[30]))

@@ -27,6 +27,7 @@ from perftrend.model import (
 )
 
 DATA = Path(__file__).parents[2] / "data"
+REAL_CHANGES = (10, 17, 63, 73)
 START = datetime(2024, 1, 1, tzinfo=UTC)
 MPPS = 1e6
 NAN = math.nan
@@ -79,8 +80,15 @@ def test_slower_run_is_a_regression() -> None:
     assert found.long_term_change == pytest.approx(-0.25)
 
 
-def test_return_after_a_slow_run_is_a_progression() -> None:
-    found = verdict([*STEADY, 0.234, 0.312])
+def test_return_after_a_slow_run_is_a_progression_unless_bad_runs_are_separated() -> None:
+    apart = verdict([*STEADY, 0.234, 0.312])
+    found = verdict([*STEADY, 0.234, 0.312], outliers=False)
+
+    assert (Outcome.NORMAL, (), [8]) == (
+        apart.outcome,
+        apart.changes,
+        [each.position for each in apart.bad_runs],
+    )
 
     assert Outcome.PROGRESSION is found.outcome
     assert "33.3 % above the trend of the 1 run before (0.234 Mpps)" == found.reason
@@ -132,7 +140,7 @@ def test_small_change_is_told_once_as_soon_as_the_evidence_suffices() -> None:
     generator = np.random.default_rng(11)
     rates = (0.3 * generator.normal(1, 0.01, 80)).tolist()
     rates[60:] = [rate - 0.0045 for rate in rates[60:]]
-    found = [verdict(rates[:count]) for count in range(61, 81)]
+    found = [verdict(rates[:count], outliers=False) for count in range(61, 81)]
     news = [count for count, each in enumerate(found) if each.outcome is not Outcome.NORMAL]
 
     assert 1 == len(news)
@@ -305,7 +313,7 @@ def test_strange_but_steady_series_are_normal(method: Method, rates: list[float]
 
 def test_drop_to_zero_and_back_is_told() -> None:
     assert Outcome.REGRESSION is verdict([*STEADY, 0.0]).outcome
-    back = verdict([*STEADY, 0.0, 0.312])
+    back = verdict([*STEADY, 0.0, 0.312], outliers=False)
     assert (Outcome.PROGRESSION, "above the trend of the 1 run before (0 Mpps)") == (
         back.outcome,
         back.reason,
@@ -375,22 +383,19 @@ def test_another_job_on_the_testbed_expects_nothing_of_this_one() -> None:
     ]
 
 
-def test_real_series_tells_its_changes_when_they_happen() -> None:
+@pytest.mark.parametrize(
+    ("outliers", "told"), [(False, (10, 11, 15, 61, 71)), (True, REAL_CHANGES)], ids=["plain", "default"]
+)
+def test_real_series_tells_its_changes_when_they_happen(outliers: bool, told: tuple[int, ...]) -> None:
     """Throughput of a database, night after night: a bad one (10) and the return.
 
     Then the drop by an eighth (15), the rise by three percent (61) and the one by a sixth (71).
     """
     data = json.loads((DATA / "tigerbeetle_throughput.json").read_text())
     rates = [value / MPPS for _, value in data["samples"][:90]]
-    outcomes = {last: verdict(rates[: last + 1]).outcome for last in range(90)}
+    outcomes = [verdict(rates[: last + 1], outliers=outliers).outcome for last in range(90)]
 
-    assert {
-        10: Outcome.REGRESSION,
-        11: Outcome.PROGRESSION,
-        15: Outcome.REGRESSION,
-        61: Outcome.PROGRESSION,
-        71: Outcome.PROGRESSION,
-    } == {last: outcome for last, outcome in outcomes.items() if outcome is not Outcome.NORMAL}
+    assert told == tuple(last for last, outcome in enumerate(outcomes) if outcome is not Outcome.NORMAL)
 
 
 @pytest.mark.parametrize(

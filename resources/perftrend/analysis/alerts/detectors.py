@@ -60,8 +60,8 @@ class Detector:
     formula: str = DEFAULT_FORMULA
     """mdl: the description length."""
     outliers: bool = True
-    """mdl: whether single runs are told apart from the groups. Else each bad run is a regression, and the
-    next one a progression."""
+    """mdl: whether single bad runs are separated from the groups. Else each of them is a regression, and the
+    next run a progression. The dashboard has it from the setting ``analysis.outliers``."""
     window: int = DEFAULT_WINDOW
     """three-sigma: how many runs with a value before each the normal range is made of."""
     step: str = StepMethod.CORRECTED.value
@@ -133,13 +133,13 @@ def _by_groups(
     rule = Rule(better, detector.formula, detector.outliers, Significance(minimum_change=minimum_change))
     found = findings(samples, rule)
     groups = found.partition.groups
-    for step, doubt in zip(found.steps, found.doubts, strict=True):
-        if not doubt:
-            yield _sized(found, step, groups, found.index(step))
+    certain = tuple(step for step, doubt in zip(found.steps, found.doubts, strict=True) if not doubt)
+    for step in certain:
+        yield _sized(found, step, groups, found.index(step))
     sighting = sight(samples, found, rule)
     seen = sighted_change(sighting)
-    if seen and counts(sighting, rule.significance) and besides(seen, found.steps):
-        around = groups_around(found, seen, rule)
+    if seen and counts(sighting, rule.significance) and besides(seen, certain):
+        around = groups_around(found, seen)
         yield _sized(found, seen, around, len(around) - 1)
 
 
