@@ -30,7 +30,12 @@ def parser() -> argparse.ArgumentParser:
     options.add_analysis(described)
     add = described.add_argument
     add("--formula", choices=["jumpavg-0.4", "jumpavg-0.1"], help="description length that mdl goes by")
-    add("--outliers", action="store_true", default=None, help="tell single bad runs apart from the groups")
+    add(
+        "--outliers",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="separate single bad runs from the groups, which is the default, or not",
+    )
     add("--specification", metavar="FILE", help="YAML file with the tests, their thresholds and owners")
     add("--job", metavar="NAME", help="whose run to judge; by default the testbed's newest run is judged")
     add("--build", metavar="N", type=options.count, help="which run of that job; by default its newest")
@@ -233,7 +238,7 @@ def _method(settings: Settings) -> str:
     chosen = settings.analysis
     if Method(chosen.method) is Method.THREE_SIGMA:
         return "three-sigma rule"
-    apart = ", outliers told apart" if chosen.outliers else ""
+    apart = "" if chosen.outliers else ", single bad runs included"
     return f"groups of minimum description length ({chosen.formula}{apart})"
 
 

@@ -159,7 +159,14 @@ def history(verdict: Verdict, table: RunTable, *, number: Callable[[float], floa
             for group in verdict.groups
         ],
         "changes": [change_entry(change, number=number) for change in verdict.changes],
+        "suspected_runs": suspected_runs(verdict),
     }
+
+
+def suspected_runs(verdict: Verdict) -> list[int]:
+    """Return the positions that a graph marks: single bad runs, and a newest one that is undecided."""
+    newest = [verdict.suspected] if verdict.suspected else []
+    return sorted({int(change.position) for change in (*verdict.bad_runs, *newest)})
 
 
 def change_entry(change: Change, *, number: Callable[[float], float | None]) -> dict[str, Any]:

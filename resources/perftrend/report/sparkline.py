@@ -1,9 +1,9 @@
 """The small graph of a test: a picture that needs no script, drawn as SVG in the page itself.
 
 It shows what a summary graph must: the measured values as dots, the moving median in the
-background, the group averages as segments, and circles where a group begins: a regression or a
-progression. Class names leave colours to the style sheet; nothing is styled inline, because
-Jenkins forbids that on artifact pages.
+background, the group averages as segments, circles where a group begins: a regression or a
+progression, and hollow marks around runs that are suspected. Class names leave colours to the style
+sheet; nothing is styled inline, because Jenkins forbids that on artifact pages.
 
 The page shows the same picture twice, small in the table and large in the drill-down, where
 the band of three sigma becomes visible. Coordinates are whole numbers and mostly relative,
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perftrend.model import Direction, Samples, Verdict
-from perftrend.report.document import of_length
+from perftrend.report.document import of_length, suspected_runs
 from perftrend.report.scale import Scale, padded_range
 
 WIDTH, HEIGHT = 960, 200
@@ -47,6 +47,7 @@ class Sparkline:
     band: str
     regressions: str
     progressions: str
+    suspected: str
     low: float
     """Value at the bottom, in the unit of the trace; NaN where nothing was measured."""
     high: float
@@ -81,6 +82,7 @@ def sparkline(verdict: Verdict) -> Sparkline:
         band=_band(x, y(above), y(below)),
         regressions=_dots(x, y(_begins(verdict, Direction.REGRESSION))),
         progressions=_dots(x, y(_begins(verdict, Direction.PROGRESSION))),
+        suspected=_dots(x, y(_suspected(verdict))),
         low=low,
         high=high,
     )
@@ -105,6 +107,14 @@ def _not_valid(verdict: Verdict) -> Samples:
     for position, result in enumerate(verdict.series.results[: values.size]):
         if result.invalid:
             values[position] = result.value
+    return values
+
+
+def _suspected(verdict: Verdict) -> Samples:
+    """Return the value of each run that is suspected, NaN elsewhere."""
+    values = np.full(verdict.series.samples.size, np.nan)
+    runs = suspected_runs(verdict)
+    values[runs] = verdict.series.samples[runs]
     return values
 
 

@@ -91,8 +91,8 @@ class AnalysisSettings(Section):
     """What tells a change: the partition into groups, or the distance from the moving average."""
     formula: Literal["jumpavg-0.4", "jumpavg-0.1"] = "jumpavg-0.4"
     """The description length of the partition."""
-    outliers: bool = False
-    """Whether the partition tells single bad runs apart from the groups."""
+    outliers: bool = True
+    """Whether single bad runs are separated from the groups: in verdicts, reports, Explore and alerts."""
     window: Annotated[int, BeforeValidator(as_number), Field(ge=4)] = 30
     """Length N of the rolling window of the moving statistics, in runs."""
     history: Annotated[int, BeforeValidator(as_number), Field(ge=2)] = 180

@@ -250,7 +250,7 @@ def test_json_goes_to_a_file_too(bench: Any) -> None:
     [
         ([], "groups of minimum description length (jumpavg-0.4)"),
         (["--formula", "jumpavg-0.1"], "groups of minimum description length (jumpavg-0.1)"),
-        (["--outliers"], "groups of minimum description length (jumpavg-0.4, outliers told apart)"),
+        (["--no-outliers"], "groups of minimum description length (jumpavg-0.4, single bad runs included)"),
         (["--method", "three-sigma"], "three-sigma rule"),
     ],
 )
@@ -261,14 +261,15 @@ def test_report_names_the_method(options: list[str], method: str, bench: Any) ->
     assert method == bench.report()["method"]
 
 
-def test_bad_runs_told_apart_make_no_groups(bench: Any) -> None:
+def test_bad_runs_make_no_groups_but_hollow_marks(bench: Any) -> None:
     measured(ip4=[*STEADY, 7.0, *STEADY, 10.0])
-    groups = {}
-    for options in ((), ("--outliers",)):
+    found = {}
+    for options in ((), ("--no-outliers",)):
         bench.analysis(*options)
-        groups[options] = len(bench.report()["tests"][0]["groups"])
+        (test,) = bench.report()["tests"]
+        found[options] = len(test["groups"]), test["suspected_runs"]
 
-    assert {(): 3, ("--outliers",): 1} == groups
+    assert {(): (1, [12]), ("--no-outliers",): (3, [])} == found
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ def explore(site: Site, state: State) -> Explore:
     answer.points = [_point(window, place) for place in range(len(window.points))]
     answer.lines = [seen.line(line, label_of[line.identity]) for line in lines]
     answer.changes = seen.changes()
+    answer.suspected = seen.changes(suspected=True)
     answer.notes = notes(window)
     answer.simulated = site.store.tiles.has_simulated(window.axis.testbed)
     answer.notices = seen.notices()
@@ -63,7 +64,8 @@ def _answer(state: State, drawing: Drawing) -> Explore:
         query=str(state.query), conditions=conditions(state), parameters=[], names=[],
         show=state.show, by=state.by, spread=state.spread, zoom=_zoom(state),
         matched=len(drawing.places), left_out=drawing.left_out, most=MOST_LINES,
-        common={}, units=[], points=[], lines=[], empty=drawing.empty, changes=[], notes=[], simulated=False,
+        common={}, units=[], points=[], lines=[], empty=drawing.empty, changes=[], suspected=[], notes=[],
+        simulated=False,
         mistakes=[
             Mistake(field=each.field, text=each.text, position=each.position, reason=each.reason,
                     caret=each.caret)

@@ -13,7 +13,8 @@ from functools import lru_cache
 import numpy as np
 
 from perftrend.analysis import Criteria, Significance
-from perftrend.analysis.news import Rule, findings
+from perftrend.analysis.details import Reported, reported
+from perftrend.analysis.news import Rule
 from perftrend.dashboard.explore.lines import Line
 from perftrend.dashboard.explore.window import Window
 from perftrend.model import Better, Change
@@ -36,6 +37,8 @@ class Marker:
     column: int
     """The first column after the change."""
     change: Change
+    suspected: bool
+    """Whether it is a single bad run, or what the newest run hints at."""
 
 
 def markers(window: Window, lines: Iterable[Line], settings: AnalysisSettings) -> list[Marker] | None:
@@ -56,17 +59,20 @@ def markers(window: Window, lines: Iterable[Line], settings: AnalysisSettings) -
     found: list[Marker] = []
     for line, row in zip(wanted, values, strict=True):
         better = line.trace.better if line.trace else Better.HIGHER
-        changes = _changes(np.ascontiguousarray(row).tobytes(), _rule(settings, better))
-        found += _within(window, line.identity, first, changes)
+        reported = _reported(np.ascontiguousarray(row).tobytes(), _rule(settings, better))
+        found += _within(window, line.identity, first, reported.changes, suspected=False)
+        found += _within(window, line.identity, first, reported.suspected, suspected=True)
     return found
 
 
-def _within(window: Window, identity: str, first: int, changes: Iterable[Change]) -> Iterator[Marker]:
+def _within(
+    window: Window, identity: str, first: int, changes: Iterable[Change], *, suspected: bool
+) -> Iterator[Marker]:
     for change in changes:
         column = first + change.position
         point = window.point_of(column)
         if point is not None:
-            yield Marker(identity, point, column, change)
+            yield Marker(identity, point, column, change, suspected)
 
 
 def _rule(settings: AnalysisSettings, better: Better) -> Rule:
@@ -76,13 +82,10 @@ def _rule(settings: AnalysisSettings, better: Better) -> Rule:
 
 
 @lru_cache(maxsize=_KEPT)
-def _changes(packed: bytes, rule: Rule) -> tuple[Change, ...]:
-    """Return the changes of a trace that noise does not explain.
+def _reported(packed: bytes, rule: Rule) -> Reported:
+    """Return the changes of a trace that are reported, and what is suspected.
 
     :param packed: its values, float64.
     """
     samples = np.frombuffer(packed)
-    if not np.isfinite(samples).any():
-        return ()
-    found = findings(samples, rule)
-    return tuple(step for step, doubt in zip(found.steps, found.doubts, strict=True) if not doubt)
+    return reported(samples, rule) if np.isfinite(samples).any() else Reported((), ())

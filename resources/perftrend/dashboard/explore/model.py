@@ -274,6 +274,8 @@ class Explore(BaseModel):
     empty: list[str]
     """Trace ids that give no line now."""
     changes: list[Change]
+    suspected: list[Change]
+    """Single bad runs, and newest ones of which the next ones decide what they are."""
     notes: list[Note]
     simulated: bool
     """Whether runs of the tile sent no packets."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from perftrend.dashboard.explore.model import Explore, Line, Number
+from perftrend.dashboard.explore.model import Change, Explore, Line, Number
 from perftrend.dashboard.explore.state import Show
 from perftrend.dashboard.explore.units import shown_unit
 
@@ -50,17 +50,21 @@ def _plot(answer: Explore) -> dict[str, Any]:
             for each in answer.points
         ],
         "lines": list(_lines(answer.lines)),
-        "changes": [
-            {"trace": each.trace, "point": each.point, "direction": each.direction, "relative": each.relative,
-             "before": each.before * scale_of[each.trace], "after": each.after * scale_of[each.trace]}
-            for each in answer.changes
-        ],
+        "changes": [_change(each, scale_of[each.trace]) for each in answer.changes],
+        "suspected": [_change(each, scale_of[each.trace]) for each in answer.suspected],
         "notes": [{"point": each.point, "text": each.text, "user": each.user} for each in answer.notes],
         "looked": point and {
             "trace": point.trace,
             "column": point.column,
             "since": point.since.column if point.since and point.chosen else None,
         },
+    }  # fmt: skip
+
+
+def _change(change: Change, scale: float) -> dict[str, Any]:
+    return {
+        "trace": change.trace, "point": change.point, "direction": change.direction,
+        "relative": change.relative, "before": change.before * scale, "after": change.after * scale,
     }  # fmt: skip
 
 

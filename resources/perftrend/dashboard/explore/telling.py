@@ -37,7 +37,7 @@ class Seen:
 
     @cached_property
     def _number_of_changes(self) -> Counter[str]:
-        return Counter(each.identity for each in self.markers or ())
+        return Counter(each.identity for each in self.markers or () if not each.suspected)
 
     @cached_property
     def units(self) -> list[str]:
@@ -78,8 +78,8 @@ class Seen:
             url=alone.url,
         )
 
-    def changes(self) -> list[Change]:
-        """Return what is told of the changes."""
+    def changes(self, *, suspected: bool = False) -> list[Change]:
+        """Return what is known of the changes, or of the single runs that are suspected to be one."""
         return [
             Change(
                 trace=each.identity,
@@ -91,6 +91,7 @@ class Seen:
                 direction=each.change.direction.value,
             )
             for each in self.markers or ()
+            if each.suspected is suspected
         ]
 
     def notices(self) -> list[str]:

@@ -101,29 +101,32 @@ function curves(model, type) {
   return [...found, ...steps(model, columns, axes, type), ...looked(model, columns, axes, type)];
 }
 
-/** Where lines have changed: a triangle that points the way the news goes. */
+/** Where lines have changed: a triangle that points the way the news goes; hollow where it is only suspected. */
 function steps(model, columns, axes, type) {
+  const kinds = [
+    ["suspected", "doubt", model.suspected],
+    ["regression", "worse", model.changes.filter((each) => each.direction === "regression")],
+    ["progression", "better", model.changes.filter((each) => each.direction === "progression")],
+  ];
   const places = new Map(model.lines.map((line, place) => [line.id, place]));
-  return [["regression", "worse"], ["progression", "better"]].flatMap(([direction, hue]) => {
-    const chosen = model.changes.filter((each) => each.direction === direction);
-    return [...new Set(axes.values())].flatMap((axis) => {
-      const on = chosen.filter((each) => axes.get(model.lines[places.get(each.trace)].unit) === axis);
-      if (!on.length) return [];
-      return [{
-        x: on.map((each) => columns[each.point]),
-        y: on.map((each) => {
-          const line = model.lines[places.get(each.trace)];
-          return line.values[each.point] ?? (line.id.startsWith(",") ? each.after : NaN);
-        }),
-        type, mode: "markers", yaxis: axis, name: direction, showlegend: false, hoverinfo: "none",
-        marker: {
-          symbol: on.map((each) => (each.after > each.before ? "triangle-up" : "triangle-down")), size: 14,
-          color: colour(hue), line: { color: colour("paper"), width: 1.5 },
-        },
-        meta: { changes: on.map((each) => ({ ...each, place: places.get(each.trace) })) },
-      }];
-    });
-  });
+  return kinds.flatMap(([name, hue, chosen]) => [...new Set(axes.values())].flatMap((axis) => {
+    const on = chosen.filter((each) => axes.get(model.lines[places.get(each.trace)].unit) === axis);
+    if (!on.length) return [];
+    const open = name === "suspected" ? "-open" : "";
+    return [{
+      x: on.map((each) => columns[each.point]),
+      y: on.map((each) => {
+        const line = model.lines[places.get(each.trace)];
+        return line.values[each.point] ?? (line.id.startsWith(",") ? each.after : NaN);
+      }),
+      type, mode: "markers", yaxis: axis, name, showlegend: false, hoverinfo: "none",
+      marker: {
+        symbol: on.map((each) => `triangle-${each.after > each.before ? "up" : "down"}${open}`), size: 14,
+        color: colour(hue), line: { color: colour(open ? hue : "paper"), width: 1.5 },
+      },
+      meta: { changes: on.map((each) => ({ ...each, place: places.get(each.trace), name })) },
+    }];
+  }));
 }
 
 /** The point that is looked at, as a ring. */
@@ -240,7 +243,7 @@ export async function draw(plot, model, tell) {
     const { line, point, change } = at(event);
     if (!line) return;
     const relative = change?.relative == null ? "" : ` of ${(100 * change.relative).toFixed(1)} %`;
-    tell.pointed(about(model, line, point) + (change ? `  ·  ${change.direction}${relative}` : ""));
+    tell.pointed(about(model, line, point) + (change ? `  ·  ${change.name}${relative}` : ""));
     tell.tip(spot(plot, event.points[0]), valueOf(line, point), line.label);
   });
   plot.on("plotly_unhover", () => {

@@ -73,8 +73,6 @@ class AlertRules(BaseModel):
     """How many of the newest commits it looks at."""
     formula: Literal["jumpavg-0.4", "jumpavg-0.1"] = "jumpavg-0.4"
     """mdl: the description length."""
-    outliers: bool = True
-    """mdl: whether single runs are told apart from the groups."""
     window: Annotated[int, Field(ge=4, le=1000)] = 30
     """three-sigma: runs that make the normal range."""
     step: StepName = StepMethod.CORRECTED.value
@@ -147,8 +145,8 @@ class AlertRules(BaseModel):
 
     def _detector(self) -> Detector:
         return Detector(
-            self.method, self.history, self.formula, self.outliers, self.window, self.step, self.radius,
-            self.cutoff,
+            self.method, self.history, self.formula, window=self.window, step=self.step, radius=self.radius,
+            cutoff=self.cutoff,
         )  # fmt: skip
 
 

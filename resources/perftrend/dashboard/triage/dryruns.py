@@ -58,7 +58,8 @@ class DryRuns:
         known = site.catalog.now()
         rows = known.of_testbed(testbed)
         overrides = site.store.alerts.overrides(alert.identity)
-        watches = watches_of(known.table, rows, [alert], overrides, now=datetime.now(UTC))
+        outliers = site.settings.analysis.outliers
+        watches = watches_of(known.table, rows, [alert], overrides, outliers=outliers, now=datetime.now(UTC))
         if not watches:
             raise UsageError(f"alert {alert.rules.name!r} looks at no trace of testbed {testbed}")
         (watch,) = watches

@@ -60,12 +60,14 @@ def evaluate(
     testbed: str,
     now: datetime | None = None,
     *,
+    outliers: bool = True,
     give_way: Callable[[], object] = lambda: None,
 ) -> Evaluated:
     """Look at a testbed with all alerts, and enter what they find.
 
     :param catalog: the traces of the store.
     :param now: the moment that silence is counted from; None: this one.
+    :param outliers: whether single bad runs are separated from the groups.
     :param give_way: is called between two traces.
     :raises StoreError: if the store cannot be read or written; nothing is changed then.
     """
@@ -77,7 +79,8 @@ def evaluate(
         known = catalog.now()
         rows = known.of_testbed(testbed)
         axis = store.tiles.axis(testbed)
-        watches = watches_of(known.table, rows, alerts, store.alerts.overrides(), now=moment)
+        overrides = store.alerts.overrides()
+        watches = watches_of(known.table, rows, alerts, overrides, outliers=outliers, now=moment)
         if not watches or not axis.columns:
             return Evaluated()
         traces = [known.stored[row] for row in rows]

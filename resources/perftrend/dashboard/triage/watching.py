@@ -88,12 +88,12 @@ class Seen:
         )
 
 
-def detector_of(rules: Rules) -> Detector:
-    """Return the detector of an alert."""
-    return Detector(**rules.detector)
+def detector_of(rules: Rules, *, outliers: bool) -> Detector:
+    """Return the detector of an alert; alerts of earlier versions have an ``outliers`` of their own."""
+    return Detector(**{**rules.detector, "outliers": outliers})
 
 
-def rehearsal_of(rules: Rules, overrides: Sequence[Override], *, now: datetime) -> Rehearsal:
+def rehearsal_of(rules: Rules, overrides: Sequence[Override], *, outliers: bool, now: datetime) -> Rehearsal:
     """Return what an alert looks for, with the overrides that hold now."""
     thresholds: dict[str, Threshold | None] = {}
     for each in overrides:
@@ -102,7 +102,7 @@ def rehearsal_of(rules: Rules, overrides: Sequence[Override], *, now: datetime) 
         confidence = rules.confidence if each.confidence is None else each.confidence
         thresholds[each.trace] = None if mute else Threshold(change, confidence)
     return Rehearsal(
-        detector=detector_of(rules),
+        detector=detector_of(rules, outliers=outliers),
         threshold=Threshold(rules.change, rules.confidence),
         kinds=_KINDS[rules.direction],
         recent_runs=rules.recent_runs,
@@ -117,6 +117,7 @@ def watches_of(
     alerts: Sequence[Alert],
     overrides: Sequence[Override],
     *,
+    outliers: bool,
     now: datetime,
 ) -> list[Watch]:
     """Return the alerts that look at some trace of a testbed.
@@ -125,6 +126,7 @@ def watches_of(
     must not stop the others.
 
     :param among: the rows of the testbed's traces in the table, ascending.
+    :param outliers: whether single bad runs are separated from the groups, as the settings have it.
     """
     found = []
     for alert in alerts:
@@ -133,7 +135,7 @@ def watches_of(
             _, rows, _ = np.intersect1d(
                 among, table.rows(parse(alert.rules.query)), assume_unique=True, return_indices=True
             )
-            rehearsal = rehearsal_of(alert.rules, own, now=now)
+            rehearsal = rehearsal_of(alert.rules, own, outliers=outliers, now=now)
         except (PerftrendError, TypeError):
             continue
         if rows.size:

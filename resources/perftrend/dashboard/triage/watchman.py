@@ -77,7 +77,14 @@ def look_at(site: Site, testbed: str, seen: dict[str, Looked]) -> bool:
     last = seen.get(testbed)
     if last and last.state == state and (last.silent_from is None or now <= last.silent_from):
         return False
-    outcome = evaluate(site.store, site.catalog, testbed, now, give_way=site.traffic.giving_way())
+    outcome = evaluate(
+        site.store,
+        site.catalog,
+        testbed,
+        now,
+        outliers=site.settings.analysis.outliers,
+        give_way=site.traffic.giving_way(),
+    )
     if not outcome.is_stale:
         seen[testbed] = Looked(state, outcome.silent_from)
     if outcome.new or outcome.closed or outcome.reopened:

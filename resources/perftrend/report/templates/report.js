@@ -83,6 +83,7 @@ const perftrend = (() => {
       average: raw.trimmed_average.map(scale),
       deviation: raw.trimmed_deviation.map(scale),
       outliers: new Set(raw.outliers),
+      suspected: new Set(raw.suspected_runs),
       groups: raw.groups.map((group) => ({ ...group, mean: scale(group.mean), stdev: scale(group.stdev) })),
       changes: raw.changes.map((change) => ({ ...change, before: scale(change.before), after: scale(change.after) })),
     };
@@ -129,7 +130,7 @@ const perftrend = (() => {
     const begins = (direction) => test.changes.filter((change) => change.direction === direction).map((change) => change.position);
     const note = (position) => {
       const change = changed.get(position);
-      if (!change) return test.outliers.has(position) ? "outlier" : "";
+      if (!change) return [...(test.suspected.has(position) ? ["suspected"] : []), ...(test.outliers.has(position) ? ["outlier"] : [])].join(", ");
       const relative = change.relative === null ? "" : ` of ${(100 * change.relative).toFixed(1)} %`;
       return `${change.direction}${relative}`;
     };
@@ -144,6 +145,7 @@ const perftrend = (() => {
         valueAt: (position) => untrusted.get(position).value,
         note: (position) => `not valid: ${untrusted.get(position).reason}`,
       }),
+      pick("suspected", all.filter((position) => test.suspected.has(position)), { color: colour("doubt"), size: 13, symbol: "circle-open", line: { width: 2 } }),
       pick("regression", begins("regression"), { color: colour("worse"), size: 15 }),
       pick("progression", begins("progression"), { color: colour("better"), size: 12, symbol: "circle-open", line: { width: 4 } }),
     ].filter((trace) => trace.x.length);
