@@ -20,7 +20,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perftrend import errors
-from perftrend.analysis.mdl import DEFAULT_FORMULA, GrowingPartition, Partition, partition
+from perftrend.analysis.mdl import (
+    DEFAULT_FORMULA,
+    GrowingPartition,
+    Partition,
+    RepeatedSearch,
+    partition_after,
+)
 from perftrend.analysis.news import MOVED_RUNS, changes
 from perftrend.analysis.significance import sample_count
 from perftrend.model import Better, Change, Samples
@@ -127,8 +133,9 @@ def _growing(values: Samples, repeated: Sequence[int], formula: str) -> Iterator
 
 def _apart(values: Samples, repeated: Sequence[int], formula: str) -> Iterator[Partition]:
     """Yield the partition of each analysis, single runs told apart from the groups."""
+    search = RepeatedSearch()
     for position in repeated:
-        yield partition(values[: position + 1], formula=formula, outliers=True)
+        yield partition_after(search, values[: position + 1], formula=formula, outliers=True)
 
 
 @dataclass(slots=True)

@@ -2,16 +2,19 @@
 
 from perftrend.analysis.mdl.batch import partition_all
 from perftrend.analysis.mdl.engine import is_compiled
-from perftrend.analysis.mdl.exact import DEFAULT_FORMULA, load, partition
+from perftrend.analysis.mdl.exact import DEFAULT_FORMULA, load, partition, partition_after
 from perftrend.analysis.mdl.growing import GrowingPartition
 from perftrend.analysis.mdl.partitions import Partition
+from perftrend.analysis.mdl.repeated import RepeatedSearch
 
 __all__ = [
     "DEFAULT_FORMULA",
     "GrowingPartition",
     "Partition",
+    "RepeatedSearch",
     "is_compiled",
     "load",
     "partition",
+    "partition_after",
     "partition_all",
 ]

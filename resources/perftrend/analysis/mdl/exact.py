@@ -19,8 +19,9 @@ from numpy.typing import ArrayLike
 from perftrend import errors
 from perftrend.analysis.description import NEWER, Floats, Formula, formula_named
 from perftrend.analysis.mdl.engine import OF_PROCESS, is_compiled
-from perftrend.analysis.mdl.outliers import Mask, first_guess, robust_partition
+from perftrend.analysis.mdl.outliers import first_guess, robust_partition
 from perftrend.analysis.mdl.partitions import Partition, described
+from perftrend.analysis.mdl.repeated import RepeatedSearch
 from perftrend.analysis.mdl.runs import Runs, in_units, require_one_sample_each, runs_of
 from perftrend.analysis.mdl.search import new_search
 from perftrend.analysis.mdl.shared import shared_partition
@@ -62,6 +63,31 @@ def partition(
     :returns: the partition, without groups where no sample is finite.
     :raises SettingsError: if an argument has no meaning.
     """
+    return partition_after(
+        RepeatedSearch(),
+        samples,
+        formula=formula,
+        unit=unit,
+        outliers=outliers,
+        deviation=deviation,
+        engine=engine,
+    )
+
+
+def partition_after(
+    search: RepeatedSearch,
+    samples: ArrayLike | Sequence[ArrayLike],
+    *,
+    formula: str = DEFAULT_FORMULA,
+    unit: float | None = None,
+    outliers: bool = False,
+    deviation: str | None = None,
+    engine: str = "fastest",
+) -> Partition:
+    """Return what :func:`partition` does, faster if it is repeated with outliers as a series grows.
+
+    :param search: the same object for all partitions of one series.
+    """
     chosen = formula_named(formula)
     runs = runs_of(samples)
     if not runs.samples.size:
@@ -80,15 +106,18 @@ def partition(
         scaled, far = first_guess(scaled, chosen if unit is None else None)
     found = []
     if deviation != "shared":
-        own = robust_partition if outliers else _exact_partition
-        found.append(own(runs, scaled, far, formula=chosen, engine=engine))
+        if outliers:
+            own = robust_partition(runs, scaled, far, formula=chosen, engine=engine, search=search)
+        else:
+            own = _exact_partition(runs, scaled, formula=chosen, engine=engine)
+        found.append(own)
     if deviation != "own":
         found.append(shared_partition(runs, scaled, far, formula=chosen, outliers=outliers, engine=engine))
     if chosen_freely and outliers:
         found = [one for one in found if len(one.outliers) <= max(MOST_OUTLIERS * scaled.size, 2)]
         # What a fifth of the runs are is a mode of the machine: they belong to the groups.
         found = found or [
-            _exact_partition(runs, scaled, far, formula=chosen, engine=engine),
+            _exact_partition(runs, scaled, formula=chosen, engine=engine),
             shared_partition(runs, scaled, far, formula=chosen, outliers=False, engine=engine),
         ]
     return min(found, key=lambda one: one.bits)
@@ -100,7 +129,7 @@ def load() -> None:
         partition([1.0, 1.0, 2.0, 2.0], engine="compiled", outliers=True)
 
 
-def _exact_partition(runs: Runs, scaled: Floats, _far: Mask, *, formula: Formula, engine: str) -> Partition:
+def _exact_partition(runs: Runs, scaled: Floats, *, formula: Formula, engine: str) -> Partition:
     maximum = float(scaled.max())
     bounds = [0, runs.positions.size]
     if maximum:

@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 
 from perftrend.analysis.description import MAXIMUM_IN_UNITS, Floats, Formula
 from perftrend.analysis.mdl.partitions import Partition, described
+from perftrend.analysis.mdl.repeated import RepeatedSearch
 from perftrend.analysis.mdl.runs import Indices, Runs, middle, moments, noise_of_steps
-from perftrend.analysis.mdl.search import new_search, trimmer
+from perftrend.analysis.mdl.search import trimmer
 from perftrend.analysis.mdl.terms import Terms, terms_of
 
 EXPECTED = 0.02
@@ -57,22 +58,23 @@ class _Description:
 
 
 def robust_partition(
-    runs: Runs, scaled: Floats, dropped: Mask, *, formula: Formula, engine: str
+    runs: Runs, scaled: Floats, dropped: Mask, *, formula: Formula, engine: str, search: RepeatedSearch
 ) -> Partition:
     """Find groups and outliers that together take few bits.
 
     :param runs: at least one, of one sample each.
     :param scaled: the samples in units.
     :param dropped: the runs that are taken for outliers at first.
+    :param search: what was searched in the first runs of this series before.
     :returns: the partition; ``bits`` counts groups and outliers.
     """
     price = _outlier_bits(scaled)
-    best = _describe(runs, scaled, dropped, formula=formula, engine=engine, price=price)
+    best = _describe(runs, scaled, dropped, formula=formula, engine=engine, price=price, search=search)
     for _ in range(_ROUNDS):
         dropped = _outliers(scaled, best, engine, price)
         if np.array_equal(dropped, best.dropped):
             break
-        found = _describe(runs, scaled, dropped, formula=formula, engine=engine, price=price)
+        found = _describe(runs, scaled, dropped, formula=formula, engine=engine, price=price, search=search)
         if found.partition.bits >= best.partition.bits:
             break
         best = found
@@ -187,7 +189,14 @@ def _medians_before(samples: Floats) -> Floats:
 
 
 def _describe(
-    runs: Runs, scaled: Floats, dropped: Mask, *, formula: Formula, engine: str, price: float
+    runs: Runs,
+    scaled: Floats,
+    dropped: Mask,
+    *,
+    formula: Formula,
+    engine: str,
+    price: float,
+    search: RepeatedSearch,
 ) -> _Description:
     """Find the best partition of the runs that are not dropped; count the bits of all."""
     kept = ~dropped
@@ -196,12 +205,9 @@ def _describe(
     samples = scaled[kept]
     # Where only negative samples are kept the formulas have no meaning: those are one group.
     maximum = max(float(samples.max()), 0.0)
-    terms = terms_of(formula, maximum=maximum or 1.0, low=float(samples.min()), samples=count)
-    bounds = [0, count]
-    if maximum > 0:
-        search = new_search(terms, capacity=count, engine=engine)
-        search.extend(rest.lots(samples))
-        bounds = search.bounds()
+    low = min(float(samples.min()), 0.0)
+    terms = terms_of(formula, maximum=maximum or 1.0, low=low, samples=2 * count)
+    bounds = search.bounds(rest, samples, terms, engine) if maximum > 0 else [0, count]
     found = _counted(runs, scaled, dropped, bounds, maximum=maximum, formula=formula, price=price)
     return _Description(found, dropped, bounds, terms)
 

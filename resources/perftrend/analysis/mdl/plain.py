@@ -52,6 +52,14 @@ class PlainSearch:
         self._owners = np.empty(0, np.intp)
         self._firsts = np.empty(0, np.intp)
 
+    def __copy__(self) -> PlainSearch:
+        """Return a search that goes on from here, without an effect on this one."""
+        other = PlainSearch(self._terms)
+        other.__dict__.update(self.__dict__)
+        # All other arrays are replaced, and never written to.
+        other._before, other._chains = self._before.copy(), self._chains.copy()
+        return other
+
     def extend(self, lots: Floats) -> None:
         """Take up more runs: sizes, averages and sums of squared deviations, shape (3, m)."""
         self._lots = np.concatenate([self._lots, lots], axis=1)
