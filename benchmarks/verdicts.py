@@ -2,39 +2,47 @@
 
 ::
 
-    python -m benchmarks.verdicts [--json] [--only noise long price delay] [--series 4000] [--traces 150]
-        [--false-alarms 0.5]
+    python -m benchmarks.verdicts [--json] [--only noise long noises price delay] [--series 4000]
+        [--traces 150] [--false-alarms 0.5] [--no-outliers] [--kinds "slow walk" ...] [--recordings FILE ...]
 
-Four tables, on seeded normal noise. *noise*: so many in 1,000 series of pure noise have news in
-their newest run. *long*: so many in 1,000 runs of pure noise are told as news, after 60 runs of
-history. *price*: how often, in %, a drop is told by the first slow run, by one of the first three,
-and how often the return is told at once when only one run was slow. *delay*: so many new runs pass,
-in the median, until a drop is told, after 60 runs of history. The numbers do not depend on
-the speed of the machine.
+Five tables, all but *noises* on seeded normal noise. *noise*: so many in 1,000 series of pure noise have
+news in their newest run. *long*: so many in 1,000 runs of pure noise are told as news, after 60 runs of
+history. *noises*: the same for noise of other kinds, those of benchmarks.power at twice the width, and for
+what a machine did to a program, one process of a recording a run. *price*: how often, in %, a drop is told
+by the first slow run, by one of the first three, and how often the return is told at once when only one
+run was slow. *delay*: so many new runs pass, in the median, until a drop is told, after 60 runs of
+history. The numbers do not depend on the speed of the machine.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.power.delay import Noise
+from benchmarks.power.noises import NOISES as KINDS
+from benchmarks.power.series import replayed
 from perftrend.analysis import Criteria, Vigilance
 from perftrend.analysis.news import WATCHFUL, findings, sight
 from perftrend.analysis.verdict import newest_outcome
+from perftrend.bisect.simulator.recording import Recording
 from perftrend.model import Better, Outcome, Run, Samples, Series, TraceKey
 
 NOISES = (0.005, 0.01, 0.02, 0.03)
 SIZES = (2, 3, 4, 5, 6, 9, 12, 20, 30)
 LONG_SIZES = (61, 180)
-PARTS = ("noise", "long", "price", "delay")
+PARTS = ("noise", "long", "noises", "price", "delay")
 HISTORY, NEW_RUNS = 60, 60
 _START = datetime(2024, 1, 1, tzinfo=UTC)
 _KEY = TraceKey.of(test="noise")
@@ -54,9 +62,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         default=WATCHFUL.false_alarms_per_1000,
         help="stated rate of the sequential detector, in 1,000 runs",
     )
+    parser.add_argument("--no-outliers", dest="outliers", action="store_false", help="as the setting")
+    parser.add_argument(
+        "--kinds", nargs="+", metavar="NAME", help="kinds of noise of that table; default: all"
+    )
+    parser.add_argument(
+        "--recordings", nargs="+", type=Path, default=[], metavar="FILE", help="recordings to be replayed"
+    )
     options = parser.parse_args(argv)
-    criteria = Criteria(vigilance=Vigilance(false_alarms_per_1000=options.false_alarms))
-    makers = {"noise": _noise, "long": _long, "price": _price, "delay": _delay}
+    known = {**{name: _doubled(noise) for name, noise in KINDS.items()}, **_recorded(options.recordings)}
+    kinds = {name: each for name, each in known.items() if name in (options.kinds or [name])}
+    criteria = Criteria(
+        outliers=options.outliers, vigilance=Vigilance(false_alarms_per_1000=options.false_alarms)
+    )
+    makers: dict[str, Callable[[int, Criteria], Iterator[dict[str, Any]]]] = {
+        "noise": _noise,
+        "long": _long,
+        "noises": partial(_noises, kinds=kinds),
+        "price": _price,
+        "delay": _delay,
+    }
     counts = {part: options.series if part == "noise" else options.traces for part in PARTS}
     report = {part: list(makers[part](counts[part], criteria)) for part in options.only}
     if options.json:
@@ -105,6 +130,38 @@ def _long(count: int, criteria: Criteria) -> Iterator[dict[str, Any]]:
                 for each in (Outcome.REGRESSION, Outcome.PROGRESSION)
             },
         }
+
+
+def _noises(count: int, criteria: Criteria, *, kinds: Mapping[str, Noise]) -> Iterator[dict[str, Any]]:
+    first, last = LONG_SIZES
+    for name, noise in kinds.items():
+        rng = np.random.default_rng([21, *name.encode()])
+        traces = [_LEVEL * (1 + noise(rng, last)) for _ in range(count)]
+        told = [outcome(one[:size], criteria) for one in traces for size in range(first, last + 1)]
+        yield {
+            "kind": name,
+            **{
+                str(each): 1000 * _share(one is each for one in told)
+                for each in (Outcome.REGRESSION, Outcome.PROGRESSION)
+            },
+            "runs": len(told),
+        }
+
+
+def _doubled(noise: Noise) -> Noise:
+    """Return noise twice as wide: small steps that are found in 0.5 % would be too small to be reported."""
+    return lambda rng, size: 2 * noise(rng, size)
+
+
+def _recorded(files: Iterable[Path]) -> dict[str, Noise]:
+    """Return what recordings have of each program as noise, by names."""
+    found: dict[str, Noise] = {}
+    for file in files:
+        lines = file.read_text(encoding="utf-8").splitlines()
+        programs = dict.fromkeys(row[1] for row in csv.reader(lines))
+        for program in programs:
+            found[f"{file.stem} {program}"] = replayed(Recording.read(file.stem, lines, program))
+    return found
 
 
 def _price(count: int, criteria: Criteria) -> Iterator[dict[str, Any]]:

@@ -11,11 +11,19 @@ NOISES: dict[str, Noise] = {
     "uniform": series.uniform,
     "log-normal": series.log_normal,
     "restarts": series.restarts,
-    "correlated": series.correlated,
+    **{
+        f"each run resembles the one before, r = {r}": series.remembering(r)
+        for r in (0.1, 0.2, 0.3, 0.5, 0.7)
+    },
     "5 % outliers": series.with_outliers(0.05),
     "2 % outliers": series.with_outliers(0.02),
-    "heavy tails": series.heavy_tails,
-    "two modes": series.two_modes,
+    "Student's t, 3 degrees": series.student(3),
+    "Student's t, 4 degrees": series.student(4),
+    "starts at +1 or -1 %": series.starts(0.01),
+    "starts at +2 or -2 %": series.starts(0.02),
+    **{f"modes {d} % apart, for a week": series.weekly_modes(d / 100) for d in (1, 2, 3)},
+    "slow walk": series.slow_walk,
+    "every tenth run in a second mode": series.two_modes,
 }
 
 

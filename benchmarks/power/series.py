@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from perftrend.bisect.simulator.recording import Recording
 from perftrend.model import Samples
 
 Generator: TypeAlias = np.random.Generator
@@ -84,13 +85,63 @@ def restarts(rng: Generator, size: int) -> Samples:
     return rng.normal(0.0, 0.01, size) + of_trials
 
 
-def correlated(rng: Generator, size: int) -> Samples:
-    """Return noise of 0.5 % that follows the noise of the run before with a factor of 0.4."""
-    fresh = rng.normal(0.0, 0.005 * np.sqrt(1 - 0.4**2), size)
-    values = fresh.copy()
-    for index in range(1, size):
-        values[index] += 0.4 * values[index - 1]
+def student(freedom: int) -> Callable[[Generator, int], Samples]:
+    """Return Student's t, its core as wide as normal noise of 0.5 %."""
+
+    def noise(rng: Generator, size: int) -> Samples:
+        values: Samples = 0.005 * rng.standard_t(freedom, size)
+        return values
+
+    return noise
+
+
+def remembering(r: float) -> Callable[[Generator, int], Samples]:
+    """Return noise of 0.5 % that follows the noise of the run before with a factor of r."""
+
+    def noise(rng: Generator, size: int) -> Samples:
+        values: Samples = rng.normal(0.0, 0.005 * math.sqrt(1 - r**2), size)
+        values[0] = rng.normal(0.0, 0.005)
+        for index in range(1, size):
+            values[index] += r * values[index - 1]
+        return values
+
+    return noise
+
+
+correlated = remembering(0.4)
+
+
+def starts(distance: float) -> Callable[[Generator, int], Samples]:
+    """Return starts at one of two speeds, so far above or below the average, at a noise of 0.15 %."""
+
+    def noise(rng: Generator, size: int) -> Samples:
+        values: Samples = rng.choice([-distance, distance], size) + rng.normal(0.0, 0.0015, size)
+        return values
+
+    return noise
+
+
+def weekly_modes(distance: float) -> Callable[[Generator, int], Samples]:
+    """Return noise of 0.5 % in one of two modes so far apart, each for seven runs on average."""
+
+    def noise(rng: Generator, size: int) -> Samples:
+        moves = rng.random(size) < 1 / 7
+        moves[0] = rng.random() < 1 / 2
+        values: Samples = rng.normal(0.0, 0.005, size) - distance * (np.cumsum(moves) % 2)
+        return values
+
+    return noise
+
+
+def slow_walk(rng: Generator, size: int) -> Samples:
+    """Return noise of 0.5 % about a level that walks by a tenth of that with every run."""
+    values: Samples = rng.normal(0.0, 0.005, size) + np.cumsum(rng.normal(0.0, 0.0005, size))
     return values
+
+
+def replayed(recording: Recording) -> Callable[[Generator, int], Samples]:
+    """Return what a machine did to one program, one process of the recording a run."""
+    return lambda rng, size: np.expm1(recording.replayed(size, rng).mean(axis=1) / 100)
 
 
 SCENARIOS: dict[str, Scenario] = {

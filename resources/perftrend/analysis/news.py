@@ -46,7 +46,7 @@ WATCHED_RUNS = 10
 WATCHFUL = Vigilance(false_alarms_per_1000=0.5)
 """Half of the detector's usual rate, because the partition has false alarms of its own."""
 
-REMEMBERED_RUNS = 30
+REMEMBERED_RUNS = 50
 """Fewer runs do not show whether their noise has a memory."""
 
 OBVIOUS_DEVIATIONS = 10.0
