@@ -270,7 +270,10 @@ def suspected(runs: Runs, scaled: Floats, dropped: Mask, bounds: list[int]) -> t
     :param bounds: where the groups begin and end among the runs that are not dropped.
     """
     count = bounds[-1]
-    if len(bounds) > 2 and count - bounds[-2] <= _IN_A_ROW:  # noqa: PLR2004 - more than one group
+    newest = count - bounds[-2]
+    share = np.count_nonzero(dropped) / dropped.size
+    few = newest <= _IN_A_ROW or share**newest > _BY_CHANCE
+    if len(bounds) > 2 and few:  # noqa: PLR2004 - more than one group
         return tuple(runs.positions[~dropped][bounds[-2] :].tolist())
     samples = scaled[~dropped]
     means, squares = moments(samples, np.array(bounds))
