@@ -16,6 +16,7 @@ from perftrend.analysis.comparison.outliers import fitted
 from perftrend.analysis.comparison.pairs import two_steps
 from perftrend.analysis.comparison.prediction import Prediction, best_point, predict
 from perftrend.analysis.comparison.priors import FarOff, Noise, Sizes
+from perftrend.analysis.comparison.randomization import Design, RandomizationTest, randomization_test
 from perftrend.analysis.comparison.settled import deciding, is_settled, showing
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Comparison",
     "Conclusion",
     "Described",
+    "Design",
     "Documented",
     "FarOff",
     "Levels",
@@ -32,6 +34,7 @@ __all__ = [
     "Noise",
     "Observation",
     "Prediction",
+    "RandomizationTest",
     "Rule",
     "Sizes",
     "best_point",
@@ -42,6 +45,7 @@ __all__ = [
     "is_settled",
     "levels",
     "predict",
+    "randomization_test",
     "showing",
     "two_steps",
 ]
