@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -50,6 +51,17 @@ class Mixture:
         kept = weights > NEGLIGIBLE
         weights = weights[kept]
         return cls(weights / float(weights.sum()), means.ravel()[kept], np.sqrt(variances.ravel()[kept]))
+
+    @classmethod
+    def weighed(cls, parts: Sequence[tuple[float, Mixture]]) -> Mixture:
+        """Mix mixtures by their weights, which sum up to 1."""
+        used = [(weight, each) for weight, each in parts if weight > NEGLIGIBLE]
+        weights = np.concatenate([weight * each.weights for weight, each in used])
+        return cls(
+            weights / float(weights.sum()),
+            np.concatenate([each.means for _, each in used]),
+            np.concatenate([each.deviations for _, each in used]),
+        )
 
     @property
     def mean(self) -> float:

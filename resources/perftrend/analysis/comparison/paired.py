@@ -138,6 +138,18 @@ def log_odds(parent_before: Sequence[float], candidate_before: Sequence[float]) 
     return float(log_sum(by_difference[~same]) - math.log(2 * _SIZES.size) - by_difference[same][0])
 
 
+def likelihood(parent: Sequence[float], candidate: Sequence[float], differences: Floats) -> Floats:
+    """Return the logarithm of how probable values are for each of some differences, by levels, (d,).
+
+    The first value is certain: where the level of the parent is, is not known.
+
+    :param parent: values of the parent, on the scale of the differences.
+    :param candidate: those of the candidate.
+    :param differences: Δ, (d,).
+    """
+    return log_sum(_learned(parent, candidate, differences)[1], axis=1)
+
+
 def expected(parent_before: Sequence[float], candidate_before: Sequence[float]) -> float | None:
     """Return the most probable difference of values by the same model; None without any."""
     if not parent_before or not candidate_before:
@@ -210,13 +222,18 @@ def _first(before: tuple[float, ...], after: tuple[float, ...]) -> _Bets:
 
 @lru_cache(maxsize=64)
 def _before(before: tuple[float, ...], after: tuple[float, ...]) -> tuple[Floats, Floats]:
-    """Learn from what was measured before the pairs.
+    """Learn from what was measured before the pairs; see :func:`_learned`."""
+    return _learned(before, after, DIFFERENCES)
+
+
+def _learned(before: Sequence[float], after: Sequence[float], differences: Floats) -> tuple[Floats, Floats]:
+    """Learn from values of both builds.
 
     :returns: the values, aligned by Δ, (d, n), and how probable they are for each Δ and width, (d, h).
     """
-    values = np.empty((DIFFERENCES.size, 0))
-    weights = np.full((DIFFERENCES.size, _WIDTHS.size), -math.log(_WIDTHS.size))
-    for known, moved in ((before, np.zeros(DIFFERENCES.size)), (after, DIFFERENCES)):
+    values = np.empty((differences.size, 0))
+    weights = np.full((differences.size, _WIDTHS.size), -math.log(_WIDTHS.size))
+    for known, moved in ((before, np.zeros(differences.size)), (after, differences)):
         for value in known:
             new = value - moved
             weights = weights + _density(values, new)
