@@ -53,7 +53,7 @@ class Plan:
 
 
 def compared(plan: Plan, product: Builds) -> tuple[Verdict, Sequence[Round]]:
-    """Build both commits and measure them in turn until the verdict is settled.
+    """Build both commits and measure them in an order drawn by lot until the verdict is settled.
 
     What is archived already is neither measured nor archived again.
 
@@ -87,9 +87,8 @@ def _measured(plan: Plan, built: Mapping[Side, Built], testbed: Measuring) -> tu
         with _blamed(side):
             return testbed.measure(built[side], place)
 
-    for rounds in measured_rounds(measure, criteria.maximum_rounds):
-        if len(rounds) < criteria.minimum_rounds:
-            continue
+    seed = " ".join([*(plan.commits[side] for side in Side), plan.job, str(plan.build)])
+    for rounds in measured_rounds(measure, criteria.design, seed=seed):
         verdict = judge(rounds, list(plan.names.values()) or _tests(rounds), criteria)
         settled = sum(test.is_settled for test in verdict.tests)
         options.say(f"after round {len(rounds)}: {settled} of {len(verdict.tests)} tests are settled")

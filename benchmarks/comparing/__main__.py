@@ -3,9 +3,9 @@
 ::
 
     python -m benchmarks.comparing [--json] [--patches 1000] [--maximum-rounds 20] [--only 1n-veth drift …]
-        [--differences 0 -0.03 …] [--samples 5]
+        [--differences 0 -0.03 …] [--samples 5] [--recordings FILE:PROGRAM …]
 
-Simulated patches with a known difference are compared round after round, from three rounds on, until the
+Simulated patches with a known difference are compared block after block, from six rounds on, until the
 verdict is settled. In the same noise stand the documented method, with the five samples of one start and
 with five starts, their averages or all samples; and the tests of Welch and of Mann and Whitney: once, after
 as many rounds as perftrend took, and after every round until they show something.
@@ -29,7 +29,7 @@ from rich.progress import Progress
 
 from benchmarks.comparing import methods
 from benchmarks.comparing.methods import Ending
-from benchmarks.comparing.patches import CELLS, Cell, Patch, patch
+from benchmarks.comparing.patches import CELLS, Cell, Patch, patch, recorded
 from benchmarks.comparing.shares import per_1000, share
 from benchmarks.tables import grid
 
@@ -60,7 +60,8 @@ class Row:
 def main(argv: Sequence[str] | None = None) -> int:
     """Simulate the cells that were asked for and print what the methods made of them."""
     options = _parser().parse_args(argv)
-    plan = list(_plan(options.only, options.patches, options.differences))
+    cells = [CELLS[name] for name in options.only] + [recorded(each) for each in options.recordings]
+    plan = list(_plan(cells, options.patches, options.differences))
     console = Console(stderr=True)
     rows: list[Row] = []
     with Progress(console=console, disable=not console.is_terminal) as progress:
@@ -89,18 +90,21 @@ def _parser() -> argparse.ArgumentParser:
         help="true ones, such as 0 -0.03; default: all",
     )
     parser.add_argument("--samples", type=int, default=5, help="of each start (default: %(default)s)")
-    parser.add_argument("--only", nargs="+", choices=list(CELLS), default=list(CELLS), help="default: all")
+    parser.add_argument("--only", nargs="*", choices=list(CELLS), default=list(CELLS), help="default: all")
+    parser.add_argument(
+        "--recordings", nargs="+", metavar="FILE:PROGRAM", default=[], help="cells that replay a machine"
+    )
     return parser
 
 
 def _plan(
-    names: Sequence[str], patches: int, differences: Sequence[float] | None
+    cells: Sequence[Cell], patches: int, differences: Sequence[float] | None
 ) -> Iterator[tuple[Cell, float, int]]:
     fewer = max(patches // 5, 1)
-    for name in names:
-        for difference in differences or (DIFFERENCES if name == TESTBED else MAIN_DIFFERENCES):
-            is_main = name == TESTBED and difference in MAIN_DIFFERENCES
-            yield CELLS[name], difference, patches if is_main else fewer
+    for cell in cells:
+        for difference in differences or (DIFFERENCES if cell.name == TESTBED else MAIN_DIFFERENCES):
+            is_main = cell.name == TESTBED and difference in MAIN_DIFFERENCES
+            yield cell, difference, patches if is_main else fewer
 
 
 def _rows(

@@ -5,9 +5,9 @@
     python -m benchmarks.comparing.many [--json] [--tests 1 10 50] [--patches 100] [--first 0] [--slower 0]
         [--difference -0.03] [--maximum-rounds 20] [--cell 1n-veth]
 
-Each patch is judged as :mod:`perftrend.perftest` judges it: all tests after every round, until none is waited
-for. Some of its tests are slower by the difference, the others are as fast as before. The noise of each
-test is its own. A patch of 50 tests takes some seconds.
+Each patch is judged as :mod:`perftrend.perftest` judges it: all tests after every block of rounds, until none
+is waited for. Some of its tests are slower by the difference, the others are as fast as before. The noise of
+each test is its own. A patch of 50 tests takes some seconds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 
-from benchmarks.comparing import methods
 from benchmarks.comparing.patches import CELLS, Cell, Patch, patch
 from benchmarks.comparing.shares import per_1000, share
 from benchmarks.tables import grid
@@ -29,7 +28,6 @@ from perftrend.model import Measured, Sampled
 from perftrend.perftest import Criteria, Finding, Round, Verdict, judge
 
 _BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
-_MOST_TESTS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,43 +102,44 @@ def _tests(options: argparse.Namespace, number: int, tests: int) -> list[Patch]:
         patch(
             cell,
             options.difference if test < options.slower else 0.0,
-            number=number * _MOST_TESTS + test,
+            number=number,
             rounds=options.maximum_rounds,
+            test=test,
         )
         for test in range(tests)
     ]
 
 
 def verdict(tests: Sequence[Patch], maximum_rounds: int) -> Verdict:
-    """Judge a patch after every round until it is settled.
+    """Judge a patch after every block of rounds until it is settled.
 
     :param tests: what each of its tests measures; they are named by their place.
     """
+    design = tests[0].design
     criteria = Criteria(
         threshold=0.01,
         confidence=0.99,
         formula="jumpavg-0.4",
-        minimum_rounds=methods.MINIMUM_ROUNDS,
+        minimum_rounds=design.first_rounds,
         maximum_rounds=maximum_rounds,
     )
-    rounds = [_round(tests, number) for number in range(maximum_rounds)]
+    rounds = _rounds(tests)
     names = list(map(str, range(len(tests))))
     found = Verdict()
-    for done in range(methods.MINIMUM_ROUNDS, maximum_rounds + 1):
+    for done in design.looks:
         found = judge(rounds[:done], names, criteria)
         if found.is_settled:
             break
     return found
 
 
-def _round(tests: Sequence[Patch], number: int) -> Round:
-    measured = {}
-    for place in (2 * number, 2 * number + 1):
-        one = tests[0].observations[place]
+def _rounds(tests: Sequence[Patch]) -> list[Round]:
+    measured: dict[int, list[Measured]] = {PARENT: [], PATCH: []}
+    for place, one in enumerate(tests[0].observations):
         at = _BEGIN + timedelta(hours=one.at_h)
         values = {str(test): Sampled(each.observations[place].samples) for test, each in enumerate(tests)}
-        measured[one.build] = Measured("0" * 40, at, at, values)
-    return Round(measured[PARENT], measured[PATCH])
+        measured[one.build].append(Measured("0" * 40, at, at, values))
+    return [Round(*both) for both in zip(measured[PARENT], measured[PATCH], strict=True)]
 
 
 def _print(rows: Sequence[Row], title: str) -> None:

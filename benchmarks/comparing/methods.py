@@ -6,7 +6,6 @@ each start of the device: samples of one start are not independent.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from perftrend.analysis.comparison import (
 from perftrend.analysis.description import Floats
 
 MINIMUM_ROUNDS = 3
+"""Before the classical tests are applied."""
 DOCUMENTED_ROUNDS = 5
 LEVEL = 0.01
 """What the tests let pass by chance."""
@@ -50,7 +50,7 @@ Method = Callable[[Patch], Ending]
 
 
 def sequential(maximum_rounds: int, *, known_deviation: float | None = None) -> Method:
-    """Return perftrend's comparison, with a look after every round."""
+    """Return perftrend's comparison, with a look after every block of rounds."""
 
     def method(patch: Patch) -> Ending:
         rounds, found = followed(patch, maximum_rounds, known_deviation)
@@ -68,9 +68,9 @@ def sequential(maximum_rounds: int, *, known_deviation: float | None = None) -> 
 def followed(
     patch: Patch, maximum_rounds: int, known_deviation: float | None = None
 ) -> tuple[int, Comparison]:
-    """Measure round after round until the verdict is settled."""
-    for rounds in itertools.count(MINIMUM_ROUNDS):
-        found = compare(patch.rounds(rounds), known_deviation=known_deviation, planned_rounds=maximum_rounds)
+    """Measure block after block until the verdict is settled."""
+    for rounds in patch.design.looks:
+        found = compare(patch.rounds(rounds), known_deviation=known_deviation, design=patch.design)
         if is_settled(found, maximum_rounds - rounds):
             break
     return rounds, found
@@ -84,8 +84,8 @@ def history_of(cell: Cell, number: int) -> float:
 
 def documented_once(patch: Patch) -> Ending:
     """Compare the five samples of one start of each build, as documented."""
-    first, second = patch.rounds(1)
-    return _documented(np.array(first.samples), np.array(second.samples), 1)
+    parent, current = (patch.samples(build, 1) for build in (PARENT, PATCH))
+    return _documented(parent, current, 1)
 
 
 def documented_rounds(patch: Patch) -> Ending:
@@ -96,10 +96,7 @@ def documented_rounds(patch: Patch) -> Ending:
 
 def documented_samples(patch: Patch) -> Ending:
     """Compare all samples of five interleaved starts of each build, by the documented formula."""
-    made = patch.rounds(DOCUMENTED_ROUNDS)
-    parent, current = (
-        np.concatenate([each.samples for each in made if each.build == build]) for build in (PARENT, PATCH)
-    )
+    parent, current = (patch.samples(build, DOCUMENTED_ROUNDS) for build in (PARENT, PATCH))
     return _documented(parent, current, DOCUMENTED_ROUNDS)
 
 

@@ -1,28 +1,26 @@
 """Simulated patches: a true difference, and the noise of a testbed in rounds of two builds.
 
-A round measures both builds once, the order changing from round to round. Each measurement starts the
-device anew, which moves it, and then gives some samples. All noise is in per cent of the value, on the
-logarithm. The noise of a patch depends on its number alone, so that all methods and all true differences see
-the same.
+A round measures both builds once, in the order that :class:`.Design` draws. Each measurement starts the
+device, which moves it, and then gives some samples. All noise is in per cent of the value, on the
+logarithm. The noise and the order of a patch depend on its number alone, so that all methods and all true
+differences see the same.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
-from perftrend.analysis.comparison import PARENT, PATCH, Observation
+from perftrend.analysis.comparison import Design, Observation
 from perftrend.analysis.description import Floats
+from perftrend.bisect.simulator import Recording
 
 LEVEL_PPS = 3e5
 SAMPLES = 5
-SECONDS = 10
-"""One sample: a trial."""
 SWING_MINUTES = 20
-START_SECONDS = 25
-"""Starting the device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +40,31 @@ class Cell:
     """Share of measurements that lie 5 to 50 % lower."""
     uniform: bool = False
     """Whether starts differ evenly instead of normally."""
+    freedom: float = 0.0
+    """Degrees of freedom of Student's t, by which starts differ instead of normally; 0: they do not."""
+    autocorrelation: float = 0.0
+    """Of starts, from each to the next, whichever builds they are of."""
+    starts: float = 0.0
+    """Each start is as much higher or lower, as probably."""
+    slowdown: float = 1.0
+    """How much slower the machine is at its lower speed."""
+    slow: float = 0.45
+    """Share of the time at the lower speed."""
+    phase_s: float = 2.0
+    """Mean time at one speed, if both are as frequent."""
+    layout: float = 0.0
+    """Deviation of a build for no reason but where its code lies in memory: it is the same at each start."""
+    start_s: float = 25.0
+    """Starting the device."""
+    sample_s: float = 10.0
+    """One sample: a trial."""
+    recording: Recording | None = field(default=None, compare=False)
+    """What a machine did to a program, instead of all of this."""
+
+
+def _two_speeds(name: str, *, phase_s: float) -> Cell:
+    """Return a machine on which a short command is measured: phases of seconds do not average out."""
+    return Cell(name, between=0.0, within=0.4, slowdown=1.6, phase_s=phase_s, start_s=0.3, sample_s=0.2)
 
 
 CELLS = {
@@ -54,8 +77,30 @@ CELLS = {
         Cell("uniform", uniform=True),
         Cell("drift", drift=4.0, swing=2.0),
         Cell("outliers", outliers=0.05),
+        Cell("starts-1", between=0.0, within=0.15, starts=1.0),
+        Cell("starts-2", between=0.0, within=0.15, starts=2.0),
+        Cell("starts-2-loud", between=0.5, within=1.0, starts=2.0),
+        _two_speeds("speeds-2s", phase_s=2.0),
+        _two_speeds("speeds-20s", phase_s=20.0),
+        Cell("t4", freedom=4.0, within=0.5),
+        Cell("correlated-0.4", autocorrelation=0.4),
+        Cell("correlated-0.8", autocorrelation=0.8),
+        Cell("layout", between=0.5, within=0.5, layout=1.0),
     )
 }
+LAYOUT = "layout"
+"""The cell whose builds differ although the patch changes nothing."""
+
+
+def recorded(source: str) -> Cell:
+    """Return a testbed that does to builds what a machine did to a program.
+
+    :param source: a file with a recording, a colon, and the name of the program.
+    """
+    file, _, program = source.rpartition(":")
+    with Path(file).open(encoding="utf-8") as lines:
+        recording = Recording.read(Path(file).stem, lines, program)
+    return Cell(recording.name, recording=recording)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,44 +111,93 @@ class Patch:
     """Two for each round."""
     difference: float
     """The true one, as a ratio."""
+    design: Design
 
     def rounds(self, count: int) -> tuple[Observation, ...]:
-        """Return the observations of the first rounds."""
+        """Return the observations of the first rounds, of whole blocks."""
         return self.observations[: 2 * count]
 
     def averages(self, build: int, count: int) -> Floats:
-        """Return the average of each measurement of a build in the first rounds, shape (count,)."""
-        return np.array([np.mean(each.samples) for each in self.rounds(count) if each.build == build])
+        """Return the averages of the first measurements of a build, shape (count,)."""
+        return np.array([np.mean(each.samples) for each in self._of(build)[:count]])
+
+    def samples(self, build: int, count: int) -> Floats:
+        """Return all samples of the first measurements of a build."""
+        return np.concatenate([each.samples for each in self._of(build)[:count]])
+
+    def _of(self, build: int) -> list[Observation]:
+        return [each for each in self.observations if each.build == build]
 
 
-def patch(cell: Cell, difference: float, *, number: int, rounds: int, samples: int = SAMPLES) -> Patch:
-    """Simulate a patch.
+def patch(
+    cell: Cell, difference: float, *, number: int, rounds: int, samples: int = SAMPLES, test: int = 0
+) -> Patch:
+    """Simulate one test of a patch.
 
     :param difference: the true one, as a ratio.
     :param number: which patch of the cell it is.
     :param samples: of each start.
+    :param test: which of the patch's tests: they are measured in one order, and their noise is their own.
     """
-    minutes = (START_SECONDS + SECONDS * samples) / 60
-    noise = _noise(cell, number, minutes * np.arange(2.0 * rounds), samples)
-    builds = [PARENT, PATCH, PATCH, PARENT] * ((rounds + 1) // 2)
-    step = 100 * math.log1p(difference)
+    design = Design(maximum_rounds=rounds)
+    builds = [
+        build for block in range(len(design.blocks)) for build in design.order(f"{cell.name} {number}", block)
+    ]
+    seconds = cell.start_s + cell.sample_s * samples
+    random = np.random.default_rng([sum(map(ord, cell.name)), number, test])
+    noise = _noise(cell, np.arange(2.0 * rounds) * seconds, samples, random)
+    # The parent is build 0, the patch build 1.
+    steps = 100 * math.log1p(difference) * np.arange(2) + cell.layout * random.standard_normal(2)
     observations = tuple(
         Observation(
-            build, index * minutes / 60, tuple((LEVEL_PPS * np.exp((row + step * build) / 100)).tolist())
+            build,
+            index * seconds / 3600,
+            tuple((LEVEL_PPS * np.exp((row + steps[build]) / 100)).tolist()),
         )
-        for index, (build, row) in enumerate(zip(builds, noise, strict=False))
+        for index, (build, row) in enumerate(zip(builds, noise, strict=True))
     )
-    return Patch(observations, difference)
+    return Patch(observations, difference, design)
 
 
-def _noise(cell: Cell, number: int, at_minutes: Floats, samples: int) -> Floats:
+def _noise(cell: Cell, at_s: Floats, samples: int, random: np.random.Generator) -> Floats:
     """Return the noise of each sample of each measurement, shape (measurements, samples), in per cent."""
-    rng = np.random.default_rng([sum(map(ord, cell.name)), number])
-    count = at_minutes.size
-    evenly = rng.uniform(-math.sqrt(3), math.sqrt(3), count)
-    starts = evenly if cell.uniform else rng.standard_normal(count)
-    steps = np.sqrt(np.diff(at_minutes, prepend=0.0) / 60) * rng.standard_normal(count)
-    swing = np.sin(2 * math.pi * (at_minutes / SWING_MINUTES + rng.random()))
-    off = np.where(rng.random(count) < cell.outliers, 100 * np.log1p(-rng.uniform(0.05, 0.5, count)), 0.0)
-    shared = cell.between * starts + cell.drift * steps.cumsum() + cell.swing * swing + off
-    return shared[:, np.newaxis] + cell.within * rng.standard_normal((count, samples))
+    if cell.recording:
+        return cell.recording.replayed(at_s.size, random)
+    count, minutes = at_s.size, at_s / 60
+    steps = np.sqrt(np.diff(minutes, prepend=0.0) / 60) * random.standard_normal(count)
+    swing = np.sin(2 * math.pi * (minutes / SWING_MINUTES + random.random()))
+    depth = 100 * np.log1p(-random.uniform(0.05, 0.5, count))
+    off = np.where(random.random(count) < cell.outliers, depth, 0.0)
+    shared = cell.between * _starts(cell, count, random) + cell.drift * steps.cumsum() + cell.swing * swing
+    shared += off + cell.starts * random.choice([-1.0, 1.0], count)
+    of_samples = at_s[:, np.newaxis] + cell.start_s + cell.sample_s * np.arange(samples)
+    speeds = -100 * math.log(cell.slowdown) * _is_slow(cell, of_samples, random)
+    return shared[:, np.newaxis] + speeds + cell.within * random.standard_normal((count, samples))
+
+
+def _starts(cell: Cell, count: int, random: np.random.Generator) -> Floats:
+    """Draw what starts differ by, with the deviation 1, shape (count,)."""
+    if cell.uniform:
+        return random.uniform(-math.sqrt(3), math.sqrt(3), count)
+    if cell.freedom:
+        return math.sqrt(1 - 2 / cell.freedom) * random.standard_t(cell.freedom, count)
+    own = random.standard_normal(count)
+    fresh = math.sqrt(1 - cell.autocorrelation**2)
+    for at in range(1, count):
+        own[at] = cell.autocorrelation * own[at - 1] + fresh * own[at]
+    return own
+
+
+def _is_slow(cell: Cell, at_s: Floats, random: np.random.Generator) -> Floats:
+    """Return 1 for the moments at which the machine is slow, else 0, of the shape of the moments."""
+    end = float(at_s.max()) + cell.phase_s
+    lasts = 2 * cell.phase_s * np.array([1 - cell.slow, cell.slow])
+    is_slow = bool(random.random() < cell.slow)
+    begins, states, at = [0.0], [is_slow], 0.0
+    while cell.slowdown > 1 and at < end:
+        at += float(random.exponential(lasts[int(is_slow)]))
+        is_slow = not is_slow
+        begins.append(at)
+        states.append(is_slow)
+    found: Floats = np.array(states, dtype=np.float64)[np.searchsorted(begins, at_s, side="right") - 1]
+    return found

@@ -42,13 +42,13 @@ PLENTY_S = 900
 # A threshold of 15 %: what is shown is a change of half, and not how quiet this machine is.
 BY_PACKETS = {
     "project": {"profile": "embedded-router"},
-    "perftest": {"threshold": 0.15, "minimum_rounds": 2, "maximum_rounds": 8},
+    "perftest": {"threshold": 0.15, "maximum_rounds": 8},
     "trial": {"starts": 2},
 }
 FAST, SLOW = (scattered(level, seed="1", spread=0.0002, count=5) for level in (100, 90))
 BY_A_COMMAND = {
     "project": {"profile": "command", "parameters": {"measure": "sh measure.sh", "unit": "ops"}},
-    "perftest": {"minimum_rounds": 2, "maximum_rounds": 4},
+    "perftest": {"maximum_rounds": 6},
 }
 
 

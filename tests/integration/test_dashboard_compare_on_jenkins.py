@@ -44,7 +44,7 @@ def build(jenkins_server: hudson.Server, tmp_path_factory: pytest.TempPathFactor
             "profile": "command", "repository": str(product.folder),
             "parameters": {"measure": "sh measure.sh", "unit": "ops"},
         },
-        "perftest": {"minimum_rounds": 2, "maximum_rounds": 4},
+        "perftest": {"maximum_rounds": 6},
     }  # fmt: skip
     (folder / "settings.yaml").write_text(yaml.safe_dump(settings))
     project = {

@@ -95,7 +95,7 @@ def parser(project: Callable[[str, str], Measured]) -> Measured:
         "team/parser",
         "project:\n  profile: command\n  parameters:\n    build: '{python} build.py'\n"
         "    measure: sh measure.sh\n    unit: ops\n"
-        "perftest: {minimum_rounds: 2, maximum_rounds: 10}\n",
+        "perftest: {maximum_rounds: 10}\n",
     )
     made.start({SCRIPT: FAST, "build.py": BUILD.format(code=0)})
     return made

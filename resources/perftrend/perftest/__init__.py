@@ -1,11 +1,11 @@
-"""Per-patch tests: a change under review and its parent, measured alternately, and the verdict.
+"""Per-patch tests: a change under review and its parent, measured in an order drawn by lot, and the verdict.
 
 How a build is made and how it is measured is injected. ``measured_rounds`` goes through the rounds, ``judge``
-says after each one what is known by then.
+says after each block of them what is known by then.
 """
 
 from perftrend.perftest.record import Asked, begun
-from perftrend.perftest.rounds import Measure, Round, Side, measured_rounds, order
+from perftrend.perftest.rounds import Measure, Round, Side, measured_rounds
 from perftrend.perftest.verdict import (
     NOT_VALID,
     Broken,
@@ -34,5 +34,4 @@ __all__ = [
     "judge",
     "measured_rounds",
     "observed",
-    "order",
 ]

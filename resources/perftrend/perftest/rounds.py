@@ -1,7 +1,8 @@
-"""Rounds: the parent and the patch measured alternately, until the verdict is settled.
+"""Rounds: the parent and the patch measured in an order drawn by lot, until the verdict is settled.
 
-In each round both builds are measured once. Odd rounds begin with the parent and even ones with the
-patch: what drifts slowly, such as the machine's temperature, then moves both alike.
+In each round both builds are measured once. The rounds form blocks; within a block all orders of its
+measurements are as probable, so that no noise can pass for a difference: see
+:mod:`perftrend.analysis.comparison.randomization`.
 
 Measuring is injected and may be a look into the archive: a job that was killed and is started again goes
 through the rounds that it has in no time.
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from perftrend.analysis.comparison import PARENT, Design
 from perftrend.model import Measured
 
 
@@ -34,7 +36,7 @@ Measure: TypeAlias = Callable[[Side, int], Measured]
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Both builds, measured one after the other."""
+    """Both builds, each measured once."""
 
     parent: Measured
     current: Measured
@@ -43,22 +45,14 @@ class Round:
         return self.parent if side is Side.PARENT else self.current
 
 
-def order(number: int) -> tuple[Side, Side]:
-    """Return which build a round measures first, and which then.
+def measured_rounds(measure: Measure, design: Design, *, seed: str) -> Iterator[Sequence[Round]]:
+    """Yield all rounds up to now after each block, as long as the caller takes them.
 
-    :param number: of the round, from 1.
+    :param seed: what tells this comparison from all others; the same one repeats the order.
     """
-    first = (Side.PARENT, Side.CURRENT)
-    return first if number % 2 else first[::-1]
-
-
-def measured_rounds(measure: Measure, maximum: int) -> Iterator[Sequence[Round]]:
-    """Yield all rounds up to now after each one, as long as the caller takes them.
-
-    :param maximum: rounds after which it ends.
-    """
-    done: list[Round] = []
-    for number in range(1, maximum + 1):
-        measured = {side: measure(side, number) for side in order(number)}
-        done.append(Round(measured[Side.PARENT], measured[Side.CURRENT]))
-        yield tuple(done)
+    done: dict[Side, list[Measured]] = {side: [] for side in Side}
+    for block in range(len(design.blocks)):
+        for build in design.order(seed, block):
+            side = Side.PARENT if build == PARENT else Side.CURRENT
+            done[side].append(measure(side, len(done[side]) + 1))
+        yield tuple(Round(*both) for both in zip(done[Side.PARENT], done[Side.CURRENT], strict=True))

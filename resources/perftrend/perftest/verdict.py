@@ -18,6 +18,7 @@ from perftrend.analysis.comparison import (
     PATCH,
     Comparison,
     Conclusion,
+    Design,
     Documented,
     Observation,
     compare,
@@ -70,11 +71,16 @@ class Criteria:
     formula: str
     """Description length of the documented comparison."""
     minimum_rounds: int
-    """Values of each build before a test is decided."""
+    """Values of each build before a test is decided; the rounds of the first block."""
     maximum_rounds: int
     """Rounds after which it is decided at the latest."""
     known_deviations: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     """Standard deviation between runs in per cent, by test, where the history tells it."""
+
+    @property
+    def design(self) -> Design:
+        """In which order the builds are measured, and when a verdict is looked for."""
+        return Design(self.minimum_rounds, self.maximum_rounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +258,7 @@ def _compared(
         threshold=criteria.threshold,
         confidence=criteria.confidence,
         known_deviation=criteria.known_deviations.get(test),
-        planned_rounds=criteria.maximum_rounds,
+        design=criteria.design,
         tests=tests,
     )
     enough = min(len(parent.values), len(current.values)) >= criteria.minimum_rounds
@@ -268,16 +274,19 @@ def _compared(
 
 
 def _observations(test: str, rounds: Sequence[Round]) -> list[Observation]:
-    """Return the values of a test in the order of time."""
+    """Return the values of a test in the order of time; without samples where a measurement gave none."""
     builds = {Side.PARENT: PARENT, Side.CURRENT: PATCH}
     measured = sorted(
         ((each[side], builds[side]) for each in rounds for side in Side), key=lambda one: one[0].started
     )
     first = measured[0][0].started
     return [
-        Observation(build, (each.started - first).total_seconds() / _HOUR_S, each.values[test].samples)
+        Observation(
+            build,
+            (each.started - first).total_seconds() / _HOUR_S,
+            each.values[test].samples if test in each.values else (),
+        )
         for each, build in measured
-        if test in each.values
     ]
 
 

@@ -219,8 +219,8 @@ class PerftestSettings(Section):
 
     change: Count | None = None
     """Number of the change in Gerrit; none: the one whose comment started the build."""
-    minimum_rounds: Annotated[Count, Field(ge=2)] = 3
-    """Rounds, each with the parent and the patch, before a verdict is given."""
+    minimum_rounds: Annotated[Count, Field(ge=2)] = 6
+    """Rounds, each with the parent and the patch, before a verdict is given; their order is drawn by lot."""
     maximum_rounds: Count = 20
     """Rounds after which a verdict is given, whatever is known by then."""
     threshold: Annotated[Number, Field(ge=0, lt=1)] = 0.01

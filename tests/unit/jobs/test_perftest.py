@@ -26,7 +26,7 @@ project:
   profile: command
   repository: {repository}
   parameters: {{build: sh build.sh, measure: sh measure.sh, unit: ops}}
-perftest: {{minimum_rounds: 2, maximum_rounds: 4}}
+perftest: {{maximum_rounds: 6}}
 gerrit: {{attempts: 1}}
 """
 WORKS, BREAKS = "exit 0\n", "echo compiling router.c; echo 'router.c:4: error' >&2; exit 2\n"
@@ -98,7 +98,7 @@ def test_slower_commit_is_a_regression(place: Place) -> None:
         r"perftrend verdict: The only test is slower by (9\.\d|1\d) %\.", ended.out.splitlines()[-1]
     )
     assert "Test result classification: regression" in ended.out
-    assert (-1, 2, None) == tuple(place.report()[name] for name in ("vote", "rounds", "change"))
+    assert (-1, 6, None) == tuple(place.report()[name] for name in ("vote", "rounds", "change"))
 
 
 def test_archive_has_the_documented_folders_and_the_report(place: Place) -> None:
@@ -207,7 +207,7 @@ def test_killed_job_goes_on_where_it_was(place: Place, killed: str, measured: li
     ended = place.run("--new", killed, "--resume")
 
     assert 1 == ended.exit_code
-    assert 4 == len(measured)
+    assert 12 == len(measured)
     assert ["1"] == [entry.name for entry in place.archive.iterdir()]
     assert not list(place.archive.rglob(".*"))
 
@@ -219,7 +219,7 @@ def test_killed_build_of_jenkins_goes_on_under_its_number(
 
     first, again = place.run("--new", killed), place.run("--new", killed)
 
-    assert 4 == len(measured)
+    assert 12 == len(measured)
     assert (1, 1) == (first.exit_code, again.exit_code)
     assert first.out.splitlines()[-1] == again.out.splitlines()[-1]
 
@@ -464,7 +464,7 @@ def test_killed_job_of_a_comment_goes_on_when_it_is_run_again(
     ended = review.place.run()
     again = review.place.run()
 
-    assert (1, 1, 4) == (ended.exit_code, again.exit_code, len(measured))
+    assert (1, 1, 12) == (ended.exit_code, again.exit_code, len(measured))
     assert ["1"] == [entry.name for entry in review.place.archive.iterdir()]
 
 
@@ -478,7 +478,7 @@ def test_another_comment_measures_anew(
         review.place.run()
 
     assert ["1", "2"] == sorted(entry.name for entry in review.place.archive.iterdir())
-    assert 8 == len(measured)
+    assert 24 == len(measured)
 
 
 # ---- the suites, on the simulated testbed
@@ -519,13 +519,13 @@ def simulated(bench: Any) -> Callable[..., Any]:
     (folder / "rules.robot").write_text(SUITE.replace("PLACE", str(installed)))
     (folder / "settings.yaml").write_text(
         f"project: {{profile: rules, profiles: profiles, repository: {folder / 'product'}}}\n"
-        "perftest: {minimum_rounds: 2}\nsuites: rules.robot\ntestbed: simulated\n"
+        "suites: rules.robot\ntestbed: simulated\n"
     )
     history.commit("Some rules", {"rules": "20\n"})
     commit = history.commit("More rules", {"rules": "30\n"})
 
     def run(*arguments: str) -> Any:
-        given = ["--settings", "settings.yaml", "--new", commit, "--rounds", "2", *arguments]
+        given = ["--settings", "settings.yaml", "--new", commit, "--rounds", "5", *arguments]
         return bench._job(perftest.main, given)
 
     return run
@@ -542,7 +542,7 @@ def test_suites_measure_what_is_installed(simulated: Callable[..., Any], bench: 
     assert not list(archive.rglob("not-stored.json"))
     report = json.loads((bench.folder / "report" / "perftest.json").read_text())
     [test] = report["tests"]
-    assert ("64b-1c-installed-mrr", [3, 3]) == (
+    assert ("64b-1c-installed-mrr", [3] * 5) == (
         test["test"],
         [len(each["samples"]) for each in test["parent"]["rounds"]],
     )

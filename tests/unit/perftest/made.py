@@ -13,7 +13,7 @@ from perftrend.perftest import Criteria, Round
 
 BEGIN = datetime(2026, 3, 2, 18, tzinfo=UTC)
 CRITERIA = Criteria(
-    threshold=0.01, confidence=0.99, formula="jumpavg-0.4", minimum_rounds=3, maximum_rounds=10
+    threshold=0.01, confidence=0.99, formula="jumpavg-0.4", minimum_rounds=6, maximum_rounds=10
 )
 
 

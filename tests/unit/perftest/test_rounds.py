@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from itertools import islice
 
+from perftrend.analysis.comparison import PATCH, Design
 from perftrend.model import Measured
 from perftrend.perftest import Side, measured_rounds
 from tests.unit.perftest.made import measured
+
+DESIGN = Design(first_rounds=3, maximum_rounds=6)
 
 
 class Bench:
@@ -20,35 +23,46 @@ class Bench:
         return measured(len(self.asked), {"mrr": [float(len(self.asked))]}, commit=str(side))
 
 
-def test_the_builds_take_turns_in_being_first() -> None:
+def test_builds_are_measured_in_the_order_that_the_design_draws() -> None:
     bench = Bench()
 
-    list(measured_rounds(bench.measure, 3))
+    list(measured_rounds(bench.measure, DESIGN, seed="a b 1"))
 
-    assert [
-        ("parent", 1), ("current", 1), ("current", 2), ("parent", 2), ("parent", 3), ("current", 3),
-    ] == bench.asked  # fmt: skip
-
-
-def test_drift_moves_both_builds_alike() -> None:
-    """Whatever grows evenly with time has the same average on both sides after an even number of rounds."""
-    *_, done = measured_rounds(Bench().measure, 4)
-
-    averages = [sum(each[side].values["mrr"].samples[0] for each in done) for side in Side]
-
-    assert averages[0] == averages[1]
+    order = [build for block in range(3) for build in DESIGN.order("a b 1", block)]
+    assert order == [int(side == Side.CURRENT) * PATCH for side, _ in bench.asked]
 
 
-def test_no_round_is_measured_that_nobody_takes() -> None:
+def test_each_build_is_measured_once_a_round() -> None:
     bench = Bench()
 
-    taken = list(islice(measured_rounds(bench.measure, 10), 2))
+    list(measured_rounds(bench.measure, DESIGN, seed="a b 1"))
 
-    assert [1, 2] == [len(done) for done in taken]
-    assert 4 == len(bench.asked)
+    for side in Side:
+        assert [1, 2, 3, 4, 5, 6] == [number for of, number in bench.asked if of == side]
+
+
+def test_same_comparison_repeats_its_order_and_another_does_not() -> None:
+    benches = []
+    for seed in ("a b 1", "a b 1", "a b 2"):
+        bench = Bench()
+        list(measured_rounds(bench.measure, Design(maximum_rounds=20), seed=seed))
+        benches.append(bench.asked)
+
+    assert benches[0] == benches[1]
+    assert benches[0] != benches[2]
+
+
+def test_no_block_is_measured_that_is_not_needed() -> None:
+    bench = Bench()
+
+    taken = list(islice(measured_rounds(bench.measure, DESIGN, seed=""), 2))
+
+    assert [3, 5] == [len(done) for done in taken]
+    assert 10 == len(bench.asked)
 
 
 def test_each_measurement_is_on_its_side() -> None:
-    [done] = measured_rounds(Bench().measure, 1)
-
-    assert ["parent", "current"] == [done[0][side].commit for side in Side]
+    for done in measured_rounds(Bench().measure, DESIGN, seed=""):
+        assert [("parent", "current")] * len(done) == [
+            (each[Side.PARENT].commit, each[Side.CURRENT].commit) for each in done
+        ]

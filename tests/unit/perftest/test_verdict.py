@@ -106,13 +106,13 @@ def test_result_that_cannot_be_trusted_is_no_failure_and_is_measured_again() -> 
 
 
 def test_what_is_not_trusted_is_left_out_and_replaced_by_a_later_round() -> None:
-    done = of_levels("mrr", 1e6, 0.95e6, number=4)
+    done = of_levels("mrr", 1e6, 0.95e6, number=10)
     done[1] = Round(done[1].parent, replace(done[1].current, values={}, failed={"mrr": f"{NOT_VALID}late"}))
 
-    after_three, after_four = judged(done[:3]), judged(done)
+    after_six, after_ten = judged(done[:6]), judged(done)
 
-    assert not after_three.is_settled
-    assert (Finding.REGRESSION, True) == (after_four.finding, after_four.is_settled)
+    assert not after_six.is_settled
+    assert (Finding.REGRESSION, True) == (after_ten.finding, after_ten.is_settled)
 
 
 def test_test_that_fails_in_some_rounds_is_judged_by_the_others() -> None:
@@ -191,7 +191,7 @@ def test_build_that_fails_is_the_verdict(side: Side, vote: int) -> None:
 
 def test_worst_tests_come_first_and_the_largest_differences_among_them() -> None:
     levels = {"a": 1e6, "b": 0.95e6, "c": 0.90e6, "d": 1.05e6}
-    series = {test: of_levels(test, 1e6, level, number=6) for test, level in levels.items()}
+    series = {test: of_levels(test, 1e6, level, number=10) for test, level in levels.items()}
     done = [
         Round(
             replace(series["a"][index].parent, values={t: series[t][index].parent.values[t] for t in levels}),
@@ -199,7 +199,7 @@ def test_worst_tests_come_first_and_the_largest_differences_among_them() -> None
                 series["a"][index].current, values={t: series[t][index].current.values[t] for t in levels}
             ),
         )
-        for index in range(6)
+        for index in range(10)
     ]
 
     found = judge(done, list(levels), CRITERIA)
@@ -208,28 +208,34 @@ def test_worst_tests_come_first_and_the_largest_differences_among_them() -> None
     assert found.is_settled
 
 
-def beside_a_loud_test(quiet: float, loud: float, *, number: int) -> Verdict:
-    """Judge two tests, of which one is quiet and one is not, by the levels of the patch and the rounds."""
+def beside_a_loud_test(quiet: float, loud: float, *, maximum: int) -> Verdict:
+    """Judge a quiet and a loud test after eight rounds, by the levels of the patch."""
     done = [
         Round(*(replace(one[side], values={**one[side].values, **other[side].values}) for side in Side))
         for one, other in zip(
-            of_levels("quiet", 1e6, quiet, number=number),
-            of_levels("loud", 1e6, loud, number=number, deviation=0.05),
+            of_levels("quiet", 1e6, quiet, number=8),
+            of_levels("loud", 1e6, loud, number=8, deviation=0.05),
             strict=True,
         )
     ]
-    return judge(done, ["quiet", "loud"], CRITERIA)
+    criteria = replace(CRITERIA, minimum_rounds=8, maximum_rounds=maximum)
+    return judge(done, ["quiet", "loud"], criteria)
 
 
 @pytest.mark.parametrize(
-    ("quiet", "loud", "number", "settled"),
-    [(1e6, 0.98e6, 5, False), (0.9e6, 0.98e6, 5, True), (0.9e6, 0.99e6, 4, False), (0.9e6, 0.97e6, 6, False)],
+    ("quiet", "loud", "maximum", "settled"),
+    [
+        (1e6, 0.99e6, 16, False),
+        (0.9e6, 0.99e6, 16, True),
+        (0.9e6, 0.99e6, 20, False),
+        (0.9e6, 0.98e6, 16, False),
+    ],
     ids=["no vote yet", "the vote is clear", "not half of the rounds", "it may well be decided"],
 )
 def test_hardly_decidable_test_is_not_waited_for_once_the_vote_is_clear(
-    quiet: float, loud: float, number: int, settled: bool
+    quiet: float, loud: float, maximum: int, settled: bool
 ) -> None:
-    found = beside_a_loud_test(quiet, loud, number=number)
+    found = beside_a_loud_test(quiet, loud, maximum=maximum)
 
     [open_] = [test for test in found.tests if test.test == "loud"]
     assert (Finding.UNDECIDED, True) == (open_.finding, open_.chance > 0.02)

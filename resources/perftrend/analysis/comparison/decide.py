@@ -1,18 +1,20 @@
 """Two builds compared: what is known of their difference, and what that means.
 
-The difference has a posterior distribution (see :mod:`.model`); its central interval decides:
+Two things have to agree before a difference is shown. The order of measuring, which was drawn by lot, says
+whether the builds differ at all: by :mod:`.randomization`, whatever the noise is, and with one error for all
+looks and all tests. A posterior distribution of the difference says in which direction and by how much. It
+weighs two models of the noise by their evidence: normal noise with drift and a few runs far off
+(:mod:`.model`), and noise of any shape, such as two speeds (:mod:`.kernels`). Then the outcome is
 
-* a regression or a progression, where the interval does not hold zero, and the difference is at least as
-  probable to exceed the threshold as not; of K tests compared at once the probability beyond zero has to be
-  √K times smaller;
-* no difference, where the whole interval lies within the threshold on both sides;
+* a regression or a progression, if the order of measuring shows a difference, the central interval of the
+  posterior does not hold zero, and the difference is at least as probable to exceed the threshold as not;
+* no difference, if the whole interval lies within the threshold on both sides;
 * else undecided, which is no statement about the patch: it says how large a difference would have shown.
   So it is, too, where something was left out and a build has fewer than three observations left.
 
-A prior decides how often the verdict is wrong when it is looked for after every round. Nine tenths of it say
-that the difference is small, in units of the noise, as if ``HANDICAP`` of the planned rounds had been
-measured already, without a difference: a few lucky rounds do not outvote that, all of the planned ones do.
-One tenth lets large differences through: most of it those of some per cent, a little those of a half or more.
+Nine tenths of the prior of normal noise say that the difference is small, in units of the noise, as if
+``HANDICAP`` of the planned rounds had been measured already, without a difference. One tenth lets large
+differences through: most of it those of some per cent, a little those of a half or more.
 
 Source: Grossman, Parmar, Spiegelhalter and Freedman, A unified method for monitoring and analysing
 controlled trials, 1994, for the handicap; Kruschke, Rejecting or accepting parameter values in Bayesian
@@ -25,28 +27,35 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from statistics import NormalDist
 
 import numpy as np
 
 from perftrend import errors
+from perftrend.analysis.comparison.kernels import fit_kernels
 from perftrend.analysis.comparison.mixture import Mixture
 from perftrend.analysis.comparison.model import Model
-from perftrend.analysis.comparison.observations import PARENT, PATCH, Observation, levels
+from perftrend.analysis.comparison.observations import PARENT, PATCH, Levels, Observation, levels
 from perftrend.analysis.comparison.outliers import fitted
-from perftrend.analysis.comparison.power import estimated
+from perftrend.analysis.comparison.power import Estimate, estimated
 from perftrend.analysis.comparison.priors import Noise, Sizes
+from perftrend.analysis.comparison.randomization import Design, RandomizationTest, randomization_test
 from perftrend.model import Better
 
-HANDICAP = 0.4
+HANDICAP = 0.1
 """The share of the planned rounds that the prior weighs as much as."""
-PLANNED_ROUNDS = 10
+ANY_SHAPE = 0.02
+"""The prior probability of noise of any shape instead of normal noise."""
 _WEIGHTS = (0.9, 0.08, 0.02)
 """Prior probabilities of a difference in units of the noise, of some per cent, and of any size."""
 _LARGE_SCALES = (10.0, 100.0)
 """Deviations of the latter two, in units of 100 ln(value): 100 is a factor of 2.7."""
+DESIGN = Design()
 _HALF = 0.5
 LEAST_LEFT = 3
 """So many observations of each build, where something was left out: of two nobody knows which one is off."""
+_LARGEST = 700.0
+"""Logarithm of the largest odds that are told."""
 POWER = 1.0364
 """Normal quantile of 0.85: with this probability the smallest difference would have shown."""
 
@@ -71,7 +80,7 @@ class Rule:
     threshold: float = 0.01
     confidence: float = 0.99
     tests: int = 1
-    """How many are compared at once: the more, the surer a difference has to be."""
+    """How many are compared at once, which share the error."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.threshold < 1:
@@ -89,12 +98,9 @@ class Rule:
         return (1 - self.confidence) / 2
 
     @property
-    def tail_shown(self) -> float:
-        """The probability that a difference which is shown may have on the other side of zero.
-
-        The root is enough: with the handicap m, false alarms of n rounds fall with the power 1 + m/n of it.
-        """
-        return self.tail / math.sqrt(self.tests)
+    def error(self) -> float:
+        """The probability with which a test may be shown to differ although it does not."""
+        return (1 - self.confidence) / self.tests
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +124,8 @@ class Comparison:
     probability_matters: float
     """The probability that the patch is worse by more than the threshold."""
     smallest: float
-    """The smallest difference that this measurement would have shown, in 85 of 100 cases; not negative."""
+    """The smallest difference that this measurement would have shown, in 85 of 100 cases; not negative.
+    Infinite if there are too few rounds to show any."""
     outliers: tuple[int, ...]
     """Indices of the observations that lie far off and were left out."""
     parent: float
@@ -126,12 +133,31 @@ class Comparison:
     patch: float
     rounds: float
     """The number of pairs that the observations are worth."""
-    planned_rounds: int
+    design: Design
     rule: Rule
     estimate: float
     """What the measurement alone says of the difference, without the prior."""
     error: float
     """The standard error of that, as a ratio."""
+    evidence: RandomizationTest
+    """Whether there is a difference, by the order of measuring alone."""
+    any_shape: float
+    """The probability that the noise is not normal."""
+
+    @property
+    def is_any_shape(self) -> bool:
+        """Whether the difference is one of values that are alike, and not of averages."""
+        return self.any_shape > _HALF
+
+    @property
+    def can_show(self) -> bool:
+        """Whether the planned rounds suffice to show any difference."""
+        return self.design.limit_from(0, self.rule.error) > 0
+
+    @property
+    def tail_decisive(self) -> float:
+        """What may lie on the other side of zero of a difference that is shown after all rounds."""
+        return _tail(self.rule, self.design.limit_from(self.design.maximum_rounds, self.rule.error))
 
 
 def compare(
@@ -141,97 +167,166 @@ def compare(
     threshold: float = 0.01,
     confidence: float = 0.99,
     known_deviation: float | None = None,
-    planned_rounds: int = PLANNED_ROUNDS,
+    design: Design = DESIGN,
     tests: int = 1,
 ) -> Comparison:
     """Compare two builds by repeated measurements of both.
 
-    :param observations: of build 0, the parent, and build 1, the patch, best taken in turns: parent, patch,
-        patch, parent, … so that drift cancels.
+    :param observations: of build 0, the parent, and build 1, the patch, measured in the order that the design
+        has drawn. Those that failed, without samples, belong to it.
     :param threshold: the smallest difference that matters, as a ratio.
     :param confidence: what the interval holds, and how sure a verdict is.
     :param known_deviation: deviation between runs as the trace's own history knows it, in per cent.
-    :param planned_rounds: rounds after which the verdict will be given at the latest. The verdict may be
-        looked for after each of them.
+    :param design: of the order of measuring. The verdict may be looked for after each of its blocks.
     :param tests: how many are compared at once, this one included.
-    :returns: the comparison; takes about three milliseconds for ten rounds.
+    :returns: the comparison; takes about 20 milliseconds for ten rounds.
     :raises SettingsError: if an argument has no meaning.
     """
     rule = Rule(better, threshold, confidence, tests)
-    if planned_rounds < 1:
-        raise errors.SettingsError(f"planned_rounds is {planned_rounds}; give a number from 1")
     strange = next((each.build for each in observations if each.build not in {PARENT, PATCH}), None)
     if strange is not None:
         raise errors.SettingsError(f"build {strange} cannot be compared; the parent is 0 and the patch is 1")
     known = levels(observations)
     if set(known.builds.tolist()) != {PARENT, PATCH}:
-        return _nothing(observations, rule, planned_rounds)
+        return _nothing(observations, rule, design)
     noise = Noise(known_deviation=known_deviation)
-    handicap = math.sqrt(2 / (HANDICAP * planned_rounds))
+    handicap = math.sqrt(2 / (HANDICAP * design.maximum_rounds))
     sizes = Sizes((handicap, *_LARGE_SCALES), _WEIGHTS, (True, False, False))
     step = known.builds == PATCH
     model, outliers = fitted(known, step[np.newaxis], noise=noise, sizes=sizes)
     if np.ptp(model.levels.builds) == 0:
         # All of a build lies far off: then that is what there is to compare.
         model, outliers = Model(known, noise, sizes), ()
-    return _judged(observations, model, outliers, rule, planned_rounds)
+    fit = _weighed(known, model, outliers)
+    evidence = randomization_test(*_in_time(observations, known), design, rule.error)
+    return _judged(observations, known, fit, evidence, rule=rule, design=design)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Fit:
+    """What is known of the difference under both models of the noise."""
+
+    posterior: Mixture
+    measured: Estimated
+    outliers: tuple[int, ...]
+    any_shape: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimated:
+    """The difference as the measurement alone knows it, in 100 ln(value)."""
+
+    size: float
+    error: float
+    model: Estimate | None
+    """Of normal noise; None if the noise has another shape."""
+
+
+def _weighed(known: Levels, model: Model, outliers: tuple[int, ...]) -> _Fit:
+    """Weigh normal noise and noise of any shape by how well they explain what was measured."""
+    step = model.levels.builds == PATCH
+    kernels = fit_kernels(known)
+    far_off = known.y[np.isin(known.positions, outliers)] - np.median(model.levels.y)
+    normal = float(model.one(step[np.newaxis])[0]) + float(model.far_off.log_density(far_off).sum())
+    odds = math.log(ANY_SHAPE / (1 - ANY_SHAPE)) + kernels.evidence - normal
+    any_shape = 1 / (1 + math.exp(-min(max(odds, -_LARGEST), _LARGEST)))
+    size = kernels.size()
+    posterior = Mixture.weighed([(1 - any_shape, model.size(step)), (any_shape, size)])
+    if any_shape > _HALF:
+        return _Fit(posterior, _central(size), (), any_shape)
+    estimate = estimated(model, step)
+    return _Fit(posterior, Estimated(estimate.size, estimate.error, estimate), outliers, any_shape)
+
+
+def _central(size: Mixture) -> Estimated:
+    low, median, high = (size.quantile(NormalDist().cdf(score)) for score in (-1, 0, 1))
+    return Estimated(median, (high - low) / 2, None)
+
+
+def _in_time(observations: Sequence[Observation], known: Levels) -> tuple[list[float], list[int]]:
+    """Return the level, NaN if there is none, and the build of all observations in the order of time."""
+    # Rounded, and without the median that moves, so that what was counted at earlier looks is found again.
+    y = np.round(known.y + known.middle, 9)
+    level = dict(zip(known.positions.tolist(), y.tolist(), strict=True))
+    order = sorted(range(len(observations)), key=lambda position: observations[position].at_h)
+    return [level.get(each, math.nan) for each in order], [observations[each].build for each in order]
 
 
 def _judged(
-    observations: Sequence[Observation], model: Model, outliers: tuple[int, ...], rule: Rule, planned: int
+    observations: Sequence[Observation],
+    known: Levels,
+    fit: _Fit,
+    evidence: RandomizationTest,
+    *,
+    rule: Rule,
+    design: Design,
 ) -> Comparison:
-    known = model.levels
-    step = known.builds == PATCH
-    posterior = model.size(step)
-    measured = estimated(model, step)
+    posterior, measured = fit.posterior, fit.measured
     limits = known.step(-rule.threshold), known.step(rule.threshold)
     higher = rule.better is Better.HIGHER
     sign, worst = (-1.0, limits[0]) if higher else (1.0, limits[1])
-    least = measured.least(lambda other: _is_shown(other, sign, worst, rule), sign=sign)
+    limit = design.limit_from(len(observations) / 2, rule.error)
+    least = _least(measured, sign, worst, _tail(rule, limit))
     low, median, high = (posterior.quantile(p) for p in (rule.tail, 0.5, 1 - rule.tail))
     below, above = posterior.below(0.0), posterior.above(0.0)
-    kept = [(each.build, each.samples) for i, each in enumerate(observations) if i not in outliers]
-    sizes = np.bincount(known.builds, minlength=2)
-    is_torn = bool(outliers) and min(sizes) < LEAST_LEFT
+    kept = [(each.build, each.samples) for i, each in enumerate(observations) if i not in fit.outliers]
+    sizes = np.bincount(known.builds[~np.isin(known.positions, fit.outliers)], minlength=2)
+    is_torn = bool(fit.outliers) and min(sizes) < LEAST_LEFT
     return Comparison(
-        outcome=Conclusion.UNDECIDED if is_torn else _conclusion(posterior, limits, rule),
+        outcome=Conclusion.UNDECIDED if is_torn else _conclusion(posterior, limits, rule, evidence),
         relative=known.relative(median),
         low=known.relative(low),
         high=known.relative(high),
         probability_worse=below if higher else above,
         probability_better=above if higher else below,
         probability_matters=posterior.below(worst) if higher else posterior.above(worst),
-        smallest=abs(known.relative(sign * (least + POWER * measured.error))),
-        outliers=outliers,
+        smallest=abs(known.relative(sign * (least + POWER * measured.error))) if limit else math.inf,
+        outliers=fit.outliers,
         parent=_average(kept, PARENT),
         patch=_average(kept, PATCH),
         rounds=float(2 * sizes[PARENT] * sizes[PATCH] / sizes.sum()),
-        planned_rounds=planned,
+        design=design,
         rule=rule,
         estimate=known.relative(measured.size),
         error=measured.error / 100,
+        evidence=evidence,
+        any_shape=fit.any_shape,
     )
 
 
-def _conclusion(posterior: Mixture, limits: tuple[float, float], rule: Rule) -> Conclusion:
+def _least(measured: Estimated, sign: float, worst: float, tail: float) -> float:
+    """Return the smallest estimate that decides, without its sign."""
+    if measured.model is None:
+        return max(NormalDist().inv_cdf(1 - tail) * measured.error, abs(worst))
+    return measured.model.least(lambda other: _lies_beyond(other, sign, worst, tail), sign=sign)
+
+
+def _conclusion(
+    posterior: Mixture, limits: tuple[float, float], rule: Rule, evidence: RandomizationTest
+) -> Conclusion:
     lower, upper = limits
     down, up = Conclusion.REGRESSION, Conclusion.PROGRESSION
     if rule.better is Better.LOWER:
         down, up = up, down
-    if _is_shown(posterior, -1.0, lower, rule):
+    if evidence.is_shown and _lies_beyond(posterior, -1.0, lower, rule.tail):
         return down
-    if _is_shown(posterior, 1.0, upper, rule):
+    if evidence.is_shown and _lies_beyond(posterior, 1.0, upper, rule.tail):
         return up
     if posterior.below(lower) <= rule.tail and posterior.above(upper) <= rule.tail:
         return Conclusion.NO_DIFFERENCE
     return Conclusion.UNDECIDED
 
 
-def _is_shown(posterior: Mixture, sign: float, limit: float, rule: Rule) -> bool:
+def _lies_beyond(posterior: Mixture, sign: float, limit: float, tail: float) -> bool:
     """Say whether the interval lies on one side of zero, and the median beyond the limit on that side."""
     if sign < 0:
-        return posterior.above(0.0) <= rule.tail_shown and posterior.below(limit) >= _HALF
-    return posterior.below(0.0) <= rule.tail_shown and posterior.above(limit) >= _HALF
+        return posterior.above(0.0) <= tail and posterior.below(limit) >= _HALF
+    return posterior.below(0.0) <= tail and posterior.above(limit) >= _HALF
+
+
+def _tail(rule: Rule, limit: float) -> float:
+    """Return what may lie beyond zero of a difference that a randomization test with this limit shows."""
+    return min(rule.tail, (limit or rule.error) / 2)
 
 
 def _average(kept: Sequence[tuple[int, tuple[float, ...]]], build: int) -> float:
@@ -239,7 +334,7 @@ def _average(kept: Sequence[tuple[int, tuple[float, ...]]], build: int) -> float
     return math.fsum(samples) / len(samples) if samples else math.nan
 
 
-def _nothing(observations: Sequence[Observation], rule: Rule, planned: int) -> Comparison:
+def _nothing(observations: Sequence[Observation], rule: Rule, design: Design) -> Comparison:
     """Say that a build was not measured."""
     kept = [(each.build, each.samples) for each in observations]
     nan = math.nan
@@ -256,8 +351,10 @@ def _nothing(observations: Sequence[Observation], rule: Rule, planned: int) -> C
         parent=_average(kept, PARENT),
         patch=_average(kept, PATCH),
         rounds=0.0,
-        planned_rounds=planned,
+        design=design,
         rule=rule,
         estimate=nan,
         error=math.inf,
+        evidence=RandomizationTest(1.0, 0.0),
+        any_shape=0.0,
     )

@@ -1,15 +1,15 @@
 """Whether more rounds can change a verdict.
 
-What is shown stays shown: the prior has accounted for the looks after every round (see
-:mod:`.decide`). What is not shown yet may still be. With n rounds done, r to come, E the estimate so far, e
-its error, and a difference that is now believed to be m ± d, the estimate after all N = n + r rounds will be
+What is shown stays shown: the error is divided among the looks (see :mod:`.randomization`). What is not
+shown yet may still be. With n rounds done, r to come, E the estimate so far, e its error, and a difference
+that is now believed to be m ± d, the estimate after all N = n + r rounds will be
 
     N((n E + r m) / N, (r / N)² (d² + e² n / r)),
 
-and it decides where it exceeds about z e √(n / N), z = Φ⁻¹(1 - tail) √(1 + handicap / N). By then the half
-width h of the interval will be h √(n / N), and its middle N(m, d² r / N): no difference, where all of it lies
-within the threshold. Where both together have a small chance, further rounds are spent in vain: the patch is
-let go as undecided.
+and it decides where it exceeds about z e √(n / N), z = Φ⁻¹(1 - tail) √(1 + handicap / N), the tail being
+half of what the last look may be wrong with. By then the half width h of the interval will be h √(n / N), and
+its middle N(m, d² r / N): no difference, where all of it lies within the threshold. Where both together have
+a small chance, further rounds are spent in vain: the patch is let go as undecided.
 
 Source: Spiegelhalter, Freedman and Blackburn, Monitoring clinical trials: conditional or predictive power?,
 1986.
@@ -48,6 +48,8 @@ def deciding(comparison: Comparison, rounds_left: int) -> float:
 
 def showing(comparison: Comparison, rounds_left: int) -> float:
     """Return the probability that a difference will be shown, either way, when all rounds are done."""
+    if not comparison.can_show:
+        return 0.0
     done, left = comparison.rounds, float(rounds_left)
     total = done + left
     mean = (done * comparison.estimate + left * comparison.relative) / total
@@ -59,8 +61,8 @@ def showing(comparison: Comparison, rounds_left: int) -> float:
 
 def _needed(comparison: Comparison, total: float) -> float:
     """Return the estimate that will decide after so many rounds."""
-    score = _NORMAL.inv_cdf(1 - comparison.rule.tail_shown) * math.sqrt(
-        1 + HANDICAP * comparison.planned_rounds / total
+    score = _NORMAL.inv_cdf(1 - comparison.tail_decisive) * math.sqrt(
+        1 + HANDICAP * comparison.design.maximum_rounds / total
     )
     error = comparison.error * math.sqrt(comparison.rounds / total)
     return max(score * error, comparison.rule.threshold)

@@ -95,6 +95,8 @@ def _comparison(test: Judged) -> dict[str, Any] | None:
         "high": finite(found.high),
         "probability_worse": finite(found.probability_worse),
         "probability_better": finite(found.probability_better),
+        "p_value": found.evidence.p_value,
+        "p_limit": found.evidence.limit,
         "smallest": finite(found.smallest),
         "outliers": len(found.outliers),
         "parent": finite(found.parent),

@@ -209,6 +209,8 @@ def _notes(report: Report) -> Iterator[str]:
             "more would not change the verdict."
         )
     yield from _power(verdict)
+    yield from _too_few_rounds(verdict)
+    yield from _other_noise(verdict)
     yield from _outliers(verdict)
     for test in verdict.tests:
         for side, build in ((Side.PARENT, test.parent), (Side.CURRENT, test.current)):
@@ -225,6 +227,28 @@ def _power(verdict: Verdict) -> Iterator[str]:
     if least:
         each = ", depending on the test," if " to " in least else ""
         yield f"Where it is undecided, a difference of {least}{each} would probably have been shown."
+
+
+def _too_few_rounds(verdict: Verdict) -> Iterator[str]:
+    """Say that no difference can be shown, if that is so."""
+    found = next((test.comparison for test in verdict.tests if test.comparison), None)
+    if found and not found.can_show:
+        needed = found.design.needed_rounds(found.rule.error)
+        yield (
+            f"{counted(found.design.maximum_rounds, 'round')} cannot show a difference of "
+            f"{counted(found.rule.tests, 'test')}; set perftest.maximum_rounds to {needed} or more."
+        )
+
+
+def _other_noise(verdict: Verdict) -> Iterator[str]:
+    """Say where averages mislead."""
+    where = [test.test for test in verdict.tests if test.comparison and test.comparison.is_any_shape]
+    if where:
+        tests = where[0] if len(where) == 1 else counted(len(where), "test")
+        yield (
+            f"{tests}: the noise is not normal, as on a machine that switches between speeds; "
+            "values at the same speed are compared, not the averages."
+        )
 
 
 def _outliers(verdict: Verdict) -> Iterator[str]:

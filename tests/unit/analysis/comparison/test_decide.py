@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perftrend.analysis.comparison import Conclusion, Observation, compare
+from perftrend.analysis.comparison import Conclusion, Design, Observation, compare
 from perftrend.errors import SettingsError
 from perftrend.model import Better
 
@@ -56,23 +56,21 @@ def test_large_difference_is_told_by_its_direction(step: float, better: Better, 
 
 
 @pytest.mark.parametrize("factor", [0.03, 0.3, 0.5, 3.0, 30.0])
-@pytest.mark.parametrize("values", [((0, 1), (1, 0)), ((0, 1), (1, 0), (0,)), ((0, 1), (1, 0), (0, 1))])
-def test_a_build_that_is_quite_another_is_neither_an_outlier_nor_shrunk(
-    factor: float, values: tuple[tuple[int, ...], ...]
-) -> None:
-    order = [build for each in values for build in each]
+@pytest.mark.parametrize("count", [4, 5, 6, 12])
+def test_a_build_that_is_quite_another_is_neither_an_outlier_nor_shrunk(factor: float, count: int) -> None:
     wobble = (0.998, 1.003, 0.995, 1.001, 1.004, 0.997)
     made = [
-        Observation(build, i / 50, (207e3 * (factor if build else 1.0) * wobble[i],))
-        for i, build in enumerate(order)
+        Observation(build, i / 50, (207e3 * (factor if build else 1.0) * wobble[i % 6],))
+        for i, build in enumerate(([0, 1, 1, 0] * 3)[:count])
     ]
 
     found = compare(made)
 
     assert () == found.outliers
-    assert found.outcome == (Conclusion.REGRESSION if factor < 1 else Conclusion.PROGRESSION)
     assert found.low < factor - 1 < found.high
-    assert found.relative == pytest.approx(factor - 1, abs=0.02 * max(factor, 1))
+    assert found.relative == pytest.approx(factor - 1, abs=0.03 * max(factor, 1))
+    if 2 * Design().first_rounds == count:
+        assert found.outcome == (Conclusion.REGRESSION if factor < 1 else Conclusion.PROGRESSION)
 
 
 def test_estimate_is_the_difference_of_the_averages_where_all_is_even() -> None:
@@ -126,9 +124,9 @@ def test_smallest_difference_shows_in_85_of_100_cases() -> None:
     assert 0.7 <= shown.count(Conclusion.REGRESSION) / len(shown) <= 0.97
 
 
-def test_least_rounds_decide_only_what_lies_far_off() -> None:
-    assert Conclusion.UNDECIDED == compare(measured(-3.0, rounds=1)).outcome
-    assert Conclusion.REGRESSION == compare(measured(-30.0, rounds=3)).outcome
+def test_no_difference_is_shown_before_the_first_block_is_complete() -> None:
+    assert Conclusion.UNDECIDED == compare(measured(-30.0, rounds=5)).outcome
+    assert Conclusion.REGRESSION == compare(measured(-30.0, rounds=6)).outcome
 
 
 @settings(max_examples=25, deadline=None)
@@ -179,8 +177,53 @@ def test_two_of_three_that_lie_off_are_no_difference() -> None:
     made = measured(-0.0, rounds=4)
     spoilt = [times(0.52 if index in {0, 3} else 1.0, [each])[0] for index, each in enumerate(made)]
 
-    assert Conclusion.UNDECIDED == compare(spoilt[:6]).outcome
-    assert (0, 3) == compare(spoilt).outliers
+    found = compare(spoilt)
+
+    assert Conclusion.UNDECIDED == compare(spoilt[:6]).outcome == found.outcome
+    assert found.relative == pytest.approx(0.0, abs=0.02)
+
+
+def two_speeds(step: float, *, rounds: int, seed: int) -> list[Observation]:
+    """Measure on a machine that is 1.6 times as slow in 45 % of all starts, in the order of the design."""
+    random = np.random.default_rng(seed)
+    design = Design(maximum_rounds=rounds)
+    builds = [build for block in range(len(design.blocks)) for build in design.order(f"{seed}", block)]
+    noise = 0.4 * random.standard_normal(2 * rounds) - 47 * (random.random(2 * rounds) < 0.45)
+    levels = np.exp((step * np.array(builds) + noise) / 100)
+    return [
+        Observation(build, index / 50, (float(3e5 * level),))
+        for index, (build, level) in enumerate(zip(builds, levels, strict=True))
+    ]
+
+
+def test_machine_of_two_speeds_hides_no_small_difference() -> None:
+    """Of 20 patches that are 3 % slower 18 are found in ten rounds, and measured to 0.7 %."""
+    design = Design(maximum_rounds=10)
+
+    found = [compare(two_speeds(-3.0, rounds=10, seed=seed), design=design) for seed in range(20)]
+
+    assert [each.outcome for each in found].count(Conclusion.REGRESSION) >= 18
+    assert max(abs(each.relative - math.expm1(-0.03)) for each in found) < 0.007
+    assert all(each.is_any_shape and not each.outliers for each in found)
+
+
+def test_machine_of_two_speeds_feigns_no_difference() -> None:
+    """At most one of 60 harmless patches, after any of ten rounds; 1 % is promised."""
+    design = Design(maximum_rounds=10)
+    shown = 0
+    for seed in range(60):
+        made = two_speeds(0.0, rounds=10, seed=seed)
+        outcomes = {compare(made[: 2 * rounds], design=design).outcome for rounds in design.looks}
+        shown += bool(outcomes & {Conclusion.REGRESSION, Conclusion.PROGRESSION})
+
+    assert shown <= 1
+
+
+def test_too_few_rounds_show_no_difference_of_any_size() -> None:
+    found = compare(measured(-50.0, rounds=4), design=Design(maximum_rounds=4))
+
+    assert Conclusion.UNDECIDED == found.outcome
+    assert (False, math.inf) == (found.can_show, found.smallest)
 
 
 def test_only_measurement_of_a_build_is_not_left_out() -> None:
@@ -205,17 +248,20 @@ def test_drift_is_no_difference() -> None:
     assert found.relative == pytest.approx(0.0, abs=0.01)
 
 
-def test_history_of_the_noise_decides_sooner() -> None:
+def test_history_of_the_noise_makes_the_interval_narrower() -> None:
     made = measured(-6.0, rounds=3, between=1.5, seed=5)
 
-    assert Conclusion.UNDECIDED == compare(made).outcome
-    assert Conclusion.REGRESSION == compare(made, known_deviation=1.5).outcome
+    without, known = compare(made), compare(made, known_deviation=1.5)
+
+    assert known.high - known.low < without.high - without.low
 
 
 def test_more_planned_rounds_ask_for_more_evidence() -> None:
     made = measured(-3.0)
 
-    assert compare(made, planned_rounds=40).probability_worse < compare(made).probability_worse
+    many, few = (compare(made, design=Design(maximum_rounds=rounds)) for rounds in (80, 20))
+
+    assert many.probability_worse < few.probability_worse
 
 
 def test_failed_measurements_take_no_part() -> None:
@@ -239,9 +285,8 @@ def test_build_without_any_sample_leaves_it_undecided(build: int) -> None:
 def test_unequal_counts_are_compared() -> None:
     made = measured(-10.0, rounds=6)
     fewer = [
-        replace(each, samples=each.samples[: 1 + index % 4])
+        replace(each, samples=each.samples[: 1 + index % 4] if each.build == 0 or index < 8 else ())
         for index, each in enumerate(made)
-        if each.build == 0 or index < 8
     ]
 
     assert Conclusion.REGRESSION == compare(fewer).outcome
@@ -307,7 +352,6 @@ def test_any_samples_have_an_answer(
         ({"confidence": 0.5}, "confidence is 0.5"),
         ({"known_deviation": 0.0}, "known_deviation is 0.0"),
         ({"known_deviation": math.nan}, "known_deviation is nan"),
-        ({"planned_rounds": 0}, "planned_rounds is 0"),
     ],
 )
 def test_arguments_without_meaning_are_refused(arguments: dict[str, float], message: str) -> None:

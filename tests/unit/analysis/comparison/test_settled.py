@@ -7,7 +7,9 @@ import pytest
 from perftrend.analysis.comparison import (
     Comparison,
     Conclusion,
+    Design,
     Observation,
+    RandomizationTest,
     Rule,
     compare,
     deciding,
@@ -30,10 +32,12 @@ def undecided(estimate: float, *, error: float = 0.01, rounds: float = 5.0) -> C
         parent=1.0,
         patch=1.0,
         rounds=rounds,
-        planned_rounds=10,
+        design=Design(maximum_rounds=10),
         rule=Rule(),
         estimate=estimate,
         error=error,
+        evidence=RandomizationTest(1.0, 0.0),
+        any_shape=0.0,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -20,7 +21,7 @@ def rounds_of(
     levels: Mapping[str, tuple[float, float]],
     failed: Mapping[str, Sequence[str]] | None = None,
     *,
-    number: int = 6,
+    number: int = 8,
 ) -> list[Round]:
     """Return rounds of tests by their levels with the parent and the patch.
 
@@ -64,6 +65,8 @@ def compared(
     failed: Mapping[str, Sequence[str]] | None = None,
     **others: Any,
 ) -> Report:
-    """Return the report of tests by their levels with the parent and the patch."""
-    done = rounds_of(levels, failed, number=others.pop("number", 6))
-    return report(judge(done, [*levels, *(set(failed or {}) - set(levels))], CRITERIA), **others)
+    """Return the report of tests by their levels with the parent and the patch, after one block of rounds."""
+    number = others.pop("number", 8)
+    done = rounds_of(levels, failed, number=number)
+    criteria = replace(CRITERIA, minimum_rounds=number)
+    return report(judge(done, [*levels, *(set(failed or {}) - set(levels))], criteria), **others)

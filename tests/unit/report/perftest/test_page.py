@@ -47,7 +47,7 @@ def test_document_keeps_all_samples_and_the_worst_test_first() -> None:
     told = document(REPORTS["compared"])
 
     assert ["b", "a"] == [test["test"] for test in told["tests"]]
-    assert [5] * 6 == [len(each["samples"]) for each in told["tests"][0]["current"]["rounds"]]
+    assert [5] * 8 == [len(each["samples"]) for each in told["tests"][0]["current"]["rounds"]]
     assert (-1, "regression") == (told["vote"], told["tests"][0]["finding"])
 
 

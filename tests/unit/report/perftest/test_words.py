@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from perftrend.perftest import NOT_VALID, Broken, Finding, Side, Verdict
+from perftrend.perftest import NOT_VALID, Broken, Finding, Side, Verdict, judge
 from perftrend.report.perftest import sentence, words
-from tests.unit.report.perftest.reports import SUBJECT, compared, report
+from tests.unit.perftest.made import CRITERIA
+from tests.unit.report.perftest.reports import SUBJECT, compared, report, rounds_of
 
 SAME = (1e6, 1e6)
 
@@ -66,7 +67,7 @@ def test_rates_have_as_many_decimals_as_the_smallest_needs() -> None:
 
     found = {row.test: row.parent for row in words.rows(told.verdict.tests)}
 
-    assert ["12.2970", "0.1234"] == [found["a"], found["b"]]
+    assert ["12.2985", "0.1234"] == [found["a"], found["b"]]
 
 
 def test_reason_of_a_test_without_numbers_is_told() -> None:
@@ -84,7 +85,7 @@ def test_notes_say_that_it_ended_early() -> None:
     """Of a test without a difference the interval says how small one may be."""
     notes = words.notes(compared({"a": SAME, "b": (1e6, 0.9e6)}))
 
-    assert ["Ended after 6 rounds of 10: more would not change the verdict."] == list(notes)
+    assert ["Ended after 8 rounds of 10: more would not change the verdict."] == list(notes)
 
 
 def test_notes_say_what_would_have_been_seen_where_it_is_undecided() -> None:
@@ -95,6 +96,27 @@ def test_notes_say_what_would_have_been_seen_where_it_is_undecided() -> None:
     notes = words.notes(replace(done, verdict=replace(done.verdict, tests=(undecided,))))
 
     assert any(note.startswith("Where it is undecided, a difference of 1.") for note in notes)
+
+
+def test_notes_say_that_too_few_rounds_show_nothing_and_how_many_do() -> None:
+    """Four rounds have 70 orders: not even complete separation is surer than 1 in 35."""
+    done = rounds_of({"a": (1e6, 0.5e6)}, number=4)
+    found = judge(done, ["a"], replace(CRITERIA, maximum_rounds=4))
+
+    notes = words.notes(report(found))
+
+    assert "4 rounds cannot show a difference of 1 test; set perftest.maximum_rounds to 5 or more." in notes
+
+
+def test_notes_say_that_values_at_the_same_speed_are_compared() -> None:
+    done = compared({"a": SAME})
+    [test] = done.verdict.tests
+    assert test.comparison
+    switching = replace(test, comparison=replace(test.comparison, any_shape=0.99))
+
+    notes = words.notes(replace(done, verdict=Verdict((switching,), rounds=8)))
+
+    assert any(note.startswith("a: the noise is not normal") for note in notes)
 
 
 def test_merge_is_told() -> None:
