@@ -174,7 +174,7 @@ def test_job_outlives_its_listener_and_the_verdict_comes_once(
     assert "The only test is slower by 10 %." in verdict.text
     assert -1 == project.vote(slower)
     assert [f'"perftest-simulated" started: {MEASURED}'] == project.answers(slower)
-    assert [1] == [console.count("after round 2:") for console in listener.consoles()]
+    assert [1] == [console.count("after round 6:") for console in listener.consoles()]
     assert 0 == listener.end()
 
 
@@ -197,7 +197,7 @@ def test_job_that_was_killed_goes_on_with_what_it_has_measured(
     assert (0, ["ended"], 1) == (done.returncode, listener.states(), len(project.answers(slower)))
     assert "The only test is slower by 10 %." in verdict.text
     assert 2 == console.count("perftrend-perftest-simulated #1: ")
-    assert [1, 1] == [console.count(f"round 1 of at most 4: {side}") for side in ("parent", "current")]
+    assert [1, 1] == [console.count(f"round 1 of at most 6: {side}") for side in ("parent", "current")]
 
 
 def kill_jobs(listener: Listener) -> None:

@@ -338,7 +338,7 @@ def test_jobs_of_jenkins_are_started_once_and_the_answer_names_the_build(
     assert str(pushed.number) == build.parameters["GERRIT_CHANGE_NUMBER"]
     assert LINE in "".join(jenkins.console(job, build.number, poll_s=0.2))
     # Two builds in up to ten rounds, each of five trials of ten seconds: what the job suite says.
-    told = f"1 test, about 16 minutes, at most 90 minutes, plus building, {jenkins_server.url}/job/{job}/1/"
+    told = f"1 test, about 19 minutes, at most 90 minutes, plus building, {jenkins_server.url}/job/{job}/1/"
     assert [f'"{LINE}" started: {told}'] == texts(gerrit, pushed)
 
 
