@@ -225,9 +225,9 @@ def beside_a_loud_test(quiet: float, loud: float, *, maximum: int) -> Verdict:
 @pytest.mark.parametrize(
     ("quiet", "loud", "maximum", "settled"),
     [
-        (1e6, 0.99e6, 16, False),
-        (0.9e6, 0.99e6, 16, True),
-        (0.9e6, 0.99e6, 20, False),
+        (1e6, 0.985e6, 16, False),
+        (0.9e6, 0.985e6, 16, True),
+        (0.9e6, 0.985e6, 20, False),
         (0.9e6, 0.98e6, 16, False),
     ],
     ids=["no vote yet", "the vote is clear", "not half of the rounds", "it may well be decided"],
@@ -238,6 +238,6 @@ def test_hardly_decidable_test_is_not_waited_for_once_the_vote_is_clear(
     found = beside_a_loud_test(quiet, loud, maximum=maximum)
 
     [open_] = [test for test in found.tests if test.test == "loud"]
-    assert (Finding.UNDECIDED, True) == (open_.finding, open_.chance > 0.02)
+    assert (Finding.UNDECIDED, True) == (open_.finding, open_.chance > 0.05)
     assert (settled, settled) == (open_.is_settled, found.is_settled)
     assert (-1 if quiet < 1e6 else 0) == found.vote

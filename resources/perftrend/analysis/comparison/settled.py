@@ -22,7 +22,7 @@ from statistics import NormalDist
 
 from perftrend.analysis.comparison.decide import HANDICAP, Comparison, Conclusion
 
-CHANCE = 0.02
+CHANCE = 0.05
 """A verdict that is not more probable than this is not waited for."""
 _NORMAL = NormalDist()
 
