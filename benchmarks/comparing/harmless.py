@@ -8,9 +8,9 @@
 Each patch is judged as ``./run perftest`` does. In addition it is counted how often the order of measuring
 shows a difference at any look, whether or not a patch is measured for so long: that is what the method
 promises for any noise. All tests of a patch are measured in one order; the noise of each is its own. Builds
-of the cell ``layout`` differ for no reason of the patch: no order of measuring can tell that from a change.
-A recording is a file as :class:`perftrend.bisect.simulator.Recording` reads it. A patch of ten tests takes a
-tenth of a second.
+of the cell ``layout`` differ for no reason of the patch: no order of measuring can distinguish that from a
+change. A recording is a file as :class:`perftrend.bisect.simulator.Recording` reads it. A patch of ten tests
+takes a tenth of a second.
 """
 
 from __future__ import annotations

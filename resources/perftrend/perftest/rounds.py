@@ -48,7 +48,7 @@ class Round:
 def measured_rounds(measure: Measure, design: Design, *, seed: str) -> Iterator[Sequence[Round]]:
     """Yield all rounds up to now after each block, as long as the caller takes them.
 
-    :param seed: what tells this comparison from all others; the same one repeats the order.
+    :param seed: what distinguishes this comparison from others; the same one repeats the order.
     """
     done: dict[Side, list[Measured]] = {side: [] for side in Side}
     for block in range(len(design.blocks)):

@@ -81,7 +81,7 @@ def test_harmless_patches_are_counted(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_layout_is_called_a_difference(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nobody can tell it from one: so the count is not always zero."""
+    """No order of measuring can distinguish it from one: so the count is not always zero."""
     assert 0 == harmless.main(["--tests", "1", "--patches", "20", "--cells", "layout", "--json"])
 
     [row] = json.loads(capsys.readouterr().out)["rows"]

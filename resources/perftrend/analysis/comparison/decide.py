@@ -55,7 +55,7 @@ _HALF = 0.5
 LEAST_LEFT = 3
 """So many observations of each build, where something was left out: of two nobody knows which one is off."""
 _LARGEST = 700.0
-"""Logarithm of the largest odds that are told."""
+"""Logarithm of the largest odds."""
 POWER = 1.0364
 """Normal quantile of 0.85: with this probability the smallest difference would have shown."""
 

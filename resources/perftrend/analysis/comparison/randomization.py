@@ -60,7 +60,7 @@ _HOPELESS = 0.03
 """With more than this share of the first orders the others are not tried."""
 _CHUNK = 4000
 _PRECISION = 10
-"""Orders that may show as much at the limit; so many are tried."""
+"""The number of tried orders that may show as much at the limit."""
 _MOST_TRIED = 500_000
 _ENUMERATED = 1000
 _LEAST_WIDTH = 1e-9
@@ -102,7 +102,7 @@ class Design:
     def order(self, seed: str, block: int) -> tuple[int, ...]:
         """Draw the builds of a block in the order of measuring; the same ones whenever it is repeated.
 
-        :param seed: what tells this comparison from all others.
+        :param seed: what distinguishes this comparison from all others.
         :param block: from 0.
         """
         rounds = self.blocks[block]
