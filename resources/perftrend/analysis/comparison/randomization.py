@@ -208,10 +208,12 @@ def share_of_orders(
     :param blocks: rounds of each block; values and builds hold two for each round.
     :param limit: what decides; a share far above it is estimated from fewer orders.
     """
-    statistics = _Statistics(np.array(values, dtype=np.float64), blocks)
+    measured = np.array(values, dtype=np.float64)
+    statistics = _Statistics(measured, blocks)
     if not statistics.present.any():
         return 1.0
-    random = np.random.default_rng(len(values))
+    # Other values try other orders: what a sample of orders lacks may not favour all tests of a machine.
+    random = np.random.default_rng(measured.view(np.uint32))
     first = statistics(_drawn(blocks, _TRIED_FIRST, random))
     usual = np.quantile(first, _USUAL, axis=1)[:, np.newaxis] + 1e-9
     drawn = np.where(np.array(builds) == PATCH, 1, -1).astype(np.float32)

@@ -124,7 +124,9 @@ def test_level_and_unit_do_not_matter() -> None:
         for scale, level in ((1.0, 0.0), (64.0, 0.0), (1.0, 8.0))
     ]
 
-    assert shares[0] == pytest.approx(shares[1]) == pytest.approx(shares[2])
+    # Each tries 500 orders of its own, or 1,000 if it is rare.
+    assert shares[0] == pytest.approx(shares[1], abs=0.03)
+    assert shares[0] == pytest.approx(shares[2], abs=0.03)
 
 
 def test_other_names_for_the_builds_do_not_matter() -> None:
