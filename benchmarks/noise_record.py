@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _record(options: argparse.Namespace, programs: Mapping[str, Sequence[str]]) -> Mapping[str, Recorded]:
-    """Record until the time is over or somebody interrupts it."""
+    """Record until the time is over or it is interrupted."""
     recorded = {f"{name}{suffix}": Recorded() for name in programs for suffix in ("", RAW)}
     console = Console(stderr=True)
     observer = Observer(one_core=True, warn=lambda _: None)

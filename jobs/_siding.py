@@ -146,7 +146,7 @@ class _Places:
         return f"{self.commit}/{self.last}"
 
     def remember(self, against: str) -> None:
-        """Write the other commit of the pair that the last measurement was made in beside it."""
+        """Write the other commit of the pair that the last measurement was made in next to it."""
         if against:
             (self.folder / self.commit / str(self.last) / _PAIRED).write_text(against)
 

@@ -99,7 +99,7 @@ def cells_named(names: Sequence[str], cells: Sequence[Cell] | None = None) -> li
 def recorded(file: Path, program: str) -> list[Cell]:
     """Return cells whose noise is what a machine did to a program.
 
-    :raises UsageError: if the file is no recording of it.
+    :raises UsageError: if the file is not a recording of it.
     """
     try:
         with file.open(newline="") as lines:

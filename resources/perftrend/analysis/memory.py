@@ -2,7 +2,7 @@
 
 Noise is taken for a sum of two parts, one that remembers nothing and one that fades with every run: the
 correlation of two runs that lie k apart is g r^k. With g = 1 it is an autoregression; with less, a machine
-that is in one of two modes for days, and ordinary noise. How strong the memory is nobody knows: a grid of g
+that is in one of two modes for days, and ordinary noise. The strength of the memory is unknown: a grid of g
 and r is weighed by the likelihood of the periodogram I of what a step leaves over,
 
     ln L = - Σ ln f(ω) - m ln (Σ I(ω) / f(ω)),    f(ω) = 1 - g + g (1 - r²) / (1 - 2 r cos ω + r²),

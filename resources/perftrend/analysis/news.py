@@ -144,7 +144,7 @@ def _doubt(
     confirmed: Sequence[int],
     significance: Significance,
 ) -> str:
-    """Say why the step to a group is not told; empty when it is.
+    """Return why the step to a group is not reported; empty if it is.
 
     :param groups: all groups, or those that are levels.
     :param index: the group after the step, from 1.
@@ -185,7 +185,7 @@ def bad_runs(samples: Samples, found: Findings, rule: Rule) -> tuple[Change, ...
     """Return the single runs that are separated from the groups, each as a step away from its trend.
 
     :param samples: run averages, shape (n,), NaN where a run has none.
-    :param found: what the partition of ``samples`` tells.
+    :param found: what the partition of ``samples`` found.
     """
     starts = [group.start for group in found.partition.groups]
     changes = []

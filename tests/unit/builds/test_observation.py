@@ -85,7 +85,7 @@ class Machine:
         return {core: self.used.get(core, Usage(7.0, 7.0)) for core in self.speeds} if self.counts else {}
 
     def run(self, elapsed_s: float, *, others_s: float = 0.0, stolen_s: float = 0.0) -> None:
-        """Let a command run on the first core that it may use, and others beside it."""
+        """Let a command run on the first core that it may use, and others at the same time."""
         core = min(self.pins[-1])
         before = self.used.get(core, Usage(7.0, 7.0))
         self.used[core] = Usage(before.busy_s + elapsed_s + others_s, before.stolen_s + stolen_s)

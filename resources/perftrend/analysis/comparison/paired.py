@@ -131,7 +131,7 @@ def pooled(parts: Sequence[Evidence]) -> Evidence:
 def log_odds(parent_before: Sequence[float], candidate_before: Sequence[float]) -> float:
     """Return how much more probable values are if the builds differ than if not, as a logarithm.
 
-    By the model of the bets: it tells which of several tests to bet on, and proves nothing.
+    By the model of the bets: it shows which of several tests to bet on, and proves nothing.
     """
     by_difference = log_sum(_before(tuple(parent_before), tuple(candidate_before))[1], axis=1)
     same = DIFFERENCES == 0
@@ -268,7 +268,7 @@ def _stake(weights: Floats, right: Floats, wrong: Floats) -> float:
 
 
 def _density(known: Floats, values: Floats) -> Floats:
-    """Return the logarithm of how probable a value is beside others, for each Δ and width, (d, h).
+    """Return the logarithm of how probable a value is, given others, for each Δ and width, (d, h).
 
     :param known: aligned by Δ, (d, n).
     :param values: one for each Δ, (d,).

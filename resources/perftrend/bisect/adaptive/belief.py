@@ -66,7 +66,7 @@ class TestData:
     levels: Levels
     """By the averages of the samples."""
     best: Levels | None
-    """By the best sample of each; None if that tells no more."""
+    """By the best sample of each; None if that shows no more."""
     noise: Noise
 
     @property

@@ -132,7 +132,7 @@ def _lacking(state: State, belief: Belief) -> Choice | None:
 def _halving(belief: Belief, commits: Sequence[str], inside: Floats) -> Choice:
     """Choose the commit before and after which a change is equally probable.
 
-    How much a run tells cannot be predicted without a model of the noise.
+    How much a run shows cannot be predicted without a model of the noise.
 
     :param inside: the share of each class that a commit contains, (commits, j).
     """

@@ -59,7 +59,7 @@ class Density:
     """
 
     def __init__(self, levels: Levels, steps: Floats, found: Floats) -> None:
-        # What the samples of a measurement leave open is no structure of the noise.
+        # What the samples of a measurement leave open does not belong to the structure of the noise.
         least = min(math.sqrt(float(levels.errors.mean())), float(_WIDTHS[_FEWEST - 1]))
         self._count = int((least <= _WIDTHS).sum())
         self._steps = steps

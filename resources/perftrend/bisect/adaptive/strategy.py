@@ -1,4 +1,4 @@
-"""The adaptive strategy: measure what tells the most, and confirm by pairs what it suspects.
+"""The adaptive strategy: measure what shows the most, and confirm by pairs what it suspects.
 
 What the search believes rests on a model of the noise, so it names nothing. It suspects a commit, and the
 commit and the one before it are measured alternately until these pairs alone show a change, or show that
@@ -47,7 +47,7 @@ LEFT_OUT_RUNS = 3
 SUSPECTED = 0.9
 """A commit of this probability is measured in pairs with the one before it."""
 _USUAL_BITS = 0.7
-"""What a measurement tells if the change is plain to see."""
+"""What a measurement usually gives, in bits, if the change is plain to see."""
 _SHOWN = 0.01
 _UNSURE = (Status.OPEN, Status.UNDER_WAY)
 
@@ -160,7 +160,7 @@ class Adaptive:
         return None
 
     def _searched(self, state: State, belief: Belief) -> Measure:
-        """Measure the ends until they differ, and then what tells the most."""
+        """Measure the ends until they differ, and then what shows the most."""
         between = set(belief.suspects.measured) - {state.range.old, state.history.new}
         doubtful = belief.none > (HOPELESS if between else LEAVE)
         if not belief.found and doubtful and _pairs_of_ends(state) < MOST_PAIRS:

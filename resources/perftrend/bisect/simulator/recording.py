@@ -30,7 +30,7 @@ class Recording:
         """Read what a recording has of a program.
 
         :param name: of the recording, for people.
-        :raises UsageError: if it is no recording, or has no such program, or times of none or below.
+        :raises UsageError: if it is not a recording, lacks the program, or has times of 0 or below.
         """
         try:
             rows = [[float(each) for each in row[2:]] for row in csv.reader(lines) if row[1:2] == [program]]
