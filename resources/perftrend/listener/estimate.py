@@ -24,7 +24,7 @@ START_S = 5.0
 RUN_S = 15.0
 """Setting a testbed up for a run of the suites by Robot Framework, and archiving what they left."""
 ANALYSIS_S = 60.0
-MEASUREMENTS = 25
+MEASUREMENTS = 40
 """Of a usual bisection."""
 _BUILDING = ("perftest", "bisection")
 _BUILDS = 2

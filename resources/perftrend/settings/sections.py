@@ -245,7 +245,7 @@ class BisectSettings(Section):
     confidence: Annotated[Number, Field(gt=0.5, lt=1)] = 0.99
     """How sure it has to be of a commit that it names."""
     maximum_measurements: Count = 200
-    """Measurements after which it ends, whatever is known by then."""
+    """Measurements after which it ends undecided; the same command goes on with as many more."""
     maximum_changes: Count = 3
     """No more changes are named, the largest first."""
     inside: bool = False

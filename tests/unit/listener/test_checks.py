@@ -172,7 +172,7 @@ MRR = "mrrAND64bANDethip4-ip4base"
         # 25 measurements, at most 150.
         (
             f"bisecttest-simulated abcdef1 {MRR}",
-            "1 test, about 13 minutes, at most 175 minutes, plus building",
+            "1 test, about 20 minutes, at most 175 minutes, plus building",
         ),
         ("trendingtest-simulated", "4 tests, about 2 minutes, at most 4 minutes"),
     ],
