@@ -23,8 +23,11 @@ LOGS = CHECKOUT / "test-logs"
 PROGRESS_S = 60
 CORES = len(os.sched_getaffinity(0))
 
-FOREIGN = ("PERFTREND_", "GERRIT_", "BUILD_", "JOB_NAME")
-"""How variables begin that a person or Jenkins has set for jobs, and not for those that tests start."""
+FOREIGN = ("PERFTREND_", "GERRIT_", "BUILD_", "JOB_NAME", "PYTHONDONTWRITEBYTECODE")
+"""How variables begin that a person or Jenkins has set, and that tests and the jobs of tests must not see.
+
+Tests start hundreds of processes, each of which would compile what it imports if it must not keep bytecode.
+"""
 
 
 class Stage:

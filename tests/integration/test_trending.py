@@ -62,7 +62,7 @@ def test_slow_down_is_a_regression_and_its_end_is_normal(
     require_quiet: RequireQuiet,
     record_property: Callable[[str, object], None],
 ) -> None:
-    """The same story on simulated packets is in tests/unit/jobs/test_trending.py."""
+    """The same story on simulated packets is in tests/integration/test_trending_simulated.py."""
     reason = Testbed(specification.load("1n-veth")).unusable()
     require(not reason, reason)
     chapters = {

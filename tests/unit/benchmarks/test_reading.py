@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-
-import pytest
 
 from benchmarks import reading
 from perftrend.archive import Output
-
-
-@pytest.mark.usefixtures("shared_memory")
-def test_all_readers_find_the_same_tests(capsys: pytest.CaptureFixture[str]) -> None:
-    reading.main(["--size-mb", "1", "--builds", "5", "--tests", "2", "--repeat", "1", "--json"])
-
-    large, as_json, builds = json.loads(capsys.readouterr().out)
-    assert {reader["tests"] for reader in builds["readers"].values()} == {10}
-    for report in (large, as_json):
-        [tests] = {reader["tests"] for reader in report["readers"].values()}
-        assert tests >= 1
 
 
 def test_what_is_written_is_understood(tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ from perftrend.model import Measured
 from perftrend.perftest import NOT_VALID
 from tests.products.histories import History
 from tests.products.printed import FAILING, SCRIPT, scattered
-from tests.unit.jobs.test_perftest import PROFILE, SUITE
 
 SETTINGS = """
 project:
@@ -397,25 +396,3 @@ def test_help_tells_the_codes(place: Place) -> None:
 
     assert 0 == ended.exit_code
     assert all(str(code) in ended.out for code in (0, 1, 125, 130, 200, 201, 202, 203, 204))
-
-
-# ---- by the suites
-
-
-def test_suites_measure_what_is_installed_and_it_is_marked_as_simulated(place: Place, bench: Any) -> None:
-    folder, installed = bench.folder, str(bench.folder / "installed")
-    (folder / "profiles").mkdir()
-    (folder / "profiles" / "rules.yaml").write_text(PROFILE.replace("PLACE", installed))
-    (folder / "rules.robot").write_text(SUITE.replace("PLACE", installed))
-    (folder / "settings.yaml").write_text(
-        f"project: {{profile: rules, profiles: {folder}/profiles}}\nsuites: {folder}/rules.robot\n"
-        "testbed: simulated\ntrial: {duration_s: 0.1, multiplicity: 3, starts: 1}\n"
-    )
-    hashes = [place.history.commit(f"Rules: {rules}", {"rules": f"{rules}\n"}) for rules in (5, 60, 60)]
-    place.history.git("bisect", "start", hashes[2], hashes[0])
-
-    ended = place.run()
-
-    said = f'perftrend verdict: SIMULATED: {hashes[1][:12]} "Rules: 60" is like the new end, '
-    assert (1, True) == (ended.exit_code, ended.out.splitlines()[-1].startswith(said)), ended.out
-    assert list(place.own.glob(f"archives/{JOB}/*/{hashes[1]}/1/output.xml"))

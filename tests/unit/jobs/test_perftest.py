@@ -531,23 +531,6 @@ def simulated(bench: Any) -> Callable[..., Any]:
     return run
 
 
-def test_suites_measure_what_is_installed(simulated: Callable[..., Any], bench: Any) -> None:
-    ended = simulated("--trial-multiplicity", "3")
-
-    assert (1, True) == (ended.exit_code, "SIMULATED: The only test is slower by " in ended.out)
-    archive = bench.archives / "perftrend-perftest-simulated" / "1"
-    assert {"output.xml", "log.html", "console.log", "measured.json", "settings.yaml"} <= {
-        entry.name for entry in (archive / "current" / "2").iterdir()
-    }
-    assert not list(archive.rglob("not-stored.json"))
-    report = json.loads((bench.folder / "report" / "perftest.json").read_text())
-    [test] = report["tests"]
-    assert ("64b-1c-installed-mrr", [3] * 5) == (
-        test["test"],
-        [len(each["samples"]) for each in test["parent"]["rounds"]],
-    )
-
-
 def test_how_much_it_is_stands_before_the_first_round(simulated: Callable[..., Any]) -> None:
     ended = simulated("--dry-run")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -28,10 +29,21 @@ BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture(autouse=True)
-def sparse(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put traces of two testbeds with few values and with many into the store."""
+def near(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let values count only in the vicinity of a place, so that a small store has some out of reach."""
     monkeypatch.setattr(values, "REACH", REACH)
     monkeypatch.setattr(values, "_HISTORY", HISTORY)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """Give a store with traces of two testbeds with few values and with many, which no test changes."""
+    with Store.open(tmp_path_factory.mktemp("values") / "store.sqlite") as opened:
+        fill(opened)
+        yield opened
+
+
+def fill(store: Store) -> None:
     chance = random.Random(5)  # noqa: S311 - noise, no secret
     keys = {
         testbed: [

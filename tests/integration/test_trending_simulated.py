@@ -21,6 +21,9 @@ import yaml
 from perftrend.errors import StoreError
 from perftrend.measure import lock
 from perftrend.store import Store
+from tests.unit.jobs.conftest import bench, shared_bench
+
+__all__ = ("bench", "shared_bench")  # fixtures
 
 ONE_TEST = ("--tags", "mrrAND64bANDethip4-ip4base", "--trial-multiplicity", "2")
 JENKINS = {"JOB_NAME": "nightly/clx", "BUILD_NUMBER": "41", "BUILD_URL": "http://jenkins.example/job/41/"}
