@@ -63,6 +63,8 @@ def of_measured(measured: Measured) -> Record:
         "failed": dict(measured.failed),
         "archive": measured.archive,
         **_of_pair(measured.against),
+        **({"variant": measured.variant} if measured.variant else {}),
+        **({"disturbed": measured.disturbed} if measured.disturbed else {}),
     }
 
 
@@ -159,6 +161,8 @@ def _measured(record: Mapping[str, Any]) -> Measured:
         {str(test): str(reason) for test, reason in record["failed"].items()},
         str(record["archive"]),
         str(record.get("against", "")),
+        int(record.get("variant", 0)),
+        str(record.get("disturbed", "")),
     )
 
 

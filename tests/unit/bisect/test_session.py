@@ -203,7 +203,8 @@ def test_file_that_is_no_session_is_refused_by_name(content: bytes, tmp_path: Pa
 
 def test_what_was_measured_is_kept_to_the_last_bit(tmp_path: Path) -> None:
     sampled = Sampled((0.1 + 0.2, math.nan), "s")
-    measured = Measured("c0", START, START, {"t": sampled}, {"u": 'why "so"\n'}, "archive/1")
+    seen = ("c1", 2, "others took 40 % of the core")
+    measured = Measured("c0", START, START, {"t": sampled}, {"u": 'why "so"\n'}, "archive/1", *seen)
     with Journal(tmp_path / "session") as journal:
         journal.append(records.of_range(line(1), Documented()))
         journal.append(records.of_measured(measured))
@@ -212,4 +213,5 @@ def test_what_was_measured_is_kept_to_the_last_bit(tmp_path: Path) -> None:
     assert known.values["t"].samples[0] == 0.1 + 0.2
     assert math.isnan(known.values["t"].samples[1])
     assert (measured.failed, measured.started, "s") == (known.failed, known.started, known.values["t"].unit)
+    assert seen == (known.against, known.variant, known.disturbed)
     assert json.loads((tmp_path / "session").read_text().splitlines()[1])["values"]["t"]["samples"][1] is None

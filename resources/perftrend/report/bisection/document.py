@@ -109,6 +109,8 @@ def _measurement(measured: Measured) -> dict[str, Any]:
             for test, each in measured.values.items()
         ],
         "failed": [{"test": plain(test), "reason": plain(why)} for test, why in measured.failed.items()],
+        "variant": measured.variant,
+        "disturbed": plain(measured.disturbed) or None,
     }
 
 
