@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -41,11 +40,6 @@ class Calibration:
     def surplus(self) -> float:
         """By how much more holds than was stated; negative: it was too sure."""
         return self.holds.value - self.stated
-
-    @property
-    def by_chance(self) -> float:
-        """The deviation of what holds, if what was stated is right."""
-        return math.sqrt(self.stated * (1 - self.stated) / self.count) if self.count else math.nan
 
 
 def of_named(found: Sequence[Bisected], strategy: str) -> list[Calibration]:
