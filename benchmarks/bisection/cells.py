@@ -145,6 +145,7 @@ CELLS = (
         for size in (5, 25)
     ),
     *_both("layout", layout=0.5),
+    *_both("variants", layout=0.5, variants=3),
     *_both("broken", broken=0.1),
     *_both("merges", branches=0.3),
     *_both("all", **EVERYTHING),
@@ -165,6 +166,7 @@ CELLS = (
     Cell.of("none-jumps", drifts=(Jumps(),)),
     Cell.of("none-modes", modes=2.0),
     Cell.of("none-layout", layout=0.5),
+    Cell.of("none-variants", layout=0.5, variants=3),
     Cell.of("none-t4", freedom=4.0, within=0.3),
     Cell.of("none-following", autocorrelation=0.5),
     Cell.of("none-starts", **STARTS),

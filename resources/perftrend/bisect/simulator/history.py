@@ -100,11 +100,11 @@ class SimulatedHistory:
             size for culprit, size in self.culprits.items() if contained >> history.index(culprit) & 1
         )
 
-    def layout(self, commit: str, test: int) -> float:
-        """Return what a commit differs by for no reason, in per cent."""
+    def layout(self, commit: str, test: int, variant: int = 0) -> float:
+        """Return what a commit differs by for no reason in one of its layouts, in per cent."""
         if not self.model.noise.layout:
             return 0.0
-        random = self.random("layout", self.range.history.index(commit) + 1, test)
+        random = self.random("layout", self.range.history.index(commit) + 1, test, variant)
         return self.model.noise.layout * float(random.standard_normal())
 
     def smallest_set(self, commit: str) -> tuple[str, ...]:

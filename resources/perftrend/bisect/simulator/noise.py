@@ -44,6 +44,8 @@ class Noise:
     """Of the values between measurements, from each to the next, whichever commits are measured."""
     layout: float = 0.0
     """Between commits that change nothing: code lies elsewhere in memory. A commit keeps it."""
+    variants: int = 1
+    """Layouts in which each commit is measured in turn; the same deviation is between them."""
     outliers: float = 0.0
     """Share of measurements that are 5 to 50 per cent low."""
 
@@ -58,8 +60,9 @@ class Noise:
         for name in ("shared", "outliers", "low"):
             if getattr(self, name) > 1:
                 raise errors.SettingsError(f"{name} is {getattr(self, name)}; give a share from 0 to 1")
-        if self.samples < 1:
-            raise errors.SettingsError(f"samples is {self.samples}; a measurement has 1 at least")
+        for name in ("samples", "variants"):
+            if getattr(self, name) < 1:
+                raise errors.SettingsError(f"{name} is {getattr(self, name)}; give 1 at least")
 
     @property
     def deviation(self) -> float:

@@ -71,19 +71,21 @@ class SimulatedTestbed:
         minute = min(int((self.clock_s + self.measure_s / 2) / 60), self._drift.shape[1] - 1)
         change = history.change(commit)
         number = sum(self.measured.values())
+        variant = self.measured.get(commit, 0) % noise.variants
         values, failed = {}, {}
         for test, (name, factor) in enumerate(zip(history.tests, history.model.tests, strict=True)):
             level = factor * change if factor else 0.0
             if math.isinf(level):
                 failed[name] = "no packet came back"
                 continue
-            level += common + history.layout(commit, test) + float(self._drift[test, minute])
+            level += common + history.layout(commit, test, variant) + float(self._drift[test, minute])
             drawn = self._drawn(noise, key, number, test)
             values[name] = Sampled(tuple(_LEVEL * math.exp((level + each) / 100) for each in drawn))
         started = _START + timedelta(seconds=self.clock_s)
         self.clock_s += self.measure_s
         self.measured[commit] = self.measured.get(commit, 0) + 1
-        return Measured(commit, started, _START + timedelta(seconds=self.clock_s), values, failed)
+        finished = _START + timedelta(seconds=self.clock_s)
+        return Measured(commit, started, finished, values, failed, variant=variant)
 
     def _drawn(self, noise: Noise, key: tuple[int, int], number: int, test: int) -> Sequence[float]:
         """Draw what a measurement of a test adds to each sample.

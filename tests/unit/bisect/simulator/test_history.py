@@ -96,7 +96,8 @@ def test_layout_of_a_commit_stays_and_is_its_own() -> None:
     old, *_, new = simulated.range.old, *simulated.range.history.commits
 
     assert simulated.layout(old, 0) == simulated.layout(old, 0)
-    assert len({simulated.layout(old, 0), simulated.layout(new, 0), simulated.layout(old, 1)}) == 3
+    layouts = {simulated.layout(old, 0), simulated.layout(new, 0), simulated.layout(old, 1)}
+    assert len({*layouts, simulated.layout(old, 0, variant=1)}) == 4
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,16 @@ def test_noise_of_a_commit_does_not_depend_on_what_was_measured_before() -> None
     assert one[0].values != one[2].values
 
 
+def test_layouts_of_a_commit_are_measured_in_turn() -> None:
+    noise = Noise(within=0.0, between=0.0, layout=1.0, variants=2)
+    testbed = SimulatedTestbed(SimulatedHistory(HistoryModel(noise=noise), (1,)))
+
+    found = [measured(testbed, testbed.history.range.old) for _ in range(4)]
+
+    assert [0, 1, 0, 1] == [each.variant for each in found]
+    assert [True, False] == [level(found[0]) == level(found[at]) for at in (2, 1)]
+
+
 def test_steps_take_their_time() -> None:
     history = SimulatedHistory(CALM, (1,))
     testbed = SimulatedTestbed(history, build_s=300.0, measure_s=60.0)
