@@ -100,9 +100,10 @@ def prepared(given: argparse.Namespace, settings: Settings) -> Iterator[Service]
             address = stack.enter_context(
                 health.served(settings.listener.address, health=service.health, metrics=service.metrics)
             )
+            # Before what the connection has to say, which may fail at once.
+            options.warn(f"listening to {client.url}; health at http://{address}/healthz")
             watch.start()
             stack.callback(watch.stop)
-            options.warn(f"listening to {client.url}; health at http://{address}/healthz")
         yield service
 
 
