@@ -138,7 +138,7 @@ def _rounds(tests: Sequence[Patch]) -> list[Round]:
     for place, one in enumerate(tests[0].observations):
         at = _BEGIN + timedelta(hours=one.at_h)
         values = {str(test): Sampled(each.observations[place].samples) for test, each in enumerate(tests)}
-        measured[one.build].append(Measured("0" * 40, at, at, values))
+        measured[one.build].append(Measured("0" * 40, at, at, values, variant=one.variant))
     return [Round(*both) for both in zip(measured[PARENT], measured[PATCH], strict=True)]
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from perftrend.analysis.comparison import Design, Observation
+from perftrend.analysis.comparison import PATCH, Design, Observation
 from perftrend.analysis.description import Floats
 from perftrend.bisect.simulator import Recording
 
@@ -54,6 +54,8 @@ class Cell:
     """Mean time at one speed, if both are as frequent."""
     layout: float = 0.0
     """Deviation of a build for no reason but where its code lies in memory: it is the same at each start."""
+    variants: int = 1
+    """Layouts of a build, in which it is measured in turn, with the same deviation between them."""
     start_s: float = 25.0
     """Starting the device."""
     sample_s: float = 10.0
@@ -86,10 +88,9 @@ CELLS = {
         Cell("correlated-0.4", autocorrelation=0.4),
         Cell("correlated-0.8", autocorrelation=0.8),
         Cell("layout", between=0.5, within=0.5, layout=1.0),
+        Cell("variants-8", between=0.5, within=0.5, layout=1.0, variants=8),
     )
 }
-LAYOUT = "layout"
-"""The cell whose builds differ although the patch changes nothing."""
 
 
 def recorded(source: str) -> Cell:
@@ -147,16 +148,16 @@ def patch(
     random = np.random.default_rng([sum(map(ord, cell.name)), number, test])
     noise = _noise(cell, np.arange(2.0 * rounds) * seconds, samples, random)
     # The parent is build 0, the patch build 1.
-    steps = 100 * math.log1p(difference) * np.arange(2) + cell.layout * random.standard_normal(2)
-    observations = tuple(
-        Observation(
-            build,
-            index * seconds / 3600,
-            tuple((LEVEL_PPS * np.exp((row + steps[build]) / 100)).tolist()),
-        )
-        for index, (build, row) in enumerate(zip(builds, noise, strict=True))
-    )
-    return Patch(observations, difference, design)
+    levels = cell.layout * random.standard_normal((2, cell.variants))
+    levels[PATCH] += 100 * math.log1p(difference)
+    measured = [0, 0]
+    observations = []
+    for index, (build, row) in enumerate(zip(builds, noise, strict=True)):
+        variant = measured[build] % cell.variants
+        measured[build] += 1
+        samples_pps = LEVEL_PPS * np.exp((row + levels[build, variant]) / 100)
+        observations.append(Observation(build, index * seconds / 3600, tuple(samples_pps.tolist()), variant))
+    return Patch(tuple(observations), difference, design)
 
 
 def _noise(cell: Cell, at_s: Floats, samples: int, random: np.random.Generator) -> Floats:

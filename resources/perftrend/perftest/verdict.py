@@ -285,6 +285,7 @@ def _observations(test: str, rounds: Sequence[Round]) -> list[Observation]:
             build,
             (each.started - first).total_seconds() / _HOUR_S,
             each.values[test].samples if test in each.values else (),
+            each.variant,
         )
         for each, build in measured
     ]

@@ -9,6 +9,7 @@ lies far off, and ``predict`` says what one more observation would show.
 
 from perftrend.analysis.comparison.decide import Comparison, Conclusion, Rule, compare
 from perftrend.analysis.comparison.documented import Described, Documented, documented
+from perftrend.analysis.comparison.layouts import Layouts
 from perftrend.analysis.comparison.mixture import Mixture
 from perftrend.analysis.comparison.model import Model
 from perftrend.analysis.comparison.observations import PARENT, PATCH, Levels, Observation, levels
@@ -28,6 +29,7 @@ __all__ = [
     "Design",
     "Documented",
     "FarOff",
+    "Layouts",
     "Levels",
     "Mixture",
     "Model",

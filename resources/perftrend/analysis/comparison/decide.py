@@ -7,7 +7,8 @@ weighs two models of the noise by their evidence: normal noise with drift and a 
 (:mod:`.model`), and noise of any shape, such as two speeds (:mod:`.kernels`). Then the outcome is
 
 * a regression or a progression, if the order of measuring shows a difference, the central interval of the
-  posterior does not hold zero, and the difference is at least as probable to exceed the threshold as not;
+  posterior does not hold zero, and the difference is at least as probable to exceed the threshold as not; if
+  each build was measured in several layouts, they must not explain it either (:mod:`.layouts`);
 * no difference, if the whole interval lies within the threshold on both sides;
 * else undecided, which is no statement about the patch: it says how large a difference would have shown.
   So it is, too, where something was left out and a build has fewer than three observations left.
@@ -33,6 +34,7 @@ import numpy as np
 
 from perftrend import errors
 from perftrend.analysis.comparison.kernels import fit_kernels
+from perftrend.analysis.comparison.layouts import Layouts, compare_layouts
 from perftrend.analysis.comparison.mixture import Mixture
 from perftrend.analysis.comparison.model import Model
 from perftrend.analysis.comparison.observations import PARENT, PATCH, Levels, Observation, levels
@@ -143,6 +145,18 @@ class Comparison:
     """Whether there is a difference, by the order of measuring alone."""
     any_shape: float
     """The probability that the noise is not normal."""
+    layouts: Layouts | None = None
+    """What both builds differ by for no reason; None if one of them was measured in one layout."""
+
+    @property
+    def layout_limit(self) -> float:
+        """The smallest estimate that layouts do not explain, as a ratio; 0 if there is one layout."""
+        return self.layouts.least(_layout_error(self.rule, self.design)) / 100 if self.layouts else 0.0
+
+    @property
+    def is_explained_by_layouts(self) -> bool:
+        """Whether the builds differ, but by no more than each of them does from layout to layout."""
+        return self.evidence.is_shown and not _beyond_layouts(self.layouts, self.rule, self.design)
 
     @property
     def is_any_shape(self) -> bool:
@@ -199,7 +213,8 @@ def compare(
         model, outliers = Model(known, noise, sizes), ()
     fit = _weighed(known, model, outliers)
     evidence = randomization_test(*_in_time(observations, known), design, rule.error)
-    return _judged(observations, known, fit, evidence, rule=rule, design=design)
+    layouts = compare_layouts(known, observations, fit.outliers)
+    return _judged(observations, known, fit, evidence, layouts, rule=rule, design=design)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -257,30 +272,36 @@ def _judged(
     known: Levels,
     fit: _Fit,
     evidence: RandomizationTest,
+    layouts: Layouts | None,
     *,
     rule: Rule,
     design: Design,
 ) -> Comparison:
-    posterior, measured = fit.posterior, fit.measured
+    added = layouts.added(rule.confidence) if layouts else 0.0
+    posterior, measured = fit.posterior.widened(added) if added else fit.posterior, fit.measured
     limits = known.step(-rule.threshold), known.step(rule.threshold)
     higher = rule.better is Better.HIGHER
     sign, worst = (-1.0, limits[0]) if higher else (1.0, limits[1])
     limit = design.limit_from(len(observations) / 2, rule.error)
     least = _least(measured, sign, worst, _tail(rule, limit))
+    if layouts:
+        least = max(least, layouts.least(_layout_error(rule, design)))
+    error = math.sqrt(measured.error**2 + added)
+    is_shown = evidence.is_shown and _beyond_layouts(layouts, rule, design)
     low, median, high = (posterior.quantile(p) for p in (rule.tail, 0.5, 1 - rule.tail))
     below, above = posterior.below(0.0), posterior.above(0.0)
     kept = [(each.build, each.samples) for i, each in enumerate(observations) if i not in fit.outliers]
     sizes = np.bincount(known.builds[~np.isin(known.positions, fit.outliers)], minlength=2)
     is_torn = bool(fit.outliers) and min(sizes) < LEAST_LEFT
     return Comparison(
-        outcome=Conclusion.UNDECIDED if is_torn else _conclusion(posterior, limits, rule, evidence),
+        outcome=Conclusion.UNDECIDED if is_torn else _conclusion(posterior, limits, rule, is_shown=is_shown),
         relative=known.relative(median),
         low=known.relative(low),
         high=known.relative(high),
         probability_worse=below if higher else above,
         probability_better=above if higher else below,
         probability_matters=posterior.below(worst) if higher else posterior.above(worst),
-        smallest=abs(known.relative(sign * (least + POWER * measured.error))) if limit else math.inf,
+        smallest=abs(known.relative(sign * (least + POWER * error))) if limit else math.inf,
         outliers=fit.outliers,
         parent=_average(kept, PARENT),
         patch=_average(kept, PATCH),
@@ -288,9 +309,10 @@ def _judged(
         design=design,
         rule=rule,
         estimate=known.relative(measured.size),
-        error=measured.error / 100,
+        error=error / 100,
         evidence=evidence,
         any_shape=fit.any_shape,
+        layouts=layouts,
     )
 
 
@@ -301,16 +323,14 @@ def _least(measured: Estimated, sign: float, worst: float, tail: float) -> float
     return measured.model.least(lambda other: _lies_beyond(other, sign, worst, tail), sign=sign)
 
 
-def _conclusion(
-    posterior: Mixture, limits: tuple[float, float], rule: Rule, evidence: RandomizationTest
-) -> Conclusion:
+def _conclusion(posterior: Mixture, limits: tuple[float, float], rule: Rule, *, is_shown: bool) -> Conclusion:
     lower, upper = limits
     down, up = Conclusion.REGRESSION, Conclusion.PROGRESSION
     if rule.better is Better.LOWER:
         down, up = up, down
-    if evidence.is_shown and _lies_beyond(posterior, -1.0, lower, rule.tail):
+    if is_shown and _lies_beyond(posterior, -1.0, lower, rule.tail):
         return down
-    if evidence.is_shown and _lies_beyond(posterior, 1.0, upper, rule.tail):
+    if is_shown and _lies_beyond(posterior, 1.0, upper, rule.tail):
         return up
     if posterior.below(lower) <= rule.tail and posterior.above(upper) <= rule.tail:
         return Conclusion.NO_DIFFERENCE
@@ -322,6 +342,16 @@ def _lies_beyond(posterior: Mixture, sign: float, limit: float, tail: float) -> 
     if sign < 0:
         return posterior.above(0.0) <= tail and posterior.below(limit) >= _HALF
     return posterior.below(0.0) <= tail and posterior.above(limit) >= _HALF
+
+
+def _beyond_layouts(layouts: Layouts | None, rule: Rule, design: Design) -> bool:
+    return layouts is None or layouts.p_value <= _layout_error(rule, design)
+
+
+def _layout_error(rule: Rule, design: Design) -> float:
+    """Return the probability with which layouts may pass for a difference at one look."""
+    looks = sum(limit > 0 for limit in design.limits(rule.error).values())
+    return rule.error / max(looks, 1)
 
 
 def _tail(rule: Rule, limit: float) -> float:

@@ -63,6 +63,10 @@ class Mixture:
             np.concatenate([each.deviations for _, each in used]),
         )
 
+    def widened(self, variance: float) -> Mixture:
+        """Add independent normal uncertainty around zero."""
+        return Mixture(self.weights, self.means, np.sqrt(self.deviations**2 + variance))
+
     @property
     def mean(self) -> float:
         """The average."""

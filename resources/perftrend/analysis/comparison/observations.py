@@ -49,6 +49,8 @@ class Observation:
     """When it was measured, in hours since any moment."""
     samples: tuple[float, ...]
     """In the order of measuring, any unit; empty where the measurement failed."""
+    variant: int = 0
+    """The layout in which the build was measured."""
 
     @property
     def usable(self) -> bool:

@@ -65,7 +65,7 @@ def _needed(comparison: Comparison, total: float) -> float:
         1 + HANDICAP * comparison.design.maximum_rounds / total
     )
     error = comparison.error * math.sqrt(comparison.rounds / total)
-    return max(score * error, comparison.rule.threshold)
+    return max(score * error, comparison.rule.threshold, comparison.layout_limit)
 
 
 def _equalling(comparison: Comparison, rounds_left: int) -> float:

@@ -211,6 +211,7 @@ def _notes(report: Report) -> Iterator[str]:
     yield from _power(verdict)
     yield from _too_few_rounds(verdict)
     yield from _other_noise(verdict)
+    yield from _layouts(verdict)
     yield from _outliers(verdict)
     for test in verdict.tests:
         for side, build in ((Side.PARENT, test.parent), (Side.CURRENT, test.current)):
@@ -248,6 +249,21 @@ def _other_noise(verdict: Verdict) -> Iterator[str]:
         yield (
             f"{tests}: the noise is not normal, as on a machine that switches between speeds; "
             "values at the same speed are compared, not the averages."
+        )
+
+
+def _layouts(verdict: Verdict) -> Iterator[str]:
+    """Say where layouts explain what differs."""
+    where = [
+        test.test
+        for test in verdict.tests
+        if test.comparison and test.comparison.is_explained_by_layouts and test.finding is Finding.UNDECIDED
+    ]
+    if where:
+        tests = where[0] if len(where) == 1 else counted(len(where), "test")
+        yield (
+            f"{tests}: the builds differ, but each of them differs as much from layout to layout; "
+            "measure them in more layouts."
         )
 
 

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from perftrend.perftest import NOT_VALID, Broken, Finding, Side, Verdict, judge
+from perftrend.model import Measured
+from perftrend.perftest import NOT_VALID, Broken, Finding, Round, Side, Verdict, judge
 from perftrend.report.perftest import sentence, words
-from tests.unit.perftest.made import CRITERIA
+from tests.unit.perftest.made import CRITERIA, measured, noisy
 from tests.unit.report.perftest.reports import SUBJECT, compared, report, rounds_of
 
 SAME = (1e6, 1e6)
@@ -117,6 +118,24 @@ def test_notes_say_that_values_at_the_same_speed_are_compared() -> None:
     notes = words.notes(replace(done, verdict=Verdict((switching,), rounds=8)))
 
     assert any(note.startswith("a: the noise is not normal") for note in notes)
+
+
+def test_notes_say_that_layouts_explain_a_difference() -> None:
+    """3 % between the builds, and 2 % between two layouts of each."""
+
+    def build(number: int, level: float) -> Measured:
+        variant = number // 2 % 2
+        [samples] = noisy(level + 2e4 * variant, rounds=1, seed=number)
+        return replace(measured(number, {"a": samples}), variant=variant)
+
+    done = [Round(build(2 * number, 1e6), build(2 * number + 1, 0.97e6)) for number in range(10)]
+    found = judge(done, ["a"], CRITERIA)
+
+    assert [Finding.UNDECIDED] == [test.finding for test in found.tests]
+    assert (
+        "a: the builds differ, but each of them differs as much from layout to layout; "
+        "measure them in more layouts."
+    ) in words.notes(report(found))
 
 
 def test_merge_is_told() -> None:
