@@ -53,8 +53,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.sent = 0
         self.status = 0
-        self.came_s = time.monotonic()
-        self.server.active += 1
+        self.came_s = self.server.come(self)
         self.path = unquote(urlsplit(self.path).path)
         try:
             self._answer()
@@ -327,12 +326,23 @@ class Server(ThreadingHTTPServer):
 
     @property
     def requests(self) -> list[dict[str, Any]]:
-        """What was asked for, once all of it is answered: a client may know the answer a little earlier."""
+        """What was asked for, in the order in which it came, once all of it is answered.
+
+        A client may know the answer a little earlier.
+        """
         while self.active:
             time.sleep(0.001)
-        return self.behaviour.requests
+        return sorted(self.behaviour.requests, key=lambda each: float(each["came_s"]))
+
+    def come(self, request: Handler) -> float:
+        """Note that a request came; return when."""
+        with self._lock:
+            self.active += 1
+            self.behaviour.headers.append(dict(request.headers))
+            return time.monotonic()
 
     def note(self, request: Handler) -> None:
+        """Note what became of a request."""
         line = {
             "path": request.path,
             "status": request.status,
@@ -342,7 +352,6 @@ class Server(ThreadingHTTPServer):
         }
         with self._lock:
             self.behaviour.requests.append(line)
-            self.behaviour.headers.append(dict(request.headers))
             if self.behaviour.log:
                 with self.behaviour.log.open("a") as log:
                     log.write(json.dumps(line) + "\n")
