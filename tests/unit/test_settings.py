@@ -102,6 +102,12 @@ def test_the_cadence_chooses_the_tests_unless_tags_do() -> None:
     assert ("mrrNOTsoak",) == Settings(cadence="weekly", tags=("mrr",)).expressions
 
 
+def test_parameter_of_a_profile_may_be_empty(file: Path) -> None:
+    file.write_text('project: {parameters: {build: "", measure: ./bench}}')
+
+    assert {"build": "", "measure": "./bench"} == Settings.load(file, {}).project.parameters
+
+
 def test_settings_do_not_change() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         Settings().testbed = "other"  # type: ignore[misc]
@@ -140,6 +146,7 @@ def test_settings_do_not_change() -> None:
         ),
         ("tags: [mrr, [ndr]]", "tags is ['mrr', ['ndr']]; it should be a valid string"),
         ("cadences: {nightly: {a: b}}", "cadences.nightly is {'a': 'b'}; it should be a valid tuple"),
+        ("testbed: ''", "testbed is ''; it should not be empty"),
         ("device_options: [a]", "device_options is ['a']; give key=value"),
         ("cadence: weakly", "no cadence is named 'weakly'; did you mean 'weekly'?"),
         ("a: [b", "is no YAML"),

@@ -14,6 +14,7 @@ from perftrend.settings.values import (
     Folder,
     Host,
     HttpUrl,
+    MaybeEmpty,
     Moment,
     Number,
     Seconds,
@@ -206,7 +207,7 @@ class ProjectSettings(Section):
     """Folder of a team's own profiles, looked at before perftrend's own."""
     repository: Text | None = None
     """Where its commits are fetched from, a URL or a path; none: what the profile says."""
-    parameters: dict[str, Text] = {}
+    parameters: dict[str, MaybeEmpty] = {}
     """Values for what the profile leaves open."""
     builds: Folder = Path("builds")
     """Folder that keeps what was built, by commit."""

@@ -27,6 +27,12 @@ def _text(value: object) -> object:
     return str(value) if isinstance(value, int | float) else value
 
 
+def _filled(value: str) -> str:
+    if not value:
+        raise ValueError("Input should not be empty")
+    return value
+
+
 def as_number(value: object) -> object:
     """Refuse a truth value, which Python would take for 0 or 1."""
     if isinstance(value, bool):
@@ -103,7 +109,8 @@ def _is_plain_http(url: str) -> bool:
     return parts.scheme in ("http", "https") and has_host and is_plain
 
 
-Text = Annotated[str, BeforeValidator(_text), Field(min_length=1)]
+MaybeEmpty = Annotated[str, BeforeValidator(_text)]
+Text = Annotated[MaybeEmpty, AfterValidator(_filled)]
 Words = Annotated[tuple[Text, ...], BeforeValidator(_words)]
 Folder = Annotated[Path, BeforeValidator(_path)]
 Number = Annotated[float, BeforeValidator(as_number)]
