@@ -244,7 +244,7 @@ def test_small_change_is_shown_but_normal() -> None:
     assert Outcome.REGRESSION is sharp.outcome
 
 
-@pytest.mark.parametrize("noise", [0.01, 0.03])
+@pytest.mark.parametrize("noise", [0.01, 0.02, 0.03])
 @pytest.mark.parametrize("size", [2, 3, 5, 9, 30])
 def test_pure_noise_is_almost_never_told(noise: float, size: int, *, thorough: bool) -> None:
     """Seeded: by description length alone up to 300 of 1,000 would be told."""
