@@ -326,7 +326,7 @@ class Server(ThreadingHTTPServer):
 
     @property
     def requests(self) -> list[dict[str, Any]]:
-        """What was asked for, in the order in which it came, once all of it is answered.
+        """What was requested, in the order in which it came, once all of it is answered.
 
         A client may know the answer a little earlier.
         """

@@ -62,9 +62,7 @@ def of_measured(measured: Measured) -> Record:
         "values": values,
         "failed": dict(measured.failed),
         "archive": measured.archive,
-        **_of_pair(measured.against),
-        **({"variant": measured.variant} if measured.variant else {}),
-        **({"disturbed": measured.disturbed} if measured.disturbed else {}),
+        **_present(against=measured.against, variant=measured.variant, disturbed=measured.disturbed),
     }
 
 
@@ -75,7 +73,7 @@ def of_decided(step: Measure) -> Record:
         "commit": step.commit,
         "reason": step.reason,
         "belief": _suspicions(step.belief),
-        **_of_pair(step.against),
+        **_present(against=step.against),
         **_of_remaining(step.remaining),
     }
 
@@ -166,8 +164,9 @@ def _measured(record: Mapping[str, Any]) -> Measured:
     )
 
 
-def _of_pair(against: str) -> Record:
-    return {"against": against} if against else {}
+def _present(**values: str | int) -> Record:
+    """Leave out what is empty or 0."""
+    return {name: value for name, value in values.items() if value}
 
 
 def _of_remaining(measurements: int | None) -> Record:

@@ -169,7 +169,7 @@ MRR = "mrrAND64bANDethip4-ip4base"
         ("trendingtest-simulated soakAND64bANDethip4-ip4base", "1 test, about 31 minutes"),
         # 3 to 10 rounds, each with two builds: 13 times 30 s, at most 20 times 70 s.
         (f"perftest-simulated {MRR}", "1 test, about 8 minutes, at most 24 minutes, plus building"),
-        # 25 measurements, at most 150.
+        # Usually 40 measurements, at most 150.
         (
             f"bisecttest-simulated abcdef1 {MRR}",
             "1 test, about 20 minutes, at most 175 minutes, plus building",

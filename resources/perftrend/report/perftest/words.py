@@ -245,9 +245,8 @@ def _other_noise(verdict: Verdict) -> Iterator[str]:
     """Say where averages mislead."""
     where = [test.test for test in verdict.tests if test.comparison and test.comparison.is_any_shape]
     if where:
-        tests = where[0] if len(where) == 1 else counted(len(where), "test")
         yield (
-            f"{tests}: the noise is not normal, as on a machine that switches between speeds; "
+            f"{_one_or_count(where)}: the noise is not normal, as on a machine that switches between speeds; "
             "values at the same speed are compared, not the averages."
         )
 
@@ -260,10 +259,9 @@ def _layouts(verdict: Verdict) -> Iterator[str]:
         if test.comparison and test.comparison.is_explained_by_layouts and test.finding is Finding.UNDECIDED
     ]
     if where:
-        tests = where[0] if len(where) == 1 else counted(len(where), "test")
         yield (
-            f"{tests}: the builds differ, but each of them differs as much from layout to layout; "
-            "measure them in more layouts."
+            f"{_one_or_count(where)}: the builds differ, but each of them differs as much from layout to "
+            "layout; measure them in more layouts."
         )
 
 
@@ -271,9 +269,13 @@ def _outliers(verdict: Verdict) -> Iterator[str]:
     counts = {test.test: len(test.comparison.outliers) for test in verdict.tests if test.comparison}
     if total := sum(counts.values()):
         where = [name for name, count in counts.items() if count]
-        tests = where[0] if len(where) == 1 else counted(len(where), "test")
         what = "an outlier" if total == 1 else "outliers"
-        yield f"{counted(total, 'measurement')} of {tests} left out as {what}."
+        yield f"{counted(total, 'measurement')} of {_one_or_count(where)} left out as {what}."
+
+
+def _one_or_count(tests: Sequence[str]) -> str:
+    """Name a single test, or say how many there are."""
+    return tests[0] if len(tests) == 1 else counted(len(tests), "test")
 
 
 def _unit(test: Judged) -> str:
