@@ -129,8 +129,8 @@ def test_killed_at_random_moments_it_reaches_the_same_answer(tmp_path: Path, *, 
             time.sleep(0.01)
         time.sleep(chance.uniform(0, 0.1))
         process.kill()
-        process.communicate()
-        assert -signal.SIGKILL == process.returncode
+        _, err = process.communicate()
+        assert -signal.SIGKILL == process.returncode, err
         seen.append((job.records(), job.measurements()))
     ended = job.run(*ends)
 

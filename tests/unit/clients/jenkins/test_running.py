@@ -90,6 +90,22 @@ def test_build_whose_place_is_forgotten_is_found_by_its_parameters(
     assert 3 == jenkins.wait(others, timeout_s=30).number
 
 
+def test_build_that_does_not_show_its_parameters_yet_is_not_taken_for_another(
+    client: Client, double: JenkinsDouble, job: Job
+) -> None:
+    def sleep(_: float) -> None:
+        job.given[3] = {"TESTBED": "other"}
+        job.building.clear()
+
+    double.queue_holds = double.queue_forgets = True
+    starts = [client().start("team/nightly", {"TESTBED": whose}) for whose in ("other", "mine")]
+    for item in (1, 2):
+        double.let_go(item)
+    job.given[3], job.building = {}, {3}
+
+    assert [4, 3] == [client(sleep=sleep).wait(each, timeout_s=30).number for each in reversed(starts)]
+
+
 def test_parameter_that_the_job_lacks_is_refused(client: Client, double: JenkinsDouble, job: Job) -> None:
     with pytest.raises(UsageError, match="no parameter 'TESTBAD'; did you mean 'TESTBED'"):
         client().start("team/nightly", {"TESTBAD": "1n-veth"})
