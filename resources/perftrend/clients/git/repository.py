@@ -204,7 +204,7 @@ class Repository:
         """
         self._require(commit)
         place = folder or self._own_folder()
-        with worktrees.checked_out(self._git, commit, place.resolve()) as path:
+        with worktrees.checked_out(self.folder, commit, place.resolve()) as path:
             yield path
 
     def _own_folder(self) -> Path:

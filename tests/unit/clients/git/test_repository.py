@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -426,6 +427,20 @@ def test_same_commit_can_be_checked_out_twice_at_once(history: History) -> None:
         assert one != other
         assert (one / "file").exists()
         assert (other / "file").exists()
+
+
+def test_checkouts_that_come_and_go_at_once_do_not_disturb_each_other(history: History) -> None:
+    first, *_ = three(history)
+    repository = Repository.at(history.folder)
+
+    def check_out(_: int) -> str:
+        with repository.worktree(first) as path:
+            return (path / "file").read_text()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert ["0\n"] * 100 == list(pool.map(check_out, range(100)))
+
+    assert 1 == len(history.git("worktree", "list").splitlines())
 
 
 def test_worktree_of_a_killed_process_is_removed_at_the_next_start(history: History, tmp_path: Path) -> None:
