@@ -8,7 +8,17 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from perftrend.analysis.comparison import PARENT, PATCH, Conclusion, Design, Observation, compare, levels
+from benchmarks.comparing.patches import CELLS, patch
+from perftrend.analysis.comparison import (
+    PARENT,
+    PATCH,
+    Comparison,
+    Conclusion,
+    Design,
+    Observation,
+    compare,
+    levels,
+)
 from perftrend.analysis.comparison.layouts import Layouts, compare_layouts
 
 DESIGN = Design(maximum_rounds=16)
@@ -27,19 +37,10 @@ def compared(observations: Sequence[Observation]) -> Layouts | None:
     return compare_layouts(levels(observations), observations, ())
 
 
-def patch(seed: int, *, difference: float = 0.0, variants: int = 8) -> list[Observation]:
-    """Measure builds whose layouts differ by 1 %, in the order of a comparison."""
-    random = np.random.default_rng(seed)
-    of = random.standard_normal((2, variants)) + np.array([[0.0], [difference]])
-    order = [build for block in range(len(DESIGN.blocks)) for build in DESIGN.order(f"{seed}", block)]
-    counts = [0, 0]
-    found = []
-    for at, build in enumerate(order):
-        variant = counts[build] % variants
-        counts[build] += 1
-        level = of[build, variant] + 0.3 * random.standard_normal()
-        found.append(Observation(build, at / 50, (math.exp(level / 100),), variant))
-    return found
+def judged(difference: float, number: int) -> Comparison:
+    """Judge a simulated patch whose layouts differ by 1 %."""
+    of = patch(CELLS["variants-8"], difference, number=number, rounds=DESIGN.maximum_rounds)
+    return compare(of.observations, design=of.design)
 
 
 def test_student_compares_averages_of_layouts() -> None:
@@ -87,14 +88,14 @@ def test_observation_that_is_left_out_is_in_no_layout() -> None:
 
 
 def test_builds_that_differ_as_their_layouts_do_are_not_called_different() -> None:
-    found = [compare(patch(seed), design=DESIGN) for seed in range(40)]
+    found = [judged(0.0, number) for number in range(40)]
 
     assert any(each.is_explained_by_layouts for each in found)
     assert {Conclusion.REGRESSION, Conclusion.PROGRESSION}.isdisjoint(each.outcome for each in found)
 
 
 def test_difference_that_is_larger_is_shown() -> None:
-    found = [compare(patch(seed, difference=-5.0), design=DESIGN) for seed in range(20)]
+    found = [judged(-0.05, number) for number in range(20)]
 
     assert 18 <= sum(each.outcome is Conclusion.REGRESSION for each in found)
-    assert 19 <= sum(each.low <= math.expm1(-0.05) <= each.high for each in found)
+    assert 19 <= sum(each.low <= -0.05 <= each.high for each in found)
