@@ -36,7 +36,7 @@ def refresh(address: Address, folder: Path, *, timeout_s: float) -> None:
 
 @contextmanager
 def alone(folder: Path) -> Generator[None]:
-    """Be the only one who changes the refs of a repository."""
+    """Be the only one who changes the refs or the list of worktrees of a repository."""
     with held(folder.with_name(f"{folder.name}.lock")):
         yield
 

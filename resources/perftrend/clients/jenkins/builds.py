@@ -96,7 +96,7 @@ def number_of(job_url: str, told: Mapping[str, Any]) -> int:
 
 def has_parameters(build: Build, wanted: Mapping[str, str]) -> bool:
     """Tell whether a build was started with these parameters, as far as the server shows them."""
-    # For a moment a build that has just begun is shown without any: whose it is cannot be told yet.
+    # A build that has just begun is shown without any for a moment: it may be anybody's.
     if wanted and not build.parameters and not build.is_finished:
         return False
     # A server trims some kinds of text, and does not show passwords.
