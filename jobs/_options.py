@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,8 +34,20 @@ class Parser(argparse.ArgumentParser):
 def reported() -> Iterator[errors.Outcome]:
     """Report errors as :func:`perftrend.errors.reported` does, and go on if nobody reads the output.
 
+    The first SIGTERM ends the job as Ctrl-C does, so that it can say what it knows. Further ones are ignored:
+    a build that is aborted may get one for each of its processes, and the second would end what is said last.
+
     Used once, around the whole of a job's ``main``.
     """
+    is_ending = False
+
+    def end(*_: object) -> None:
+        nonlocal is_ending
+        if not is_ending:
+            is_ending = True
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, end)
     with discard_unread_output(), errors.reported() as outcome:
         yield outcome
 

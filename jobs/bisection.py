@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -52,7 +51,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the job and return its exit code."""
     with options.reported() as outcome:
         given = parser().parse_args(argv)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
         overrides = _overrides(given)
         settings = Settings.load(given.settings, overrides=overrides)
         with mails.failure_told(settings):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -71,7 +70,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the job and return its exit code."""
     with options.reported() as outcome:
         given = parser().parse_args(argv)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
         settings = Settings.load(given.settings, overrides=_overrides(given))
         return bisectrun(settings, underway(Path.cwd()))
     return stopping(outcome.exit_code)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -39,7 +38,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the job and return its exit code."""
     with options.reported() as outcome:
         given = parser().parse_args(argv)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
         place = given.store or (EXAMPLE if given.example else None)
         overrides = {"store": place, "dashboard.address": given.address}
         settings = Settings.load(given.settings, overrides=overrides)

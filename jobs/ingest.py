@@ -6,7 +6,6 @@ import argparse
 import glob
 import os
 import re
-import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -65,7 +64,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the job and return its exit code."""
     with options.reported() as outcome:
         given = parser().parse_args(argv)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
         outcome.exit_code = ingest(given)
     return outcome.exit_code
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -48,7 +47,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the job and return its exit code."""
     with options.reported() as outcome:
         given = parser().parse_args(argv)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
         outcome.exit_code = listen(given)
     return outcome.exit_code
 

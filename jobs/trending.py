@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -44,7 +43,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the job and return its exit code."""
     with options.reported() as outcome:
         given = parser().parse_args(argv)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
         outcome.exit_code = trend(given)
     return outcome.exit_code
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from jobs import _answering as answering
 from jobs import bisection
 from perftrend.builds import Builds
 from perftrend.errors import TestbedError
@@ -170,6 +171,27 @@ def test_answer_is_posted_although_the_disk_is_full_and_nothing_is_said_after_it
     measured = len(review.place.measured)
     assert 1 == review.search().exit_code
     assert measured == len(review.place.measured)
+
+
+def test_second_abort_does_not_end_the_answer_that_the_first_one_asked_for(
+    review: Review, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jenkins sends SIGTERM to each process of a build, and some of these pass it on."""
+    review.push(100, 100, 90)
+    usual = answering.stopped
+
+    def aborted(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def aborted_again(*arguments: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return usual(*arguments)
+
+    monkeypatch.setattr(Builds, "measure", aborted)
+    monkeypatch.setattr(answering, "stopped", aborted_again)
+
+    assert 130 == review.search().exit_code
+    assert review.texts[-1].startswith("Undecided, because it was interrupted")
 
 
 def test_second_abort_does_not_end_what_is_said_last(review: Review, monkeypatch: pytest.MonkeyPatch) -> None:
