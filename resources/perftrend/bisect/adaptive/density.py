@@ -17,6 +17,7 @@ Density Estimation for Statistics and Data Analysis, 1986.
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Iterator
 from functools import lru_cache
 from statistics import median
@@ -46,8 +47,8 @@ _RARER, _GAP = 0.15, 3.0
 """Each of two levels has such a share of the values, and the gap between is so many deviations wide."""
 _PLAUSIBLE = 8.0
 """Classes whose logarithm is lower by more than this are not looked at closely."""
-_DEPTH = 100
-"""Values that are added in one go: no recursion is deeper."""
+_REMEMBERED = 4096
+"""Likelihoods of 10 kB each: more than a search has classes, tests and ways to use samples."""
 
 
 class Density:
@@ -130,10 +131,7 @@ class Density:
 
     def _by_width(self, step: Floats) -> Floats:
         """Return the same by size and width, (d, h)."""
-        y, inside = tuple(self.y), step.astype(np.uint8).tobytes()
-        for count in range(_DEPTH, len(y), _DEPTH):
-            _likelihood(y[:count], inside[:count])
-        return _likelihood(y, inside)[:, : self._count]
+        return _likelihood(tuple(self.y), step.astype(np.uint8).tobytes())[:, : self._count]
 
     def _closer(self, step: Floats, by_size: Floats) -> tuple[float, float]:
         """Look at the most probable size of a change more closely: peaks may be sharper than the grid.
@@ -158,16 +156,32 @@ class Density:
         return float(sizes[int(np.argmax(by_close))]), float(log_sum(by_close) - prior)
 
 
-@lru_cache(maxsize=1024)
+_remembered: OrderedDict[tuple[tuple[float, ...], bytes], Floats] = OrderedDict()
+
+
 def _likelihood(y: tuple[float, ...], step: bytes) -> Floats:
     """Return the logarithm of how probable values are with a change, by its size and the width, (d, h).
 
-    What was computed without the last value is remembered: a search adds one after the other.
+    A search adds one value after the other, so the answer is remembered, and the next one starts from it.
+    What lies between is not: a long search would push out by it what its next step needs.
 
     :param step: 1 for each value with the change, else 0.
     """
-    if len(y) <= 1:
-        return np.full((DIFFERENCES.size, _WIDTHS.size), -_FIRST)
+    count = len(y)
+    while count > 1 and (y[:count], step[:count]) not in _remembered:
+        count -= 1
+    likely = _remembered.get((y[:count], step[:count]), np.full((DIFFERENCES.size, _WIDTHS.size), -_FIRST))
+    for following in range(max(count, 1), len(y)):
+        likely = likely + _added(y[: following + 1], step[: following + 1])
+    _remembered[y, step] = likely
+    _remembered.move_to_end((y, step))
+    if len(_remembered) > _REMEMBERED:
+        _remembered.popitem(last=False)
+    return likely
+
+
+def _added(y: tuple[float, ...], step: bytes) -> Floats:
+    """Return the logarithm of how probable the last value is after those before it, (d, h)."""
     known, new = np.array(y[:-1]), y[-1]
     apart = new - known
     same = np.frombuffer(step[:-1], np.uint8) == step[-1]
@@ -179,7 +193,7 @@ def _likelihood(y: tuple[float, ...], step: bytes) -> Floats:
     ):
         sums[:, at] = own.sum() + other.sum(axis=1)
     added: Floats = np.log(_predicted(sums, known.size, _broad(y)))
-    return _likelihood(y[:-1], step[:-1]) + added
+    return added
 
 
 def _kernels(distances: Floats, count: int) -> Iterator[Floats]:

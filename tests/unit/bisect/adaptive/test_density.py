@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from perftrend.analysis.comparison.observations import Levels, Observation, levels
-from perftrend.bisect.adaptive.density import Density, _likelihood
+from perftrend.bisect.adaptive import density
+from perftrend.bisect.adaptive.density import Density
 
 
 def of_two_speeds(steps: np.ndarray, size: float, seed: int = 1) -> Levels:
@@ -94,9 +95,23 @@ def test_values_are_predicted_alike_one_by_one_and_all_at_once() -> None:
         Density(measured.without(range(count, 1050)), steps[:, :count], np.empty((0, count)))
         for count in range(1, 31)
     ]
-    _likelihood.cache_clear()
+    density._remembered.clear()
     at_once = Density(several, steps[:, :30], np.empty((0, 30)))
 
     assert at_once.one.tolist() == one_by_one[-1].one.tolist()
     all_of_them = Density(measured, steps, np.empty((0, 1050)))
     assert all_of_them.one[0] > all_of_them.none
+
+
+def test_one_more_value_in_a_long_search_is_one_step_for_each_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = (np.random.default_rng(4).random((12, 111)) < 0.5).astype(np.float64)
+    measured = of_two_speeds(steps[0], 5.0)
+    Density(measured.without([110]), steps[:, :110], np.empty((0, 110)))
+    computed = []
+    added = density._added
+    monkeypatch.setattr(density, "_added", lambda y, step: computed.append(step) or added(y, step))
+
+    Density(measured, steps, np.empty((0, 111)))
+
+    assert sorted({len(step) for step in computed}) == [111]
+    assert len(computed) == 13, "twelve classes, and no change"
