@@ -262,6 +262,8 @@ def _explained(error: ErrorDetails) -> str:
         known = _MODELS.get(str(error["loc"][0]) if place else "", Watchlist).model_fields
         return f"no key is named {path!r}{errors.nearest(str(last), known)}"
     expected = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    if error["type"] in {"too_short", "string_too_short"}:
+        expected = "should not be empty"
     if error["type"] == "missing":
         return f"{path} is missing; {'list the tests under it' if path == 'tests' else 'give it'}"
     if not path:

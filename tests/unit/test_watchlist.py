@@ -81,13 +81,14 @@ def test_entry_that_fits_nothing_is_named() -> None:
         ("{}", "tests is missing; list the tests under it"),
         ("[a]", "it is no table; begin with tests:"),
         ("", "it is no table; begin with tests:"),
-        ("tests: []", "tests is []; it "),
+        ("tests: []", "tests is []; it should not be empty"),
         ("tests: [{minimum_change: much}]", "tests.1.minimum_change is 'much'; it should be a valid number"),
         ("tests: [{minimum_change: 2}]", "tests.1.minimum_change is 2; it should be less than or equal to 1"),
         ("tests: [{minimum_change: .nan}]", "tests.1.minimum_change is nan; it should be"),
         ("tests: [{mail: nobody}]", "tests.1.mail.1 is 'nobody'; it should be an address such as"),
         ("tests: [{mail: 'a@b, c@d'}]", "tests.1.mail.1 is 'a@b, c@d'; it should be an address"),
-        ("tests: [{names: []}]", "tests.1.names is []; it "),
+        ("tests: [{names: []}]", "tests.1.names is []; it should not be empty"),
+        ("tests: [{names: ['']}]", "tests.1.names.1 is ''; it should not be empty"),
         ("tests: [{keys: [{frame: 64}]}]", "tests.1.keys.1.frame is 64; it should be a valid string"),
         ("tests: [", "is no YAML: "),
         (
@@ -242,7 +243,7 @@ def test_unknown_list_names_the_nearest(name: str, hint: str) -> None:
 @pytest.mark.parametrize(
     ("content", "hint"),
     [
-        ("lists: {nightly: []}", "lists.nightly is []; it "),
+        ("lists: {nightly: []}", "lists.nightly is []; it should not be empty"),
         ("lists: {'a b': mrr}", "a b"),
         ("lists: {'../x': mrr}", "../x"),
         ("lists: mrr", "lists is 'mrr'; it "),
