@@ -158,6 +158,11 @@ def expected(parent_before: Sequence[float], candidate_before: Sequence[float]) 
     return float(DIFFERENCES[int(np.argmax(by_difference))])
 
 
+def unfamiliar(away: Floats) -> Floats:
+    """Return the density of a value that is like none before, by its distance from the median of these."""
+    return (_t4(away, _BROAD) + _t4(away, _NEAR)) / 2
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Bets:
     """What the bettors believe after some pairs."""
@@ -276,8 +281,7 @@ def _density(known: Floats, values: Floats) -> Floats:
     count = known.shape[1]
     if not count:
         return np.zeros((values.size, _WIDTHS.size))
-    middle = np.median(known, axis=1)
-    broad = (_t4(values - middle, _BROAD) + _t4(values - middle, _NEAR)) / 2
+    broad = unfamiliar(values - np.median(known, axis=1))
     kernels = _normal((values[:, np.newaxis] - known)[:, :, np.newaxis], _WIDTHS).mean(axis=1)
     new = 1 / (count + 2)
     density: Floats = np.log((1 - new) * kernels + new * broad[:, np.newaxis])

@@ -26,6 +26,7 @@ import numpy as np
 
 from perftrend.analysis.comparison.mixture import Mixture, log_sum
 from perftrend.analysis.comparison.observations import Floats, Indices, Levels
+from perftrend.analysis.comparison.paired import unfamiliar
 from perftrend.analysis.comparison.priors import LEVEL_DEVIATION
 
 _RATIO = 1.08
@@ -38,8 +39,6 @@ _FEWEST = 4
 """Of the widths, however far the samples of a measurement lie apart."""
 _CLOSER = 9
 """Sizes between two of the grid that are looked at more closely."""
-_BROAD, _NEAR = 30.0, 5.0
-"""Scales of where a value may be that is like none before."""
 _FIRST = math.log(LEVEL_DEVIATION * math.sqrt(2 * math.pi))
 """Less the logarithm of how probable the first value is."""
 _EXCLUDED = 0.01
@@ -167,10 +166,11 @@ def _likelihood(y: tuple[float, ...], step: bytes) -> Floats:
 
     :param step: 1 for each value with the change, else 0.
     """
-    count = len(y)
-    while count > 1 and (y[:count], step[:count]) not in _remembered:
+    count, likely = len(y), None
+    while count > 1 and (likely := _remembered.get((y[:count], step[:count]))) is None:
         count -= 1
-    likely = _remembered.get((y[:count], step[:count]), np.full((DIFFERENCES.size, _WIDTHS.size), -_FIRST))
+    if likely is None:
+        likely = np.full((DIFFERENCES.size, _WIDTHS.size), -_FIRST)
     for following in range(max(count, 1), len(y)):
         likely = likely + _added(y[: following + 1], step[: following + 1])
     _remembered[y, step] = likely
@@ -218,9 +218,4 @@ def _predicted(sums: Floats, before: Indices | int, broad: Floats | float) -> Fl
 @lru_cache(maxsize=4096)
 def _broad(y: tuple[float, ...]) -> float:
     """Return how probable the last value is as one that is like none before."""
-    away = y[-1] - median(y[:-1])
-    return (_t4(away / _BROAD) / _BROAD + _t4(away / _NEAR) / _NEAR) / 2
-
-
-def _t4(score: float) -> float:
-    return float(0.375 * (1 + score * score / 4) ** -2.5)
+    return float(unfamiliar(np.array(y[-1] - median(y[:-1]))))
