@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perftrend.analysis import Criteria
 from perftrend.analysis.alerts import (
     Detector,
     Finding,
@@ -24,6 +25,7 @@ from perftrend.analysis.alerts import (
     silent_traces,
 )
 from perftrend.analysis.alerts.history import range_of
+from perftrend.analysis.details import reported
 from perftrend.errors import SettingsError
 from perftrend.model import Better, Direction, Samples
 
@@ -69,6 +71,24 @@ def test_obvious_step_is_found_where_it_is(
 
     assert [(40, expected)] == [(each.position, each.direction) for each in found]
     assert found[0].last_before < 40 <= found[0].first_after
+
+
+@pytest.mark.parametrize("freedom", [3, 4, 100])
+def test_alerts_find_what_reports_and_explore_mark(freedom: int) -> None:
+    """By default; single bad runs are marked as suspected there, and are no finding."""
+    random = np.random.default_rng(freedom)
+    marked = suspected = 0
+    for step in (0.0, -0.02, -0.1):
+        samples = 100.0 * (1 + 0.01 * random.standard_t(freedom, 120))
+        samples[70:] *= 1 + step
+        samples[30] *= 0.5
+        drawn = reported(samples, Criteria().rule(Better.HIGHER))
+        found = changes_of(samples, better=Better.HIGHER, detector=Detector(), minimum_change=0.01)
+
+        assert [each.position for each in drawn.changes] == sorted(each.position for each in found)
+        marked, suspected = marked + len(drawn.changes), suspected + len(drawn.suspected)
+    assert marked
+    assert suspected
 
 
 @pytest.mark.parametrize("method", METHODS)
