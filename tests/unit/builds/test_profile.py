@@ -199,6 +199,7 @@ def test_command_profile_takes_all_from_its_parameters() -> None:
         "cores": "all",
         "repetitions": "5",
         "variants": "3",
+        "timeout_s": "60",
     }
 
     profile = load("command", parameters=given)
@@ -215,6 +216,7 @@ def test_command_profile_takes_all_from_its_parameters() -> None:
         repetitions=5,
         variants=3,
     )
+    assert 60 == profile.timeouts_s.measure
 
 
 def test_hash_changes_with_what_an_artifact_depends_on_only(tmp_path: Path) -> None:
