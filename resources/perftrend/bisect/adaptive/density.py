@@ -46,7 +46,7 @@ _RARER, _GAP = 0.15, 3.0
 """Each of two levels has such a share of the values, and the gap between is so many deviations wide."""
 _PLAUSIBLE = 8.0
 """Classes whose logarithm is lower by more than this are not looked at closely."""
-_REMEMBERED = 4096
+_CACHE_SIZE = 4096
 """Likelihoods of 10 kB each: more than a search has classes, tests and ways to use samples."""
 
 
@@ -155,28 +155,28 @@ class Density:
         return float(sizes[int(np.argmax(by_close))]), float(log_sum(by_close) - prior)
 
 
-_remembered: OrderedDict[tuple[tuple[float, ...], bytes], Floats] = OrderedDict()
+_cache: OrderedDict[tuple[tuple[float, ...], bytes], Floats] = OrderedDict()
 
 
 def _likelihood(y: tuple[float, ...], step: bytes) -> Floats:
     """Return the logarithm of how probable values are with a change, by its size and the width, (d, h).
 
-    A search adds one value after the other, so the answer is remembered, and the next one starts from it.
+    A search adds one value after the other, so the answer is cached, and the next one starts from it.
     What lies between is not: a long search would push out by it what its next step needs.
 
     :param step: 1 for each value with the change, else 0.
     """
     count, likely = len(y), None
-    while count > 1 and (likely := _remembered.get((y[:count], step[:count]))) is None:
+    while count > 1 and (likely := _cache.get((y[:count], step[:count]))) is None:
         count -= 1
     if likely is None:
         likely = np.full((DIFFERENCES.size, _WIDTHS.size), -_FIRST)
     for following in range(max(count, 1), len(y)):
         likely = likely + _added(y[: following + 1], step[: following + 1])
-    _remembered[y, step] = likely
-    _remembered.move_to_end((y, step))
-    if len(_remembered) > _REMEMBERED:
-        _remembered.popitem(last=False)
+    _cache[y, step] = likely
+    _cache.move_to_end((y, step))
+    if len(_cache) > _CACHE_SIZE:
+        _cache.popitem(last=False)
     return likely
 
 

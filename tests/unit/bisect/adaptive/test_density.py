@@ -95,7 +95,7 @@ def test_values_are_predicted_alike_one_by_one_and_all_at_once() -> None:
         Density(measured.without(range(count, 1050)), steps[:, :count], np.empty((0, count)))
         for count in range(1, 31)
     ]
-    density._remembered.clear()
+    density._cache.clear()
     at_once = Density(several, steps[:, :30], np.empty((0, 30)))
 
     assert at_once.one.tolist() == one_by_one[-1].one.tolist()

@@ -173,7 +173,7 @@ def test_answer_is_posted_although_the_disk_is_full_and_nothing_is_said_after_it
     assert measured == len(review.place.measured)
 
 
-def test_second_abort_does_not_end_the_answer_that_the_first_one_asked_for(
+def test_second_abort_does_not_end_the_answer_to_the_first_one(
     review: Review, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Jenkins sends SIGTERM to each process of a build, and some of these pass it on."""
