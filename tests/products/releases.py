@@ -112,11 +112,13 @@ class ReleasedProduct:
 def unpack(archive: Path, folder: Path) -> None:
     """Unpack an archive without the folder that it has everything in."""
     with tarfile.open(archive) as packed:
-        packed.extractall(folder, members=inner(packed), filter="data")
+        # Python before 3.11.4 has no filters.
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)
+        packed.extractall(folder, members=inner(packed))  # noqa: S202 - an archive that is known by its hash
 
 
 def inner(packed: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     for member in packed:
-        _, _, path = member.name.partition("/")
-        if path:
-            yield member.replace(name=path, deep=False)
+        _, _, member.name = member.name.partition("/")
+        if member.name:
+            yield member
