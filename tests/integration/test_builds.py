@@ -81,8 +81,9 @@ def test_slower_commit_is_slower_on_real_packets(
     record_property: Callable[[str, object], None],
 ) -> None:
     found = []
+    commits = (product.commit(0), product.commit(SLOW_RULES))
     with opened(project) as builds:
-        for commit in (product.commit(0), product.commit(SLOW_RULES)):
+        for commit in commits:
             built = builds.build(commit)
             builds.install(built)
             with on_veth(built) as testbed:
