@@ -23,7 +23,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from perftrend.analysis.mdl import DEFAULT_FORMULA, Partition, partition
+from perftrend.analysis.mdl import DEFAULT_FORMULA, Partition, count_as_far, partition
 from perftrend.analysis.memory import step_chance
 from perftrend.analysis.returns import doubt_of_return
 from perftrend.analysis.sequential import (
@@ -114,27 +114,31 @@ def findings(samples: Samples, rule: Rule) -> Findings:
     confirmed = _confirmed(found.groups, values, rule.significance)
     doubts = tuple(
         _doubt(found.groups, index, values, confirmed, rule.significance)
-        or (PERHAPS_OUTLIER if _is_suspected(found, index, values) else "")
+        or (PERHAPS_OUTLIER if _is_suspected(found, index, samples, values) else "")
         for index in (starts.index(step.position) for step in steps)
     )
     return Findings(found, values, steps, doubts, confirmed[-1])
 
 
-def _is_suspected(found: Partition, index: int, values: Samples) -> bool:
+def _is_suspected(found: Partition, index: int, samples: Samples, values: Samples) -> bool:
     """Whether a group may consist of bad runs: the newest one, of one or two runs that lie off.
 
     The sequential detector knows what they are worth, but not in a young trace. In one that never had a bad
-    run a large change is reported with its first run, as the source has it.
+    run a large change is reported with its first run, as the source has it. In one that never had one so far
+    off, two in a row that are alike are no chance.
 
     :param index: the group, from 1.
     """
-    if found.groups[index].start not in found.suspected:
+    before, newest = found.groups[index - 1], found.groups[index]
+    if newest.start not in found.suspected:
         return False
     sizes = [sample_count(group, values) for group in found.groups]
-    step = abs(found.groups[index].mean - found.groups[index - 1].mean)
+    step = abs(newest.mean - before.mean)
     young = sum(sizes) <= WATCHED_RUNS + 1
     obvious = young or step >= OBVIOUS_DEVIATIONS * pooled_deviation(found.groups, sizes, index)
-    return bool(found.outliers) or not obvious
+    outliers = samples[list(found.outliers)]
+    known = count_as_far(outliers, before.mean, newest.mean) if sizes[index] > 1 else outliers.size
+    return bool(known) or not obvious
 
 
 def _doubt(

@@ -27,7 +27,7 @@ from perftrend.model import (
 )
 
 DATA = Path(__file__).parents[2] / "data"
-REAL_CHANGES = (10, 17, 63, 73)
+REAL_CHANGES = (10, 17, 63, 72)
 START = datetime(2024, 1, 1, tzinfo=UTC)
 MPPS = 1e6
 NAN = math.nan
@@ -177,6 +177,25 @@ def test_newest_run_that_lies_off_is_suspected_and_normal() -> None:
     assert found.suspected is not None
     assert (60, Direction.REGRESSION) == (found.suspected.position, found.suspected.direction)
     assert found.reason.endswith("; suspected: the next runs decide")
+
+
+@pytest.mark.parametrize(
+    ("bad", "slow", "expected"),
+    [
+        (0.249, 0.125, ["normal", "regression", "normal"]),
+        (0.125, 0.125, ["normal", "normal", "regression"]),
+        (0.374, 0.125, ["normal", "regression", "normal"]),
+    ],
+    ids=["a smaller one", "one as far off", "one on the other side"],
+)
+def test_slow_runs_are_a_regression_although_one_was_bad_before(
+    bad: float, slow: float, expected: list[str]
+) -> None:
+    """After one so far off, two in a row may be bad by chance, three may not; a smaller one says nothing."""
+    rates = [*STEADY[:3], bad, *STEADY[3:], *STEADY, slow, slow * 1.005, slow * 0.995]
+    found = [verdict(rates[: last + 1]).outcome.value for last in range(len(rates) - 3, len(rates))]
+
+    assert expected == found
 
 
 def test_where_bad_runs_are_told_apart_the_next_runs_decide_about_a_bad_one() -> None:

@@ -4,6 +4,7 @@ from perftrend.analysis.mdl.batch import partition_all
 from perftrend.analysis.mdl.engine import is_compiled
 from perftrend.analysis.mdl.exact import DEFAULT_FORMULA, load, partition, partition_after
 from perftrend.analysis.mdl.growing import GrowingPartition
+from perftrend.analysis.mdl.outliers import count_as_far
 from perftrend.analysis.mdl.partitions import Partition
 from perftrend.analysis.mdl.repeated import RepeatedSearch
 
@@ -12,6 +13,7 @@ __all__ = [
     "GrowingPartition",
     "Partition",
     "RepeatedSearch",
+    "count_as_far",
     "is_compiled",
     "load",
     "partition",

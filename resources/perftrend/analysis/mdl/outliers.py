@@ -42,7 +42,8 @@ _IN_A_ROW = 2
 _ROUNDS = 4
 """Two are the rule."""
 _BY_CHANCE = 0.0005
-"""How probable so many outliers in a row may be, each as frequent as the others of the trace."""
+"""How probable so many outliers in a row may be, each as frequent as those that lie as far off."""
+_HALF_WAY = 0.5
 _OTHER_SCALE = 8.0
 """Times the median from which on runs do not count for the unit: it may then be as much coarser."""
 Mask = NDArray[np.bool_]
@@ -90,6 +91,7 @@ def robust_partition(
 def regrouped(scaled: Floats, dropped: Mask, bounds: list[int]) -> tuple[Mask, list[int]]:
     """Make groups of outliers in a row that are like each other, and too many to be there by chance.
 
+    Those of the trace that lie as far off say how frequent such runs are.
     They are like each other if they lie as near together as the runs of the trace, relative to their level:
     at a hundred times the level they may lie a hundred times as far apart.
 
@@ -107,16 +109,50 @@ def regrouped(scaled: Floats, dropped: Mask, bounds: list[int]) -> tuple[Mask, l
     edges = np.flatnonzero(np.diff(off, prepend=False, append=False)).reshape(-1, 2).tolist()
     for number, (start, stop) in enumerate(edges, len(bounds)):
         length = stop - start
-        share = max(int(np.count_nonzero(dropped)) - length, 1) / count
         stretch = scaled[start:stop]
-        level = abs(float(np.median(stretch)))
-        near = _FAR * noise_of_steps(scaled) * max(level / max(abs(middle(scaled)), 1.0), 1.0)
-        alike = bool((np.abs(stretch - np.median(stretch)) <= near).all())
+        level = float(np.median(stretch))
+        others = dropped.copy()
+        others[start:stop] = False
+        share = count_as_far(scaled[others], float(means[_owner_before(owners, start)]), level) / count
+        near = _FAR * noise_of_steps(scaled) * max(abs(level) / max(abs(middle(scaled)), 1.0), 1.0)
+        alike = bool((np.abs(stretch - level) <= near).all())
         if length > _IN_A_ROW and share**length <= _BY_CHANCE and alike:
             owners[start:stop] = number
     kept = owners >= 0
     moves = np.flatnonzero(np.diff(owners[kept])) + 1
     return ~kept, [0, *moves.tolist(), int(np.count_nonzero(kept))]
+
+
+def _owner_before(owners: Indices, start: int) -> int:
+    """Return the group that a stretch of outliers follows, or the first one."""
+    before = owners[:start]
+    known = before[before >= 0]
+    return int(known[-1]) if known.size else 0
+
+
+def count_as_far(outliers: Floats, level: float, other: float) -> int:
+    """Return how many outliers lie at least half as far from a level as another level, on its side.
+
+    A level that a trace left for a bad run before is one that it may leave again; farther away it never was.
+
+    :param outliers: in the unit of both levels, shape (n,).
+    """
+    return int(np.count_nonzero((outliers - level) / (other - level) >= _HALF_WAY)) if other != level else 0
+
+
+def _chance_of_so_many(bad: int, runs: int, share: float) -> float:
+    """Return a bound of the probability of so many bad runs, or more, each as frequent as the share.
+
+    Source: Chernoff, A measure of asymptotic efficiency for tests of a hypothesis, 1952.
+    """
+    if bad <= share * runs:
+        return 1.0
+    if not share:
+        return 0.0
+    logs = bad * math.log(bad / (share * runs))
+    if bad < runs:
+        logs += (runs - bad) * math.log((runs - bad) / ((1 - share) * runs))
+    return math.exp(-logs)
 
 
 def first_guess(scaled: Floats, formula: Formula | None) -> tuple[Floats, Mask]:
@@ -271,12 +307,13 @@ def suspected(runs: Runs, scaled: Floats, dropped: Mask, bounds: list[int]) -> t
     """
     count = bounds[-1]
     newest = count - bounds[-2]
-    share = np.count_nonzero(dropped) / dropped.size
-    few = newest <= _IN_A_ROW or share**newest > _BY_CHANCE
-    if len(bounds) > 2 and few:  # noqa: PLR2004 - more than one group
-        return tuple(runs.positions[~dropped][bounds[-2] :].tolist())
     samples = scaled[~dropped]
     means, squares = moments(samples, np.array(bounds))
+    if len(bounds) > 2:  # noqa: PLR2004 - more than one group
+        share = count_as_far(scaled[dropped], float(means[-2]), float(means[-1])) / dropped.size
+        length = dropped.size - int(np.flatnonzero(~dropped)[bounds[-2]])
+        if newest <= _IN_A_ROW or _chance_of_so_many(newest, length, share) > _BY_CHANCE:
+            return tuple(runs.positions[~dropped][bounds[-2] :].tolist())
     noise = math.sqrt(squares.sum() / max(count - len(bounds) + 1, 1))
     noise *= max(abs(float(means[-1])) / max(abs(middle(samples)), 1.0), 1.0)
     far = abs(samples[-1] - means[-1]) > _FAR * max(noise, 1.0)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from perftrend.analysis import Partition, partition
 from perftrend.analysis.description import formula_named
-from perftrend.analysis.mdl.outliers import EXPECTED
+from perftrend.analysis.mdl.outliers import EXPECTED, count_as_far
 from perftrend.analysis.mdl.terms import terms_of
 from perftrend.analysis.mdl.trim import trim
 from perftrend.errors import SettingsError
@@ -70,6 +70,33 @@ def test_three_runs_at_a_new_level_are_a_change_and_no_suspicion() -> None:
     found = partition([*STEADY, 70.0, 71.0, 70.5], outliers=True)
 
     assert ([0, 10], ()) == (starts(found), found.suspected)
+
+
+@pytest.mark.parametrize(
+    ("newest", "suspected"),
+    [
+        ([70.0, 71.0, 70.5], ()),
+        ([70.0, 100.0, 71.0, 70.5, 100.0, 70.2], (42, 43, 45)),
+        ([70.0, 100.0, 71.0, 70.5, 100.0, 70.2, 70.3, 70.8], ()),
+    ],
+)
+def test_usual_runs_in_between_make_bad_ones_less_surprising(
+    newest: list[float], suspected: tuple[int, ...]
+) -> None:
+    """Two of 40 runs were as far off: three in a row are no chance; three of four may be."""
+    before = [*STEADY, *STEADY, *STEADY, *STEADY]
+    before[7] = before[19] = 70.2
+    found = partition([*before, *newest], outliers=True)
+
+    assert suspected == found.suspected
+
+
+def test_outliers_that_lie_as_far_are_counted_on_one_side_only() -> None:
+    outliers = np.array([85.0, 84.0, 20.0, 130.0])
+
+    assert 3 == count_as_far(outliers, 100.0, 70.0)
+    assert 1 == count_as_far(outliers, 100.0, 150.0)
+    assert 0 == count_as_far(outliers, 100.0, 100.0)
 
 
 def test_far_off_last_run_is_suspected_though_it_is_too_cheap_to_be_a_group() -> None:
