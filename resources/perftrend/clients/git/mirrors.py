@@ -97,10 +97,19 @@ def _make(address: Address, refs: Iterable[str], folder: Path, timeout_s: float)
 
 
 def _remove_begun(mirror: Path) -> None:
-    """Remove what a killed fetch left behind, which would refuse the next one or fill the disk.
+    """Remove what a killed process left behind, which would refuse the next fetch or fill the disk.
 
-    To be called by who holds the mirror's lock: nobody else changes its refs or writes packs.
+    To be called by who holds the mirror's lock: nobody else changes its refs, packs or worktrees.
     """
     for pattern in ("*.lock", "refs/**/*.lock", "objects/pack/tmp_*"):
         for path in mirror.glob(pattern):
             path.unlink(missing_ok=True)
+    for worktree in mirror.glob("worktrees/*"):
+        if not _is_whole(worktree):
+            shutil.rmtree(worktree)
+
+
+def _is_whole(worktree: Path) -> bool:
+    """Return whether git has written all that a fetch reads of a worktree; its HEAD are zeros at first."""
+    files = [worktree / name for name in ("gitdir", "commondir", "HEAD")]
+    return all(file.is_file() and file.read_text().strip("0\n") for file in files)

@@ -285,6 +285,26 @@ def test_what_a_kill_left_of_a_mirror_is_made_anew(history: History, tmp_path: P
     assert not begun.exists()
 
 
+@pytest.mark.parametrize("written", ["", "gitdir", "gitdir commondir", "gitdir commondir HEAD"])
+def test_worktree_that_a_kill_left_half_made_does_not_refuse_the_next_fetch(
+    history: History, tmp_path: Path, written: str
+) -> None:
+    """Git writes a HEAD of zeros first, which a fetch takes for a commit that it should have."""
+    first, *_ = three(history)
+    mirror = Repository.mirror(str(history.folder), tmp_path / "m.git")
+    begun = tmp_path / "m.git/worktrees/half"
+    texts = {"gitdir": str(tmp_path / "half/.git"), "commondir": "../..", "HEAD": "0" * len(first)}
+    with mirror.worktree(first, tmp_path / "trees") as path:
+        begun.mkdir()
+        for name in written.split():
+            (begun / name).write_text(f"{texts[name]}\n")
+        fourth = history.commit("Fourth", {"file": "fourth"})
+        again = Repository.mirror(str(history.folder), tmp_path / "m.git")
+
+        assert fourth == again.resolve(fourth)
+        assert [path.name] == [each.name for each in begun.parent.iterdir()]
+
+
 def test_what_a_kill_left_in_a_mirror_does_not_refuse_the_next_fetch(
     history: History, tmp_path: Path
 ) -> None:
