@@ -67,8 +67,9 @@ def window(browser: Browser, dashboard: Dashboard, **options: Any) -> Iterator[P
 
 
 def sign_in(page: Page, subject: str) -> None:
-    """Choose somebody at the provider."""
-    page.get_by_role("button", name=subject, exact=True).click()
+    """Choose somebody at the provider, and wait for the page that was asked for with all its styles."""
+    with page.expect_event("load"):
+        page.get_by_role("button", name=subject, exact=True).click()
 
 
 @contextmanager
