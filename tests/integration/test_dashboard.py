@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from perftrend.dashboard.pages import NAVIGATION
+from tests.integration.accessibility import violations
 from tests.integration.servers.dashboard import Dashboard, context_of, keep, opened, widths
 
 PATHS = tuple(NAVIGATION)
@@ -40,10 +40,7 @@ def test_nothing_stands_in_the_way_of_anybody(
     with opened(browser, dashboard, path, color_scheme=scheme) as page:
         page.wait_for_load_state("networkidle")
         keep(page, f"{name_of(path)}-{scheme}", tmp_path)
-        found = Axe().run(page).response["violations"]
-
-    serious = [each for each in found if each["impact"] in ("serious", "critical")]
-    assert [] == [(each["id"], [node["html"] for node in each["nodes"][:3]]) for each in serious]
+        assert [] == violations(page)
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from perftrend.dashboard import Site
@@ -19,6 +18,7 @@ from perftrend.dashboard.clusters.worker import Worker
 from perftrend.settings import Settings
 from perftrend.store import Store
 from perftrend.store.clusterings import State
+from tests.integration.accessibility import violations
 from tests.integration.servers import postgresql
 from tests.integration.servers.dashboard import (
     ADMIN,
@@ -71,15 +71,6 @@ def items(page: Page) -> Locator:
 
 def statuses(page: Page) -> list[str]:
     return page.locator("[data-status]").all_inner_texts()
-
-
-def serious(page: Page) -> list[tuple[str, list[str]]]:
-    found = Axe().run(page).response["violations"]
-    return [
-        (each["id"], [node["html"] for node in each["nodes"][:3]])
-        for each in found
-        if each["impact"] in {"serious", "critical"}
-    ]
 
 
 def ask_and_see(page: Page, folder: Path) -> None:
@@ -297,13 +288,13 @@ def test_nothing_stands_in_the_way_of_anybody(
     with opened(browser, found, "/clusters", user=EDITOR, color_scheme=scheme) as page:
         page.locator("li.cluster summary").first.click()
         keep(page, f"clusters-{scheme}", tmp_path)
-        assert [] == serious(page)
+        assert [] == violations(page)
         items(page).first.locator("h2 a").click()
         expect(page.locator("#activity")).to_be_visible()
         keep(page, f"cluster-{scheme}", tmp_path)
-        assert [] == serious(page)
+        assert [] == violations(page)
         page.goto(f"/clusters/reset?testbed={TESTBED}")
-        assert [] == serious(page)
+        assert [] == violations(page)
 
 
 def test_clusters_fit_a_narrow_window(browser: Browser, found: Dashboard, tmp_path: Path) -> None:

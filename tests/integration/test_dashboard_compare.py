@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from perftrend.report.perftest import Subject, document
+from tests.integration.accessibility import violations
 from tests.integration.servers.dashboard import (
     EDITOR,
     PATIENCE_MS,
@@ -48,11 +48,6 @@ def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
         yield running
 
 
-def serious(page: Page) -> list[str]:
-    found = Axe().run(page).response["violations"]
-    return [each["id"] for each in found if each["impact"] in ("serious", "critical")]
-
-
 def rows(page: Page) -> list[str]:
     return page.locator(".ratios tbody th").all_inner_texts()
 
@@ -81,10 +76,10 @@ def test_table_stands_in_nobodys_way(
 ) -> None:
     with opened(browser, dashboard, TABLE, color_scheme=scheme) as page:
         keep(page, f"compare-{scheme}", tmp_path)
-        assert [] == serious(page)
+        assert [] == violations(page)
         page.goto(f"{TABLE}&row={TESTS[0]}")
         keep(page, f"compare-row-{scheme}", tmp_path)
-        assert [] == serious(page)
+        assert [] == violations(page)
 
 
 def test_wide_table_scrolls_in_itself_and_by_keyboard(
@@ -155,7 +150,7 @@ def test_editor_looks_at_the_message_before_it_is_posted(
         expect(page.locator("pre")).to_contain_text(f"{EDITOR} compares testbed {TESTBEDS[0]}")
         expect(page.get_by_role("alert")).to_contain_text("gerrit.url is not set")
         keep(page, "compare-message", tmp_path)
-        assert [] == serious(page)
+        assert [] == violations(page)
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
@@ -172,7 +167,7 @@ def test_commit_is_annotated_corrected_and_forgotten(
         expect(page.get_by_role("link", name="https://bugs.example.org/12")).to_be_visible()
         expect(page.locator(".text")).to_contain_text("<b>")
         keep(page, "annotations", tmp_path)
-        assert not scripts or [] == serious(page)
+        assert not scripts or [] == violations(page)
 
         page.get_by_role("link", name="Edit").click()
         page.get_by_label("Text").fill("corrected")

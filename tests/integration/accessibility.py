@@ -1,0 +1,17 @@
+"""What stands in the way of people who do not see well, or use no mouse, in the words of axe."""
+
+from __future__ import annotations
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page
+
+
+def violations(page: Page) -> list[tuple[str, list[str]]]:
+    """Return the serious and critical ones, by their rules, with up to three places each."""
+    # Colours are judged as they are drawn, and a page that was only just opened may lack its styles.
+    page.wait_for_load_state("load")
+    return [
+        (each["id"], [node["html"] for node in each["nodes"][:3]])
+        for each in Axe().run(page).response["violations"]
+        if each["impact"] in {"serious", "critical"}
+    ]
