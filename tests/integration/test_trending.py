@@ -86,8 +86,8 @@ def test_slow_down_is_a_regression_and_its_end_is_none(
     assert (EXIT_PASS, {}) == steady
     codes = [EXIT_REGRESSION if unusual else EXIT_PASS for _, unusual in slowed]
     assert codes == [night for night, _ in slowed]
-    told = sorted((test, what) for _, unusual in slowed for test, what in unusual.items())
-    assert sorted((test, "regression") for test in SLOWED) == told
+    reported = sorted((test, what) for _, unusual in slowed for test, what in unusual.items())
+    assert sorted((test, "regression") for test in SLOWED) == reported
     assert EXIT_PASS == code
     assert back.keys() <= SLOWED
     assert set(back.values()) <= {"progression"}

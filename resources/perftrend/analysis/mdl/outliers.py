@@ -113,21 +113,16 @@ def regrouped(scaled: Floats, dropped: Mask, bounds: list[int]) -> tuple[Mask, l
         level = float(np.median(stretch))
         others = dropped.copy()
         others[start:stop] = False
-        share = count_as_far(scaled[others], float(means[_owner_before(owners, start)]), level) / count
+        # The run before a stretch is not off, so it has an owner.
+        before = float(means[owners[start - 1] if start else 0])
+        share = count_as_far(scaled[others], before, level) / count
         near = _FAR * noise_of_steps(scaled) * max(abs(level) / max(abs(middle(scaled)), 1.0), 1.0)
         alike = bool((np.abs(stretch - level) <= near).all())
-        if length > _IN_A_ROW and share**length <= _BY_CHANCE and alike:
+        if length > _IN_A_ROW and _chance_of_so_many(length, length, share) <= _BY_CHANCE and alike:
             owners[start:stop] = number
     kept = owners >= 0
     moves = np.flatnonzero(np.diff(owners[kept])) + 1
     return ~kept, [0, *moves.tolist(), int(np.count_nonzero(kept))]
-
-
-def _owner_before(owners: Indices, start: int) -> int:
-    """Return the group that a stretch of outliers follows, or the first one."""
-    before = owners[:start]
-    known = before[before >= 0]
-    return int(known[-1]) if known.size else 0
 
 
 def count_as_far(outliers: Floats, level: float, other: float) -> int:
