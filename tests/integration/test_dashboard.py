@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -26,7 +27,7 @@ def test_page_is_found_from_every_page(page: Page, dashboard: Dashboard, path: s
         "link", name=NAVIGATION[path], exact=True
     ).click()
 
-    assert path == page.evaluate("location.pathname")
+    page.wait_for_url(lambda url: urlsplit(url).path == path)
     expect(page.get_by_role("navigation", name="Pages").locator("[aria-current=page]")).to_have_text(
         NAVIGATION[path]
     )
@@ -120,7 +121,7 @@ def test_content_is_one_step_from_the_begin_of_a_page(page: Page) -> None:
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
 
-    assert "main" == page.evaluate("document.activeElement.id")
+    expect(page.locator("#main")).to_be_focused()
 
 
 def test_script_that_gets_into_a_page_is_not_run(browser: Browser, dashboard: Dashboard) -> None:

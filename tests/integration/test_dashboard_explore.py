@@ -181,7 +181,7 @@ def test_links_and_short_addresses_have_what_is_seen(browser: Browser, dashboard
         short = page.get_by_label("Kept as").input_value()
         page.locator("table.lines button.link").first.click()
         expect(page.locator("#panel-title")).to_be_visible()
-        assert f"&{seen}&at=" in page.url
+        expect(page).to_have_url(re.compile(re.escape(f"&{seen}&at=")))
         page.keyboard.press("-")
         expect(page).to_have_url(re.compile(r"/\?scale=1&q=metric%3Dmrr&at="))
         expect(page.locator("#whole")).to_be_hidden()
@@ -339,6 +339,7 @@ def test_click_on_a_point_opens_its_panel_and_the_address_restores_it(
     expect(panel).to_be_visible()
     expect(panel.locator("code[title]").first).to_have_attribute("title", commit(40))
     keep(page, "explore-point", tmp_path)
+    expect(page).to_have_url(re.compile("[&?]at="))
     address = page.url
     page.goto("/runs")
     page.goto(address)
@@ -402,6 +403,7 @@ def test_table_is_sorted_by_its_heads(page: Page) -> None:
     page.goto(ALL_MRR)
     drawn(page, 3)
     page.get_by_role("button", name="Newest").click()
+    expect(page.locator("[aria-sort=descending]")).to_have_text("Newest")
     values = page.locator("table.lines td:nth-child(2)").evaluate_all(
         "all => all.map((each) => +each.dataset.value)"
     )

@@ -243,7 +243,7 @@ def test_refusal_at_the_provider_is_told(browser: Browser, private: Dashboard) -
         address = page.url
         page.get_by_role("button", name="Deny").click()
         # This provider forgets to give the state back, which is as good as no answer.
-        assert page.url != address
+        page.wait_for_url(lambda url: url != address)
         expect(page.get_by_role("alert")).to_contain_text("sign in again")
 
 

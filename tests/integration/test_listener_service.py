@@ -22,6 +22,8 @@ from tests.unit.jobs.test_listener import LINE, commented, gerrit, run, settings
 
 __all__ = ("bench", "gerrit", "settings")  # fixtures
 
+PATIENCE_S = 300
+
 
 class Service:
     """A listener that runs."""
@@ -36,11 +38,11 @@ class Service:
 
     def page(self, name: str) -> requests.Response:
         address = self.first.split("health at ")[1].strip().removesuffix("/healthz")
-        return requests.get(f"{address}/{name}", timeout=10)
+        return requests.get(f"{address}/{name}", timeout=PATIENCE_S)
 
     def ended(self, number: signal.Signals) -> tuple[int, str]:
         self.process.send_signal(number)
-        _, said = self.process.communicate(timeout=60)
+        _, said = self.process.communicate(timeout=PATIENCE_S)
         return self.process.returncode, said
 
 
@@ -88,7 +90,7 @@ def test_service_serves_what_is_asked_while_it_runs(
     service = Service()
     try:
         commented(gerrit, "bisecttest-simulated mrr")
-        end = time.monotonic() + 60
+        end = time.monotonic() + PATIENCE_S
         while not gerrit.posted and time.monotonic() < end:
             time.sleep(0.02)
     finally:

@@ -237,7 +237,7 @@ def test_nothing_is_left_however_the_process_ends(require: Require, number: sign
     process.send_signal(number)
     process.communicate()
 
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while leftovers() - before and time.monotonic() < deadline:
         time.sleep(0.05)
 

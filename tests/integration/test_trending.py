@@ -207,7 +207,7 @@ def children_in(folder: Path) -> list[str]:
 
 
 def eventually(holds: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not holds():
         assert time.monotonic() < deadline, "it never became so"
         time.sleep(0.05)

@@ -30,6 +30,7 @@ JENKINS = {"JOB_NAME": "nightly/clx", "BUILD_NUMBER": "41", "BUILD_URL": "http:/
 # A job of another test may hold the testbed meanwhile: this one starts as if its parent held it.
 ALONE = {lock.HELD: "simulated"}
 STEADY = ("--device-option", "jitter=0", "--trial-multiplicity", "2")
+PATIENCE_S = 300
 
 HANGS = """
 *** Test Cases ***
@@ -66,7 +67,7 @@ def hanging(bench: Any) -> Iterator[Started]:
         command, env=os.environ | ALONE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as job:
         asleep = bench.folder / "asleep"
-        end = time.monotonic() + 30
+        end = time.monotonic() + PATIENCE_S
         while not (asleep.exists() and asleep.read_text()) and job.poll() is None and time.monotonic() < end:
             time.sleep(0.01)
         try:
@@ -339,7 +340,7 @@ def test_suite_that_hangs_is_ended_and_told_by_name(bench: Any) -> None:
 
 def test_interrupted_run_leaves_nothing(hanging: Started, bench: Any) -> None:
     hanging.job.send_signal(signal.SIGINT)
-    _, said = hanging.job.communicate(timeout=30)
+    _, said = hanging.job.communicate(timeout=PATIENCE_S)
 
     assert (130, "perftrend: interrupted\n") == (hanging.job.returncode, said)
     assert [] == list(bench.archives.glob("*/*"))
@@ -349,8 +350,8 @@ def test_interrupted_run_leaves_nothing(hanging: Started, bench: Any) -> None:
 
 def test_killed_run_ends_its_suites_and_the_next_start_cleans_up(hanging: Started, bench: Any) -> None:
     hanging.job.kill()
-    hanging.job.communicate(timeout=30)
-    end = time.monotonic() + 10
+    hanging.job.communicate(timeout=PATIENCE_S)
+    end = time.monotonic() + PATIENCE_S
     while hanging.robot_lives() and time.monotonic() < end:
         time.sleep(0.01)
     assert not hanging.robot_lives()

@@ -199,7 +199,8 @@ def keep(page: Page, name: str, folder: Path) -> None:
 
 
 def widths(page: Page) -> tuple[int, int]:
-    """Return how wide a page is, and how wide its window."""
+    """Return how wide a page is with all its styles, and how wide its window."""
+    page.wait_for_load_state("load")
     wide, window = page.evaluate(
         "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
     )

@@ -57,13 +57,13 @@ class Server:
     def create_job(self, name: str, xml: str | bytes) -> str:
         """Create a job or replace it; return its page."""
         job = f"{self.url}/job/{quote(name, safe='')}"
-        exists = requests.get(f"{job}/api/json", timeout=30).ok
+        exists = requests.get(f"{job}/api/json", timeout=READY_S).ok
         answer = requests.post(
             f"{job}/config.xml" if exists else f"{self.url}/createItem",
             params={} if exists else {"name": name},
             data=loadable(xml),
             headers={"Content-Type": "text/xml; charset=utf-8"},
-            timeout=30,
+            timeout=READY_S,
         )
         answer.raise_for_status()
         return f"{job}/"
