@@ -10,6 +10,7 @@ import numpy as np
 from perftrend.analysis.comparison.mixture import Mixture
 from perftrend.analysis.comparison.observations import Floats, Levels
 from perftrend.bisect.adaptive.belief import Belief, TestBelief
+from perftrend.bisect.adaptive.confirmation import Confirmation
 from perftrend.bisect.adaptive.field import SIZES
 from perftrend.bisect.outcome import Effect
 
@@ -18,16 +19,17 @@ POWER = 3.6
 _MOST_RELATIVE = 10.0
 
 
-def effects(belief: Belief, chosen: int, beside: Sequence[int]) -> dict[str, Effect]:
+def effects(belief: Belief, chosen: int, beside: Sequence[int], confirmed: Confirmation) -> dict[str, Effect]:
     """Return what a change did to each test.
 
     :param belief: in which that class was not yet taken for granted.
     :param chosen: the class.
     :param beside: the classes of all other changes.
+    :param confirmed: the pairs that confirmed it.
     """
     found = {}
     for test in belief.tests:
-        effect = _failing(test, chosen) or _sized(belief, test, chosen, beside)
+        effect = _failing(belief, test, chosen, confirmed) or _sized(belief, test, chosen, beside)
         if effect is not None:
             found[test.data.name] = effect
     return found
@@ -61,31 +63,34 @@ def visible(weight: float) -> float:
 
 
 def _columns(belief: Belief, test: TestBelief) -> list[int]:
-    suspects = belief.suspects
-    names = [
-        suspects.history.commits[each.build] if each.build >= 0 else suspects.history.old
-        for each in test.data.observations
+    names = _names(belief, test)
+    return [belief.suspects.measured.index(names[at]) for at in test.data.levels.positions]
+
+
+def _names(belief: Belief, test: TestBelief) -> list[str]:
+    """Return the commit of each measurement."""
+    history = belief.suspects.history
+    return [
+        history.commits[each.build] if each.build >= 0 else history.old for each in test.data.observations
     ]
-    return [suspects.measured.index(names[at]) for at in test.data.levels.positions]
 
 
-def _failing(test: TestBelief, chosen: int) -> Effect | None:
-    """Return the effect on a test that fails on one side; None if it fails on none or both."""
+def _failing(belief: Belief, test: TestBelief, chosen: int, confirmed: Confirmation) -> Effect | None:
+    """Return the effect on a test that fails on one side of a change; None if it fails on none or both.
+
+    Only the commits of the pairs tell: later ones may contain a change that repairs the test.
+    """
     if test.failures is None:
         return None
-    _, before, after = (
-        float(np.ravel(rate)[0]) for rate in test.failures.rates(test.failures.steps[[chosen]])
-    )
-    if (before > 0.5) == (after > 0.5):  # noqa: PLR2004 - more often than not
+    names = np.array(_names(belief, test))
+    parent, candidate = names == confirmed.parent, names == confirmed.candidate
+    before, after = (test.failures.failed[each].mean() > 0.5 for each in (parent, candidate))  # noqa: PLR2004
+    if before == after:
         return None
-    working = [
-        sample
-        for each, inside in zip(test.data.observations, test.failures.steps[chosen], strict=True)
-        for sample in each.samples
-        if bool(inside) == (before > after)
-    ]
-    level = float(np.mean(working)) if working else math.nan
-    levels = (math.nan, level) if before > after else (level, math.nan)
+    working = np.flatnonzero(candidate if before else parent)
+    samples = [sample for each in working for sample in test.data.observations[each].samples]
+    level = float(np.mean(samples)) if samples else math.nan
+    levels = (math.nan, level) if before else (level, math.nan)
     return Effect(*levels, math.nan, probability=float(test.affected[chosen]))
 
 

@@ -206,7 +206,7 @@ class Adaptive:
                 by_pairs.probability * last.suspects.alone(chosen, by_pairs.changed, belief.held),
                 belief.by_all_builds(chosen),
             )
-            culprits.append(Culprit(commits, confidence, effects(alone, chosen, others)))
+            culprits.append(Culprit(commits, confidence, effects(alone, chosen, others, by_pairs)))
         culprits.sort(key=_size, reverse=True)
         return Outcome(
             Kind.FOUND,

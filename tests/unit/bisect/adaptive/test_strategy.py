@@ -1,6 +1,8 @@
 import math
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
+from math import nan
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,8 @@ from perftrend.bisect import (
 from perftrend.bisect.state import Commit
 from perftrend.model import Better, Direction, Measured, Sampled
 from tests.unit.bisect.world import START, World, line, names, stepped
+
+approx = partial(pytest.approx, rel=0.01, nan_ok=True)
 
 
 def bisected(world: World, asked: Range, file: Path, **options: float) -> Outcome:
@@ -134,6 +138,21 @@ def test_failure_of_a_test_is_a_change(tmp_path: Path) -> None:
     assert names([19]) == outcome.culprits[0].commits
     assert effect.before == pytest.approx(100, rel=0.02)
     assert math.isnan(effect.after)
+
+
+def test_test_that_works_again_has_the_levels_right_before_and_after_each_change(tmp_path: Path) -> None:
+    levels = stepped(32, {25: 0.8})
+    for index in range(11, 21):
+        levels[f"c{index}"] = {}
+
+    outcome = bisected(World(levels, noise=0.002), line(32), tmp_path, inside=True)
+
+    found = {each.commits: each.effects["t"] for each in outcome.culprits}
+    assert {
+        names([11]): (approx(100), approx(nan)),
+        names([21]): (approx(nan), approx(100)),
+        names([25]): (approx(100), approx(80)),
+    } == {commits: (effect.before, effect.after) for commits, effect in found.items()}
 
 
 def test_tests_are_told_apart_by_how_probably_they_are_affected(tmp_path: Path) -> None:
