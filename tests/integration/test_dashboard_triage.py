@@ -229,7 +229,7 @@ def test_viewer_reads_and_changes_nothing(browser: Browser, triaging: Dashboard)
         assert 0 == page.locator("main input[type=checkbox], main button[value]").count()
         page.keyboard.press("j")
         page.keyboard.press("i")
-        expect(statuses(page)).to_have_text(["new"] * page.locator("tr.item").count())
+        assert {"new"} == set(statuses(page).all_inner_texts())
 
 
 def test_alert_is_made_tried_and_deleted(browser: Browser, triaging: Dashboard, tmp_path: Path) -> None:

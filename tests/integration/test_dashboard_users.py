@@ -67,7 +67,7 @@ def window(browser: Browser, dashboard: Dashboard, **options: Any) -> Iterator[P
 
 
 def sign_in(page: Page, subject: str) -> None:
-    """Choose somebody at the provider, and wait for the page that was asked for with all its styles."""
+    """Choose a user at the provider, and wait until the next page has all its styles."""
     with page.expect_event("load"):
         page.get_by_role("button", name=subject, exact=True).click()
 

@@ -19,17 +19,17 @@ POWER = 3.6
 _MOST_RELATIVE = 10.0
 
 
-def effects(belief: Belief, chosen: int, beside: Sequence[int], confirmed: Confirmation) -> dict[str, Effect]:
+def effects(belief: Belief, chosen: int, others: Sequence[int], confirmed: Confirmation) -> dict[str, Effect]:
     """Return what a change did to each test.
 
     :param belief: in which that class was not yet taken for granted.
     :param chosen: the class.
-    :param beside: the classes of all other changes.
+    :param others: the classes of all other changes.
     :param confirmed: the pairs that confirmed it.
     """
     found = {}
     for test in belief.tests:
-        effect = _failing(belief, test, chosen, confirmed) or _sized(belief, test, chosen, beside)
+        effect = _failing(belief, test, chosen, confirmed) or _sized(belief, test, chosen, others)
         if effect is not None:
             found[test.data.name] = effect
     return found
@@ -84,7 +84,7 @@ def _failing(belief: Belief, test: TestBelief, chosen: int, confirmed: Confirmat
         return None
     names = np.array(_names(belief, test))
     parent, candidate = names == confirmed.parent, names == confirmed.candidate
-    before, after = (test.failures.failed[each].mean() > 0.5 for each in (parent, candidate))  # noqa: PLR2004
+    before, after = (test.failures.failed[each].mean() > 0.5 for each in (parent, candidate))  # noqa: PLR2004 - mostly
     if before == after:
         return None
     working = np.flatnonzero(candidate if before else parent)
@@ -94,14 +94,14 @@ def _failing(belief: Belief, test: TestBelief, chosen: int, confirmed: Confirmat
     return Effect(*levels, math.nan, probability=float(test.affected[chosen]))
 
 
-def _sized(belief: Belief, test: TestBelief, chosen: int, beside: Sequence[int]) -> Effect | None:
+def _sized(belief: Belief, test: TestBelief, chosen: int, others: Sequence[int]) -> Effect | None:
     if test.evidence is None:
         return None
     field = test.evidence.field
     size = size_of(test, chosen)
     affected = float(belief.affected(test)[chosen])
     relative = field.levels.relative
-    before = _level_before(belief, test, chosen, beside)
+    before = _level_before(belief, test, chosen, others)
     change = relative(size.mean)
     after = before * (1 + change) if field.levels.logarithmic else before + _unit(test) * size.mean
     return Effect(
@@ -120,11 +120,10 @@ def size_of(test: TestBelief, chosen: int) -> Mixture:
     return Mixture.of(test.evidence.one_by_part[:, chosen], mean, 1 / own)
 
 
-def _level_before(belief: Belief, test: TestBelief, chosen: int, beside: Sequence[int]) -> float:
+def _level_before(belief: Belief, test: TestBelief, chosen: int, others: Sequence[int]) -> float:
     """Return the level right before a change, with the other changes that its commits contain."""
     assert test.evidence is not None  # noqa: S101 - for the reader
     field, g = test.evidence.field, test.evidence.best
-    others = [each for each in beside if each != chosen]
     design = np.concatenate([np.ones((1, len(field.levels))), field.steps[[chosen, *others]]])
     weight = design @ field.precision[g] @ design.T + 1e-9 * np.eye(len(design))
     fitted = np.linalg.solve(weight, design @ field.pulled[g])
