@@ -162,7 +162,7 @@ def judge(
         return tuple(_owned(verdict, watched.entries[verdict.series.key]) for verdict in verdicts)
 
     verdicts = judged(new_runs)
-    notices = [*notices, *watched.notices, *_time_notice(as_of)]
+    notices = [*notices, *watched.notices, *_number_notice(store, run), *_time_notice(as_of)]
     page = report.write(
         settings.report,
         verdicts,
@@ -240,6 +240,14 @@ def _method(settings: Settings) -> str:
         return "three-sigma rule"
     apart = "" if chosen.outliers else ", single bad runs included"
     return f"groups of minimum description length ({chosen.formula}{apart})"
+
+
+def _number_notice(store: Store, run: Run) -> list[str]:
+    earlier = [each for each in store.executions(run) if each.started < run.started]
+    if not earlier:
+        return []
+    before = _told(earlier[-1].started)
+    return [f"{run.job} counts its builds anew: the run of {before} is number {run.build}, too"]
 
 
 def _time_notice(as_of: datetime | None) -> list[str]:

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from datetime import time as clock
-from functools import cache
 from typing import NoReturn
 
 from jobs import _options as options
@@ -167,18 +166,14 @@ class Ingestion:
             yield taken
 
     def _claims(self, wanted: Wanted, tally: fetch.Tally) -> Iterator[tuple[ArchivedBuild, fetch.Claim]]:
-        """Yield the builds that the store does not have, newest first."""
-
-        @cache
-        def stored(job: str) -> frozenset[int]:
-            with Store.open(self._settings.store) as store:
-                return store.builds(job)
-
+        """Yield the builds that were not read before, newest first."""
+        known = fetch.KnownBuilds(lambda: Store.open(self._settings.store))
         for build in self._source.builds(wanted):
-            if build.number in stored(build.job):
+            if known.has(build):
                 tally.add(fetch.Taken(build.name, Fate.KNOWN))
             elif build.name not in self._broken:
                 yield build, self._claim(build)
+        known.note_versions()
 
     def _claim(self, build: ArchivedBuild) -> fetch.Claim:
         return fetch.Claim(
@@ -189,6 +184,7 @@ class Ingestion:
             build.finished,
             self._given.testbed,
             testbeds.testbed_of(build.job, self._form),
+            build.version,
         )
 
 

@@ -265,6 +265,12 @@ class Run:
     """Where the run's files lie: a path or a URL."""
     simulated: bool = False
     """Whether no packet was ever sent; marked as such down to the graph."""
+    suites_started: datetime | None = None
+    """When the first suite started, by the clock of the machine that ran it, taken for UTC. A job that is
+    deleted and created anew counts from 1 again: these times tell its builds from the earlier ones. None
+    if the output has no times."""
+    suites_finished: datetime | None = None
+    """When the last suite finished, in the same way."""
 
     @property
     def name(self) -> str:

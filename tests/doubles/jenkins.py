@@ -38,6 +38,7 @@ class Job:
     building: set[int] = field(default_factory=set)
     artifacts: tuple[str, ...] = ("archives/output.xml.gz",)
     buildable: bool = True
+    first_started_ms: int = FIRST_STARTED_MS
 
     def told(self, number: int) -> dict[str, Any]:
         given = self.given.get(number, {"TESTBED": "1n-veth"})
@@ -52,7 +53,7 @@ class Job:
             "number": number,
             "queueId": self.items.get(number, -1),
             "result": None if number in self.building else "SUCCESS",
-            "timestamp": FIRST_STARTED_MS + number * 3_600_000,
+            "timestamp": self.first_started_ms + number * 3_600_000,
         }
 
 

@@ -32,7 +32,8 @@ from tests.integration.servers.stores_on_postgresql import ADDRESS
 CHECKOUT = Path(__file__).resolve().parents[2]
 UNIT_TESTS = Path("tests") / "unit" / "store"
 DIFFERENT = (
-    "alerts", "test_changes.py", "test_clusterings.py", "test_clusters.py", "test_ingestions.py",
+    "alerts", "test_archives.py", "test_changes.py", "test_clusterings.py", "test_clusters.py",
+    "test_executions.py", "test_ingestions.py",
     "test_migrations.py", "test_shortcuts.py", "test_store.py",
     "tiles/test_tiles.py::test_values_keep_all_their_digits",
     "tiles/test_tiles.py::test_testbeds_are_read_side_by_side",

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -153,6 +154,21 @@ def test_second_run_of_the_same_build_is_refused(jenkins_run: Any, monkeypatch: 
     assert 2 == again.exit_code
     assert "build 41 of nightly/clx is archived already" in again.err
     assert 1 == len(runs(bench.folder))
+
+
+def test_job_that_was_created_anew_loses_no_run(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in JENKINS.items():
+        monkeypatch.setenv(name, value)
+    bench.trending(*ONE_TEST, "--no-analysis")
+    # The new job has a new workspace.
+    shutil.rmtree(bench.folder / "archives")
+
+    assert 0 == bench.trending(*ONE_TEST).exit_code
+    assert [41, 41] == [run.build for run in runs(bench.folder)]
+    (notice,) = bench.report()["notices"]
+    assert notice.startswith("nightly/clx counts its builds anew: the run of ")
+    assert notice.endswith(" is number 41, too")
+    assert 2 == len(bench.report()["tests"][0]["values"])
 
 
 # ---- a trend, a regression and a progression

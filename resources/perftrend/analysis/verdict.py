@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -191,8 +192,8 @@ def evaluate_all(
     )
 
 
-def _identity(run: Run) -> tuple[str, str, int]:
-    return run.testbed, run.job, run.build
+def _identity(run: Run) -> tuple[str, str, int, datetime]:
+    return run.testbed, run.job, run.build, run.started
 
 
 def _previously(series: Sequence[Series], run: Run) -> set[TraceKey]:

@@ -50,7 +50,11 @@ def ingest(store: Store, run: Run, source: Sources) -> Ingested:
                 f"but run {run.name} is of {run.testbed}"
             )
     run = replace(
-        run, versions={**output.versions, **run.versions}, simulated=run.simulated or output.simulated
+        run,
+        versions={**output.versions, **run.versions},
+        simulated=run.simulated or output.simulated,
+        suites_started=output.started,
+        suites_finished=output.finished,
     )
     return Ingested(run, results, store.add(run, results), output.unknown)
 

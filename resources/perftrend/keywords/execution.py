@@ -72,7 +72,12 @@ def execute(
         in_time = run_suites(settings, staging, suites=suites, metadata=metadata, tags=tags, held=held)
         pending.mark(
             staging,
-            replace(run, started=started, finished=datetime.now(UTC), archive=run.archive or str(target)),
+            replace(
+                run,
+                started=started,
+                finished=datetime.now(UTC),
+                archive=run.archive or str(target.absolute()),
+            ),
         )
     return in_time
 

@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -55,11 +55,11 @@ class RunTable:
     """Every run of every series, each once."""
 
     runs: list[Run] = field(default_factory=list)
-    _index: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    _index: dict[tuple[str, str, int, datetime], int] = field(default_factory=dict)
 
     def index(self, run: Run) -> int:
         """Return the place of a run in the table, and put it there when it is new."""
-        key = (run.testbed, run.job, run.build)
+        key = (run.testbed, run.job, run.build, run.started)
         if key not in self._index:
             self._index[key] = len(self.runs)
             self.runs.append(run)

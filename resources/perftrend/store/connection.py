@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import zlib
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -42,7 +43,8 @@ _AT_MOST = 60
 _WAIT_S = 10
 """For so long: they are all in use when the database hangs."""
 _ALONE = 5_764_607_523_034
-"""What PostgreSQL knows the lock of :func:`alone` by: any number that nobody else takes."""
+"""What PostgreSQL knows the lock of :func:`alone` by: any number that nobody else takes. Those of subjects
+follow it."""
 _POSTGRESQL = "postgresql+psycopg"
 _COMMITS = "perftrend_commits"
 _IS_COUNTED = ContextVar("is_counted", default=True)
@@ -134,12 +136,16 @@ def reading(engine: Engine) -> Generator[Connection, None, None]:
 
 
 @contextmanager
-def writing(engine: Engine) -> Generator[Connection, None, None]:
-    """Give a connection whose work enters the store as one transaction, or not at all."""
+def writing(engine: Engine, *, tables: bool = False) -> Generator[Connection, None, None]:
+    """Give a connection whose work enters the store as one transaction, or not at all.
+
+    :param tables: whether tables themselves change. To change a column SQLite makes the table anew, during
+        which other tables' rows must not be held to what they refer to.
+    """
     try:
         with (
             explained(engine),
-            engine.connect().execution_options(writes=True) as connection,
+            engine.connect().execution_options(writes=True, tables=tables) as connection,
             connection.begin(),
         ):
             yield connection
@@ -167,10 +173,14 @@ def entering(connection: Connection) -> Generator[None, None, None]:
             yield
 
 
-def alone(connection: Connection) -> None:
-    """Let one writer at a time go on from here to the end of its transaction, as SQLite always does."""
+def alone(connection: Connection, subject: str = "") -> None:
+    """Let one writer at a time go on from here to the end of its transaction, as SQLite always does.
+
+    :param subject: what the writer writes; empty if it is to be the only one of all.
+    """
     if connection.dialect.name == "postgresql":
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ALONE)))
+        key = _ALONE + 1 + zlib.crc32(subject.encode()) if subject else _ALONE
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(key)))
 
 
 def _prepare(opened: DBAPIConnection, _: ConnectionPoolEntry) -> None:
@@ -178,7 +188,6 @@ def _prepare(opened: DBAPIConnection, _: ConnectionPoolEntry) -> None:
     # Python's own transaction handling begins late; ours begins where SQLAlchemy says.
     connection.isolation_level = None
     _wait_no_longer(connection)
-    connection.execute("PRAGMA foreign_keys = ON")
     _use_wal(connection)
 
 
@@ -210,9 +219,11 @@ def _is_busy(error: BaseException) -> bool:
 
 
 def _begin(connection: Connection) -> None:
-    writes = connection.get_execution_options().get("writes")
-    _wait_no_longer(cast("sqlite3.Connection", connection.connection.driver_connection))
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    options = connection.get_execution_options()
+    opened = cast("sqlite3.Connection", connection.connection.driver_connection)
+    _wait_no_longer(opened)
+    opened.execute(f"PRAGMA foreign_keys = {'OFF' if options.get('tables') else 'ON'}")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writes") else "BEGIN")
 
 
 @contextmanager

@@ -36,6 +36,8 @@ def row_of_run(run: Run) -> dict[str, Any]:
         "versions": dict(run.versions),
         "archive": run.archive,
         "simulated": run.simulated,
+        "suites_started": run.suites_started,
+        "suites_finished": run.suites_finished,
     }
 
 
@@ -50,6 +52,8 @@ def run_of_row(row: Row[Any]) -> Run:
         versions=row.versions,
         archive=row.archive,
         simulated=row.simulated,
+        suites_started=row.suites_started,
+        suites_finished=row.suites_finished,
     )
 
 

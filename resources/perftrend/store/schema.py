@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Connection, Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0004"
+HEAD = "0005"
 """The newest migration: the form that this module describes."""
 
 metadata = MetaData()
@@ -62,8 +62,19 @@ runs = Table(
     Column("versions", JSON, nullable=False),
     Column("archive", Text, nullable=False),
     Column("simulated", Boolean, nullable=False),
-    UniqueConstraint("job", "build", "testbed", name="uq_runs_identity"),
+    Column("suites_started", Moment),
+    Column("suites_finished", Moment),
+    UniqueConstraint("job", "build", "testbed", "started", name="uq_runs_execution"),
     Index("ix_runs_testbed_started", "testbed", "started"),
+)
+
+read_archives = Table(
+    "read_archives",
+    metadata,
+    Column("location", Text, primary_key=True),
+    Column("run_id", ForeignKey("runs.id"), nullable=False),
+    Column("version", String(64), nullable=False),
+    Index("ix_read_archives_run", "run_id"),
 )
 
 traces = Table(

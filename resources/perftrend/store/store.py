@@ -13,10 +13,11 @@ from sqlalchemy.exc import IntegrityError
 
 from perftrend.errors import StoreError
 from perftrend.model import Result, Run, Series
-from perftrend.store import rows, series
+from perftrend.store import executions, rows, series
 from perftrend.store.activity import Activity
 from perftrend.store.alerts import Alerts
 from perftrend.store.annotations import Annotations
+from perftrend.store.archives import Archives, note_read
 from perftrend.store.changes import Changes
 from perftrend.store.clusterings import Clusterings
 from perftrend.store.clusters import Clusters
@@ -165,21 +166,33 @@ class Store:
         """Builds that the dashboard was told of."""
         return Ingestions(self._engine)
 
-    def add(self, run: Run, results: Iterable[Result]) -> bool:
+    @property
+    def archives(self) -> Archives:
+        """Which archives were read."""
+        return Archives(self._engine)
+
+    def add(self, run: Run, results: Iterable[Result], *, version: str = "") -> bool:
         """Put a run with all its results into the store and into the tiles, in one transaction.
 
+        The store has a run already if it has one of the same job, build and testbed whose suites ran at the
+        same time. If it is not known when the suites of one of them ran, two such runs are the same if they
+        started at the same moment or have the same samples. Any other run is a new one: the job counts anew.
+
         :param results: at most one per trace.
-        :returns: False if the store has this run already (the same job, build and testbed); then
-            nothing is changed, whatever the results are.
+        :param version: of the run's archive, as its source lists it; empty if that is not known.
+        :returns: False if the store has this run already; then no run and no result is changed,
+            whatever the results are.
         :raises StoreError: if it cannot be written, if two results are of one trace, or if a
             trace's unit or better direction is not what it was; nothing is changed.
         """
         by_hash = _by_hash(run, results)
         with writing(self._engine) as connection:
-            run_id = _entered(connection, run, by_hash)
-            if run_id is not None:
+            alone(connection, run.name)
+            run_id, is_new = _entered(connection, run, by_hash)
+            note_read(connection, run.archive, run_id, version)
+            if is_new:
                 follow(connection, run.testbed, run_id)
-        return run_id is not None
+        return is_new
 
     def add_all(self, measured: Iterable[tuple[Run, Iterable[Result]]]) -> int:
         """Put many runs into the store and into the tiles, in one transaction: all of them or none.
@@ -192,7 +205,9 @@ class Store:
         testbeds = []
         with writing(self._engine) as connection:
             for run, results in measured:
-                if _entered(connection, run, _by_hash(run, results)) is not None:
+                run_id, is_new = _entered(connection, run, _by_hash(run, results))
+                note_read(connection, run.archive, run_id, "")
+                if is_new:
                     testbeds.append(run.testbed)
             for testbed in sorted(set(testbeds)):
                 catch_up(connection, testbed)
@@ -204,7 +219,7 @@ class Store:
             return list(series.runs_of(connection, testbed, last=last).values())
 
     def run(self, job: str, build: int) -> Run | None:
-        """Return the run of a build, on whatever testbed; the newest one where it ran on several."""
+        """Return the run of a build, on whatever testbed; the newest one if several have this number."""
         with reading(self._engine) as connection:
             query = sa.select(runs).where(runs.c.job == job, runs.c.build == build)
             row = connection.execute(query.order_by(runs.c.started.desc()).limit(1)).first()
@@ -213,7 +228,7 @@ class Store:
     def results(self, run: Run) -> list[Result]:
         """Return the results of a run with all their details; empty if there is no such run."""
         with reading(self._engine) as connection:
-            return series.results_of(connection, _run_id(connection, run))
+            return series.results_of(connection, executions.find(connection, run))
 
     def series(
         self,
@@ -236,23 +251,21 @@ class Store:
             chosen = series.runs_of(connection, testbed, last=last, until=until)
             return series.series_of(connection, chosen, where or {})
 
-    def builds(self, job: str) -> frozenset[int]:
-        """Return the builds of a job that the store has, on whatever testbed."""
+    def executions(self, run: Run) -> list[Run]:
+        """Return the runs of a job and testbed that have the number of one, in the order of time."""
         with reading(self._engine) as connection:
-            return frozenset(connection.execute(sa.select(runs.c.build).where(runs.c.job == job)).scalars())
+            return [rows.run_of_row(row) for row in executions.of_number(connection, run)]
+
+    def replaced(self, testbed: str) -> frozenset[Run]:
+        """Return the runs of a testbed whose numbers later runs of their jobs have, too."""
+        with reading(self._engine) as connection:
+            return frozenset(rows.run_of_row(row) for row in executions.replaced(connection, testbed))
 
     def next_build(self, job: str) -> int:
         """Return one more than the greatest build of a job: 1 for its first."""
         with reading(self._engine) as connection:
             query = sa.select(sa.func.max(runs.c.build)).where(runs.c.job == job)
             return (connection.execute(query).scalar() or 0) + 1
-
-
-def _run_id(connection: Connection, run: Run) -> int | None:
-    query = sa.select(runs.c.id).where(
-        runs.c.job == run.job, runs.c.build == run.build, runs.c.testbed == run.testbed
-    )
-    return connection.execute(query).scalar()
 
 
 def _by_hash(run: Run, results: Iterable[Result]) -> dict[str, Result]:
@@ -263,18 +276,20 @@ def _by_hash(run: Run, results: Iterable[Result]) -> dict[str, Result]:
     return by_hash
 
 
-def _entered(connection: Connection, run: Run, by_hash: Mapping[str, Result]) -> int | None:
-    """Put a run with its results into the tables; return its id, or None if the store has it already."""
-    if _run_id(connection, run) is not None:
-        return None
+def _entered(connection: Connection, run: Run, by_hash: Mapping[str, Result]) -> tuple[int, bool]:
+    """Put a run with its results into the tables; return its id, and False if the store has it already."""
+    known = executions.known(connection, run, by_hash)
+    if known is not None:
+        return known, False
     try:
         with entering(connection):
             run_id = _inserted(connection, runs, rows.row_of_run(run))
     except IntegrityError:
-        if _run_id(connection, run) is None:
+        known = executions.known(connection, run, by_hash)
+        if known is None:
             raise
         # Another process has entered it meanwhile.
-        return None
+        return known, False
     trace_ids = _trace_ids(connection, by_hash)
     identified = [(trace_ids[name], result) for name, result in by_hash.items()]
     _insert_all(
@@ -288,7 +303,7 @@ def _entered(connection: Connection, run: Run, by_hash: Mapping[str, Result]) ->
         if result.details
     ]
     _insert_all(connection, details, told)
-    return run_id
+    return run_id, True
 
 
 def _trace_ids(connection: Connection, by_hash: Mapping[str, Result]) -> dict[str, int]:

@@ -28,7 +28,7 @@ def upgrade(engine: Engine, name: str) -> None:
     with reading(engine) as connection:
         if _version(connection, name) == HEAD:
             return
-    with writing(engine) as connection:
+    with writing(engine, tables=True) as connection:
         alone(connection)
         if _version(connection, name) != HEAD:
             _migrate(connection)

@@ -32,7 +32,9 @@ def test_all_results_of_an_output_are_stored(store: Store) -> None:
 
     assert ingested.added
     assert repr(list(ingested.results)) == repr(store.results(RUN))
-    assert [RUN] == store.runs("2n-clx")
+    assert [ingested.run] == store.runs("2n-clx")
+    assert ingested.run.suites_started
+    assert RUN == replace(ingested.run, suites_started=None, suites_finished=None)
 
 
 def test_second_ingest_of_a_run_changes_nothing(store: Store) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 from starlette.testclient import TestClient
 
@@ -39,6 +42,18 @@ def test_runs_are_linked_to_their_archives_and_reports(client: TestClient, fille
     build = f"https://jenkins.example.org/job/nightly-{TESTBEDS[0]}/{RUNS}/"
     assert f'<a href="{build}">build</a>' in page
     assert f'<a href="{build}artifact/report/index.html">report</a>' in page
+
+
+def test_run_whose_number_is_used_again_is_marked_and_not_linked(client: TestClient, filled: Filled) -> None:
+    newest = filled.store.runs(TESTBEDS[0])[-1]
+    again = replace(newest, started=newest.started + timedelta(days=9))
+    filled.store.add(again, [])
+
+    runs = client.get("/runs?format=json&last=3").json()["testbeds"][0]["runs"]
+    assert [RUNS, RUNS, RUNS - 1] == [run["build"] for run in runs]
+    assert [False, True, False] == [run["replaced"] for run in runs]
+    assert [True, False, True] == [bool(run["links"]) for run in runs]
+    assert 1 == client.get("/runs?last=3").text.count("number used again")
 
 
 def test_runs_are_told_newest_first(client: TestClient, filled: Filled) -> None:

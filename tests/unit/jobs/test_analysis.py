@@ -56,6 +56,19 @@ def test_newest_drop_fails_the_job_and_carries_its_certainty(bench: Any) -> None
     assert change["effect_size"] < -50
 
 
+def test_run_of_a_job_that_counts_anew_is_judged_and_shown_as_such(bench: Any) -> None:
+    measured(ip4=STEADY)
+    with Store.open("perftrend.sqlite") as store:
+        store.add(replace(night(1), started=START + timedelta(days=99)), [result("ip4", 9.0)])
+
+    assert 1 == bench.analysis("--job", "trending", "--build", "1").exit_code
+    report = bench.report()
+    assert ["trending counts its builds anew: the run of 2026-03-02 02:00 UTC is number 1, too"] == report[
+        "notices"
+    ]
+    assert 13 == len(report["tests"][0]["values"])
+
+
 def test_change_of_three_nights_ago_is_news_no_more(bench: Any) -> None:
     measured(ip4=DROPPED)
 

@@ -69,6 +69,37 @@ def test_folder_of_archives_is_taken_once(
     assert "known: nightly/1..3\n" in capsys.readouterr().out
 
 
+def started_in(year: int) -> bytes:
+    """Return an output of suites that ran in a year."""
+    return (OUTPUTS / "rf7.xml").read_bytes().replace(b'start="2021-', b'start="%d-' % year)
+
+
+def test_build_number_that_is_used_again_is_another_run(
+    run: Run, archives: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(str(archives))
+    output = archives / "nightly" / "1" / "output.xml"
+    for year, fate in ((2027, "new"), (2027, "known"), (2021, "known"), (2028, "new")):
+        output.write_bytes(started_in(year))
+        capsys.readouterr()
+
+        assert 0 == run(str(archives))
+        assert f"{fate}: nightly/1" in capsys.readouterr().out
+    assert ["nightly/1", "nightly/1", "nightly/1", "nightly/2", "nightly/3"] == stored(tmp_path)
+
+
+def test_archive_that_was_moved_holds_the_same_runs(
+    run: Run, archives: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(str(archives))
+    archives.rename(tmp_path / "moved")
+    capsys.readouterr()
+
+    assert 0 == run(str(tmp_path / "moved"))
+    assert "known: nightly/1..3\n" in capsys.readouterr().out
+    assert 3 == len(stored(tmp_path))
+
+
 def test_broken_build_is_named_and_the_others_are_taken(
     run: Run, archives: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -233,3 +264,23 @@ def test_builds_of_a_jenkins_are_taken(
             (second.started - first.started).total_seconds()
             for first, second in itertools.pairwise(store.runs("2n-clx"))
         ]
+
+
+def test_jenkins_job_that_is_created_anew_loses_no_build(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NETRC", "/dev/null")
+    with running() as double:
+        artifact = "/job/nightly/1/artifact/archives/output.xml.gz"
+        double.jobs["nightly"] = Job([1])
+        double.files[artifact] = gzip.compress(started_in(2021))
+        run(f"jenkins+{double.url}")
+
+        double.jobs["nightly"] = Job([1], first_started_ms=double.jobs["nightly"].first_started_ms + 10**10)
+        double.files[artifact] = gzip.compress(started_in(2027))
+        for fate in ("new", "known"):
+            capsys.readouterr()
+            assert 0 == run(f"jenkins+{double.url}")
+            assert f"{fate}: nightly/1\n" in capsys.readouterr().out
+
+    assert ["nightly/1", "nightly/1"] == stored(tmp_path)

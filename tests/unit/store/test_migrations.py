@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,8 @@ def test_store_of_an_earlier_version_keeps_all_that_it_has(
     with Store.open(tmp_path / "store.sqlite") as store:
         assert [RUN] == store.runs("2n-clx")
         assert [RESULT] == store.results(RUN)
+        assert {RUN.archive: ""} == store.archives.versions(RUN.job)
+        assert not store.add(replace(RUN, suites_started=RUN.started), [RESULT])
         if version >= "0002":
             assert [REQUEST] == store.requests.in_states(State.SEEN)
             assert MOMENT.replace(tzinfo=UTC) == store.requests.mark("comments")
@@ -101,6 +103,9 @@ def test_store_of_an_earlier_version_keeps_all_that_it_has(
         axis = store.tiles.axis("2n-clx")
         assert [[0.15]] == store.tiles.values(axis, [1], range(1)).tolist()
         assert 1 == axis.whole
+    if engine.dialect.name == "sqlite":
+        with connection.reading(engine) as opened:
+            assert [] == opened.exec_driver_sql("PRAGMA foreign_key_check").all()
 
 
 @pytest.mark.parametrize("version", VERSIONS[:-1])

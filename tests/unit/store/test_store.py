@@ -196,14 +196,6 @@ def test_testbeds_do_not_mix(store: Store) -> None:
     assert [] == store.runs("unknown")
 
 
-def test_builds_are_those_of_a_job_on_all_testbeds(store: Store) -> None:
-    store.add(run_of(1), [])
-    store.add(run_of(3, testbed="2n-clx"), [])
-
-    assert {1, 3} == store.builds("trending")
-    assert frozenset() == store.builds("another")
-
-
 def test_next_build_is_one_more_than_the_greatest(store: Store) -> None:
     for build in (5, 3):
         store.add(run_of(build), [])

@@ -14,6 +14,7 @@ from perftrend.archive.fetch.cache import Cache
 from perftrend.archive.fetch.download import Fetched, Fetcher, Limits
 from perftrend.archive.fetch.entering import Claim, Entered, enter
 from perftrend.archive.fetch.events import Event
+from perftrend.archive.fetch.known import KnownBuilds
 from perftrend.archive.fetch.location import Access, jenkins_address, source_at
 from perftrend.archive.fetch.pace import Pace
 from perftrend.archive.fetch.progress import Progress, Tally
@@ -33,6 +34,7 @@ __all__ = [
     "Fate",
     "Fetched",
     "Fetcher",
+    "KnownBuilds",
     "Limits",
     "Pace",
     "Progress",

@@ -39,6 +39,7 @@ class Bucket:
     """The keys below ``bucket/prefix``, as a tree of folders."""
 
     workers = None
+    is_local = False
 
     def __init__(self, prefix: str, pace: Pace) -> None:
         self._prefix = prefix.strip("/")

@@ -114,6 +114,8 @@ class ArchivedBuild:
     """What its source calls it."""
     files: tuple[ArchivedFile, ...] = field(default=(), repr=False)
     """Its files, where the listing of builds has told them."""
+    version: str = ""
+    """What changes if another execution takes its place; empty if the listing does not tell."""
 
     @property
     def name(self) -> str:

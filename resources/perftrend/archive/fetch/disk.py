@@ -19,6 +19,7 @@ class Disk:
     """The tree of folders below a path."""
 
     workers = None
+    is_local = True
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()

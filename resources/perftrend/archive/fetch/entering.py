@@ -30,6 +30,8 @@ class Claim:
     """What a person says it is. An output that says something else is refused."""
     likely_testbed: str = ""
     """What the job's name says: it counts where the output says nothing."""
+    version: str = ""
+    """Of the archive, as its source lists it; empty if that is not known."""
 
     @property
     def name(self) -> str:
@@ -74,7 +76,7 @@ def enter(store: Store, claim: Claim, files: Sequence[Readable], maximum_bytes: 
     if not results:
         raise ArchiveError(f"{name}: holds no performance test; have its tests the tag MRR or NDRPDR?")
     run = _run(claim, _testbed(results, claim, name), output, name)
-    added = store.add(run, without_doubles(results))
+    added = store.add(run, without_doubles(results), version=claim.version)
     return Entered(run.testbed, len(results), added, output.unknown)
 
 
@@ -114,4 +116,6 @@ def _run(claim: Claim, testbed: str, output: Output, name: str) -> Run:
         versions=output.versions,
         archive=claim.archive,
         simulated=output.simulated,
+        suites_started=output.started,
+        suites_finished=output.finished,
     )

@@ -125,6 +125,7 @@ def _archived(build: FinishedBuild) -> ArchivedBuild:
         location=build.url if build.url.endswith("/") else f"{build.url}/",
         started=build.started,
         finished=build.started + timedelta(seconds=build.duration_s),
+        version=build.started.isoformat(),
         files=tuple(
             ArchivedFile(artifact.url, artifact.path)
             for artifact in build.artifacts

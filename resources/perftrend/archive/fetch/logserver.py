@@ -33,6 +33,7 @@ class LogServer:
     """
 
     workers = None
+    is_local = False
 
     def __init__(self, url: str, web: Web) -> None:
         parts = urlsplit(url)

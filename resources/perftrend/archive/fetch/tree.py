@@ -66,6 +66,10 @@ class Tree(Protocol):
     def workers(self) -> int | None:
         """How many files may be open at the same time; None: any number."""
 
+    @property
+    def is_local(self) -> bool:
+        """Whether a listing costs no request."""
+
     def listing(self, folder: str) -> Listing:
         """Return what a folder holds. :raises ServiceError: if it cannot be listed."""
 
@@ -162,11 +166,14 @@ class TreeSource:
             if not (wanted.job_fits(job) and wanted.number_fits(build)):
                 continue
             found = ArchivedBuild(job, build, self._tree.location(one.path), place=one.path)
-            if wanted.since is None or wanted.time_fits(one.modified or self._modified(found)):
-                yield found
+            modified = one.modified
+            if self._tree.is_local or number or (wanted.since and modified is None):
+                modified = self._modified(found) or modified
+            if wanted.time_fits(modified):
+                yield replace(found, version=modified.isoformat() if modified else "")
 
     def _modified(self, build: ArchivedBuild) -> datetime | None:
-        """Return when the build's first output was written, where its folder does not tell."""
+        """Return when the build's first output was written: its folder may be older, or not tell."""
         return next((file.modified for file in self.files(build)), None)
 
     def _results(self, build: ArchivedBuild, folder: str, depth: int) -> Iterator[ArchivedFile]:

@@ -78,12 +78,12 @@ def _range(window: Window, state: State, covered: range, before: int | None) -> 
 def _runs(window: Window, line: Line, column: Column, settings: Settings) -> list[RunModel]:
     if line.trace is None:
         return []
-    return [
-        _run(run, result, settings) for run, result in window.store.tiles.results(line.trace.trace_id, column)
-    ]
+    measured = list(window.store.tiles.results(line.trace.trace_id, column))
+    replaced = {name for run, _ in measured for name in window.store.replaced(run.testbed)}
+    return [_run(run, result, settings, replaced=run in replaced) for run, result in measured]
 
 
-def _run(run: Run, result: Result, settings: Settings) -> RunModel:
+def _run(run: Run, result: Result, settings: Settings, *, replaced: bool) -> RunModel:
     return RunModel(
         name=run.name,
         started=run.started,
@@ -94,7 +94,8 @@ def _run(run: Run, result: Result, settings: Settings) -> RunModel:
         samples=[sample for sample in result.samples if math.isfinite(sample)],
         message=result.invalid or result.message,
         simulated=run.simulated,
-        links=dict(links.of_run(run, settings)),
+        # At the address of the build is now a later one that has its number.
+        links={} if replaced else dict(links.of_run(run, settings)),
     )
 
 

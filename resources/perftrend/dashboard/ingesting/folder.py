@@ -1,4 +1,4 @@
-"""Watches a folder, and asks for the builds in it that are complete and that the store does not have.
+"""Watches a folder, and asks for the builds in it that are complete and were not read before.
 
 A build counts as complete when none of its files has changed between two looks. One that was taken too early
 all the same, as its writer rested, gives nothing that the store would take, and is asked for again when it
@@ -10,13 +10,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
 
 from perftrend.archive.fetch.builds import ArchivedBuild, Wanted
 from perftrend.archive.fetch.disk import Disk
+from perftrend.archive.fetch.known import KnownBuilds
 from perftrend.archive.fetch.tree import TreeSource
 from perftrend.archive.pending import MARK
 from perftrend.dashboard.background import running
@@ -58,11 +59,9 @@ def ask_for(site: Site, watched: Watched) -> None:
 
     :raises ServiceError: if the folder cannot be read.
     """
-    stored: dict[str, frozenset[int]] = {}
+    known = KnownBuilds(lambda: nullcontext(site.store))
     for build in watched.complete():
-        if build.job not in stored:
-            stored[build.job] = site.store.builds(build.job)
-        if build.number in stored[build.job]:
+        if known.has(build):
             watched.taken(build)
             continue
         asked, _ = site.store.ingestions.ask(
@@ -70,6 +69,7 @@ def ask_for(site: Site, watched: Watched) -> None:
         )
         if asked is not None:
             watched.taken(build)
+    known.note_versions()
 
 
 class Watched:

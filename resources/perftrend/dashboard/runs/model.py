@@ -19,6 +19,9 @@ class RunEntry(BaseModel):
     simulated: bool
     archive: str
     """Where its files lie: a URL or a path; empty where that is not known."""
+    replaced: bool
+    """Whether a later run of the job has this number, because the job counts anew. What lies at the address
+    of the build is then that of the later run."""
     links: dict[str, str]
     """Where to go from here, as far as that is known: ``build``, ``report``, ``log`` and ``archive``."""
 

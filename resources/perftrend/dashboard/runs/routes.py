@@ -28,18 +28,17 @@ def runs(
 ) -> Response:
     """Tell the newest runs of each testbed."""
     store = site.store
-    told = Runs(
-        testbeds=[
-            TestbedRuns(
-                testbed=testbed, runs=[_entry(site, run) for run in store.runs(testbed, last=last)[::-1]]
-            )
-            for testbed in store.tiles.testbeds()
-        ]
-    )
+    told = Runs(testbeds=[_testbed(site, testbed, last) for testbed in store.tiles.testbeds()])
     return page(request, "runs.html", told, title="Runs", last=last)
 
 
-def _entry(site: Site, run: Run) -> RunEntry:
+def _testbed(site: Site, testbed: str, last: int) -> TestbedRuns:
+    replaced = site.store.replaced(testbed)
+    newest = site.store.runs(testbed, last=last)[::-1]
+    return TestbedRuns(testbed=testbed, runs=[_entry(site, run, replaced=run in replaced) for run in newest])
+
+
+def _entry(site: Site, run: Run, *, replaced: bool) -> RunEntry:
     return RunEntry(
         job=run.job,
         build=run.build,
@@ -48,5 +47,6 @@ def _entry(site: Site, run: Run) -> RunEntry:
         revision=revision_of(run.versions),
         simulated=run.simulated,
         archive=run.archive,
-        links=dict(links.of_run(run, site.settings)),
+        replaced=replaced,
+        links={} if replaced else dict(links.of_run(run, site.settings)),
     )

@@ -59,13 +59,20 @@ def test_file_that_comes_to_it_makes_it_wait(site: Site, folder: Path, watched: 
     assert [] == asked(site)
 
 
-def test_build_that_the_store_has_is_left_alone(site: Site, folder: Path, watched: Watched) -> None:
-    site.store.add(Run("2n-clx", "nightly-2n-clx", 17, MOMENT, MOMENT), [])
+def test_build_that_was_read_is_left_alone_until_another_takes_its_place(
+    site: Site, folder: Path, watched: Watched
+) -> None:
+    archive = str(folder / "nightly-2n-clx" / "17")
+    site.store.add(Run("2n-clx", "nightly-2n-clx", 17, MOMENT, MOMENT, archive=archive), [])
     write(folder, "nightly-2n-clx/17/output.xml")
     for _ in range(3):
         ask_for(site, watched)
-
     assert [] == asked(site)
+
+    write(folder, "nightly-2n-clx/17/output.xml", "another")
+    for _ in range(3):
+        ask_for(site, watched)
+    assert [("nightly-2n-clx", 17, archive)] == asked(site)
 
 
 def test_build_that_failed_is_asked_for_again_when_it_changed(

@@ -1,0 +1,58 @@
+"""Which archives were read, and which version of each: what was read need not be fetched again.
+
+A location is no identity. A Jenkins job that is deleted and created anew has its builds at the addresses of
+the earlier ones, so that an archive whose version is another one than that which was read is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine
+
+from perftrend.store.connection import entering, reading, writing
+from perftrend.store.schema import read_archives, runs
+
+
+class Archives:
+    """The archives that the runs of a store were read from."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def versions(self, job: str) -> dict[str, str]:
+        """Return what was read of a job: by the location of a build, its version, empty if it is unknown."""
+        query = sa.select(read_archives.c.location, read_archives.c.version).join(runs)
+        with reading(self._engine) as connection:
+            found = connection.execute(query.where(runs.c.job == job))
+            return {row.location: row.version for row in found}
+
+    def note_versions(self, versions: Mapping[str, str]) -> None:
+        """Note the versions of archives that were read when these were unknown."""
+        if not versions:
+            return
+        changed = (
+            sa.update(read_archives)
+            .where(read_archives.c.location == sa.bindparam("place"), read_archives.c.version == "")
+            .values(version=sa.bindparam("found"))
+        )
+        with writing(self._engine) as connection:
+            connection.execute(changed, [{"place": place, "found": each} for place, each in versions.items()])
+
+
+def note_read(connection: Connection, location: str, run_id: int, version: str) -> None:
+    """Note that an archive was read, and which run it holds."""
+    if not location:
+        return
+    noted = {"run_id": run_id, "version": version}
+    here = read_archives.c.location == location
+    changed = sa.update(read_archives).where(here).values(**noted)
+    if connection.execute(changed).rowcount:
+        return
+    try:
+        with entering(connection):
+            connection.execute(sa.insert(read_archives), {"location": location, **noted})
+    except sa.exc.IntegrityError:
+        # Another process has read it meanwhile.
+        connection.execute(changed)
