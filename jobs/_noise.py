@@ -23,7 +23,7 @@ def known_deviations(settings: Settings, testbed: str, names: Mapping[TraceKey, 
     if not names or not Store.may_be_there(settings.store):
         return {}
     with Store.open(settings.store) as store:
-        history = store.series(testbed, last=settings.analysis.history)
+        history = store.series(testbed, last=settings.analysis.history, keys=names)
     return dict(_deviations(history, names, settings.analysis.formula))
 
 

@@ -1,14 +1,14 @@
 """Queries that give runs, results and series back.
 
 A series is made of many small rows (a thousand traces over half a year are 180,000), so they are
-fetched by one query in the order of runs and grouped here.
+fetched for many runs at once, in the order of runs, and grouped here.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from operator import itemgetter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -19,13 +19,21 @@ from perftrend.store import rows
 from perftrend.store.schema import details, results, runs, trace_params, traces
 
 _COLUMNS = (results.c.status, results.c.value, results.c.samples, results.c.invalid, results.c.message)
+_RUNS_AT_ONCE = 200
+"""So many earlier runs are looked through at once for what traces still lack."""
+_MOST_NAMED = 10_000
+"""In one condition of a query: SQLite takes 32,766 values, PostgreSQL 65,535."""
+_JOB_RUNS = 2
+"""The newest runs of a job say which traces it has: the one that is judged, and the one before."""
 
 
 def runs_of(
-    connection: Connection, testbed: str, *, last: int | None = None, until: Run | None = None
+    connection: Connection, testbed: str, *, last: int | None = None, until: Run | None = None, job: str = ""
 ) -> dict[int, Run]:
-    """Return the runs of a testbed by id, in the order of time."""
+    """Return the runs of a testbed, or of one job there, by id, in the order of time."""
     query = sa.select(runs).where(runs.c.testbed == testbed)
+    if job:
+        query = query.where(runs.c.job == job)
     if until is not None:
         query = query.where(
             (runs.c.started < until.started)
@@ -53,32 +61,104 @@ def _same_result() -> sa.ColumnElement[bool]:
     return (details.c.run_id == results.c.run_id) & (details.c.trace_id == results.c.trace_id)
 
 
-def series_of(connection: Connection, chosen: Mapping[int, Run], where: Mapping[str, str]) -> list[Series]:
-    """Return the traces that the chosen runs tried, in the order of their keys."""
-    query = sa.select(results.c.run_id, results.c.trace_id, *_COLUMNS).where(results.c.run_id.in_(chosen))
+def series_of(
+    connection: Connection,
+    testbed: str,
+    *,
+    last: int | None,
+    until: Run | None,
+    where: Mapping[str, str],
+    keys: Collection[TraceKey],
+) -> list[Series]:
+    """Return the traces of a testbed, in the order of their keys; see :meth:`Store.series`."""
+    every_run = runs_of(connection, testbed, until=until)
+    described = _described(connection, where)
+    history = _History(connection, every_run, described, last)
+    ids = list(every_run)[::-1]
+    newest = len(ids) if last is None else last
+    history.read_newest(ids[:newest])
+    if until is not None:
+        of_job = runs_of(connection, testbed, last=_JOB_RUNS, until=until, job=until.job)
+        query = sa.select(results.c.trace_id).where(results.c.run_id.in_(of_job)).distinct()
+        history.add_traces(connection.execute(query).scalars())
+    history.add_traces(trace_id for trace_id, (key, _, _) in described.items() if key in keys)
+    for begin in range(newest, len(ids), _RUNS_AT_ONCE):
+        history.read_earlier(ids[begin : begin + _RUNS_AT_ONCE])
+    return sorted(history.series(), key=lambda series: series.key.parameters)
+
+
+class _History:
+    """Traces, each with as many of its own newest runs as it may have.
+
+    A weekly test, or one that others were measured without, has its last runs far back.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        every_run: Mapping[int, Run],
+        described: Mapping[int, tuple[TraceKey, str, Better]],
+        last: int | None,
+    ) -> None:
+        self._connection = connection
+        self._runs = every_run
+        self._positions = {run_id: position for position, run_id in enumerate(every_run)}
+        self._described = described
+        self._last = last
+        self._found: dict[int, list[tuple[int, Result]]] = {}
+
+    def read_newest(self, run_ids: Sequence[int]) -> None:
+        """Take all that these runs have: no more than one trace may have."""
+        query = self._query(run_ids)
+        for run_id, trace_id, *columns in self._connection.execute(query):
+            if trace_id in self._described:
+                self._take(trace_id, run_id, columns)
+
+    def read_earlier(self, run_ids: Sequence[int]) -> None:
+        """Take what traces lack from runs that are older than all that were read."""
+        short = [trace for trace, entries in self._found.items() if len(entries) != self._last]
+        if not short:
+            return
+        query = self._query(run_ids)
+        if len(short) <= _MOST_NAMED:
+            query = query.where(results.c.trace_id.in_(short))
+        newest_first = sorted(self._connection.execute(query), key=lambda row: -self._positions[row.run_id])
+        for run_id, trace_id, *columns in newest_first:
+            if trace_id in self._found and len(self._found[trace_id]) != self._last:
+                self._take(trace_id, run_id, columns)
+
+    def add_traces(self, trace_ids: Iterable[int]) -> None:
+        """Let these traces count, too."""
+        for trace_id in trace_ids:
+            if trace_id in self._described:
+                self._found.setdefault(trace_id, [])
+
+    def series(self) -> Iterator[Series]:
+        """Yield each trace that was ever tried."""
+        for trace_id, entries in self._found.items():
+            if not entries:
+                continue
+            entries.sort(key=lambda entry: self._positions[entry[0]])
+            of_trace = tuple(self._runs[run_id] for run_id, _ in entries)
+            tried = tuple(result for _, result in entries)
+            samples = np.array([result.value if result.usable else math.nan for result in tried])
+            yield Series(*self._described[trace_id], of_trace, samples, tried)
+
+    @staticmethod
+    def _query(run_ids: Sequence[int]) -> sa.Select[Any]:
+        return sa.select(results.c.run_id, results.c.trace_id, *_COLUMNS).where(results.c.run_id.in_(run_ids))
+
+    def _take(self, trace_id: int, run_id: int, columns: Sequence[Any]) -> None:
+        result = rows.result_of_columns(self._described[trace_id], {}, *columns)
+        self._found.setdefault(trace_id, []).append((run_id, result))
+
+
+def _described(connection: Connection, where: Mapping[str, str]) -> dict[int, tuple[TraceKey, str, Better]]:
+    """Return the key, the unit and the better direction of all traces with these parameters, by id."""
     known = sa.select(traces)
     for name, value in where.items():
         matching = sa.select(trace_params.c.trace_id).where(
             trace_params.c.name == name, trace_params.c.value == value
         )
         known = known.where(traces.c.id.in_(matching))
-    described = {row.id: rows.trace_of_row(row) for row in connection.execute(known)}
-    positions = {run_id: position for position, run_id in enumerate(chosen)}
-    grouped: dict[int, list[tuple[int, Result]]] = {}
-    for run_id, trace_id, *columns in connection.execute(query):
-        if trace_id not in described:
-            continue
-        result = rows.result_of_columns(described[trace_id], {}, *columns)
-        grouped.setdefault(trace_id, []).append((positions[run_id], result))
-    every_run = tuple(chosen.values())
-    found = [_series(described[trace_id], entries, every_run) for trace_id, entries in grouped.items()]
-    return sorted(found, key=lambda series: series.key.parameters)
-
-
-def _series(
-    trace: tuple[TraceKey, str, Better], entries: list[tuple[int, Result]], every_run: tuple[Run, ...]
-) -> Series:
-    entries.sort(key=itemgetter(0))
-    tried = tuple(result for _, result in entries)
-    samples = np.array([result.value if result.usable else math.nan for result in tried])
-    return Series(*trace, tuple(every_run[position] for position, _ in entries), samples, tried)
+    return {row.id: rows.trace_of_row(row) for row in connection.execute(known)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -12,7 +12,7 @@ from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import IntegrityError
 
 from perftrend.errors import StoreError
-from perftrend.model import Result, Run, Series
+from perftrend.model import Result, Run, Series, TraceKey
 from perftrend.store import executions, rows, series
 from perftrend.store.activity import Activity
 from perftrend.store.alerts import Alerts
@@ -237,19 +237,20 @@ class Store:
         last: int | None = None,
         until: Run | None = None,
         where: Mapping[str, str] | None = None,
+        keys: Collection[TraceKey] = (),
     ) -> list[Series]:
         """Return the traces of a testbed with their values, in the order of their keys.
 
-        :param last: how many of the testbed's newest runs are looked at; None: all.
+        :param last: how many of its own newest runs a trace has at most; None: all.
         :param until: the newest run that is looked at, to judge an older run as it was judged then.
         :param where: parameters that the traces must have, such as ``{"metric": "mrr"}``.
-        :returns: one series per trace that any of these runs tried. A run in which the trace has no
-            result at all is not among its runs. The results come without details, which
-            :meth:`results` gives.
+        :param keys: traces that are returned however long ago they were tried.
+        :returns: one series per trace that was tried in the testbed's ``last`` newest runs, or in the two
+            newest ones of the job of ``until``. A run in which the trace has no result at all is not among
+            its runs. The results come without details, which :meth:`results` gives.
         """
         with reading(self._engine) as connection:
-            chosen = series.runs_of(connection, testbed, last=last, until=until)
-            return series.series_of(connection, chosen, where or {})
+            return series.series_of(connection, testbed, last=last, until=until, where=where or {}, keys=keys)
 
     def executions(self, run: Run) -> list[Run]:
         """Return the runs of a job and testbed that have the number of one, in the order of time."""

@@ -196,6 +196,66 @@ def test_testbeds_do_not_mix(store: Store) -> None:
     assert [] == store.runs("unknown")
 
 
+def test_weekly_trace_has_its_own_last_runs(store: Store) -> None:
+    """Between two weekly runs lie six nightly ones, and the history is as long as a fortnight's."""
+    for build in range(1, 71):
+        of_week = [result_of("weekly", 100.0 + build)] if build % 7 == 0 else []
+        store.add(run_of(build), [result_of("nightly", float(build)), *of_week])
+
+    nightly, weekly = store.series("1n-veth", last=14)
+    assert [float(build) for build in range(57, 71)] == nightly.samples.tolist()
+    assert [100.0 + build for build in range(7, 71, 7)] == weekly.samples.tolist()
+    assert [100.0 + build for build in range(56, 71, 7)] == store.series("1n-veth", last=3, until=run_of(70))[
+        1
+    ].samples.tolist()
+
+
+def test_runs_of_other_tests_take_no_history_away(store: Store) -> None:
+    for build in range(1, 21):
+        store.add(run_of(build), [result_of("nightly", float(build))])
+    for build in range(21, 500):
+        store.add(run_of(build, job="by hand"), [result_of("another", float(build))])
+
+    [another] = store.series("1n-veth", last=10)
+    assert [float(build) for build in range(490, 500)] == another.samples.tolist()
+
+    store.add(run_of(500), [result_of("nightly", 500.0)])
+    nightly = store.series("1n-veth", last=10)[1]
+    assert [*(float(build) for build in range(12, 21)), 500.0] == nightly.samples.tolist()
+    assert [run_of(build) for build in (*range(12, 21), 500)] == list(nightly.runs)
+
+
+def test_trace_that_the_job_lost_since_its_run_before_is_there(store: Store) -> None:
+    weekly = {"job": "weekly"}
+    store.add(run_of(1, **weekly), [result_of("kept"), result_of("lost", 7.0)])
+    for build in range(2, 30):
+        store.add(run_of(build), [result_of("nightly")])
+    store.add(run_of(30, **weekly), [result_of("kept")])
+
+    assert ["kept", "lost", "nightly"] == [
+        series.key["test"] for series in store.series("1n-veth", last=5, until=run_of(30, **weekly))
+    ]
+
+
+def test_trace_that_is_named_is_there_however_old_it_is(store: Store) -> None:
+    store.add(run_of(1), [result_of("old", 7.0), result_of("older")])
+    for build in range(2, 30):
+        store.add(run_of(build), [result_of("nightly")])
+
+    found = store.series("1n-veth", last=5, keys=[result_of("old").key, result_of("never").key])
+    assert ["nightly", "old"] == [series.key["test"] for series in found]
+    assert [7.0] == found[1].samples.tolist()
+
+
+def test_traces_are_chosen_before_their_history_is_read(store: Store) -> None:
+    for build in range(1, 31):
+        store.add(run_of(build), [result_of("a", metric="ndr" if build % 5 else "pdr")])
+
+    [series] = store.series("1n-veth", last=4, where={"metric": "pdr"})
+    assert "pdr" == series.key["metric"]
+    assert [run_of(build) for build in (15, 20, 25, 30)] == list(series.runs)
+
+
 def test_next_build_is_one_more_than_the_greatest(store: Store) -> None:
     for build in (5, 3):
         store.add(run_of(build), [])
