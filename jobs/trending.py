@@ -172,12 +172,15 @@ def measure(settings: Settings, spec: Specification, store: Store, *, expected: 
 
 
 def _build(store: Store, job: str, folder: Path) -> int:
-    """Return Jenkins's build number, or else the next one that neither store nor archive has."""
+    """Return Jenkins's build number, or else the next one that neither store nor archive has.
+
+    A testbed may have capacity for several jobs, so two that start at the same moment get two numbers.
+    """
     given = os.environ.get("BUILD_NUMBER", "")
     if given.isdecimal():
         return int(given)
     archived = [int(entry.name) for entry in folder.glob("[0-9]*") if entry.name.isdecimal()]
-    return max([store.next_build(job), *(build + 1 for build in archived)])
+    return store.take_build_number(job, above=max(archived, default=0))
 
 
 if __name__ == "__main__":

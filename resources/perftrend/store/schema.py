@@ -68,6 +68,13 @@ runs = Table(
     Index("ix_runs_testbed_started", "testbed", "started"),
 )
 
+build_numbers = Table(
+    "build_numbers",
+    metadata,
+    Column("job", String(255), primary_key=True),
+    Column("last", Integer, nullable=False),
+)
+
 read_archives = Table(
     "read_archives",
     metadata,

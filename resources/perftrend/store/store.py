@@ -25,7 +25,7 @@ from perftrend.store.connection import alone, engine_of, entering, reading, writ
 from perftrend.store.ingestions import Ingestions
 from perftrend.store.replicates import Replicates
 from perftrend.store.requests import Requests
-from perftrend.store.schema import details, results, runs, trace_params, traces
+from perftrend.store.schema import build_numbers, details, results, runs, trace_params, traces
 from perftrend.store.shortcuts import Shortcuts, ShortUrls
 from perftrend.store.tiles import Tiles
 from perftrend.store.tiles.writing import catch_up, follow
@@ -262,11 +262,23 @@ class Store:
         with reading(self._engine) as connection:
             return frozenset(rows.run_of_row(row) for row in executions.replaced(connection, testbed))
 
-    def next_build(self, job: str) -> int:
-        """Return one more than the greatest build of a job: 1 for its first."""
-        with reading(self._engine) as connection:
-            query = sa.select(sa.func.max(runs.c.build)).where(runs.c.job == job)
-            return (connection.execute(query).scalar() or 0) + 1
+    def take_build_number(self, job: str, *, above: int = 0) -> int:
+        """Return the next build number of a job, 1 for its first; nobody gets the same one.
+
+        :param above: a number that is in use elsewhere, such as in an archive; 0 if none is.
+        """
+        with writing(self._engine) as connection:
+            alone(connection, job)
+            greatest = sa.select(sa.func.max(runs.c.build)).where(runs.c.job == job)
+            given = sa.select(build_numbers.c.last).where(build_numbers.c.job == job)
+            last = connection.execute(given).scalar()
+            number = max(above, last or 0, connection.execute(greatest).scalar() or 0) + 1
+            if last is None:
+                connection.execute(sa.insert(build_numbers), {"job": job, "last": number})
+            else:
+                changed = sa.update(build_numbers).where(build_numbers.c.job == job)
+                connection.execute(changed.values(last=number))
+        return number
 
 
 def _by_hash(run: Run, results: Iterable[Result]) -> dict[str, Result]:

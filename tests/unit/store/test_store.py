@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -256,9 +258,25 @@ def test_traces_are_chosen_before_their_history_is_read(store: Store) -> None:
     assert [run_of(build) for build in (15, 20, 25, 30)] == list(series.runs)
 
 
-def test_next_build_is_one_more_than_the_greatest(store: Store) -> None:
+def test_build_number_is_one_more_than_the_greatest(store: Store) -> None:
     for build in (5, 3):
         store.add(run_of(build), [])
 
-    assert 6 == store.next_build("trending")
-    assert 1 == store.next_build("another")
+    assert [6, 7, 10] == [store.take_build_number("trending", above=above) for above in (0, 0, 9)]
+    assert 1 == store.take_build_number("another")
+    store.add(run_of(20), [])
+    assert 21 == store.take_build_number("trending")
+
+
+def test_jobs_that_start_at_once_get_numbers_of_their_own(tmp_path: Path) -> None:
+    place = tmp_path / "store.sqlite"
+    Store.open(place).close()
+    at_once = Barrier(8)
+
+    def take(_: int) -> int:
+        with Store.open(place) as store:
+            at_once.wait()
+            return store.take_build_number("trending")
+
+    with ThreadPoolExecutor(8) as pool:
+        assert [*range(1, 9)] == sorted(pool.map(take, range(8)))

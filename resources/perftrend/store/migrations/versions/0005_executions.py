@@ -15,6 +15,11 @@ def upgrade() -> None:
         runs.drop_constraint("uq_runs_identity", type_="unique")
         runs.create_unique_constraint("uq_runs_execution", ["job", "build", "testbed", "started"])
     op.create_table(
+        "build_numbers",
+        sa.Column("job", sa.String(255), primary_key=True),
+        sa.Column("last", sa.Integer, nullable=False),
+    )
+    op.create_table(
         "read_archives",
         sa.Column("location", sa.Text, primary_key=True),
         sa.Column("run_id", sa.Integer, sa.ForeignKey("runs.id"), nullable=False),
