@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from perftrend import errors
 
@@ -19,6 +19,10 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+NODES = ("tg", "dut")
+"""The nodes that drivers know: the traffic generator, and the device under test."""
 
 
 class NodeFile(_Strict):
@@ -95,6 +99,14 @@ class Specification(_Strict):
     remote: bool = False
     """Whether generator and device run on other machines than the job."""
     simulated: bool = False
+
+    @field_validator("nodes")
+    @classmethod
+    def _known(cls, nodes: Mapping[str, NodeFile]) -> Mapping[str, NodeFile]:
+        for name in nodes:
+            if name not in NODES:
+                raise ValueError(f"node {name!r} is unknown{errors.nearest(name, NODES)}")
+        return nodes
 
     @property
     def tolerates_load(self) -> bool:

@@ -102,6 +102,7 @@ def test_missing_folder_is_told(tmp_path: Path) -> None:
         (GOOD.replace("pps: 1000", "pps: 1000, bits_per_s: 1000"), "give either pps or bits_per_s"),
         (GOOD + "capacity: 0", "capacity: Input should be greater"),
         (GOOD + "nodes: {tg: {cpu: any}}", "nodes.tg.cpu"),
+        (GOOD + "nodes: {dutt: {cpu: 1}}", "nodes: Value error, node 'dutt' is unknown; did you mean 'dut'?"),
         ("generator: [", "is no YAML mapping"),
         ("", "is no YAML mapping"),
         ("- a list", "is no YAML mapping"),
