@@ -213,6 +213,7 @@ def access(settings: Settings, pace: fetch.Pace, location: str) -> fetch.Access:
         timeout_s=jenkins.timeout_s,
         attempts=jenkins.attempts,
         say=say,
+        private_redirects=settings.fetch.private_redirects,
     )
 
 

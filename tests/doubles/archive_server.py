@@ -11,6 +11,7 @@ processes share, and how many bytes of the body were sent. Run as a program, it 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import html
 import json
@@ -208,6 +209,17 @@ class Handler(BaseHTTPRequestHandler):
             self.body(bytes([byte]))
             self.wfile.flush()
             time.sleep(0.02)
+        return True
+
+    def fault_drip_head(self, path: str, count: int) -> bool:
+        """Send a head that has no end, a letter now and then."""
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+        with contextlib.suppress(OSError):
+            for _ in range(2000):
+                self.wfile.write(b"a")
+                self.wfile.flush()
+                time.sleep(0.03)
+        self.close_connection = True
         return True
 
     def fault_endless(self, path: str, count: int) -> bool:

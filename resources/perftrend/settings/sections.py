@@ -270,6 +270,8 @@ class FetchSettings(Section):
     """A server is asked no more often, all workers together."""
     maximum_bytes: Count = 2 * 1024**3
     """A file that is larger, packed or unpacked, is refused."""
+    private_redirects: bool = False
+    """Whether a public server may redirect to a private address."""
 
 
 class MailSettings(Section):

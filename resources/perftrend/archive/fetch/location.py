@@ -36,10 +36,18 @@ class Access:
     attempts: int
     say: Callable[[str], None]
     """Told of what is passed over."""
+    private_redirects: bool = False
+    """Whether a public server may redirect to a private address."""
 
     def web(self) -> Web:
         """Return HTTP with these."""
-        return Web(self.pace, credentials=self.credentials, timeout_s=self.timeout_s, attempts=self.attempts)
+        return Web(
+            self.pace,
+            credentials=self.credentials,
+            timeout_s=self.timeout_s,
+            attempts=self.attempts,
+            private_redirects=self.private_redirects,
+        )
 
 
 def source_at(location: str, access: Access) -> Source:

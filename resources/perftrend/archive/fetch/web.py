@@ -3,7 +3,8 @@
 Bytes are taken as they are stored: a log server sends ``output.xml.gz`` with
 ``Content-Encoding: gzip``, and a client that unpacked it in passing could neither resume nor check
 it. Redirects are followed here and not by the library, because each one is judged: only to http and
-https, never from https to http, no loop, and credentials stay with the server that they are for.
+https, never from https to http or from a public server to a private one, and no loop. Credentials are sent
+only to the server that was asked, not to where it points.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from types import TracebackType
 from urllib.parse import urljoin, urlsplit
 
 import requests
-from requests.adapters import HTTPAdapter
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 from typing_extensions import override
 from urllib3.exceptions import HTTPError
@@ -25,6 +25,8 @@ from urllib3.exceptions import HTTPError
 from perftrend.archive.fetch import answer
 from perftrend.archive.fetch.builds import ANY, InterruptedTransferError, MissingError, Transfer, Version
 from perftrend.archive.fetch.pace import Pace, backing_off
+from perftrend.clients.hosts import is_public
+from perftrend.clients.web.heads import InTimeAdapter
 from perftrend.clients.web.refusals import retry_after_s
 from perftrend.errors import ServiceError
 
@@ -67,8 +69,9 @@ class Web:
     """Opens URLs.
 
     :param credentials: by the server's address; a user's ``.netrc`` serves for all others.
-    :param timeout_s: how long a server may say nothing.
+    :param timeout_s: how long a server may say nothing. Its whole head may take twice that.
     :param attempts: how often something is asked before it is given up.
+    :param private_redirects: whether a public server may redirect to a private address.
     """
 
     def __init__(
@@ -79,16 +82,18 @@ class Web:
         timeout_s: float = 30.0,
         attempts: int = 5,
         first_pause_s: float = 0.5,
+        private_redirects: bool = False,
     ) -> None:
         self._pace = pace
         self._timeout_s = timeout_s
         self._attempts = attempts
         self._first_pause_s = first_pause_s
+        self._private_redirects = private_redirects
         self._credentials = {origin(url): known for url, known in (credentials or {}).items()}
         self._session = _Session()
         self._session.headers["Accept-Encoding"] = "identity"
         for scheme in _PORTS:
-            self._session.mount(f"{scheme}://", HTTPAdapter(pool_maxsize=_CONNECTIONS))
+            self._session.mount(f"{scheme}://", InTimeAdapter(pool_maxsize=_CONNECTIONS))
 
     def __enter__(self) -> Web:
         return self
@@ -148,7 +153,7 @@ class Web:
         seen = {url}
         asked = url
         while True:
-            response = self._request(url, headers)
+            response = self._request(url, headers, is_asked=origin(url) == origin(asked))
             if response.status_code not in _REDIRECTED:
                 self._judge(response, asked)
                 return response
@@ -156,17 +161,30 @@ class Web:
             following = _redirected(url, response.headers.get("Location", ""))
             if following in seen or len(seen) > MAXIMUM_REDIRECTS:
                 raise ServiceError(f"{shown(asked)}: the server redirects in a circle")
+            self._require_reachable(asked, following)
             seen.add(following)
             url = following
 
-    def _request(self, url: str, headers: Mapping[str, str]) -> requests.Response:
+    def _require_reachable(self, asked: str, following: str) -> None:
+        """Refuse to be led by a public server to what only those inside may reach."""
+        host, target = origin(asked)[1], origin(following)[1]
+        if self._private_redirects or host == target or not is_public(host) or is_public(target):
+            return
+        raise ServiceError(
+            f"{shown(asked)}: the server redirects to {target}, a private address; refused: "
+            "the setting fetch.private_redirects allows it"
+        )
+
+    def _request(self, url: str, headers: Mapping[str, str], *, is_asked: bool) -> requests.Response:
         self._pace.wait(urlsplit(url).netloc)
         known = self._credentials.get(origin(url))
+        login = (known.user, known.token) if known else None
         try:
             return self._session.get(
                 url,
                 headers=headers,
-                auth=(known.user, known.token) if known else None,
+                # Without a login the library looks for one in ~/.netrc, also for where a server points.
+                auth=login if is_asked else _anonymous,
                 timeout=self._timeout_s,
                 stream=True,
                 allow_redirects=False,
@@ -215,6 +233,10 @@ def shown(url: str) -> str:
     """Return a URL without what may be secret in it: user, password and query."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _anonymous(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    return request
 
 
 def _redirected(url: str, location: str) -> str:

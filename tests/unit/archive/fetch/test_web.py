@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from perftrend.archive.fetch import Credentials, Pace, Web
+from perftrend.archive.fetch import web as web_module
 from perftrend.archive.fetch.builds import InterruptedTransferError
 from perftrend.errors import ServiceError
 from tests.doubles.archive_server import Server
@@ -63,6 +64,54 @@ def test_credentials_stay_with_their_server(server: Server, pace: Pace) -> None:
 
     assert 2 == len(server.requests)
     assert [BASIC, None] == [headers.get("Authorization") for headers in server.behaviour.headers]
+
+
+def test_server_cannot_lead_to_a_login_of_another(
+    server: Server, pace: Pace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log server points to the Jenkins of the settings, or to a host that ~/.netrc has a login for."""
+    (server.behaviour.folder / "file").write_bytes(b"x")
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine localhost login me password secret\n")
+    monkeypatch.setenv("NETRC", str(netrc))
+    jenkins = server.url.replace("127.0.0.1", "localhost")
+
+    for credentials in ({jenkins: Credentials("me", "secret")}, {}):
+        with Web(pace, credentials=credentials) as opened, opened.open(f"{server.url}fault/elsewhere/file"):
+            pass
+
+    assert 4 == len(server.behaviour.headers)
+    assert [None] * 4 == [headers.get("Authorization") for headers in server.behaviour.headers]
+
+
+@pytest.mark.parametrize("public", [{"127.0.0.1"}, {"127.0.0.1", "localhost"}, set()])
+def test_public_server_cannot_lead_to_a_private_one(
+    server: Server, pace: Pace, monkeypatch: pytest.MonkeyPatch, public: set[str]
+) -> None:
+    (server.behaviour.folder / "file").write_bytes(b"x")
+    monkeypatch.setattr(web_module, "is_public", lambda host: host in public)
+    url = f"{server.url}fault/elsewhere/file"
+
+    with Web(pace, private_redirects=True) as opened, opened.open(url) as transfer:
+        assert b"x" == transfer.read(10)
+    with Web(pace) as opened:
+        if public == {"127.0.0.1"}:
+            reason = "redirects to localhost, a private address; refused: the setting fetch.private_redirects"
+            with pytest.raises(ServiceError, match=reason), opened.open(url):
+                pass
+        else:
+            with opened.open(url) as transfer:
+                assert b"x" == transfer.read(10)
+
+
+def test_head_without_an_end_is_given_up(server: Server, pace: Pace) -> None:
+    with (
+        Web(pace, timeout_s=0.2, attempts=2, first_pause_s=0.001) as opened,
+        pytest.raises(InterruptedTransferError, match="does not answer"),
+        opened.open(f"{server.url}fault/drip-head/file"),
+    ):
+        pass
+    assert 2 == len(server.requests)
 
 
 def test_secrets_are_shown_nowhere(server: Server, pace: Pace) -> None:
