@@ -17,7 +17,7 @@ from typing import Protocol
 from perftrend.archive.fetch import choice
 from perftrend.archive.fetch.builds import ANY, ArchivedBuild, ArchivedFile, Transfer, Version, Wanted
 from perftrend.archive.fetch.choice import Kind
-from perftrend.errors import ArchiveError, ServiceError
+from perftrend.errors import ArchiveError
 
 DEEPEST_JOB = 6
 """Folders between the begin of the tree and a job."""
@@ -25,6 +25,8 @@ DEEPEST_OUTPUT = 4
 """Folders between a build and an output."""
 DEEPEST_RESULT = 16
 MOST_FOLDERS = 1000
+MOST_LISTINGS = 10_000
+"""So many folders at most are looked into for builds, or for the results of one: a server may invent more."""
 
 _LONGEST_NAME = 255
 _BUILD = re.compile(r"[0-9]{1,9}")
@@ -99,28 +101,30 @@ class TreeSource:
         if len(path) > 1 and _is_build(path[-1]):
             yield from self._wanted(path[-2], [Folder("")], wanted, number=path[-1])
         else:
-            yield from self._below(Folder(""), path[-1] if path else "", wanted, 0)
+            listings = _Listings(self._tree, self._tree.location(""))
+            yield from self._below(Folder(""), path[-1] if path else "", wanted, 0, listings)
 
     def files(self, build: ArchivedBuild) -> Iterator[ArchivedFile]:
         """Yield the files that may hold results; see :meth:`Source.files`."""
         level = [build.place]
         results: list[str] = []
+        listings = _Listings(self._tree, build.location)
         for _ in range(DEEPEST_OUTPUT + 1):
             found: list[ArchivedFile] = []
             below: list[str] = []
             for folder in level:
-                listing = self._tree.listing(folder)
+                listing = listings.of(folder)
                 found += [_within(build, file) for file in listing.files]
                 for one in listing.folders:
                     (results if one.name == RESULTS else below).append(one.path)
             yield from choice.ranked(found)
             if len(below) > MOST_FOLDERS:
-                raise ServiceError(
+                raise ArchiveError(
                     f"{build.location}: holds more than {MOST_FOLDERS} folders; is it a build?"
                 )
             level = below
         for folder in results:
-            yield from self._results(build, folder, 0)
+            yield from self._results(build, folder, 0, listings)
 
     def open(
         self, file: ArchivedFile, *, offset: int = 0, version: Version = ANY
@@ -128,8 +132,10 @@ class TreeSource:
         """Open a file; see :meth:`Source.open`."""
         return self._tree.open(file, offset=offset, version=version)
 
-    def _below(self, folder: Folder, job: str, wanted: Wanted, depth: int) -> Iterator[ArchivedBuild]:
-        listing = self._tree.listing(folder.path)
+    def _below(
+        self, folder: Folder, job: str, wanted: Wanted, depth: int, listings: _Listings
+    ) -> Iterator[ArchivedBuild]:
+        listing = listings.of(folder.path)
         folders = listing.folders
         if not depth and any(choice.kind_of(file.name) for file in listing.files):
             yield from self._around(wanted)
@@ -144,7 +150,7 @@ class TreeSource:
         # Where some names fit, the others are other jobs, and need not be looked into.
         fitting = [one for one in folders if wanted.job_fits(one.name)] or folders
         for one in sorted(fitting, key=lambda one: one.name):
-            yield from self._below(one, one.name, wanted, depth + 1)
+            yield from self._below(one, one.name, wanted, depth + 1, listings)
 
     def _around(self, wanted: Wanted) -> Iterator[ArchivedBuild]:
         """Yield the build that the tree begins within."""
@@ -176,13 +182,40 @@ class TreeSource:
         """Return when the build's first output was written: its folder may be older, or not tell."""
         return next((file.modified for file in self.files(build)), None)
 
-    def _results(self, build: ArchivedBuild, folder: str, depth: int) -> Iterator[ArchivedFile]:
-        listing = self._tree.listing(folder)
+    def _results(
+        self, build: ArchivedBuild, folder: str, depth: int, listings: _Listings
+    ) -> Iterator[ArchivedFile]:
+        listing = listings.of(folder)
         for file in listing.files:
             if choice.kind_of(file.name) is Kind.RESULT:
                 yield _within(build, file)
         for one in listing.folders if depth < DEEPEST_RESULT else ():
-            yield from self._results(build, one.path, depth + 1)
+            yield from self._results(build, one.path, depth + 1, listings)
+
+
+class _Listings:
+    """The listings of a tree, so many at most.
+
+    :param place: what messages call the folder that they begin at.
+    """
+
+    def __init__(self, tree: Tree, place: str) -> None:
+        self._tree = tree
+        self._place = place
+        self._left = MOST_LISTINGS
+
+    def of(self, folder: str) -> Listing:
+        """Return what a folder holds.
+
+        :raises ArchiveError: if too many were listed.
+        :raises ServiceError: if it cannot be listed.
+        """
+        if not self._left:
+            raise ArchiveError(
+                f"{self._place}: holds more than {MOST_LISTINGS} folders; name one nearer to the builds"
+            )
+        self._left -= 1
+        return self._tree.listing(folder)
 
 
 def segment_is_sound(name: str) -> bool:

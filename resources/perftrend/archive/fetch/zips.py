@@ -23,6 +23,8 @@ _END = struct.Struct("<4s4H2LH")
 _END_64_LOCATOR = struct.Struct("<4sLQL")
 _END_64 = struct.Struct("<4sQ2H2L4Q")
 _LONGEST_COMMENT = 0xFFFF
+_IN_RECORD_64 = 0xFFFFFFFF
+"""Stands for a size that the record of a large zip has."""
 _IS_ENCRYPTED = 0x1
 _FAULTS = (
     zipfile.BadZipFile,
@@ -109,12 +111,17 @@ def _check_directory(file: BinaryIO, name: str) -> None:
     end_at = tail.rfind(b"PK\x05\x06")
     if end_at < 0 or len(tail) - end_at < _END.size:
         raise UnpackingError(f"{name}: the zip is cut off")
-    directory_bytes = _END.unpack_from(tail, end_at)[5]
+    told = _END.unpack_from(tail, end_at)[5]
+    directories = [told] if told < _IN_RECORD_64 else []
     locator_at = end_at - _END_64_LOCATOR.size
     if locator_at >= 0 and tail[locator_at:].startswith(b"PK\x06\x07"):
-        file.seek(min(size, _END_64_LOCATOR.unpack_from(tail, locator_at)[2]))
-        record = file.read(_END_64.size)
-        directory_bytes = _END_64.unpack(record)[8] if len(record) == _END_64.size else size
+        # zipfile takes the record that lies before the locator, wherever the locator points to.
+        pointed = _END_64_LOCATOR.unpack_from(tail, locator_at)[2]
+        for place in {pointed, tail_at + locator_at - _END_64.size}:
+            file.seek(max(0, min(size, place)))
+            record = file.read(_END_64.size)
+            if len(record) == _END_64.size and record.startswith(b"PK\x06\x06"):
+                directories.append(_END_64.unpack(record)[8])
     file.seek(0)
-    if directory_bytes > MAXIMUM_DIRECTORY_BYTES:
+    if max(directories, default=size) > MAXIMUM_DIRECTORY_BYTES:
         raise UnpackingError(f"{name}: the zip lists more members than an archive of a build has; refused")

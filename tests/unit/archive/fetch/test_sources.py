@@ -9,13 +9,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from perftrend.archive.fetch import Access, Source, Wanted, Web, choice, jenkins_address, source_at
-from perftrend.archive.fetch.builds import ArchivedFile
+from perftrend.archive.fetch import tree as tree_module
+from perftrend.archive.fetch.builds import ArchivedBuild, ArchivedFile
 from perftrend.archive.fetch.choice import Kind
 from perftrend.archive.fetch.jenkins import ROBOT_REPORT, JenkinsSource
+from perftrend.archive.fetch.tree import Folder, Listing, TreeSource
 from perftrend.errors import ArchiveError, ServiceError, UsageError
 from tests.doubles.archive_server import Server
 
@@ -143,6 +146,40 @@ def test_server_without_an_index_is_told(server: Server, access: Access) -> None
 def test_endless_index_page_is_refused(server: Server, web: Web) -> None:
     with pytest.raises(ServiceError, match="longer than 100000 bytes"):
         web.page(f"{server.url}fault/endless/x", limit=100_000)
+
+
+class EndlessTree:
+    """Folders without end, each with as many again, and no build or output anywhere."""
+
+    path = ("ci",)
+    workers = None
+    is_local = False
+
+    def __init__(self) -> None:
+        self.listed = 0
+
+    def location(self, folder: str) -> str:
+        return f"https://logs.example/{folder}"
+
+    def listing(self, folder: str) -> Listing:
+        self.listed += 1
+        return Listing(tuple(Folder(f"{folder}/tests".lstrip("/") + f"{n}" * bool(n)) for n in range(9)))
+
+    def open(self, *_: object, **__: object) -> Any:
+        raise AssertionError
+
+
+def test_endless_tree_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree_module, "MOST_LISTINGS", 500)
+    tree = EndlessTree()
+    source = TreeSource(tree)
+    build = ArchivedBuild("nightly", 1, "https://logs.example/1", place="1")
+
+    for listed in (source.builds(Wanted()), source.files(build)):
+        tree.listed = 0
+        with pytest.raises(ArchiveError, match=r"logs\.example/.*: holds more than \d+ folders"):
+            list(listed)
+        assert tree.listed <= 500
 
 
 def test_hostile_members_of_a_tar_are_passed_over_by_name(tmp_path: Path, access: Access) -> None:

@@ -148,6 +148,20 @@ def test_zip_with_an_enormous_directory_is_refused_before_it_is_read(is_64: bool
         read(b"PK\x03\x04" + (end_64 + locator if is_64 else b"") + end, tmp_path)
 
 
+@pytest.mark.parametrize("pointed", [4, 10**9])
+def test_record_of_a_zip_cannot_be_hidden_behind_another(pointed: int, tmp_path: Path) -> None:
+    """Zipfile reads the record before the locator, which points to a harmless one or to nothing."""
+    harmless, enormous = (
+        struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, 1, 1, size, 0)
+        for size in (46, zips.MAXIMUM_DIRECTORY_BYTES + 1)
+    )
+    locator = struct.pack("<4sLQL", b"PK\x06\x07", 0, pointed, 1)
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 1, 1, 46, 0, 0)
+
+    with pytest.raises(UnpackingError, match="lists more members than an archive of a build has"):
+        read(b"PK\x03\x04" + harmless + enormous + locator + end, tmp_path)
+
+
 @given(st.text(max_size=30))
 def test_name_that_is_right_stays_below_any_folder(name: str) -> None:
     if not names.wrong(name):
