@@ -21,6 +21,7 @@ exit code  meaning
     ├── ArchiveError          2   an archived output that cannot be read
     ├── BuildError            2   a commit of the product that cannot be built or installed
     ├── StoreError            3   a store that cannot be opened, read or written
+    │   └── UnstorableError   2   a run that no store can hold, or that contradicts what it holds
     ├── ServiceError          3   Jenkins, Gerrit, a mail or a file server
     └── TestbedError          4   a traffic generator or a device
         └── SearchTimeoutError 4   a search that took longer than it may
@@ -104,6 +105,12 @@ class StoreError(PerftrendError):
     """A store that cannot be opened, read or written."""
 
     exit_code = EXIT_SERVICE
+
+
+class UnstorableError(StoreError):
+    """A run that no store can hold, or that contradicts what it holds: another run may enter it."""
+
+    exit_code = EXIT_USAGE
 
 
 class ServiceError(PerftrendError):

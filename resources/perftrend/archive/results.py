@@ -21,6 +21,8 @@ from perftrend.model import Better, Measurement, Result, Status, TraceKey
 UNKNOWN = "unknown"
 NO_PERFORMANCE_TEST = "no performance test"
 _UNKNOWN_FORM = "the test passed, but its message has no known form"
+_LARGEST = 1e18
+"""No device handles so many packets, bits or bytes in a second; sums of such values would overflow."""
 
 _STATUS = {"PASS": Status.PASS, "FAIL": Status.FAIL, "SKIP": Status.SKIP, "NOT RUN": Status.SKIP}
 
@@ -65,21 +67,31 @@ def interpret(test: RecordedTest, *, testbed: str = "") -> Interpreted:
     key = parameters.of_test(test) | {
         "testbed": test.testbed or testbed or (measurement.testbed if measurement else UNKNOWN),
     }
-    results = tuple(
-        Result(
-            TraceKey.of(**key | {"metric": metric}),
-            unit=reading.unit,
-            better=reading.better,
-            status=status,
-            samples=reading.samples,
-            value=math.fsum(reading.samples) / len(reading.samples) if reading.samples else math.nan,
-            invalid=reading.invalid,
-            message="" if status is Status.PASS else _for_people(text),
-            details=_details(measurement) if measurement else reading.details,
+    results = []
+    for metric, reading in readings.items():
+        value, absurd = _average(reading.samples)
+        results.append(
+            Result(
+                TraceKey.of(**key | {"metric": metric}),
+                unit=reading.unit,
+                better=reading.better,
+                status=status,
+                samples=reading.samples,
+                value=value,
+                invalid=reading.invalid or absurd,
+                message="" if status is Status.PASS else _for_people(text),
+                details=_details(measurement) if measurement else reading.details,
+            )
         )
-        for metric, reading in readings.items()
-    )
-    return Interpreted(results, tuple(unknown))
+    return Interpreted(tuple(results), tuple(unknown))
+
+
+def _average(samples: tuple[float, ...]) -> tuple[float, str]:
+    """Return the average, NaN if there is none, and why the samples cannot be trusted, if so."""
+    absurd = next((each for each in samples if not abs(each) <= _LARGEST), None)
+    if absurd is not None:
+        return math.nan, f"{absurd:.6g} is no measured value"
+    return (math.fsum(samples) / len(samples) if samples else math.nan), ""
 
 
 def _told(test: RecordedTest, text: str, expected: list[str]) -> tuple[Measurement | None, Told, str]:

@@ -25,12 +25,12 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, NoSuchModuleError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
-from perftrend.errors import StoreError
+from perftrend.errors import StoreError, UnstorableError
 from perftrend.store.patience import left_s
 
 BUSY_S = 60
@@ -231,6 +231,8 @@ def explained(engine: Engine) -> Generator[None, None, None]:
     """Say in words for people what the database refuses."""
     try:
         yield
+    except DataError as error:
+        raise UnstorableError(f"store {_name(engine)}: {_explanation(error.orig)}") from error
     except DBAPIError as error:
         raise StoreError(f"store {_name(engine)}: {_explanation(error.orig)}") from error
     except PoolTimeoutError as error:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import IntegrityError
 
-from perftrend.errors import StoreError
+from perftrend.errors import StoreError, UnstorableError
 from perftrend.model import Result, Run, Series, TraceKey
 from perftrend.store import executions, rows, series
 from perftrend.store.activity import Activity
@@ -182,8 +182,9 @@ class Store:
         :param version: of the run's archive, as its source lists it; empty if that is not known.
         :returns: False if the store has this run already; then no run and no result is changed,
             whatever the results are.
-        :raises StoreError: if it cannot be written, if two results are of one trace, or if a
-            trace's unit or better direction is not what it was; nothing is changed.
+        :raises UnstorableError: if two results are of one trace, if a trace's unit or better direction is not
+            what it was, or if the database cannot hold a value; nothing is changed.
+        :raises StoreError: if it cannot be written; nothing is changed.
         """
         by_hash = _by_hash(run, results)
         with writing(self._engine) as connection:
@@ -285,7 +286,7 @@ def _by_hash(run: Run, results: Iterable[Result]) -> dict[str, Result]:
     by_hash: dict[str, Result] = {}
     for result in results:
         if by_hash.setdefault(result.key.hash, result) is not result:
-            raise StoreError(f"run {run.name}: two results are of one trace, {result.key}")
+            raise UnstorableError(f"run {run.name}: two results are of one trace, {result.key}")
     return by_hash
 
 
@@ -343,7 +344,7 @@ def _known_traces(
         for name, trace_id, unit, better in connection.execute(query.where(traces.c.hash.in_(some))):
             result = by_hash[name]
             if (unit, better) != (result.unit, result.better):
-                raise StoreError(
+                raise UnstorableError(
                     f"trace {result.key} is in {unit}, {better} is better; "
                     f"now it came in {result.unit}, {result.better} is better: give it another metric"
                 )

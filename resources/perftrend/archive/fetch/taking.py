@@ -6,9 +6,13 @@ fails again and again ends it all, because the builds that are left would fail a
 
 from __future__ import annotations
 
+import logging
+import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+import traceback
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -19,9 +23,12 @@ from perftrend.archive.fetch.download import Fetcher
 from perftrend.archive.fetch.entering import Claim, Readable
 from perftrend.archive.fetch.readers import Readers
 from perftrend.archive.reading import Unknown
-from perftrend.errors import ArchiveError, ServiceError, StoreError
+from perftrend.errors import ArchiveError, ServiceError, StoreError, UnstorableError
+
+LOG = logging.getLogger(__name__)
 
 FAILURES_IN_A_ROW = 8
+_PLACE = re.compile(r'File "[^"]*?([^"/]*)", line (\d+)')
 _AHEAD = 2
 """Builds that are listed for each worker before it has time for them."""
 
@@ -72,15 +79,10 @@ class Taker:
         refused: list[str] = []
         try:
             for attempt in choice.attempts(self._source.files(build)):
-                try:
+                with _noting(refused, attempt.files[0].name):
                     files, bytes_ = self._fetched(attempt)
                     transferred += bytes_
                     entered = self._readers.enter(claim, files)
-                except ArchiveError as error:
-                    refused.append(str(error))
-                except MissingError:
-                    continue
-                else:
                     fate = Fate.NEW if entered.added else Fate.KNOWN
                     note = _weaker(attempt, refused)
                     return Taken(build.name, fate, note, transferred, entered.results, entered.unknown)
@@ -130,6 +132,32 @@ def in_parallel(
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+@contextmanager
+def _noting(refused: list[str], name: str) -> Generator[None, None, None]:
+    """Note why an attempt gave nothing, so that the next one is made; what stops them all is raised.
+
+    Whatever else happens while a file is read is a defect of perftrend, but that of one build alone.
+    """
+    try:
+        yield
+    except MissingError:
+        pass
+    except (ArchiveError, UnstorableError) as error:
+        refused.append(str(error))
+    except (ServiceError, StoreError):
+        raise
+    except Exception as error:
+        LOG.debug("%s cannot be read", name, exc_info=error)
+        # What another process raised has its place there in the text of its cause alone.
+        elsewhere = _PLACE.findall(str(error.__cause__ or ""))
+        places = elsewhere or _PLACE.findall("".join(traceback.format_tb(error.__traceback__)))
+        where = " ({}, line {})".format(*places[-1]) if places else ""
+        told = (
+            f"{name}: cannot be read: {type(error).__name__}: {error}{where}; this is a defect of perftrend"
+        )
+        refused.append(told)
 
 
 def _weaker(attempt: Attempt, refused: list[str]) -> str:

@@ -6,9 +6,12 @@ import errno
 import gzip
 import io
 import json
+import math
+import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -212,6 +215,58 @@ def test_output_that_fits_no_run_is_refused(
     assert Fate.BROKEN is taken.fate
     assert reason in taken.note
     assert not stored(bench.store)
+
+
+@pytest.mark.parametrize(
+    ("samples", "fate"),
+    [
+        ("1e308, 1e308", Fate.NEW),
+        ("-1e300", Fate.NEW),
+        ("1e19, 1", Fate.NEW),
+        ("1e400, 1", Fate.BROKEN),
+        ("NaN, 1", Fate.BROKEN),
+    ],
+)
+def test_absurd_number_is_a_result_that_is_not_valid(bench: Bench, samples: str, fate: Fate) -> None:
+    text = json.dumps(RESULT).replace('"values": [1000000.0]', f'"values": [{samples}]')
+    assert samples in text
+    bench.archive(2, **{"tests/a.info.json": text.encode()})
+    bench.archive(1, **{"output.xml": OUTPUT})
+
+    taken = bench.take(testbed="2n-clx")
+
+    assert {"nightly/2": fate, "nightly/1": Fate.NEW} == {name: one.fate for name, one in taken.items()}
+    with Store.open(bench.store) as store:
+        for run in store.runs("2n-clx"):
+            if run.build == 2:
+                [result] = store.results(run)
+                assert "is no measured value" in result.invalid
+                assert math.isnan(result.value)
+
+
+def test_what_nobody_foresaw_is_the_result_of_one_build(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that no reader could stand; the reader that fails on it is of this test."""
+    read = readers.enter
+
+    def stumbles(store: Store, claim: Claim, *others: Any) -> Any:
+        if claim.build == 2:
+            raise ZeroDivisionError("float division by zero")
+        return read(store, claim, *others)
+
+    monkeypatch.setattr(readers, "enter", stumbles)
+    for build in (1, 2, 3):
+        bench.archive(build, **{"output.xml": OUTPUT})
+
+    taken = bench.take()
+
+    assert {1: Fate.NEW, 2: Fate.BROKEN, 3: Fate.NEW} == {n: taken[f"nightly/{n}"].fate for n in (1, 2, 3)}
+    assert re.fullmatch(
+        r"output\.xml: cannot be read: ZeroDivisionError: float division by zero "
+        r"\(test_taking\.py, line \d+\); this is a defect of perftrend",
+        taken["nightly/2"].note,
+    )
 
 
 def test_dead_server_ends_it_after_some_builds(bench: Bench, server: Server) -> None:
