@@ -49,6 +49,10 @@ class Trial:
     received: int
     invalid: str = ""
     """Why the trial cannot be trusted; empty when it can."""
+    sending_s: float = 0.0
+    """How long frames were sent; 0 if the driver does not know: then as long as intended."""
+    sent_each: tuple[int, ...] = ()
+    """How many frames were sent in each direction; empty if the driver does not know."""
 
     @property
     def loss_ratio(self) -> float:
@@ -57,8 +61,17 @@ class Trial:
 
     @property
     def receive_rate_pps(self) -> float:
-        """Received frames over the intended duration: the sample of an MRR test (document 000)."""
-        return self.received / self.duration_s
+        """Received frames over the time of sending: the sample of an MRR test (document 000).
+
+        A generator that is slower than intended sends for longer. Over the intended duration, what came
+        back would pass for a higher rate than any that was there.
+        """
+        return self.received / (self.sending_s or self.duration_s)
+
+    @property
+    def sent_each_pps(self) -> tuple[float, ...]:
+        """The rate that was reached, of each direction if that is known, else of both together."""
+        return tuple(sent / (self.sending_s or self.duration_s) for sent in self.sent_each or (self.sent,))
 
 
 @dataclass(frozen=True, slots=True)

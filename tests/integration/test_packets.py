@@ -102,14 +102,16 @@ def test_every_frame_of_a_rate_is_sent(veth: Testbed, rate_pps: int) -> None:
 def test_rate_is_exact_within_a_thousandth(
     veth: Testbed, measure: Measure, rate_pps: int, record_property: Record
 ) -> None:
+    """Of nine trials, because a host may take a core away for longer than can be caught up."""
     veth.start_device({})
     veth.use("64B")
     measure(veth, rate_pps, 0.5)
 
-    achieved = cast(EmbeddedGenerator, veth.generator).count(rate_pps, 0.5).sent_pps
+    sender = cast(EmbeddedGenerator, veth.generator)
+    achieved = sorted(sender.count(rate_pps, 0.5).sent_pps for _ in range(9))
 
-    record_property("measured", f"intended {rate_pps} pps, achieved {achieved:.1f} pps")
-    assert pytest.approx(rate_pps, rel=1e-3) == achieved
+    record_property("measured", f"intended {rate_pps} pps, achieved {[round(each) for each in achieved]} pps")
+    assert pytest.approx(rate_pps, rel=1e-3) == achieved[4]
 
 
 def test_trial_ends_early_if_its_loss_is_certain(testbed: Testbed, measure: Measure) -> None:

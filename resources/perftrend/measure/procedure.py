@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from perftrend.measure.search import (
     soak,
 )
 from perftrend.measure.testbed import Testbed
+from perftrend.measure.trust import EXACT, OVERLOAD, WIDTH_PART
 from perftrend.model import CriticalLoad, HeldRate, Interval, Measurement, Phase, Trial
 
 _LOWEST_SHARE = 0.05
@@ -80,7 +82,7 @@ class Procedure:
         accepted: list[Trial] = []
         try:
             result = mdr_search(
-                self._keeping(accepted),
+                self._keeping(accepted, deviation=WIDTH_PART * plan.relative_width),
                 minimum_pps=plan.minimum_pps,
                 maximum_pps=self._testbed.maximum_pps,
                 loss_ratios=tuple(goals.values()),
@@ -113,11 +115,13 @@ class Procedure:
 
         The MRR bounds it: nothing that comes back can exceed what the device forwards at most.
         """
-        first = self._testbed.trials.measure(self._testbed.maximum_pps, plan.initial_duration_s)
+        first = self._testbed.trials.measure(
+            self._testbed.maximum_pps, plan.initial_duration_s, deviation=OVERLOAD
+        )
         loss_ratio = plan.loss_ratio if metric == "pdr" else 0.0
         highest = max(first.receive_rate_pps, 2 * plan.minimum_pps)
         interval = binary_search(
-            self._testbed.trials.measure,
+            partial(self._testbed.trials.measure, deviation=WIDTH_PART * plan.relative_width),
             lower_pps=max(plan.minimum_pps, _LOWEST_SHARE * highest),
             upper_pps=highest,
             loss_ratio=loss_ratio,
@@ -203,12 +207,13 @@ class Procedure:
 
         return measure
 
-    def _keeping(self, accepted: list[Trial]) -> Measure:
+    def _keeping(self, accepted: list[Trial], *, deviation: float = EXACT) -> Measure:
         """Return a measure that adds to a list each trial that it returns."""
 
         def measure(rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
-            accepted.append(self._testbed.trials.measure(rate_pps, duration_s, fail_above))
-            return accepted[-1]
+            trial = self._testbed.trials.measure(rate_pps, duration_s, fail_above, deviation=deviation)
+            accepted.append(trial)
+            return trial
 
         return measure
 

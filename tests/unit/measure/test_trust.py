@@ -2,13 +2,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from random import Random
 from typing import ClassVar, cast
 
 import pytest
 
 from perftrend.measure import trust
 from perftrend.measure.interfaces import TrafficGenerator
-from perftrend.measure.trust import TrustedTrials
+from perftrend.measure.search import mdr_search, measure_mrr
+from perftrend.measure.trust import OVERLOAD, TrustedTrials, off_rate
 from perftrend.model import Trial
 
 
@@ -21,7 +24,7 @@ class Generator:
 
     def trial(self, rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
         self.asked.append((rate_pps, duration_s, fail_above))
-        sent = 1000 + len(self.asked)
+        sent = round(rate_pps * duration_s) + len(self.asked)
         return Trial(rate_pps, duration_s, duration_s, sent, sent, self._reasons.pop(0))
 
 
@@ -56,14 +59,14 @@ def test_a_trial_that_can_be_trusted_is_measured_once() -> None:
 
     trial = trials(generator).measure(5e5, 0.5, 0.1)
 
-    assert 1001 == trial.sent
+    assert 250_001 == trial.sent
     assert [(5e5, 0.5, 0.1)] == generator.asked
 
 
 def test_first_trial_that_can_be_trusted_is_returned() -> None:
     trial = trials(Generator("slow", "slow", "", "")).measure(5e5, 0.5)
 
-    assert (1003, "") == (trial.sent, trial.invalid)
+    assert (250_003, "") == (trial.sent, trial.invalid)
 
 
 def test_last_trial_keeps_its_reason_when_none_can_be_trusted() -> None:
@@ -79,7 +82,7 @@ def test_trial_on_cores_that_others_used_cannot_be_trusted() -> None:
     measured = trials(Generator("", ""))
     trial = measured.measure(5e5, 0.5)
 
-    assert (1002, "") == (trial.sent, trial.invalid)
+    assert (250_002, "") == (trial.sent, trial.invalid)
     assert ["another process", ""] == [one.invalid for one in measured.trials]
 
 
@@ -99,3 +102,103 @@ def test_every_trial_is_recorded_until_they_are_forgotten() -> None:
     measured.measure(3e5, 0.5)
 
     assert [3e5] == [trial.rate_pps for trial in measured.trials]
+
+
+# ---- rates that were not reached
+
+
+def at_share(
+    share: float, *, lost: int = 0, seconds: float = 1.0, each: tuple[float, ...] = (1.0, 1.0)
+) -> Trial:
+    """Return a trial of 100 kpps for a second whose directions reached these parts of a share."""
+    sent = tuple(round(50_000 * share * part * seconds) for part in each)
+    return Trial(1e5, 1.0, seconds, sum(sent), sum(sent) - lost, "", seconds, sent)
+
+
+@pytest.mark.parametrize(
+    "trial", [at_share(1), at_share(0.9991), at_share(1.0009), at_share(0.999, seconds=5)]
+)
+def test_small_deviation_of_the_rate_is_allowed(trial: Trial) -> None:
+    assert not off_rate(trial, 1e5, None, 0.001)
+
+
+@pytest.mark.parametrize(
+    ("trial", "told"),
+    [
+        (at_share(0.951), "reached 95.1 % of the intended rate of 100000 pps"),
+        (at_share(0.9985), "reached 99.85 % of"),
+        (at_share(1.01), "reached 101 % of"),
+        (at_share(1, each=(1.02, 0.98)), "reached 102 % of"),
+        (at_share(0.99, seconds=1.01), "reached 99 % of"),
+    ],
+)
+def test_rate_that_was_not_reached_does_not_count(trial: Trial, told: str) -> None:
+    assert told in off_rate(trial, 1e5, None, 0.001)
+    assert told in off_rate(trial, 1e5, 0.005, 0.001)
+
+
+def test_slower_trial_that_loses_too_much_counts_and_a_faster_one_does_not() -> None:
+    assert not off_rate(at_share(0.95, lost=500), 1e5, 0.005, 0.001)
+    assert off_rate(at_share(0.95, lost=400), 1e5, 0.005, 0.001)
+    assert off_rate(at_share(1.05, lost=90_000), 1e5, 0.005, 0.001)
+
+
+def test_driver_that_knows_no_time_is_believed_the_duration() -> None:
+    assert not off_rate(Trial(1e5, 1.0, 1.0, 100_000, 0), 1e5, None, 0.001)
+    assert "90 %" in off_rate(Trial(1e5, 1.0, 1.0, 90_000, 0), 1e5, None, 0.001)
+    assert not off_rate(Trial(1e5, 1.0, 0.1, 9_000, 0), 1e5, 0.0, 0.001)
+
+
+def test_few_frames_tell_no_rate() -> None:
+    assert not off_rate(Trial(1e3, 0.01, 0.01, 10, 10, "", 0.009, (5, 5)), 1e3, None, 0.001)
+
+
+class Unsteady:
+    """A generator that often sends for longer, before a device that forwards exactly 200 kpps."""
+
+    def __init__(self, seed: int) -> None:
+        self._chance = Random(seed)  # noqa: S311 - no secret
+
+    def trial(self, rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
+        del fail_above
+        reached = self._chance.choice([1, 1, 1, 0.999, 0.98, 0.9, self._chance.uniform(0.9, 1)])
+        sent, seconds = round(rate_pps * duration_s), duration_s / reached
+        received = min(sent, round(2e5 * seconds))
+        return Trial(
+            rate_pps, duration_s, seconds, sent, received, "", seconds, (sent // 2, sent - sent // 2)
+        )
+
+
+@pytest.mark.parametrize("strategy", ["mdr", "predictive"])
+@pytest.mark.parametrize("seed", range(5))
+def test_search_with_an_unsteady_generator_finds_no_rate_that_is_not_there(seed: int, strategy: str) -> None:
+    trusted = TrustedTrials(cast(TrafficGenerator, Unsteady(seed)), list, attempts=50)
+    Watch.sights = [""] * 10_000
+
+    found = mdr_search(
+        trusted.measure,
+        minimum_pps=1e4,
+        maximum_pps=1e6,
+        loss_ratios=(0.0, 0.005),
+        initial_duration_s=1.0,
+        final_duration_s=30.0,
+        relative_width=0.005,
+        strategy=strategy,
+    )
+
+    for interval, exact_pps in zip(found.intervals, (2e5, 2e5 / 0.995), strict=True):
+        assert not interval.invalid
+        assert interval.lower <= 1.001 * exact_pps
+        assert interval.upper >= 0.9999 * exact_pps
+
+
+def test_mrr_is_what_came_back_while_it_was_sent() -> None:
+    trusted = TrustedTrials(cast(TrafficGenerator, Unsteady(7)), list, attempts=50)
+    Watch.sights = [""] * 10_000
+    measure = partial(trusted.measure, deviation=OVERLOAD)
+
+    result = measure_mrr(measure, rate_pps=5e5, duration_s=1.0, multiplicity=20)
+
+    assert not result.invalid
+    assert [2e5] * 20 == pytest.approx(result.samples, rel=1e-4)
+    assert any(trial.sending_s > 1.01 for trial in result.trials)

@@ -161,6 +161,29 @@ def test_a_short_pause_is_caught_up(clock: Clock) -> None:
     assert 50_000 == pytest.approx(count.sent / count.sending_s, rel=0.01)
 
 
+@pytest.mark.parametrize(("pause_s", "lost_s"), [(0.008, 0.0), (0.014, 0.0), (0.04, 0.025)])
+def test_a_longer_pause_is_caught_up_little_by_little(clock: Clock, pause_s: float, lost_s: float) -> None:
+    """5 ms at once, and then 10 ms at most at a rate that is 2 % higher."""
+    members = ports(clock)
+    usual = members[0].send
+    times: list[float] = []
+
+    def pausing(start: int, count: int) -> int:
+        if len(members[0].sent) == 5000:
+            clock.now += pause_s
+        times.extend([clock.now] * count)
+        return usual(start, count)
+
+    members[0].send = pausing  # type: ignore[method-assign]
+
+    count = trial(members, 50_000, 1.0)
+
+    assert 50_000 / (1.0 + lost_s) == pytest.approx(count.sent / count.sending_s, rel=2e-4)
+    ended = next(index for index in range(5000, len(times)) if times[index] > times[5000] + 0.01)
+    for begin in range(ended, len(times) - 2500, 100):
+        assert times[begin + 2500] - times[begin] >= 0.1 / 1.0205
+
+
 def test_frames_from_before_the_trial_do_not_count(clock: Clock) -> None:
     assert 100 == trial(ports(clock, before=12_345), 10_000, 0.01).received
 
