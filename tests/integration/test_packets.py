@@ -167,7 +167,8 @@ def test_counters_of_device_interfaces_and_processes_are_there(veth: Testbed, me
     assert received == forwarded
     assert {"tg0", "tg1"} <= set(after["interfaces"]["tg"])
     assert {"d0", "d1"} <= set(after["interfaces"]["dut"])
-    assert after["softnet"]
+    assert after["softnet"]["tg"]
+    assert after["softnet"]["dut"]
     assert all(cpu["ran_s"] > 0 for cpu in after["cpu"].values())
 
 

@@ -53,15 +53,24 @@ class Procedure:
         self._started = datetime.now(UTC)
 
     def mrr(self, plan: MrrPlan) -> Measurement:
-        """Send at the highest rate, whatever is lost; every trial gives a sample."""
+        """Send at the highest rate, whatever is lost; every trial gives a sample.
+
+        The counters are those of the last start: those of two starts are of two processes.
+        """
         before = self._testbed.counters()
+
+        def restart() -> None:
+            nonlocal before
+            self._testbed.restart_device()
+            before = self._testbed.counters()
+
         result = measure_mrr(
-            self._testbed.trials.measure,
+            partial(self._testbed.trials.measure, deviation=OVERLOAD),
             rate_pps=self._testbed.maximum_pps,
             duration_s=plan.duration_s,
             multiplicity=plan.multiplicity,
             starts=min(plan.starts, plan.multiplicity),
-            restart=self._testbed.restart_device,
+            restart=restart,
         )
         self._collect("mrr", self._testbed.maximum_pps, before)
         limit = self._testbed.generator_limit(sum(result.samples) / len(result.samples))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from types import TracebackType
+from typing import Any
 
 from perftrend import errors
 from perftrend.measure import specification
@@ -144,18 +144,19 @@ class Testbed:
         return {
             "generator": self.generator.counters(),
             "device": self.device.counters(),
-            "interfaces": self._interface_counters(),
-            "softnet": _softnet(Path("/proc/net/softnet_stat").read_text()),
+            "interfaces": self._of_nodes("/proc/net/dev", _interfaces),
+            "softnet": self._of_nodes("/proc/net/softnet_stat", _softnet),
             "cpu": {str(process): _cpu(process) for process in self._busy_processes()},
         }
 
-    def _interface_counters(self) -> Counters:
+    def _of_nodes(self, file: str, read: Callable[[str], Any]) -> Counters:
+        """Return what a file of the kernel says on both nodes; nothing if no kernel has the ports."""
         if not self._wiring.generator_ports:
             return {}
-        read = ["cat", "/proc/net/dev"]
+        wanted = ["cat", file]
         return {
-            "tg": _interfaces(run(self._wiring.at_generator(read))),
-            "dut": _interfaces(run(self._wiring.at_device(read))),
+            "tg": read(run(self._wiring.at_generator(wanted))),
+            "dut": read(run(self._wiring.at_device(wanted))),
         }
 
     def _busy_processes(self) -> list[int]:

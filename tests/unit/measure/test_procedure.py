@@ -134,8 +134,12 @@ def test_search_that_takes_too_long_is_an_error(procedure: Procedure) -> None:
         procedure.ndr_and_pdr(replace(SEARCH, timeout_s=1e-9))
 
 
-def test_counters_are_collected_at_mrr(procedure: Procedure, testbed: Testbed, tmp_path: Path) -> None:
-    counters = collected(procedure.mrr(MrrPlan(duration_s=1, multiplicity=2, starts=1)), tmp_path)
+@pytest.mark.parametrize("starts", [1, 3])
+def test_counters_are_those_of_one_start_at_mrr(
+    procedure: Procedure, testbed: Testbed, tmp_path: Path, starts: int
+) -> None:
+    plan = MrrPlan(duration_s=1, multiplicity=2 * starts, starts=starts)
+    counters = collected(procedure.mrr(plan), tmp_path)
 
     assert ["mrr"] == list(counters)
     assert testbed.maximum_pps == counters["mrr"]["rate_pps"]
