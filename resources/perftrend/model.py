@@ -184,7 +184,7 @@ class Measurement:
     critical load) or ``hold`` (one rate, held for long)."""
     testbed: str
     frame: str
-    """``64B``, ``1518B`` or ``IMIX``."""
+    """``64B`` or another length, ``IMIX``, or a pattern such as ``64x7+570x4+1518x1``."""
     frame_bytes: float
     """Average length of a frame with its checksum; with 20 bytes more it gives the bandwidth."""
     started: datetime

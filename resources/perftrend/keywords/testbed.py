@@ -71,6 +71,9 @@ class TestbedKeywords:
 
     @keyword
     def start_traffic(self, frame: str) -> None:
-        """Choose the frame size, ``64B``, ``1518B`` or ``IMIX``, and learn the highest rate for it."""
+        """Choose the frame size and learn the highest rate for it.
+
+        A length such as ``64B``, ``IMIX``, or a pattern such as ``64x7+570x4+1518x1``.
+        """
         self.testbed.use(frame)
         logger.info(f"highest rate {self.testbed.maximum_pps:.0f} pps, link {self.testbed.link_pps:.0f} pps")

@@ -101,7 +101,7 @@ class Testbed:
     def use(self, frame: str) -> None:
         """Choose the traffic and learn how much of it can be offered; the device must be started.
 
-        :param frame: ``64B``, ``1518B`` or ``IMIX``.
+        :param frame: as :meth:`~perftrend.measure.embedded.frames.Profile.named` takes it.
         """
         self.profile = Profile.named(frame)
         self.generator.use(self.profile.name, bridged=self._options.get("forwarding") == "l2")

@@ -15,6 +15,7 @@ from typing_extensions import override
 
 import perftrend
 from perftrend import errors
+from perftrend.measure.embedded.frames import Profile
 from perftrend.measure.embedded.generator import Count
 from perftrend.measure.interfaces import Counters, Device, Node, TrafficGenerator, Wiring
 from perftrend.measure.options import check
@@ -22,6 +23,8 @@ from perftrend.measure.worker import Worker, dies_with_parent, python_module
 from perftrend.model import Trial
 
 _ANSWER_S = 10.0
+_LONGEST_FRAME = 1518
+"""In bytes: what interfaces of 1,500 bytes take, and slots of their rings hold."""
 _FLOOD_PPS, _FLOOD_S = 1e8, 0.0005
 """What nobody can send: 50,000 frames at once."""
 _NUMBERS = {"acl_rules": range(10_001), "burst": range(1, 513)}
@@ -84,6 +87,10 @@ class EmbeddedGenerator(TrafficGenerator):
 
     @override
     def use(self, frame: str, *, bridged: bool) -> None:
+        if max(Profile.named(frame).sizes) > _LONGEST_FRAME:
+            raise errors.SettingsError(
+                f"frame {frame!r}: the embedded drivers take frames of up to {_LONGEST_FRAME} bytes"
+            )
         self._opened().ask({"frame": frame, "bridged": bridged}, _ANSWER_S)
 
     @override

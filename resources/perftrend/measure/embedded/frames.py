@@ -6,6 +6,7 @@ Lengths are Ethernet lengths with the four bytes of the checksum, as people name
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +21,12 @@ FLOWS = 256
 _IMIX = (64, 570, 64, 64, 570, 64, 64, 570, 64, 1518, 64, 570)
 """The simple IMIX, 7:4:1 of 64, 570 and 1518 bytes, in an order that spreads the long ones."""
 
-_PROFILES = {"64B": (64,), "1518B": (1518,), "IMIX": _IMIX}
+SHORTEST, LONGEST = 64, 9000
+"""Of a frame of Ethernet, and of one that most devices take."""
+_MOST_FRAMES = 24
+"""In one round of a pattern: generators prepare whole rounds in memory."""
+_SIZE = re.compile(r"([0-9]{1,5})B")
+_PATTERN = re.compile(r"[0-9]{1,5}X[0-9]{1,3}(?:\+[0-9]{1,5}X[0-9]{1,3})+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +38,54 @@ class Profile:
 
     @classmethod
     def named(cls, name: str) -> Profile:
-        """Return the profile ``64B``, ``1518B`` or ``IMIX``.
+        """Return the profile of a name.
 
-        :raises SettingsError: for any other name.
+        :param name: ``64B``, or any other length from 64 to 9000 bytes; ``IMIX``; or a pattern of one's own,
+            lengths and how often each comes, such as ``64x7+570x4+1518x1``.
+        :raises SettingsError: if it is none of these.
         """
-        sizes = _PROFILES.get(name.upper())
-        if sizes is None:
-            raise errors.SettingsError(f"frame {name!r} is unknown{errors.nearest(name, _PROFILES)}")
-        return cls(name.upper(), sizes)
+        typed = name.upper()
+        if typed == "IMIX":
+            return cls(typed, _IMIX)
+        if size := _SIZE.fullmatch(typed):
+            return cls(typed, (_length(name, size[1]),))
+        if not _PATTERN.fullmatch(typed):
+            nearest = errors.nearest(name, ("64B", "1518B", "IMIX"))
+            raise errors.SettingsError(
+                f"frame {name!r} is unknown{nearest} Lengths are 64B to 9000B, patterns 64x7+570x4+1518x1"
+            )
+        shares = [part.split("X") for part in typed.split("+")]
+        counts = [(_length(name, size), int(count)) for size, count in shares]
+        total = sum(count for _, count in counts)
+        if not all(count for _, count in counts) or total > _MOST_FRAMES:
+            raise errors.SettingsError(
+                f"frame {name!r}: each length comes at least once, and all {_MOST_FRAMES} times at most"
+            )
+        return cls(typed.replace("X", "x"), _spread(counts, total))
 
     @property
     def mean_bytes(self) -> float:
         """Average frame length with its checksum."""
         return sum(self.sizes) / len(self.sizes)
+
+
+def _length(name: str, digits: str) -> int:
+    length = int(digits)
+    if not SHORTEST <= length <= LONGEST:
+        raise errors.SettingsError(f"frame {name!r}: a frame has from {SHORTEST} to {LONGEST} bytes")
+    return length
+
+
+def _spread(counts: list[tuple[int, int]], total: int) -> tuple[int, ...]:
+    """Return the lengths of one round, each spread as evenly over it as can be."""
+    places = [((number + 0.5) * total / count, length) for length, count in counts for number in range(count)]
+    return tuple(length for _, length in sorted(places))
+
+
+def prepared_frames(profile: Profile) -> int:
+    """Return how many frames a generator prepares: whole rounds of the flows and of the sizes."""
+    rounds = len(profile.sizes)
+    return FLOWS * (len(_IMIX) if len(_IMIX) % rounds == 0 else rounds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from perftrend.measure.embedded import topology
-from perftrend.measure.embedded.frames import FLOWS, Profile, build
+from perftrend.measure.embedded.frames import Profile, build, prepared_frames
 from perftrend.measure.embedded.port import GeneratorPort
 from perftrend.measure.embedded.ports import generator_port
 
 _BATCH = 64
-_FRAMES = 12 * FLOWS
-"""Prepared frames of a port: a multiple of the number of flows and of the pattern of sizes."""
 _CATCH_UP_S = 0.005
 """What could not be sent in time is sent late in bursts of at most so long, which a ring takes."""
 _OWED_AT_MOST_S = 0.01
@@ -72,7 +70,8 @@ class Stream:
         self.left = 0
         self.refused = 0
         self._next = 0
-        port.prepare(*build(profile, topology.direction(number, bridged=bridged), _FRAMES))
+        self._prepared = prepared_frames(profile)
+        port.prepare(*build(profile, topology.direction(number, bridged=bridged), self._prepared))
 
     def plan(self, count: int) -> None:
         """Begin a trial of so many frames."""
@@ -80,9 +79,9 @@ class Stream:
 
     def send(self, limit: int) -> int:
         """Send the next frames, at most ``limit``; returns how many."""
-        count = min(limit, self.left, _FRAMES - self._next)
+        count = min(limit, self.left, self._prepared - self._next)
         self.refused += self.port.send(self._next, count)
-        self._next = (self._next + count) % _FRAMES
+        self._next = (self._next + count) % self._prepared
         self.sent += count
         self.left -= count
         return count

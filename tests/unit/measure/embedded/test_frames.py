@@ -10,9 +10,16 @@ from hypothesis import strategies as st
 
 from perftrend.errors import SettingsError
 from perftrend.measure.embedded import topology
-from perftrend.measure.embedded.frames import Direction, Profile, build, ip4_checksum
+from perftrend.measure.embedded.frames import (
+    FLOWS,
+    Direction,
+    Profile,
+    build,
+    ip4_checksum,
+    prepared_frames,
+)
 
-PROFILES = ["64B", "1518B", "IMIX"]
+PROFILES = ["64B", "65B", "1518B", "9000B", "IMIX", "64x3+9000x1"]
 
 
 def folded(header: bytes) -> int:
@@ -24,7 +31,10 @@ def folded(header: bytes) -> int:
     return total
 
 
-@pytest.mark.parametrize(("name", "mean"), [("64B", 64), ("1518B", 1518), ("imix", 4246 / 12)])
+@pytest.mark.parametrize(("name", "mean"), [
+    ("64B", 64), ("128b", 128), ("1518B", 1518), ("9000B", 9000), ("imix", 4246 / 12),
+    ("64x7+570x4+1518x1", 4246 / 12), ("64X1+9000x1", 4532),
+])  # fmt: skip
 def test_profile_has_the_mean_that_its_name_promises(name: str, mean: float) -> None:
     assert mean == pytest.approx(Profile.named(name).mean_bytes)
 
@@ -37,6 +47,41 @@ def test_imix_is_seven_to_four_to_one() -> None:
 def test_unknown_profile_names_the_nearest(wrong: str, meant: str) -> None:
     with pytest.raises(SettingsError, match=f"frame '{wrong}' is unknown; did you mean '{meant}'"):
         Profile.named(wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ("63B", "'63B': a frame has from 64 to 9000 bytes"),
+        ("9001B", "'9001B': a frame has from 64 to 9000 bytes"),
+        ("99999B", "a frame has from 64 to 9000 bytes"),
+        ("64x0+70x1", "each length comes at least once, and all 24 times at most"),
+        ("64x20+70x5", "all 24 times at most"),
+        ("64x7+20x1", "a frame has from 64 to 9000 bytes"),
+        ("64x7", "is unknown"),
+        ("64x7+", "is unknown"),
+        ("", "is unknown"),
+        ("64B\n", "is unknown"),
+    ],
+)
+def test_frame_that_cannot_be_is_refused(wrong: str, told: str) -> None:
+    with pytest.raises(SettingsError, match="frame ") as refused:
+        Profile.named(wrong)
+    assert told in str(refused.value)
+
+
+def test_pattern_is_spread_over_its_round() -> None:
+    assert (64, 1518, 64, 64, 1518, 64) == Profile.named("64x4+1518x2").sizes
+    assert "64x4+1518x2" == Profile.named("64X4+1518X2").name
+
+
+@pytest.mark.parametrize("name", [*PROFILES, "64x6+65x1", "64x23+1518x1"])
+def test_whole_rounds_are_prepared(name: str) -> None:
+    profile = Profile.named(name)
+    count = prepared_frames(profile)
+
+    assert 0 == count % FLOWS == count % len(profile.sizes)
+    assert count <= 24 * FLOWS
 
 
 @given(st.binary(min_size=20, max_size=20))
