@@ -62,7 +62,8 @@ def serve(settings: Settings, *, example: bool = False) -> None:
         listening = stack.enter_context(serving.bound(chosen))
         if example:
             _make_example(settings.store)
-        store = stack.enter_context(Store.open(settings.store))
+        # People decide when a store changes its form; a dashboard that starts does not.
+        store = stack.enter_context(Store.open(settings.store, migrate=False))
         site = Site.of(settings, store)
         app = make_app(site, works=WORKS)
         for notice in notices(chosen):
@@ -81,7 +82,7 @@ def made_token(settings: Settings, name: str, role: Role, *, days: int) -> str:
 
     :raises PerftrendError: for a name or a time that cannot be, and a store that cannot be written.
     """
-    with Store.open(settings.store) as store:
+    with Store.open(settings.store, migrate=False) as store:
         return new_token(store.tokens, name=name, role=role, owner="command line", days=days)[1]
 
 

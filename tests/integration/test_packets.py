@@ -64,7 +64,7 @@ def measure(require_quiet: Callable[[str], None]) -> Measure:
     return trial
 
 
-@pytest.mark.parametrize("frame", ["64B", "1518B", "IMIX"])
+@pytest.mark.parametrize("frame", ["64B", "1518B", "IMIX", "64x2+901x1"])
 @pytest.mark.parametrize("forwarding", ["ip4", "l2"])
 def test_every_frame_comes_back_once_at_a_low_rate(
     testbed: Testbed, measure: Measure, frame: str, forwarding: str

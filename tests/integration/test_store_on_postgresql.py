@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -22,7 +23,7 @@ from alembic.migration import MigrationContext
 
 from perftrend.errors import StoreError
 from perftrend.model import Better, Result, Run, Status, TraceKey
-from perftrend.store import Store
+from perftrend.store import Store, maintenance
 from perftrend.store.connection import engine_of
 from perftrend.store.schema import metadata
 from perftrend.store.upgrade import VERSION_TABLE
@@ -86,6 +87,70 @@ def test_what_holds_on_sqlite_holds_on_postgresql(url: str, *, thorough: bool) -
     )  # fmt: skip
 
     assert 0 == ran.returncode, ran.stdout + ran.stderr
+
+
+def test_store_moves_there_and_back_with_everything(url: str, tmp_path: Path) -> None:
+    place, saved, again = (str(tmp_path / f"{name}.sqlite") for name in ("here", "saved", "again"))
+    with Store.open(place) as store:
+        for build in range(1, 31):
+            store.add(run_of(build), results_of(float(build)))
+        key = store.short_urls.keep("testbed=2n-clx", user="me")
+        number = store.shortcuts.keep(["a", "b"], user="me")
+    before = rows_of(place)
+
+    assert sum(map(len, before.values())) == sum(maintenance.move(place, url).values())
+    assert before == rows_of(url)
+    with Store.open(url) as store:
+        assert store.add(run_of(31), results_of(31.0, tests=41))
+        assert [*range(1, 32)] == store.series("2n-clx")[0].samples.tolist()
+        assert "testbed=2n-clx" == store.short_urls.query(key)
+        assert number != store.shortcuts.keep(["c"], user="me")
+    with pytest.raises(StoreError, match="it is not empty"):
+        maintenance.move(place, url)
+
+    maintenance.backup(url, Path(saved))
+    maintenance.restore(Path(saved), again)
+    assert rows_of(url) == rows_of(saved) == rows_of(again)
+    assert () == maintenance.check(url).faults == maintenance.check(again).faults
+
+
+def test_backup_is_of_one_moment_while_jobs_write(url: str, tmp_path: Path) -> None:
+    """Whole runs are in it, and their tiles, however many come while it is made."""
+    with Store.open(url) as store:
+        for build in range(1, 60):
+            store.add(run_of(build), results_of(1.0))
+    ended = threading.Event()
+
+    def write() -> None:
+        with Store.open(url) as store:
+            for build in range(100, 1000):
+                if ended.is_set():
+                    return
+                store.add(run_of(build), results_of(1.0))
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        try:
+            maintenance.backup(url, tmp_path / "copy.sqlite")
+        finally:
+            ended.set()
+        writing.result()
+    checked = maintenance.check(tmp_path / "copy.sqlite")
+    assert () == checked.faults
+    assert 40 * checked.runs == checked.results
+    assert 0 == checked.runs_without_tiles
+
+
+def rows_of(place: str) -> dict[str, list[str]]:
+    """Return all rows of a store, by the table."""
+    engine = engine_of(place)
+    with engine.connect() as opened:
+        rows = {
+            table.name: sorted(map(repr, opened.execute(sa.select(table)).all()))
+            for table in metadata.sorted_tables
+        }
+    engine.dispose()
+    return rows
 
 
 def test_migrations_lead_to_the_schema(url: str) -> None:

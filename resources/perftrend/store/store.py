@@ -25,12 +25,12 @@ from perftrend.store.connection import alone, engine_of, entering, reading, writ
 from perftrend.store.ingestions import Ingestions
 from perftrend.store.replicates import Replicates
 from perftrend.store.requests import Requests
-from perftrend.store.schema import build_numbers, details, results, runs, trace_params, traces
+from perftrend.store.schema import HEAD, build_numbers, details, results, runs, trace_params, traces
 from perftrend.store.shortcuts import Shortcuts, ShortUrls
 from perftrend.store.tiles import Tiles
 from perftrend.store.tiles.writing import catch_up, follow
 from perftrend.store.tokens import Spent, Tokens
-from perftrend.store.upgrade import upgrade
+from perftrend.store.upgrade import upgrade, version_of
 
 _AT_ONCE = 1000
 """Values in one condition of a query: SQLite takes 32,766 at most, PostgreSQL 65,535."""
@@ -52,11 +52,12 @@ class Store:
         self._changes = Changes(engine)
 
     @classmethod
-    def open(cls, place: str | Path, *, create: bool = True) -> Store:
+    def open(cls, place: str | Path, *, create: bool = True, migrate: bool = True) -> Store:
         """Open a store; create it or bring its schema up to date where that is needed.
 
         :param place: the path of an SQLite file, or a URL such as ``postgresql://host/name``.
         :param create: whether a file that is not there is made.
+        :param migrate: whether an older store is brought up to date; if not, it is refused.
         :raises StoreError: if it cannot be opened or written, is no database, belongs to another
             program, or was written by a newer version; if it is not there and is not to be created.
         """
@@ -66,7 +67,13 @@ class Store:
                 raise StoreError(
                     f"store {place}: there is no such file; ./run trending and ./run ingest make it"
                 )
-            upgrade(engine, engine.url.render_as_string().removeprefix("sqlite:///"))
+            name = engine.url.render_as_string().removeprefix("sqlite:///")
+            if not migrate and version_of(engine, name) not in {"", HEAD}:
+                raise StoreError(
+                    f"store {name}: an older perftrend wrote it; save it (./run store backup FILE), "
+                    "and bring it up to date: ./run store migrate"
+                )
+            upgrade(engine, name)
         except StoreError:
             engine.dispose()
             raise

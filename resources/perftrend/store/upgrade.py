@@ -34,6 +34,15 @@ def upgrade(engine: Engine, name: str) -> None:
             _migrate(connection)
 
 
+def version_of(engine: Engine, name: str) -> str:
+    """Return the form of the database; empty if it has no tables yet.
+
+    :raises StoreError: as :func:`upgrade` does.
+    """
+    with reading(engine) as connection:
+        return _version(connection, name)
+
+
 def _version(connection: Connection, name: str) -> str:
     """Return the form of the database; empty if it has no tables yet."""
     tables = sa.inspect(connection).get_table_names()

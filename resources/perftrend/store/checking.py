@@ -1,0 +1,73 @@
+"""Whether a store is whole: what the database says, and what the tables must say of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine
+
+from perftrend.store.connection import reading
+from perftrend.store.schema import details, results, runs, tile_runs, trace_params, traces
+
+_MOST_FAULTS = 20
+_SAMPLE_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a store holds, and what is wrong with it."""
+
+    runs: int
+    traces: int
+    results: int
+    faults: tuple[str, ...]
+    """For people; at most 20."""
+    runs_without_tiles: int
+    """Runs that pages draw slowly, until ``./run tiles`` makes their tiles; no fault."""
+
+
+def check(engine: Engine) -> Checked:
+    """Read a whole store.
+
+    :raises StoreError: if it cannot be read.
+    """
+    with reading(engine) as connection:
+        faults = [*_faults(connection)]
+        held = [_count(connection, table) for table in (runs, traces, results, tile_runs)]
+        return Checked(held[0], held[1], held[2], tuple(faults[:_MOST_FAULTS]), held[0] - held[3])
+
+
+def _count(connection: Connection, table: sa.Table) -> int:
+    return connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+
+
+def _faults(connection: Connection) -> Iterator[str]:
+    if connection.dialect.name == "sqlite":
+        yield from _faults_of_the_file(connection)
+    for table in (results, details):
+        lonely = sa.select(sa.func.count()).select_from(table)
+        lonely = lonely.where(~sa.exists().where(traces.c.id == table.c.trace_id))
+        if count := connection.execute(lonely).scalar_one():
+            yield f"{count} rows of table {table.name} are of traces that are not there"
+    torn = sa.select(sa.func.count()).select_from(results)
+    torn = torn.where(sa.func.length(results.c.samples) % _SAMPLE_BYTES != 0)
+    if count := connection.execute(torn).scalar_one():
+        yield f"{count} results have samples that are cut off"
+    backwards = sa.select(runs.c.job, runs.c.build).where(runs.c.finished < runs.c.started)
+    for job, build in connection.execute(backwards.limit(_MOST_FAULTS)):
+        yield f"run {job}/{build} finished before it started"
+    unknown = sa.select(traces.c.id).where(~sa.exists().where(trace_params.c.trace_id == traces.c.id))
+    for (trace,) in connection.execute(unknown.limit(_MOST_FAULTS)):
+        yield f"trace {trace} has no parameters"
+
+
+def _faults_of_the_file(connection: Connection) -> Iterator[str]:
+    """Yield what SQLite finds; PostgreSQL sees to both by itself."""
+    for (told,) in connection.exec_driver_sql(f"PRAGMA integrity_check({_MOST_FAULTS})"):
+        if told != "ok":
+            yield f"the file is damaged: {told}"
+    for table, row, parent, _ in connection.exec_driver_sql("PRAGMA foreign_key_check"):
+        place = f"row {row}" if row is not None else "a row"
+        yield f"{place} of table {table} belongs to a row of {parent} that is not there"

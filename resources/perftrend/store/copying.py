@@ -1,0 +1,91 @@
+"""Copies all that a store holds: as a file while jobs use it, or row by row into another database.
+
+A copy is of one moment. It holds everything: runs and results, and what people did on the dashboard.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine
+
+from perftrend.errors import StoreError
+from perftrend.store.connection import alone, reading, writing
+from perftrend.store.schema import metadata
+
+_ROWS_AT_ONCE = 1000
+
+
+def copy_rows(source: Engine, target: Engine) -> dict[str, int]:
+    """Copy all rows into another database that has the same tables without rows, in one transaction."""
+    counts = {}
+    with _snapshot(source) as reads, writing(target) as writes:
+        alone(writes)
+        for table in metadata.sorted_tables:
+            counts[table.name] = 0
+            # In batches: a table may be larger than the memory.
+            found = reads.execution_options(stream_results=True).execute(sa.select(table))
+            for rows in found.mappings().partitions(_ROWS_AT_ONCE):
+                writes.execute(sa.insert(table), [dict(row) for row in rows])
+                counts[table.name] += len(rows)
+            if target.dialect.name == "postgresql":
+                _go_on_counting(writes, table)
+    return counts
+
+
+def count_rows(engine: Engine) -> int:
+    """Return how many rows a store has in all its tables."""
+    with _snapshot(engine) as reads:
+        return sum(
+            reads.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+            for table in metadata.sorted_tables
+        )
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy an SQLite database as it is at one moment, with what is still in its log, into a single file.
+
+    :raises StoreError: if it cannot be read or written, or is damaged.
+    """
+    try:
+        with (
+            closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)) as reads,
+            closing(sqlite3.connect(target)) as writes,
+        ):
+            reads.backup(writes)
+            writes.execute("PRAGMA journal_mode = DELETE")
+            [[found], *_] = writes.execute("PRAGMA quick_check(1)").fetchall()
+    except sqlite3.Error as error:
+        raise StoreError(f"store {source}: cannot be copied to {target}: {error}") from error
+    if found != "ok":
+        raise StoreError(f"store {source}: the file is damaged: {found}")
+
+
+def make_single(file: Path) -> None:
+    """Take what is in the log of an SQLite file into the file."""
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+
+
+@contextmanager
+def _snapshot(engine: Engine) -> Iterator[Connection]:
+    """Give a connection that sees the store as it is now, whatever others write meanwhile."""
+    if engine.dialect.name == "postgresql":
+        engine = engine.execution_options(isolation_level="REPEATABLE READ")
+    with reading(engine) as connection:
+        yield connection
+
+
+def _go_on_counting(connection: Connection, table: sa.Table) -> None:
+    """Let PostgreSQL give new rows numbers above those that were copied."""
+    keys = list(table.primary_key.columns)
+    if len(keys) != 1 or not isinstance(keys[0].type, sa.Integer) or keys[0].foreign_keys:
+        return
+    sequence = sa.func.pg_get_serial_sequence(table.name, keys[0].name)
+    newest = sa.select(sa.func.max(keys[0])).scalar_subquery()
+    # Without rows, and without a sequence, nothing is set: setval gives NULL for NULL.
+    connection.execute(sa.select(sa.func.setval(sequence, newest)))

@@ -1,0 +1,227 @@
+"""./run store: what it says, what it changes, and what it leaves alone."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from alembic import command
+from alembic.config import Config
+
+from jobs import dashboard, store
+from perftrend.model import Better, Result, Run, Status, TraceKey
+from perftrend.store import Store, connection
+from perftrend.store.upgrade import MIGRATIONS
+
+MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def fill(place: Path, nights: int = 3) -> None:
+    with Store.open(place) as made:
+        for build in range(1, nights + 1):
+            started = MOMENT + timedelta(days=build)
+            key = TraceKey.of(testbed="2n-clx", test="ip4")
+            result = Result(
+                key, "pps", Better.HIGHER, Status.PASS, (0.1, 0.2), float(build), details={"é": [1]}
+            )
+            run = Run(
+                "2n-clx", "nightly", build, started, started, {"device": f"{build:06x}"}, archive=f"/{build}"
+            )
+            made.add(run, [result])
+        made.short_urls.keep("testbed=2n-clx", user="me")
+
+
+def content(place: Path) -> list[str]:
+    """Return all rows of an SQLite file as statements."""
+    with closing(sqlite3.connect(place)) as opened:
+        return sorted(opened.iterdump())
+
+
+def older(place: Path) -> None:
+    """Make a store of the form before the newest one."""
+    engine = connection.engine_of(place)
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    with connection.writing(engine, tables=True) as opened:
+        config.attributes["connection"] = opened
+        command.upgrade(config, "0004")
+    engine.dispose()
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "perftrend.sqlite"
+
+
+def test_sound_store_has_no_fault(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(place)
+
+    assert 0 == store.main(["check"])
+    assert "perftrend.sqlite: 3 runs, 1 traces and 3 results; no fault\n" == capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        ("DELETE FROM traces", "row 1 of table trace_params belongs to a row of traces that is not there"),
+        ("DELETE FROM runs WHERE id = 2", "belongs to a row of runs that is not there"),
+        ("UPDATE results SET samples = x'0102' WHERE run_id = 1", "1 results have samples that are cut off"),
+        ("UPDATE runs SET finished = '2020-01-01 00:00:00.000000' WHERE id = 3", "nightly/3 finished before"),
+        ("DELETE FROM trace_params", "trace 1 has no parameters"),
+    ],
+)
+def test_fault_is_told(place: Path, damage: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(place)
+    with closing(sqlite3.connect(place)) as opened, opened:
+        opened.execute(damage)
+
+    assert 3 == store.main(["check"])
+    assert f"{told}" in capsys.readouterr().out
+
+
+def test_damaged_file_is_told(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(place, 300)
+    with closing(sqlite3.connect(place)) as opened:
+        opened.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    damaged = bytearray(place.read_bytes())
+    damaged[40_000:90_000] = bytes(50_000)
+    place.write_bytes(damaged)
+
+    assert 3 == store.main(["check"])
+    assert 3 == store.main(["backup", "copy.sqlite"])
+    assert not Path("copy.sqlite").exists()
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_backup_is_restored_with_everything(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(place)
+    with Store.open(place):  # a dashboard that uses it meanwhile
+        assert 0 == store.main(["backup", "copy.sqlite"])
+    before = content(place)
+    assert before == content(Path("copy.sqlite"))
+
+    assert 0 == store.main(["restore", "copy.sqlite", "--store", "other.sqlite"])
+    assert before == content(Path("other.sqlite"))
+    assert "other.sqlite holds what copy.sqlite holds\n" in capsys.readouterr().out
+    with Store.open("other.sqlite") as made:
+        assert 3 == len(made.runs("2n-clx"))
+    left = {path.name for path in Path().iterdir()} - {"other.sqlite-wal", "other.sqlite-shm"}
+    assert {"perftrend.sqlite", "copy.sqlite", "other.sqlite"} >= left - {
+        f"{place.name}-wal",
+        f"{place.name}-shm",
+    }
+
+
+def test_backup_is_restored_into_an_empty_store(place: Path) -> None:
+    fill(place)
+    store.main(["backup", "copy.sqlite"])
+    Store.open("empty.sqlite").close()
+
+    assert 0 == store.main(["restore", "copy.sqlite", "--store", "empty.sqlite"])
+    assert content(place) == content(Path("empty.sqlite"))
+
+
+def test_what_a_killed_backup_left_goes_with_the_next(place: Path) -> None:
+    fill(place)
+    left, of_another = Path(".copy.sqlite.999999999.unfinished-wal"), Path(".copy.sqlite.1.unfinished")
+    left.write_text("x")
+    of_another.write_text("x")
+
+    assert 0 == store.main(["backup", "copy.sqlite"])
+    assert not left.exists()
+    assert of_another.exists()
+
+
+def test_nothing_is_overwritten(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(place)
+    store.main(["backup", "copy.sqlite"])
+    before = content(place)
+
+    assert 3 == store.main(["backup", "copy.sqlite"])
+    assert "copy.sqlite exists; name a new file" in capsys.readouterr().err
+    assert 3 == store.main(["restore", "copy.sqlite"])
+    assert "it is not empty" in capsys.readouterr().err
+    assert 3 == store.main(["migrate", "--to", str(place)])
+    assert before == content(place)
+
+
+def test_backup_of_an_older_version_is_restored(place: Path) -> None:
+    older(Path("old.sqlite"))
+    before = Path("old.sqlite").read_bytes()
+
+    assert 0 == store.main(["restore", "old.sqlite"])
+    assert 0 == store.main(["check"])
+    assert before == Path("old.sqlite").read_bytes()
+
+
+@pytest.mark.parametrize("text", ["", "notes\n" * 1000])
+def test_file_that_is_no_backup_is_refused(
+    place: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("notes").write_text(text)
+
+    assert 3 == store.main(["restore", "notes"])
+    assert 1 == capsys.readouterr().err.count("\n")
+    assert ["notes"] == [path.name for path in Path().iterdir()]
+
+
+def test_store_is_moved_with_everything(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(place)
+
+    assert 0 == store.main(["migrate", "--to", "sqlite:///moved.sqlite", "--dry-run"])
+    assert "rows would be copied from perftrend.sqlite to sqlite:///moved.sqlite" in capsys.readouterr().out
+    assert not Path("moved.sqlite").exists()
+    assert 0 == store.main(["migrate", "--to", "sqlite:///moved.sqlite"])
+    assert "set the setting store to use it" in capsys.readouterr().out
+    assert content(place) == content(Path("moved.sqlite"))
+
+
+def test_store_is_migrated_when_a_person_says_so(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    older(place)
+    before = content(place)
+
+    assert 3 == store.main(["check"])
+    assert "./run store migrate brings it to version" in capsys.readouterr().err
+    assert 3 == dashboard.main([])
+    assert "bring it up to date: ./run store migrate" in capsys.readouterr().err
+    assert 0 == store.main(["migrate", "--dry-run"])
+    assert "0005: Executions" in (said := capsys.readouterr().out)
+    assert "nothing was done" in said
+    assert before == content(place)
+
+    assert 0 == store.main(["migrate"])
+    assert "perftrend.sqlite has the newest form now\n" in capsys.readouterr().out
+    assert 0 == store.main(["migrate"])
+    assert "perftrend.sqlite has the newest form\n" == capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["check"], "store perftrend.sqlite: there is no such file"),
+        (["migrate"], "store perftrend.sqlite: there is no such file"),
+        (["backup", "x"], "store perftrend.sqlite: there is no such file"),
+        (["restore", "x"], "x: there is no such file"),
+        (["backup"], "backup: name the FILE of the backup"),
+        (["check", "x"], "check: takes no FILE, and x is one"),
+        (["check", "--dry-run"], "--dry-run: only migrate takes it"),
+        (["restore", "x", "--to", "y"], "--to: only migrate takes it"),
+        (["chekc"], "invalid choice"),
+        ([], "required"),
+    ],
+)
+def test_wrong_use_changes_nothing(
+    place: Path, arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code = store.main(arguments)
+    except SystemExit as end:
+        code = int(end.code or 0)
+
+    assert code in {2, 3}
+    assert told in capsys.readouterr().err
+    assert [] == list(place.parent.iterdir())
