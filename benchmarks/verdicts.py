@@ -8,10 +8,11 @@
 Five tables, all but *noises* on seeded normal noise. *noise*: so many in 1,000 series of pure noise have
 news in their newest run. *long*: so many in 1,000 runs of pure noise are told as news, after 60 runs of
 history. *noises*: the same for noise of other kinds, those of benchmarks.power at twice the width, and for
-what a machine did to a program, one process of a recording a run. *price*: how often, in %, a drop is told
-by the first slow run, by one of the first three, and how often the return is told at once when only one
-run was slow. *delay*: so many new runs pass, in the median, until a drop is told, after 60 runs of
-history. The numbers do not depend on the speed of the machine.
+what a machine did to a program: each run is one process of a recording, from any place of it, as nights
+would meet it, or the next one, seconds later. *price*: how often, in %, a drop is told by the first slow
+run, by one of the first three, and how often the return is told at once when only one run was slow. *delay*:
+so many new runs pass, in the median, until a drop is told, after 60 runs of history. The numbers do not
+depend on the speed of the machine.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from rich.table import Table
 
 from benchmarks.power.delay import Noise
 from benchmarks.power.noises import NOISES as KINDS
-from benchmarks.power.series import replayed
+from benchmarks.power.series import replayed, replayed_nights
 from perftrend.analysis import Criteria, Vigilance
 from perftrend.analysis.news import WATCHFUL, findings, sight
 from perftrend.analysis.verdict import newest_outcome
@@ -160,7 +161,9 @@ def _recorded(files: Iterable[Path]) -> dict[str, Noise]:
         lines = file.read_text(encoding="utf-8").splitlines()
         programs = dict.fromkeys(row[1] for row in csv.reader(lines))
         for program in programs:
-            found[f"{file.stem} {program}"] = replayed(Recording.read(file.stem, lines, program))
+            recording = Recording.read(file.stem, lines, program)
+            found[f"{recording.name}, a process a night"] = replayed_nights(recording)
+            found[f"{recording.name}, processes in a row"] = replayed(recording)
     return found
 
 

@@ -140,8 +140,17 @@ def slow_walk(rng: Generator, size: int) -> Samples:
 
 
 def replayed(recording: Recording) -> Callable[[Generator, int], Samples]:
-    """Return what a machine did to one program, one process of the recording a run."""
+    """Return what a machine did to one program, one process of the recording a run, in their order.
+
+    Neighbouring runs are then seconds apart, and resemble each other more than those of two nights do.
+    """
     return lambda rng, size: np.expm1(recording.replayed(size, rng).mean(axis=1) / 100)
+
+
+def replayed_nights(recording: Recording) -> Callable[[Generator, int], Samples]:
+    """Return what a machine did to one program, one process from any place of the recording a run."""
+    averages = recording.speeds.mean(axis=1)
+    return lambda rng, size: np.expm1(rng.choice(averages, size) / 100)
 
 
 SCENARIOS: dict[str, Scenario] = {

@@ -32,7 +32,16 @@ def test_every_part_gives_its_rows(
 
     recording = tmp_path / "machine.csv"
     recording.write_text("0.0,sort,5.0,5.1\n0.1,json,9.0,9.1\n0.2,sort,5.2,5.1\n0.3,json,9.3,9.1\n")
-    options = ["--series", "3", "--traces", "2", "--kinds", "normal", "machine sort", "machine json"]
+    options = [
+        "--series",
+        "3",
+        "--traces",
+        "2",
+        "--kinds",
+        "normal",
+        "machine sort, a process a night",
+        "machine json, processes in a row",
+    ]
 
     assert 0 == verdicts.main(["--json", *options, "--recordings", str(recording)])
     told = json.loads(capsys.readouterr().out)
