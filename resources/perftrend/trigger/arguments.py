@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, replace
 
 from perftrend.trigger.expressions import (
     OPERATORS,
+    expanded,
     joined,
     mended_expression,
     normal,
+    rejoined,
     wrong_expression,
 )
 from perftrend.trigger.hashes import read_hash
@@ -18,10 +20,13 @@ from perftrend.trigger.options import Limits, Options, mended_options, read_opti
 from perftrend.trigger.prose import COURTESY, ENDINGS, is_sentence
 from perftrend.trigger.typography import quoted
 
+PLACEHOLDER = "TAG"
+"""Stands in a right form for what cannot be told: no test has this tag."""
 MOST_WORDS = 64
 LONGEST_WORD = 200
 
 _LIST = re.compile(r"[A-Za-z0-9](?:[._-]?[A-Za-z0-9_]){0,99}", re.ASCII)
+_COMBINED = re.compile(r"[a-z0-9*?](?:AND|OR|NOT)[A-Za-z0-9*?]")
 _LONE_MARK = re.compile(r"(?<!\S)([!#])\s+")
 _PACKING = str.maketrans(dict.fromkeys("\"'`()<>{},;\u2018\u2019\u201c\u201d\u00ab\u00bb", " "))
 
@@ -84,15 +89,46 @@ def _once(known: tuple[str, ...], word: str, form: Callable[[str], str]) -> tupl
     return known if form(word) in map(form, known) else (*known, word)
 
 
+def are_tags(words: Sequence[str]) -> bool:
+    """Whether words are tag expressions that nobody would take for words of a sentence."""
+    expressions = [word.removeprefix("!").replace("&", "AND") for word in words]
+    return any(map(_COMBINED.search, expressions)) and not any(
+        not expression or wrong_expression(expression) for expression in expressions
+    )
+
+
+def names_tags(words: Sequence[str], *, hashed: bool) -> bool:
+    """Whether words say which tests are meant, rightly or wrongly.
+
+    :param hashed: whether the first one should be a hash.
+    """
+    words = _LONE_MARK.sub(r"\1", " ".join(words)).split()
+    options = next((place for place, word in enumerate(words) if word.startswith("-")), len(words))
+    said = [word.rstrip(ENDINGS).lower() for word in words[1 if hashed else 0 : options]]
+    return any(word and not word.startswith("!") and word not in COURTESY for word in said)
+
+
 def mended(words: Sequence[str]) -> list[str]:
-    """Return the words as they were probably meant: without quotes, commas and courtesy, and in order."""
+    """Return the words as they were probably meant: without quotes, commas and courtesy, and in order.
+
+    What cannot be mended is replaced by a placeholder, so that nothing is selected that was not asked for.
+    """
+    words = [each for word in rejoined(joined(words)) for each in _unbracketed(word)]
     unpacked = _LONE_MARK.sub(r"\1", " ".join(words).translate(_PACKING)).split()[:MOST_WORDS]
     tags, options = mended_options(
         [word for word in unpacked if word.rstrip(ENDINGS).lower() not in COURTESY]
     )
     capitals = [word.upper() if word.upper() in OPERATORS else word for word in tags]
-    meant = [_mended_word(word) for word in joined(capitals)]
+    meant = [_mended_word(word) for word in rejoined(joined(capitals))]
     return [*(word for word in meant if word and not is_sentence([word], hashed=False)), *options]
+
+
+def _unbracketed(word: str) -> list[str]:
+    """Return what an expression with parentheses in it means without them."""
+    if not re.search(r"[A-Za-z0-9]\(|\)[A-Za-z0-9]", word):
+        return [word]
+    mark = word[:1] if word[:1] == "!" else ""
+    return [f"{mark}{each}" for each in expanded(word.removeprefix("!")) or [PLACEHOLDER]]
 
 
 def _mended_word(word: str) -> str:

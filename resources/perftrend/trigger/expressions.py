@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import product
 
 from perftrend.trigger.prose import COURTESY, ENDINGS
 from perftrend.trigger.typography import quoted
@@ -24,6 +25,11 @@ FIRST = "A-Za-z0-9*?"
 HASH = re.compile(r"[0-9a-f]{7,40}")
 
 _OPERATOR = re.compile("(AND|OR|NOT)")
+_TOKEN = re.compile("(AND|OR|NOT|[()])")
+_MOST_TERMS = 16
+"""Expressions that one with parentheses may become."""
+_HANGING_END = re.compile(r"(?=.*[a-z0-9*?]).+(?:AND|OR|NOT)")
+_HANGING_BEGIN = re.compile(r"(?:AND|OR|NOT)(?=.*[a-z0-9*?]).+")
 _SET = rf"\[!?[{CHARACTERS}]+\]"
 _PATTERN = re.compile(rf"(?:[{FIRST}]|{_SET})(?:[{CHARACTERS}]|{_SET})*", re.ASCII)
 _NO_CHARACTER = re.compile(rf"[^{CHARACTERS}!&\[\]]")
@@ -71,6 +77,66 @@ def joined(words: Sequence[str]) -> list[str]:
     return found
 
 
+def rejoined(words: Sequence[str]) -> list[str]:
+    """Join words that a blank beside an operator parted, as in ``mrrAND 64b`` and ``mrr AND64b``."""
+    found: list[str] = []
+    for word in words:
+        before = found[-1] if found else ""
+        if (
+            before
+            and not before.startswith("#")
+            and (_HANGING_END.fullmatch(before) or _HANGING_BEGIN.fullmatch(word))
+        ):
+            found[-1] = before + word
+        else:
+            found.append(word)
+    return found
+
+
+def expanded(word: str) -> list[str]:
+    """Return expressions without parentheses that together select what one with parentheses means.
+
+    :returns: none if that cannot be told, because it has ``NOT``, a pattern or a parenthesis is missing, or
+        they would be too many.
+    """
+    tokens = [token for token in _TOKEN.split(word.replace("&", "AND")) if token]
+    try:
+        terms = _any_of(tokens)
+    except (IndexError, ValueError):
+        return []
+    return ["AND".join(dict.fromkeys(term)) for term in terms] if not tokens else []
+
+
+def _any_of(tokens: list[str]) -> list[list[str]]:
+    terms = _all_of(tokens)
+    while tokens[:1] == ["OR"]:
+        tokens.pop(0)
+        terms += _all_of(tokens)
+    return terms
+
+
+def _all_of(tokens: list[str]) -> list[list[str]]:
+    terms = _one(tokens)
+    while tokens[:1] == ["AND"]:
+        tokens.pop(0)
+        terms = [[*left, *right] for left, right in product(terms, _one(tokens))]
+        if len(terms) > _MOST_TERMS:
+            raise ValueError
+    return terms
+
+
+def _one(tokens: list[str]) -> list[list[str]]:
+    first = tokens.pop(0)
+    if first == "(":
+        terms = _any_of(tokens)
+        if tokens.pop(0) != ")":
+            raise ValueError
+        return terms
+    if not _PATTERN.fullmatch(first) or first in OPERATORS:
+        raise ValueError
+    return [[first]]
+
+
 def wrong_expression(word: str) -> str:
     """Say what is wrong with a tag expression; empty: nothing.
 
@@ -84,7 +150,7 @@ def wrong_expression(word: str) -> str:
     patterns = _patterns(word)
     if any(normal(pattern) == "none" for pattern in patterns):
         return f"{quoted(word)} asks for the tag none, which Robot Framework takes for no tag at all"
-    if any(HASH.fullmatch(pattern.lower()) for pattern in patterns):
+    if HASH.fullmatch(word.lower()):
         return f"{quoted(word)} is a hash and no tag; bisecttest alone takes one hash, in front of the tags"
     if is_expression(word):
         return ""

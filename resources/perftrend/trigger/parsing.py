@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from perftrend.trigger import arguments, prose
 from perftrend.trigger.hashes import PLACEHOLDER
-from perftrend.trigger.lines import own_lines
+from perftrend.trigger.lines import Line, own_lines
 from perftrend.trigger.options import DEFAULT_LIMITS, Limits
 from perftrend.trigger.request import Refusal, Trigger
 from perftrend.trigger.typography import quoted, shown, tidy, visible
@@ -85,6 +85,10 @@ def _too_many(extra: Trigger | Refusal) -> Refusal:
     return Refusal(line, reason, extra.right_form if isinstance(extra, Refusal) else str(extra))
 
 
+class _OneWord(Refusal):
+    """Answers a trigger word with one word behind it that no tag is: a slip, or the begin of a sentence."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Reader:
     """Reads lines by trigger words, testbeds and limits."""
@@ -113,9 +117,12 @@ class _Reader:
             above = "" if read.get(line.above) else line.above
             if asked and prose.is_within_sentence(line.text.split()[0], above, line.below):
                 continue
+            if isinstance(asked, _OneWord) and (above or (line.below and not self._read(line.below))):
+                # With a line around it, the word may go on a sentence.
+                continue
             settled.add(line.text)
             if asked:
-                yield asked
+                yield self._answer(asked, line)
 
     def _read(self, text: str) -> Trigger | Refusal | None:
         """Read a line by itself."""
@@ -125,8 +132,27 @@ class _Reader:
         if head is None:
             return None
         hashed = head.word.job == HASHED
-        is_sentence = prose.is_sentence(head.rest, hashed=hashed)
-        return None if is_sentence else self._request(text, head, hashed=hashed)
+        if not prose.is_sentence(head.rest, hashed=hashed):
+            return self._request(text, head, hashed=hashed)
+        testbed = self._testbed(head.testbed)
+        if testbed and [word.lower() in prose.PARTICLES for word in head.rest] == [True]:
+            reason = f"{quoted(head.rest[0])} is a word of a sentence and no tag"
+            return _OneWord(shown(text), reason, self._right_form(head, testbed, hashed=hashed))
+        return None
+
+    def _answer(self, asked: Trigger | Refusal, line: Line) -> Trigger | Refusal:
+        """Return what a line asks for, unless there are tags on the line below it.
+
+        Without these it would measure other tests than are meant.
+        """
+        if isinstance(asked, _OneWord):
+            return Refusal(asked.line, asked.reason, asked.right_form)
+        is_complete = not arguments.are_tags(tidy(line.below)) or self._read(line.below)
+        if isinstance(asked, Refusal) or is_complete:
+            return asked
+        meant = self._read(f"{line.text} {line.below}")
+        right = meant.right_form if isinstance(meant, Refusal) else str(meant or asked)
+        return Refusal(shown(line.text), "the tags on the line below it do not count; write one line", right)
 
     @staticmethod
     def _end(words: list[str]) -> None:
@@ -219,11 +245,14 @@ class _Reader:
 
     def _right_form(self, head: Head, testbed: str | None, *, hashed: bool) -> str:
         """Return the line as it was probably meant, without what cannot be used."""
-        rest = self._before_second(head.rest[: arguments.MOST_WORDS])
+        typed = self._before_second(head.rest[: arguments.MOST_WORDS])
         # A trigger word within quotes is one after mending.
-        rest = self._before_second(arguments.mended(rest))
+        rest = self._before_second(arguments.mended(typed))
         meant = testbed or (self._nearest(head.testbed) if head.testbed else None) or "TESTBED"
         read = arguments.read(rest, hashed=hashed, limits=self.limits)
+        if not (read.include or read.lists) and arguments.names_tags(typed, hashed=hashed):
+            # Without any tag the job measures its default tests.
+            read = replace(read, include=(arguments.PLACEHOLDER,))
         trigger = self._trigger(head, meant, read)
         right = str(trigger)
         if hashed and not read.old:
