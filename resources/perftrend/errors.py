@@ -21,6 +21,7 @@ exit code  meaning
     ├── ArchiveError          2   an archived output that cannot be read
     ├── BuildError            2   a commit of the product that cannot be built or installed
     ├── StoreError            3   a store that cannot be opened, read or written
+    │   ├── StoreFullError    3   a store whose disk is full
     │   └── UnstorableError   2   a run that no store can hold, or that contradicts what it holds
     ├── ServiceError          3   Jenkins, Gerrit, a mail or a file server
     └── TestbedError          4   a traffic generator or a device
@@ -105,6 +106,10 @@ class StoreError(PerftrendError):
     """A store that cannot be opened, read or written."""
 
     exit_code = EXIT_SERVICE
+
+
+class StoreFullError(StoreError):
+    """A store that cannot be written because its disk is full."""
 
 
 class UnstorableError(StoreError):

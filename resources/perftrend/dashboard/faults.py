@@ -20,7 +20,14 @@ from starlette.routing import Match
 
 from perftrend.dashboard.pages import page
 from perftrend.dashboard.users import known_user
-from perftrend.errors import PerftrendError, ServiceError, StoreError, UsageError, explained
+from perftrend.errors import (
+    PerftrendError,
+    ServiceError,
+    StoreError,
+    StoreFullError,
+    UsageError,
+    explained,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -31,6 +38,9 @@ _STATUS: Mapping[type[PerftrendError], int] = {
     StoreError: HTTPStatus.SERVICE_UNAVAILABLE,
 }
 _AWAY = "the database cannot be reached, or not in time; nothing is lost, try again in a moment"
+_NOT_REACHED = "the database cannot be written, or not in time; try again in a moment"
+_FULL = "the disk of the database is full; try again when somebody has made room"
+_READING = {"GET", "HEAD", "OPTIONS"}
 _NOWHERE = "there is no such page"
 _OUR_FAULT = "this is a fault of the dashboard; the log says more"
 
@@ -86,7 +96,11 @@ def _perftrend(request: Request, error: Exception) -> Response:
 
 def _database(request: Request, error: Exception) -> Response:
     LOG.error("%s", explained(error))
-    return told(request, HTTPStatus.SERVICE_UNAVAILABLE, _AWAY, headers={"Retry-After": str(_RETRY_S)})
+    message = _AWAY
+    if request.method not in _READING:
+        full = isinstance(error, StoreFullError)
+        message = f"your change was not saved: {_FULL if full else _NOT_REACHED}"
+    return told(request, HTTPStatus.SERVICE_UNAVAILABLE, message, headers={"Retry-After": str(_RETRY_S)})
 
 
 def _not_valid(request: Request, error: Exception) -> Response:

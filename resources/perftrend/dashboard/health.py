@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 
 from fastapi import APIRouter, Response
 from pydantic import BaseModel
 
 from perftrend.dashboard import metrics
 from perftrend.dashboard.pages import json_of
-from perftrend.dashboard.site import TheSite
+from perftrend.dashboard.site import Site, TheSite
 from perftrend.dashboard.users import Viewer
 from perftrend.errors import StoreError
 from perftrend.store.patience import patience
@@ -20,6 +21,8 @@ LOG = logging.getLogger(__name__)
 
 _PATIENCE_S = 5.0
 """Who asks does so every few seconds."""
+_LEAST_FREE_BYTES = 16 * 2**20
+"""A night of a large testbed needs about as much."""
 
 
 class Health(BaseModel):
@@ -32,15 +35,23 @@ class Health(BaseModel):
 
 @router.get("/healthz", response_model=Health)
 def healthz(site: TheSite) -> Response:
-    """Tell whether the database can be reached; anybody may ask."""
+    """Tell whether the database can be reached and has room; anybody may ask."""
+    problems = list(_problems(site))
+    told = Health(healthy=not problems, problems=problems)
+    return _not_kept(json_of(told, status=503 if problems else 200))
+
+
+def _problems(site: Site) -> Iterator[str]:
     try:
         with patience(_PATIENCE_S):
             site.store.tiles.testbeds()
+        free = site.store.free_bytes()
     except StoreError as error:
         LOG.error("%s", error)
-        told = Health(healthy=False, problems=["the database cannot be reached, or not in time"])
-        return _not_kept(json_of(told, status=503))
-    return _not_kept(json_of(Health(healthy=True, problems=[])))
+        yield "the database cannot be reached, or not in time"
+        return
+    if free is not None and free < _LEAST_FREE_BYTES:
+        yield f"the disk of the database is full ({free // 2**20} MiB are free); nothing can be saved"
 
 
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})

@@ -30,7 +30,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
-from perftrend.errors import StoreError, UnstorableError
+from perftrend.errors import StoreError, StoreFullError, UnstorableError
 from perftrend.store.patience import left_s
 
 BUSY_S = 60
@@ -59,6 +59,8 @@ _HINTS = {
     "SQLITE_BUSY": "another process keeps it locked for too long; run again when that has ended",
     "SQLITE_IOERR": "the disk failed or is full; look at it and run again",
 }
+_DISK_FULL = "53100"
+"""How PostgreSQL says that there is no room."""
 _CANCELED = "57014"
 """How PostgreSQL says that a statement took longer than it may."""
 
@@ -234,7 +236,8 @@ def explained(engine: Engine) -> Generator[None, None, None]:
     except DataError as error:
         raise UnstorableError(f"store {_name(engine)}: {_explanation(error.orig)}") from error
     except DBAPIError as error:
-        raise StoreError(f"store {_name(engine)}: {_explanation(error.orig)}") from error
+        kind = StoreFullError if _is_full(error.orig) else StoreError
+        raise kind(f"store {_name(engine)}: {_explanation(error.orig)}") from error
     except PoolTimeoutError as error:
         reason = f"all {_AT_MOST} connections are in use; does it hang?"
         raise StoreError(f"store {_name(engine)}: {reason}") from error
@@ -242,6 +245,11 @@ def explained(engine: Engine) -> Generator[None, None, None]:
 
 def _name(engine: Engine) -> str:
     return str(engine.url.database) if engine.dialect.name == "sqlite" else engine.url.render_as_string()
+
+
+def _is_full(error: BaseException | None) -> bool:
+    name = getattr(error, "sqlite_errorname", "") or ""
+    return name.startswith("SQLITE_FULL") or getattr(error, "sqlstate", "") == _DISK_FULL
 
 
 def _explanation(error: BaseException | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -86,6 +87,19 @@ class Store:
         :raises StoreError: if there is no such kind of database.
         """
         return _may_be_there(engine_of(place).url)
+
+    def free_bytes(self) -> int | None:
+        """Return the room that is left on the disk of an SQLite store; None: another machine knows.
+
+        :raises StoreError: if the file is gone.
+        """
+        if self._engine.dialect.name != "sqlite":
+            return None
+        place = str(self._engine.url.database)
+        try:
+            return shutil.disk_usage(place).free
+        except OSError as error:
+            raise StoreError(f"store {place}: {error.strerror}") from error
 
     def close(self) -> None:
         """Let the database go."""

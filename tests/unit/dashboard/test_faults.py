@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from fastapi import FastAPI, HTTPException
+from httpx import Response
+from sqlalchemy import event
 from starlette.testclient import TestClient
 
 from perftrend.dashboard import Site, make_app
@@ -107,6 +109,31 @@ def test_database_may_go_and_come_back(client: TestClient, tmp_path: Path) -> No
     assert (503, False) == (health.status_code, health.json()["healthy"])
     assert 200 == client.get("/runs").status_code
     assert 200 == client.get("/healthz").status_code
+
+
+def test_who_writes_is_told_that_nothing_was_saved(
+    editor: TestClient, token: str, site: Site, tmp_path: Path
+) -> None:
+    def limit(connection: sqlite3.Connection, *_: object) -> None:
+        connection.execute("PRAGMA max_page_count = 1")  # no more than there are
+
+    def keep(address: str) -> Response:
+        sent = {"url": address, "csrf": token}
+        return editor.post("/short", data=sent, headers={"Accept": "application/json"})
+
+    site.store._engine.dispose()
+    event.listen(site.store._engine, "connect", limit)
+    answers = [keep(f"/?q=metric%3Dm{number}{'x' * 150}") for number in range(200)]
+    event.remove(site.store._engine, "connect", limit)
+    site.store._engine.dispose()
+
+    full = "the disk of the database is full; try again when somebody has made room"
+    assert (503, {"error": f"your change was not saved: {full}"}) == (
+        answers[-1].status_code, answers[-1].json(),
+    )  # fmt: skip
+    edited(tmp_path, "ALTER TABLE short_urls RENAME TO away")
+    away = "the database cannot be written, or not in time; try again in a moment"
+    assert {"error": f"your change was not saved: {away}"} == keep("/?q=metric%3Dy").json()
 
 
 def test_person_gets_a_page_while_the_database_is_away(client: TestClient, tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import datetime
+from types import SimpleNamespace
 
 import pytest
 from starlette.testclient import TestClient
@@ -15,6 +17,15 @@ def test_dashboard_with_its_database_is_healthy(client: TestClient) -> None:
     answer = client.get("/healthz")
 
     assert (200, {"healthy": True, "problems": []}) == (answer.status_code, answer.json())
+
+
+def test_full_disk_is_told(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=3 * 2**20))
+
+    answer = client.get("/healthz")
+
+    said = "the disk of the database is full (3 MiB are free); nothing can be saved"
+    assert (503, {"healthy": False, "problems": [said]}) == (answer.status_code, answer.json())
 
 
 def test_silence_of_a_testbed_can_be_seen(
