@@ -157,7 +157,7 @@ def test_json_is_an_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     ("wrong", "told"),
     [
         (["--searches", "0"], "--searches is 0; give at least 1"),
-        (["--frame", "65B"], "'65B' is unknown; did you mean '64B'"),
+        (["--frame", "64"], "'64' is unknown; did you mean '64B'"),
         (["--acl-rules", "-1"], "acl_rules='-1'"),
         (["--testbed", "simulatd"], "'simulatd' is unknown; did you mean 'simulated'"),
     ],

@@ -64,7 +64,7 @@ hold more than can be offered
 unknown frame
     [Setup]    Open Testbed
     Start Device
-    Start Traffic    65B
+    Start Traffic    64
     [Teardown]    Close Testbed
 
 unknown device option
@@ -240,7 +240,7 @@ def test_rate_is_held_in_slices(own: dict[str, tuple[str, str]]) -> None:
     [
         ("binary search for what is no rate", "ndr"),
         ("hold more than can be offered", "testbed simulated can offer at most"),
-        ("unknown frame", "frame '65B' is unknown; did you mean '64B'?"),
+        ("unknown frame", "frame '64' is unknown; did you mean '64B'?"),
         ("unknown device option", "the device has no option 'acl_rulez'; did you mean 'acl_rules'?"),
     ],
 )
