@@ -101,7 +101,7 @@ def held(
     :raises TestbedError: if the testbed cannot be had.
     """
     with lock.held(
-        spec.lock, capacity=spec.capacity, wait_s=settings.wait_s, owner=owner, say=options.warn
+        spec.lock, capacity=spec.places, wait_s=settings.wait_s, owner=owner, say=options.warn
     ) as place:
         suites = measuring_builds.Suites(
             settings,

@@ -137,7 +137,7 @@ def measure(settings: Settings, spec: Specification, store: Store, *, expected: 
     job = os.environ.get("JOB_NAME") or f"perftrend-trending-{settings.cadence}-{spec.name}"
     folder = settings.archive / re.sub(r"^\.+|[^\w.-]+", "-", job)
     with lock.held(
-        spec.lock, capacity=spec.capacity, wait_s=settings.wait_s, owner=job, say=options.warn
+        spec.lock, capacity=spec.places, wait_s=settings.wait_s, owner=job, say=options.warn
     ) as place:
         for earlier in archive.store_pending(store, folder, say=options.warn):
             options.warn(f"run {earlier.run.name} was archived, but not stored; it is now")

@@ -27,7 +27,7 @@ from perftrend.archive import pending
 from perftrend.archive.pending import OUTPUT
 from perftrend.errors import TestbedError, UsageError
 from perftrend.keywords.progress import TERMINAL
-from perftrend.measure.lock import HELD
+from perftrend.measure.lock import HELD, HELD_INSTANCE, Place
 from perftrend.measure.worker import dies_with_parent
 from perftrend.model import Run
 from perftrend.settings import FILE_VARIABLE, Settings
@@ -40,10 +40,10 @@ _ROBOT_BROKEN = 251
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The testbed's lock, by its name and the file descriptor that holds it; -1 if a parent process does."""
+    """The testbed's lock, by its name, and the place that is held."""
 
     name: str
-    descriptor: int
+    place: Place
 
 
 def execute(
@@ -158,7 +158,8 @@ def _robot(
 def _run(command: Sequence[str], console: Path, settings_file: Path, held: Held, timeout_s: float) -> bool:
     """Run Robot Framework, its words going to the terminal and to the console file; False: timed out."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PERFTREND_")}
-    environment |= {FILE_VARIABLE: str(settings_file), "PYTHONUNBUFFERED": "1", HELD: held.name}
+    environment |= {FILE_VARIABLE: str(settings_file), "PYTHONUNBUFFERED": "1"}
+    environment |= {HELD: held.name, HELD_INSTANCE: str(held.place.instance)}
     if sys.stdout.isatty():
         environment[TERMINAL] = os.ttyname(sys.stdout.fileno())
     timed_out = threading.Event()
@@ -170,7 +171,7 @@ def _run(command: Sequence[str], console: Path, settings_file: Path, held: Held,
         text=True,
         errors="replace",
         env=environment,
-        pass_fds=(held.descriptor,) if held.descriptor >= 0 else (),
+        pass_fds=(held.place.descriptor,) if held.place.descriptor >= 0 else (),
         # Ctrl-C is for us to pass on, once: Robot Framework takes the second one for "at once".
         start_new_session=True,
     )

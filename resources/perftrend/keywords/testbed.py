@@ -39,17 +39,22 @@ class TestbedKeywords:
         settings = self.settings = Settings.load()
         spec = specification.load(settings.testbed, settings.testbeds)
         with contextlib.ExitStack() as opening:
-            opening.enter_context(
+            place = opening.enter_context(
                 lock.held(
                     spec.lock,
-                    capacity=spec.capacity,
+                    capacity=spec.places,
                     wait_s=settings.wait_s,
                     owner="a Robot Framework run",
                     say=logger.console,
                 )
             )
             self._testbed = opening.enter_context(
-                Testbed(spec, attempts=settings.trial.attempts, device_options=settings.device_options)
+                Testbed(
+                    spec,
+                    attempts=settings.trial.attempts,
+                    device_options=settings.device_options,
+                    instance=place.instance,
+                )
             )
             self._open = opening.pop_all()
 

@@ -7,16 +7,29 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from perftrend import errors
 
 HELD = "HELD_PERFTREND_TESTBED"
 """Environment variable: the lock that the parent process holds, for it and for its children."""
+HELD_INSTANCE = "HELD_PERFTREND_INSTANCE"
+"""Environment variable: which instance of the testbed that is."""
 
 FOLDER = Path("/tmp")  # noqa: S108 - locks must be where every user and every job looks, whatever its TMPDIR
 _LOOK_EVERY_S = 0.2
 _SAY_EVERY_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One of a testbed's places, held."""
+
+    descriptor: int
+    """The file descriptor that holds it; -1 if a parent process does."""
+    instance: int = 0
+    """Which of the testbed's instances it is, from 0."""
 
 
 @contextlib.contextmanager
@@ -27,19 +40,19 @@ def held(
     wait_s: float = 0.0,
     owner: str = "",
     say: Callable[[str], None] | None = None,
-) -> Iterator[int]:
+) -> Iterator[Place]:
     """Hold one of the testbed's places; the kernel gives it back however this process ends.
 
     :param name: the lock of the testbed's file.
     :param wait_s: how long to wait for a place.
     :param owner: who holds it, for the others' messages.
     :param say: told once a minute who is waited for.
-    :returns: the file descriptor that holds the place; a child that inherits it holds it as well,
-        and is told so by the variable :data:`HELD`. -1 in such a child.
+    :returns: the place. A child that inherits its file descriptor holds it as well, and is told so by the
+        variables :data:`HELD` and :data:`HELD_INSTANCE`.
     :raises TestbedError: if all places are taken for so long.
     """
     if os.environ.get(HELD) == name:
-        yield -1
+        yield Place(-1, int(os.environ.get(HELD_INSTANCE, "0")))
         return
     end = time.monotonic() + wait_s
     next_say = 0.0
@@ -48,7 +61,7 @@ def held(
             descriptor = _try(_file(name, slot), owner)
             if descriptor is not None:
                 try:
-                    yield descriptor
+                    yield Place(descriptor, slot)
                 finally:
                     os.close(descriptor)
                 return

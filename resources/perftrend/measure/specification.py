@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from perftrend import errors
 
@@ -91,7 +91,9 @@ class Specification(_Strict):
     driver_tag: str
     """What tests are tagged with: ``DRV_`` and this."""
     capacity: Annotated[int, Field(ge=1)] = 1
-    """How many jobs may use it at once."""
+    """How many jobs may use it at once, if it has no instances."""
+    instances: tuple[Mapping[str, Mapping[str, str]], ...] = ()
+    """Sets of machines that are alike, of which a job uses one: what is different of each node's options."""
     lock: str = ""
     """Testbeds of one lock share machines; by default each has its own."""
     fallback: str = ""
@@ -100,13 +102,25 @@ class Specification(_Strict):
     """Whether generator and device run on other machines than the job."""
     simulated: bool = False
 
-    @field_validator("nodes")
-    @classmethod
-    def _known(cls, nodes: Mapping[str, NodeFile]) -> Mapping[str, NodeFile]:
-        for name in nodes:
+    @model_validator(mode="after")
+    def _known(self) -> Specification:
+        for name in [*self.nodes, *(name for instance in self.instances for name in instance)]:
             if name not in NODES:
                 raise ValueError(f"node {name!r} is unknown{errors.nearest(name, NODES)}")
-        return nodes
+        if self.instances and self.capacity not in {1, len(self.instances)}:
+            raise ValueError(f"capacity is {self.capacity}, and there are {len(self.instances)} instances")
+        return self
+
+    @property
+    def places(self) -> int:
+        """How many jobs may use it at once."""
+        return len(self.instances) or self.capacity
+
+    def options(self, node: str, instance: int) -> Mapping[str, str]:
+        """Return what the driver of a node needs to reach it, in one of the instances."""
+        common = self.nodes[node].options if node in self.nodes else {}
+        own = self.instances[instance].get(node, {}) if self.instances else {}
+        return {**common, **own}
 
     @property
     def tolerates_load(self) -> bool:

@@ -29,13 +29,19 @@ class Testbed:
     :param spec: what it is made of.
     :param attempts: how often at most a trial that cannot be trusted is measured.
     :param device_options: what a person asked for; it wins over what a test asks for.
+    :param instance: which of its instances, from 0: the one whose place the job holds.
     """
 
     # pytest would otherwise take a class of this name for a collection of tests.
     __test__ = False
 
     def __init__(
-        self, spec: Specification, *, attempts: int = 5, device_options: Mapping[str, str] | None = None
+        self,
+        spec: Specification,
+        *,
+        attempts: int = 5,
+        device_options: Mapping[str, str] | None = None,
+        instance: int = 0,
     ) -> None:
         self.spec = spec
         wiring = specification.driver("wirings", spec.wiring.driver)
@@ -46,7 +52,8 @@ class Testbed:
                 f"testbed {spec.name}: wiring {spec.wiring.driver}: {error}; see the testbed's file"
             ) from None
         generator_core, device_core = two_cores()
-        nodes = [_node(spec, "tg", generator_core), _node(spec, "dut", device_core)]
+        cores = {"tg": generator_core, "dut": device_core}
+        nodes = [_node(spec, name, instance, core) for name, core in cores.items()]
         generator = specification.driver("traffic_generators", spec.generator.driver)
         self.generator: TrafficGenerator = generator(self._wiring, nodes[0], spec.generator.options)
         self.device: Device = specification.driver("devices", spec.device.driver)(self._wiring, nodes[1])
@@ -163,9 +170,10 @@ class Testbed:
         return [*self.generator.busy_processes(), *self.device.busy_processes()]
 
 
-def _node(spec: Specification, name: str, chosen_core: int | None) -> Node:
+def _node(spec: Specification, name: str, instance: int, chosen_core: int | None) -> Node:
     file = spec.nodes.get(name, specification.NodeFile())
-    return Node(cpu=chosen_core if file.cpu == "auto" else file.cpu, options=file.options)
+    cpu = chosen_core if file.cpu == "auto" else file.cpu
+    return Node(cpu=cpu, options=spec.options(name, instance))
 
 
 def _interfaces(text: str) -> dict[str, dict[str, int]]:

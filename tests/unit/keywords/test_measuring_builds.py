@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from perftrend.errors import ArchiveError, TestbedError
 from perftrend.keywords.execution import Held
 from perftrend.keywords.measuring_builds import RECORD, Suites, found, measured_once, names_of
+from perftrend.measure.lock import Place
 from perftrend.model import Better, Measured, Result, Sampled, Status, TraceKey
 from perftrend.settings import Settings
 
@@ -167,7 +168,7 @@ def test_options_of_a_person_outweigh_those_of_the_build(
 
     monkeypatch.setattr("perftrend.keywords.measuring_builds.run_suites", caught)
     settings = Settings(device_options={"acl_rules": "20"})
-    suites = Suites(settings, tmp_path, "simulated", ["DRV_X"], Held("lock", 0), {})
+    suites = Suites(settings, tmp_path, "simulated", ["DRV_X"], Held("lock", Place(0)), {})
 
     with pytest.raises(TestbedError, match="enough"):
         suites.measure("a" * 40, {"acl_rules": "10", "program": "router.pyz"}, tmp_path)

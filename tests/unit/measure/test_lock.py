@@ -12,7 +12,7 @@ import pytest
 
 from perftrend.errors import TestbedError
 from perftrend.measure import lock
-from perftrend.measure.lock import held
+from perftrend.measure.lock import Place, held
 
 RESOURCES = Path(lock.__file__).parents[2]
 HOLD = """
@@ -65,7 +65,7 @@ def test_second_job_waits_and_then_gets_it() -> None:
         release.set()
 
     with held("box", wait_s=10, owner="second", say=say) as place:
-        assert place >= 0
+        assert place.descriptor >= 0
     holder.join()
     assert 1 == len(told)
     assert "waiting for up to 10 s" in told[0]
@@ -86,8 +86,8 @@ def test_locks_of_different_names_do_not_meet() -> None:
 
 def test_as_many_jobs_as_there_is_capacity_get_in() -> None:
     with ExitStack() as stack:
-        for _ in range(2):
-            stack.enter_context(held("box", capacity=2))
+        places = [stack.enter_context(held("box", capacity=2)) for _ in range(2)]
+        assert [0, 1] == [place.instance for place in places]
         with pytest.raises(TestbedError, match="in use"):
             stack.enter_context(held("box", capacity=2))
 
@@ -111,7 +111,10 @@ def test_child_of_the_holder_goes_through(monkeypatch: pytest.MonkeyPatch) -> No
     with held("box"):
         monkeypatch.setenv(lock.HELD, "box")
         with held("box") as place:
-            assert -1 == place
+            assert Place(-1) == place
+        monkeypatch.setenv(lock.HELD_INSTANCE, "3")
+        with held("box") as place:
+            assert Place(-1, 3) == place
 
 
 def test_child_of_the_holder_of_another_lock_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +125,7 @@ def test_child_of_the_holder_of_another_lock_does_not(monkeypatch: pytest.Monkey
 
 def test_a_child_that_inherits_the_place_holds_it() -> None:
     with held("box") as place:
-        child = subprocess.Popen(["sleep", "60"], pass_fds=(place,))
+        child = subprocess.Popen(["sleep", "60"], pass_fds=(place.descriptor,))
     try:
         with pytest.raises(TestbedError, match="in use"), held("box"):
             pass

@@ -56,6 +56,14 @@ def test_each_testbed_has_a_driver_tag_of_its_own() -> None:
     assert len(SHIPPED) == len({load(name).driver_tag for name in SHIPPED})
 
 
+def test_testbed_has_as_many_places_as_instances(tmp_path: Path) -> None:
+    instances = "instances: [{tg: {address: a}}, {tg: {address: b}}]"
+
+    assert 2 == load("ours", written(tmp_path, f"{GOOD}{instances}")).places
+    assert 2 == load("ours", written(tmp_path, f"{GOOD}capacity: 2")).places
+    assert 1 == load("ours", written(tmp_path, GOOD)).places
+
+
 def test_testbed_has_its_own_lock_by_default(tmp_path: Path) -> None:
     assert "ours" == load("ours", written(tmp_path, GOOD)).lock
 
@@ -102,7 +110,9 @@ def test_missing_folder_is_told(tmp_path: Path) -> None:
         (GOOD.replace("pps: 1000", "pps: 1000, bits_per_s: 1000"), "give either pps or bits_per_s"),
         (GOOD + "capacity: 0", "capacity: Input should be greater"),
         (GOOD + "nodes: {tg: {cpu: any}}", "nodes.tg.cpu"),
-        (GOOD + "nodes: {dutt: {cpu: 1}}", "nodes: Value error, node 'dutt' is unknown; did you mean 'dut'?"),
+        (GOOD + "nodes: {dutt: {cpu: 1}}", "node 'dutt' is unknown; did you mean 'dut'?"),
+        (GOOD + "instances: [{tgg: {address: a}}]", "node 'tgg' is unknown; did you mean 'tg'?"),
+        (GOOD + "capacity: 3\ninstances: [{}, {}]", "capacity is 3, and there are 2 instances"),
         ("generator: [", "is no YAML mapping"),
         ("", "is no YAML mapping"),
         ("- a list", "is no YAML mapping"),

@@ -9,7 +9,8 @@ import pytest
 from perftrend import errors
 from perftrend.errors import SettingsError
 from perftrend.measure import specification
-from perftrend.measure.specification import DriverFile, LinkFile, Specification
+from perftrend.measure.interfaces import Node
+from perftrend.measure.specification import DriverFile, LinkFile, NodeFile, Specification
 from perftrend.measure.testbed import Testbed
 
 STORY: list[str] = []
@@ -41,7 +42,9 @@ class Generator:
     version = "double"
     fails = False
 
-    def __init__(self, *_: object) -> None:
+    def __init__(self, wiring: object, node: Node, options: object) -> None:
+        del wiring, options
+        self.node = node
         self.highest = 1000.0
 
     def open(self) -> None:
@@ -71,7 +74,9 @@ class Device:
     version = "double"
     fails = False
 
-    def __init__(self, *_: object) -> None:
+    def __init__(self, wiring: object, node: Node) -> None:
+        del wiring
+        self.node = node
         self.options: dict[str, str] = {}
 
     def unusable(self) -> str:
@@ -123,6 +128,17 @@ def spec(**changes: Any) -> Specification:
         "link": LinkFile(pps=800),
     }
     return Specification(**{**fields, **changes})
+
+
+def test_drivers_learn_which_instance_they_have() -> None:
+    nodes = {"tg": NodeFile(cpu=3, options={"user": "perf", "address": "10.0.0.1"})}
+    instances = ({}, {"tg": {"address": "10.0.1.1"}, "dut": {"address": "10.0.1.2"}})
+    first, second = (Testbed(spec(nodes=nodes, instances=instances), instance=number) for number in range(2))
+
+    assert Node(3, {"user": "perf", "address": "10.0.0.1"}) == first.generator.node  # type: ignore[attr-defined]
+    assert Node(None, {}) == first.device.node  # type: ignore[attr-defined]
+    assert Node(3, {"user": "perf", "address": "10.0.1.1"}) == second.generator.node  # type: ignore[attr-defined]
+    assert Node(None, {"address": "10.0.1.2"}) == second.device.node  # type: ignore[attr-defined]
 
 
 def test_options_of_a_person_outweigh_the_tests_and_those_outweigh_the_file() -> None:
