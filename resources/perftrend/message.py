@@ -65,6 +65,7 @@ _OPTIONAL = (
     "phases",
     "strategy",
     "conditional_throughput_pps",
+    "mrr_pps",
     "critical_load",
     "held",
 )
@@ -198,6 +199,8 @@ def _sentences(measurement: Measurement) -> Iterator[str]:
         yield f"{name.upper()}_UPPER: {_rate(interval.upper, measurement.frame_bytes)}"
         if interval.invalid:
             yield f"{name.upper()} is not valid: {_one_line(interval.invalid)}."
+    if measurement.mrr_pps:
+        yield f"Maximum Receive Rate: {_rate(measurement.mrr_pps, measurement.frame_bytes)}"
     for name, throughput_pps in measurement.conditional_throughput_pps.items():
         yield f"{name.upper()} conditional throughput: {_rate(throughput_pps, measurement.frame_bytes)}"
     if measurement.critical_load:

@@ -204,6 +204,8 @@ class Measurement:
     """An MDR search: the strategy that it followed."""
     conditional_throughput_pps: Mapping[str, float] = field(default_factory=dict, hash=False)
     """A search whose bounds are decided by several trials: what comes back of each lower bound."""
+    mrr_pps: float = 0.0
+    """Searches: what came back at the highest rate, with which the search begins; 0 if that is not known."""
     critical_load: CriticalLoad | None = None
     """A soak: its estimate."""
     held: HeldRate | None = None

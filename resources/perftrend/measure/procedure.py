@@ -117,6 +117,7 @@ class Procedure:
             phases=_of_trials(result.phases, accepted),
             strategy=plan.strategy,
             conditional_throughput_pps=conditional,
+            mrr_pps=self._mrr_pps(accepted),
         )
 
     def binary(self, metric: str, plan: SearchPlan) -> Measurement:
@@ -139,7 +140,7 @@ class Procedure:
             maximum_pps=self._testbed.maximum_pps,
         )
         found = self._searched("binary", {metric: interval}, first.invalid, plan)
-        return replace(found, loss_ratios={metric: loss_ratio})
+        return replace(found, loss_ratios={metric: loss_ratio}, mrr_pps=self._mrr_pps([first]))
 
     def soak(self, plan: SoakPlan, *, on_step: OnStep | None = None) -> Measurement:
         """Estimate the critical load by long trials near it; the counters are those of all of them.
@@ -215,6 +216,12 @@ class Procedure:
             return trial
 
         return measure
+
+    def _mrr_pps(self, trials: Sequence[Trial]) -> float:
+        """Return what came back of the first trial, if it was at the highest rate and can be trusted."""
+        first = trials[0]
+        is_highest = first.rate_pps >= self._testbed.maximum_pps * (1 - EXACT)
+        return first.receive_rate_pps if is_highest and not first.invalid else 0.0
 
     def _keeping(self, accepted: list[Trial], *, deviation: float = EXACT) -> Measure:
         """Return a measure that adds to a list each trial that it returns."""

@@ -120,6 +120,15 @@ def test_binary_search_agrees(procedure: Procedure, metric: str, truth: float) -
     assert interval.relative_width <= 0.005
 
 
+@pytest.mark.parametrize("strategy", ["mdr", "predictive"])
+def test_search_tells_the_mrr_that_it_begins_with(procedure: Procedure, strategy: str) -> None:
+    """10 Mpps come back of a device that forwards so much, however early the trial ended."""
+    measurement = procedure.ndr_and_pdr(replace(SEARCH, strategy=strategy))
+
+    assert NDR == pytest.approx(measurement.mrr_pps, rel=1e-3)
+    assert NDR == pytest.approx(procedure.binary("pdr", SEARCH).mrr_pps, rel=1e-3)
+
+
 def test_device_below_the_lowest_rate_has_no_valid_ndr(testbed: Testbed, procedure: Procedure) -> None:
     testbed.start_device({**HARD, "critical_pps": "1000"})
 

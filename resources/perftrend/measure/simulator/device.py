@@ -209,7 +209,7 @@ class DeviceModel:
                 ended = max(decisive, min(sent, ended))
                 elapsed_s, sent, lost = duration_s * ended / sent, ended, decisive
         self.elapsed_s += elapsed_s
-        return Trial(rate_pps, duration_s, elapsed_s, sent, sent - lost)
+        return Trial(rate_pps, duration_s, elapsed_s, sent, sent - lost, sending_s=elapsed_s)
 
     def _course(
         self, rate_pps: float, duration_s: float, frames: float, critical_pps: float, hiccup: float
