@@ -152,9 +152,10 @@ def wrong_expression(word: str) -> str:
         return f"{quoted(word)} asks for the tag none, which Robot Framework takes for no tag at all"
     if HASH.fullmatch(word.lower()):
         return f"{quoted(word)} is a hash and no tag; bisecttest alone takes one hash, in front of the tags"
-    if is_expression(word):
-        return ""
-    return f"{quoted(word)} {_wrong_part(word)}"
+    if not is_expression(word):
+        return f"{quoted(word)} {_wrong_part(word)}"
+    hashed = next((pattern for pattern in patterns if HASH.fullmatch(pattern.lower())), "")
+    return f"{quoted(word)} has {quoted(hashed)} in it, which looks like a hash and no tag" if hashed else ""
 
 
 def _wrong_part(word: str) -> str:
