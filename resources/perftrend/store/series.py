@@ -28,12 +28,10 @@ _JOB_RUNS = 2
 
 
 def runs_of(
-    connection: Connection, testbed: str, *, last: int | None = None, until: Run | None = None, job: str = ""
+    connection: Connection, testbed: str, *, last: int | None = None, until: Run | None = None
 ) -> dict[int, Run]:
-    """Return the runs of a testbed, or of one job there, by id, in the order of time."""
+    """Return the runs of a testbed by id, in the order of time."""
     query = sa.select(runs).where(runs.c.testbed == testbed)
-    if job:
-        query = query.where(runs.c.job == job)
     if until is not None:
         query = query.where(
             (runs.c.started < until.started)
@@ -78,7 +76,7 @@ def series_of(
     newest = len(ids) if last is None else last
     history.read_newest(ids[:newest])
     if until is not None:
-        of_job = runs_of(connection, testbed, last=_JOB_RUNS, until=until, job=until.job)
+        of_job = [run_id for run_id in ids if every_run[run_id].job == until.job][:_JOB_RUNS]
         query = sa.select(results.c.trace_id).where(results.c.run_id.in_(of_job)).distinct()
         history.add_traces(connection.execute(query).scalars())
     history.add_traces(trace_id for trace_id, (key, _, _) in described.items() if key in keys)

@@ -79,7 +79,8 @@ def _runs(window: Window, line: Line, column: Column, settings: Settings) -> lis
     if line.trace is None:
         return []
     measured = list(window.store.tiles.results(line.trace.trace_id, column))
-    replaced = {name for run, _ in measured for name in window.store.replaced(run.testbed)}
+    testbeds = {run.testbed for run, _ in measured}
+    replaced = {run for testbed in testbeds for run in window.store.replaced(testbed)}
     return [_run(run, result, settings, replaced=run in replaced) for run, result in measured]
 
 
