@@ -17,25 +17,19 @@ import ipaddress
 import socket
 import ssl
 import threading
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final, TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import SecretStr
 
-from perftrend.clients.hosts import is_here
+from perftrend.clients.hosts import Address, Network, is_here, may_reach
 from perftrend.errors import ServiceError, SettingsError, UsageError
-
-_Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
-_Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 LONGEST_URL = 2000
 _PATIENCE = 2
 """The whole answer may take so many time-outs: a server that drips is cut off then."""
-_NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +50,7 @@ class Webhooks:
     def __post_init__(self) -> None:
         self.allowed()
 
-    def allowed(self) -> list[_Network]:
+    def allowed(self) -> list[Network]:
         """Return the networks that may be reached beside public ones."""
         try:
             return [ipaddress.ip_network(each) for each in self.networks]
@@ -98,7 +92,7 @@ class Webhooks:
             )
             raise ServiceError(f"{shown}: answers {status}; {hint}")
 
-    def _reachable(self, parts: SplitResult, shown: str) -> _Address:
+    def _reachable(self, parts: SplitResult, shown: str) -> Address:
         try:
             told = socket.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError):
@@ -134,19 +128,6 @@ def checked(url: str) -> SplitResult:
     if parts.scheme != "https" and not (parts.scheme == "http" and is_here(parts.hostname or "")):
         raise UsageError(f"the address of the webhook is not encrypted; {form}")
     return parts
-
-
-def may_reach(address: _Address, allowed: Sequence[_Network]) -> bool:
-    """Tell whether an address is public, or in one of the networks."""
-    if isinstance(address, ipaddress.IPv6Address):
-        inner = address.ipv4_mapped or address.sixtofour
-        if inner is None and address in _NAT64:
-            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        if inner is not None:
-            return may_reach(inner, allowed)
-    if any(address in network for network in allowed if network.version == address.version):
-        return True
-    return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
 
 
 class _Pinned(http.client.HTTPConnection):

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from perftrend.clients.webhook import Webhooks, checked, may_reach
+from perftrend.clients.hosts import may_reach
+from perftrend.clients.webhook import Webhooks, checked
 from perftrend.errors import ServiceError, SettingsError, UsageError
 
 SECRET = SecretStr("s3cret")
