@@ -2,7 +2,8 @@
 
 Both put the comment, base64-encoded, into ``GERRIT_EVENT_COMMENT_TEXT``, so that no shell and no log ever
 meets what somebody typed; what stands beside it says which change it is about. What it asks for is decided
-by :mod:`perftrend.trigger`; the pattern that Jenkins looks for is made of the same grammar.
+by :mod:`perftrend.trigger`. Jenkins starts a build for each line that begins with a trigger word, and so for
+sentences and for requests with mistakes, too.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from perftrend.errors import UsageError
+from perftrend.errors import EXIT_PASS, UsageError
 from perftrend.listener import checks
 from perftrend.listener.grammar import Grammar
 from perftrend.settings import Settings
@@ -33,6 +34,12 @@ _FORMS: Mapping[str, str] = {
     "GERRIT_EVENT_HASH": r"[\w-]{1,128}",
 }
 """What the other variables look like; nothing else is believed to come from Gerrit."""
+
+
+class NoRequestError(UsageError):
+    """A line begins with the trigger word and is a sentence, so that there is nothing to do."""
+
+    exit_code = EXIT_PASS
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +77,15 @@ def asked(environment: Mapping[str, str], job: str, settings: Settings) -> Asked
 
     :param job: one of :data:`perftrend.trigger.JOBS`.
     :returns: None where no comment started the build.
+    :raises NoRequestError: if lines begin with the trigger word, and none of them is a request.
     :raises UsageError: if the comment cannot be decoded, does not ask for this job on this testbed, or asks
         for what cannot be; with the right form.
     """
     encoded = environment.get(VARIABLE, "")
     if not encoded.strip():
         return None
-    requests = Grammar.of(settings).parse(_decoded(encoded))
+    text = _decoded(encoded)
+    requests = Grammar.of(settings).parse(text)
     heads = _heads(job, settings)
     refused = [str(each) for each in requests if isinstance(each, Refusal) and _is_meant(each, heads)]
     if refused:
@@ -86,6 +95,10 @@ def asked(environment: Mapping[str, str], job: str, settings: Settings) -> Asked
         for each in requests
         if isinstance(each, Trigger) and (each.job, each.testbed) == (job, settings.testbed)
     ]
+    if not wanted and any(_begins_with(line, heads) for line in text.splitlines()):
+        raise NoRequestError(
+            f"{VARIABLE}: {heads[0]} is within a sentence, a quotation or code, and asks for nothing"
+        )
     if not wanted:
         raise UsageError(
             f"{VARIABLE}: no line asks for {job} on {settings.testbed}; write {heads[0]}, and tag "
@@ -107,7 +120,11 @@ def _heads(job: str, settings: Settings) -> list[str]:
 
 def _is_meant(refusal: Refusal, heads: Sequence[str]) -> bool:
     """Whether a line means this job on this testbed and cannot be understood."""
-    return any(refusal.line.lower().startswith(head.lower()) for head in heads)
+    return _begins_with(refusal.line, heads)
+
+
+def _begins_with(line: str, heads: Sequence[str]) -> bool:
+    return line.strip().lower().startswith(tuple(head.lower() for head in heads))
 
 
 def _joined(wanted: Sequence[Trigger], environment: Mapping[str, str], settings: Settings) -> Asked:

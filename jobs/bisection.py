@@ -53,12 +53,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         given = parser().parse_args(argv)
         overrides = _overrides(given)
         settings = Settings.load(given.settings, overrides=overrides)
+        asked = None
+        if given.example:
+            settings = example.applied(settings, given, overrides)
+        elif asked := comment.asked(os.environ, "bisection", settings):
+            settings = _with_request(settings, asked, overrides)
         with mails.failure_told(settings):
-            asked = None
-            if given.example:
-                settings = example.applied(settings, given, overrides)
-            elif asked := comment.asked(os.environ, "bisection", settings):
-                settings = _with_request(settings, asked, overrides)
             outcome.exit_code = bisection(given, settings, asked)
     return outcome.exit_code
 

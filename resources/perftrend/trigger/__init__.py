@@ -19,7 +19,6 @@ output.
 
 from __future__ import annotations
 
-from perftrend.trigger.java import java_pattern
 from perftrend.trigger.options import DEFAULT_LIMITS, Limits, Options
 from perftrend.trigger.parsing import MOST_CANDIDATES, MOST_LINES, MOST_REQUESTS, parse
 from perftrend.trigger.request import Refusal, Trigger
@@ -37,6 +36,5 @@ __all__ = [
     "Refusal",
     "Trigger",
     "checked_words",
-    "java_pattern",
     "parse",
 ]

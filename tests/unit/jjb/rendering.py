@@ -1,6 +1,6 @@
 """Makes the XML of jobs out of ``jjb/``, and the golden files anew.
 
-``.venv/bin/python tests/unit/jjb/rendering.py`` writes ``jjb/patterns/``, and ``golden/NAME.xml`` for each
+``.venv/bin/python tests/unit/jjb/rendering.py`` writes ``golden/NAME.xml`` for each
 ``golden/NAME.yaml``. Read what it changes before you commit it: that is what Jenkins will run.
 """
 
@@ -13,14 +13,10 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from perftrend import trigger
-
 CHECKOUT = Path(__file__).resolve().parents[3]
 JJB = CHECKOUT / "jjb"
 PROJECTS = JJB / "projects.yaml"
 """The testbeds of this checkout; all other files serve any."""
-PATTERNS = JJB / "patterns"
-"""Made of the grammar of comments: see docs/triggers.rst."""
 GOLDEN = Path(__file__).resolve().parent / "golden"
 
 # Nothing is asked of a server: without the versions of its plugins, the newest are taken for given.
@@ -54,20 +50,8 @@ def render(projects: Iterable[Path]) -> dict[str, str]:
         return {str(file.parent.relative_to(output)): file.read_text(encoding="utf-8") for file in files}
 
 
-def patterns() -> dict[str, str]:
-    """Return what Gerrit comments are searched for, by the trigger word, as templates for any testbed."""
-    found = {}
-    for word, job in trigger.DEFAULT_WORDS.items():
-        pattern = trigger.java_pattern(trigger.DEFAULT_WORDS, ["TESTBED"], job=job)
-        escaped = pattern.replace("{", "{{").replace("}", "}}").replace("TESTBED", "{testbed}")
-        found[word.partition("-")[0]] = escaped
-    return found
-
-
 def main() -> None:
-    """Write the patterns of comments and the golden files."""
-    for word, pattern in patterns().items():
-        (PATTERNS / f"{word}.txt").write_text(pattern, encoding="utf-8")
+    """Write the golden files."""
     rendered = render(sorted(GOLDEN.glob("*.yaml")))
     for old in GOLDEN.glob("*.xml"):
         old.unlink()

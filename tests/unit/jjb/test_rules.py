@@ -81,28 +81,9 @@ def right(word: str) -> Iterator[str]:
 
 def wrong(word: str) -> Iterator[str]:
     trigger = f"{word}-{TESTBED}"
-    if word == "bisecttest":
-        yield trigger
-        yield f"{trigger} mrr"
-        yield f"{trigger} 012345"
-        trigger += f" {HASH}"
-    yield from (f"> {trigger}", f"    {trigger}", f"please {trigger}", f"{trigger}x", f"{trigger}-x")
-    yield from (f"{trigger} was green yesterday", f"{trigger} FAILURE", f"{trigger}: done")
-    yield from (
-        f"{trigger} $(reboot)",
-        f"{trigger} `id`",
-        f"{trigger} a;b",
-        f"{trigger} a|b",
-        f"{trigger} 'a'",
-    )
-    yield from (
-        f"{trigger} --option",
-        f"{trigger} ../x",
-        f"{trigger} a\\b",
-        f"{trigger} mrr, please",
-    )
-    yield f"{word}-2n-icx"
-    yield f"csit-{trigger}"
+    yield from (f"> {trigger}", f"    {trigger}", f"\t{trigger}", f"please {trigger}", f"* {trigger}")
+    yield from (f"{trigger}x", f"{trigger}-x", f"{trigger}: done", f"{trigger}'s", f"{trigger}/1")
+    yield from (f"{word}-2n-icx", f"csit-{trigger}", f"({trigger})", f"`{trigger}`", f"{trigger}?")
 
 
 @pytest.mark.parametrize("word", COMMENTS)
@@ -130,27 +111,23 @@ def test_no_comment_starts_two_kinds_of_jobs(word: str, jobs: dict[str, Any]) ->
         assert {COMMENTS[word]} == started
 
 
-def test_patterns_are_those_of_the_grammar() -> None:
-    """Else: .venv/bin/python tests/unit/jjb/rendering.py."""
-    written = {file.stem: file.read_text(encoding="utf-8") for file in rendering.PATTERNS.glob("*.txt")}
-
-    assert rendering.patterns() == written
-
-
 def requests(comment: str, testbed: str = TESTBED) -> list[trigger.Trigger]:
     found = (each for each in trigger.parse(comment) if isinstance(each, trigger.Trigger))
     return [each for each in found if each.testbed == testbed]
 
 
 @pytest.mark.parametrize("word", ["trendingtest", "bisecttest", "perftest"])
-@given(st.text("abON-*.!#$> \t\u00a0\r", max_size=12))
-def test_a_line_starts_the_job_where_the_grammar_finds_a_request(
-    jobs: dict[str, Any], word: str, tail: str
-) -> None:
-    line = f"{word}-{TESTBED}{f' {HASH}' if word == 'bisecttest' else ''}{tail}"
-    asked = requests(line)
+@given(st.text(" \u00a0", max_size=5), st.text("abON-*.,!#$> \t\u00a0\r", max_size=12))
+def test_no_request_is_missed(jobs: dict[str, Any], word: str, before: str, after: str) -> None:
+    line = f"{before}{word.upper()}-{TESTBED}{f' {HASH}' if word == 'bisecttest' else ''}{after}"
 
-    assert bool(pattern(jobs[COMMENTS[word]]).search(EVENT + line)) == bool(asked)
+    if requests(line):
+        assert pattern(jobs[COMMENTS[word]]).search(EVENT + line)
+
+
+@pytest.mark.parametrize("word", ["trendingtest", "bisecttest", "perftest"])
+def test_pattern_is_one_that_a_person_can_read(jobs: dict[str, Any], word: str) -> None:
+    assert 60 > len(pattern(jobs[COMMENTS[word]]).pattern)
 
 
 @given(st.text("ab-*.!$> \t\u00a0\r", max_size=12))
@@ -178,7 +155,7 @@ def test_no_two_repetitions_of_blanks_meet(word: str, jobs: dict[str, Any]) -> N
     A possessive repetition gives nothing back, so that another may follow it.
     """
     (text,) = texts(jobs[COMMENTS[word]], "commentAddedCommentContains")
-    blanks = r"\[ \\t(?:\\r)?\\u00A0\]"
+    blanks = r"\[ (?:\\t)?\\u00A0\]"
 
     assert re.search(blanks, text)
     assert not re.search(rf"{blanks}[*+](?!\+)(?:\\.\?)?{blanks}[*+]", text)

@@ -198,7 +198,6 @@ def test_analysis_refuses_in_one_line_too(bench: Any) -> None:
     [
         (b"Patch Set 1:\n\nperftest-simulated mrr", "no line asks for trending on simulated; write "),
         (b"> trendingtest-simulated mrr", "no line asks for trending on simulated"),
-        (b"trendingtest-simulated was green yesterday", "no line asks for trending on simulated"),
         (b"trendingtest-simulated $(reboot)", '"trendingtest-simulated $(reboot)" starts nothing: '),
         (b"trendingtest-simulated `id`; rm -rf /", "starts nothing"),
         (b"trendingtest-simulated mrr !64bNOT1c", "cannot leave out what an expression with NOT fits"),

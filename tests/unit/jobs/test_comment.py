@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jobs import _comment as comment
-from perftrend.errors import UsageError
+from perftrend.errors import EXIT_PASS, UsageError
 from perftrend.settings import Settings
 
 TOLD = {
@@ -106,6 +106,17 @@ def test_lines_that_ask_for_two_jobs_are_refused() -> None:
 def test_what_is_no_request_of_the_job_is_refused(text: str, reason: str) -> None:
     with pytest.raises(UsageError, match=rf"^GERRIT_EVENT_COMMENT_TEXT: .*{reason}"):
         asked(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["perftest-1n-veth was green yesterday", "perftest-1n-veth: done", "```\nperftest-1n-veth mrr\n```"],
+)
+def test_sentence_that_begins_with_the_trigger_word_starts_nothing_and_fails_nothing(text: str) -> None:
+    with pytest.raises(comment.NoRequestError, match="asks for nothing") as raised:
+        asked(text)
+
+    assert EXIT_PASS == raised.value.exit_code
 
 
 def test_wrong_line_for_another_testbed_is_somebody_elses() -> None:
