@@ -18,7 +18,7 @@ from perftrend.errors import EXIT_PASS, UsageError
 from perftrend.listener import checks
 from perftrend.listener.grammar import Grammar
 from perftrend.settings import Settings
-from perftrend.trigger import DEFAULT_WORDS, Refusal, Trigger
+from perftrend.trigger import Refusal, Trigger, patterns_of
 
 VARIABLE = "GERRIT_EVENT_COMMENT_TEXT"
 LONGEST = 65536
@@ -112,10 +112,8 @@ def asked(environment: Mapping[str, str], job: str, settings: Settings) -> Asked
 
 def _heads(job: str, settings: Settings) -> list[str]:
     """Return what a line begins with that asks for a job on the testbed."""
-    words = {**settings.trigger.words} or DEFAULT_WORDS
-    return [
-        word.replace("{testbed}", settings.testbed) for word, started in words.items() if started == job
-    ] or [job]
+    patterns = patterns_of(settings.trigger.words, job, settings.testbed)
+    return [pattern.replace("{testbed}", settings.testbed) for pattern in patterns] or [job]
 
 
 def _is_meant(refusal: Refusal, heads: Sequence[str]) -> bool:

@@ -10,7 +10,7 @@ from perftrend.dashboard import links
 from perftrend.model import TraceKey
 from perftrend.settings import Settings
 from perftrend.store.tiles import Column
-from perftrend.trigger import Trigger, parse
+from perftrend.trigger import Trigger, parse, patterns_of
 
 _TEST = re.compile(r"(\d+b|imix)-(\d+c)-([a-z0-9-]+?)(?:-(mrr|ndrpdr|soak|hold))?", re.IGNORECASE | re.ASCII)
 """How tests are named: frame, cores, what the device does, what is measured; each of them is a tag, too."""
@@ -40,7 +40,6 @@ def prepared(
     old, new = older.revision, newer.revision
     if not old or not new or old == new:
         return None
-    words = {word: job for word, job in settings.trigger.words.items() if job == "bisection"}
     expression = _expression(key)
     comment = str(
         Trigger(
@@ -48,7 +47,7 @@ def prepared(
             testbed,
             old=old,
             include=(expression,) if expression else (),
-            word=next(iter(words), ""),
+            word=next(iter(patterns_of(settings.trigger.words, "bisection", testbed)), ""),
         )
     )
     command = ["./run", "bisection", "--testbed", testbed, "--old", old, "--new", new]

@@ -172,7 +172,8 @@ class TriggerSettings(Section):
         "perftest-{testbed}": "perftest",
         "trendingtest-{testbed}": "trending",
     }
-    """Patterns of the words that begin a request, and the jobs that they start."""
+    """Patterns of the words that begin a request, and the jobs that they start: ``perftest``, or
+    ``perftest on 2n-clx`` of a pattern without ``{testbed}``."""
     testbeds: Words = ()
     """Testbeds that may be asked for; none: all that have a file."""
     maximum_tests: Count = 60

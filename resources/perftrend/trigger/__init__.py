@@ -22,7 +22,7 @@ from __future__ import annotations
 from perftrend.trigger.options import DEFAULT_LIMITS, Limits, Options
 from perftrend.trigger.parsing import MOST_CANDIDATES, MOST_LINES, MOST_REQUESTS, parse
 from perftrend.trigger.request import Refusal, Trigger
-from perftrend.trigger.words import DEFAULT_WORDS, JOBS, checked_words
+from perftrend.trigger.words import DEFAULT_WORDS, JOBS, checked_words, patterns_of
 
 __all__ = [
     "DEFAULT_LIMITS",
@@ -37,4 +37,5 @@ __all__ = [
     "Trigger",
     "checked_words",
     "parse",
+    "patterns_of",
 ]

@@ -2,7 +2,8 @@
 
 A pattern is what people type, with ``{testbed}`` where the name of the testbed stands:
 ``perftest-{testbed}``, ``csit-{testbed}-perftest``, ``gha-run csit-vpp-{testbed} perftest``. Settings map
-patterns to jobs.
+patterns to jobs, such as ``perftest``; and a pattern without ``{testbed}`` to a job on one testbed, such as
+``perftest on 2n-clx``.
 """
 
 from __future__ import annotations
@@ -53,6 +54,14 @@ class Word:
 
     pattern: str
     job: str
+    testbed: str = ""
+    """The one that it always means; empty: the one that stands in it."""
+
+    @classmethod
+    def of(cls, pattern: str, starts: str) -> Word:
+        """Return the word of an entry of the settings, such as ``perftest`` or ``perftest on 2n-clx``."""
+        job, _, testbed = starts.partition(" on ")
+        return cls(pattern, job, testbed.strip().lower())
 
     @cached_property
     def length(self) -> int:
@@ -72,8 +81,8 @@ class Word:
     @cached_property
     def exact(self) -> re.Pattern[str]:
         """The pattern with a word in the testbed's place, and perhaps a mark of punctuation after it."""
-        before, after = map(re.escape, self.pattern.split(PLACE))
-        form = rf"{before}(?P<testbed>{_ONE_WORD}){after}(?P<mark>[,;!]?)"
+        name = f"(?P<testbed>{_ONE_WORD})"
+        form = rf"{name.join(map(re.escape, self.pattern.split(PLACE)))}(?P<mark>[,;!]?)"
         return re.compile(form, re.IGNORECASE | re.ASCII)
 
     @cached_property
@@ -84,8 +93,8 @@ class Word:
     @cached_property
     def stem(self) -> str:
         """The pattern's own word, where the testbed follows it and nothing else."""
-        before, after = self.pattern.split(PLACE)
-        return "" if after or " " in before else before.rstrip("-_:./+@").lower()
+        before, place, after = self.pattern.partition(PLACE)
+        return "" if after or not place or " " in before else before.rstrip("-_:./+@").lower()
 
     def head(self, testbed: str) -> str:
         """Return the word with a testbed in it."""
@@ -114,29 +123,38 @@ def checked_words(words: Mapping[str, str]) -> dict[str, str]:
     if not words:
         raise SettingsError("trigger words: there is none; write such as perftest-{testbed}: perftest")
     seen: dict[str, str] = {}
-    for pattern, job in words.items():
-        wrong = _wrong_pattern(pattern)
+    for pattern, starts in words.items():
+        word = Word.of(pattern, starts)
+        wrong = _wrong_pattern(word)
         if wrong:
             raise SettingsError(f"trigger word {pattern!r}: {wrong}; write such as 'perftest-{PLACE}'")
-        if job not in JOBS:
-            raise SettingsError(f"trigger word {pattern!r}: no job is named {job!r}{nearest(job, JOBS)}")
+        if word.job not in JOBS:
+            raise SettingsError(
+                f"trigger word {pattern!r}: no job is named {word.job!r}{nearest(word.job, JOBS)}"
+            )
         twin = seen.setdefault(pattern.lower(), pattern)
         if twin != pattern:
             raise SettingsError(f"trigger words {twin!r} and {pattern!r} are the same in any case; keep one")
     return dict(words)
 
 
-def _wrong_pattern(pattern: str) -> str:
-    """Say what is wrong with a pattern; empty: nothing."""
+def _wrong_pattern(word: Word) -> str:
+    """Say what is wrong with a word's pattern; empty: nothing."""
+    pattern = word.pattern
     before, place, after = pattern.partition(PLACE)
     own = before + after
     wrong = {
-        f"{PLACE} should stand in it once": not place or PLACE in after,
+        f"{PLACE} should stand in it once, or its job name the testbed, as in '{word.job} on 2n-clx'": (
+            not place and not word.testbed
+        ),
+        f"{PLACE} should stand in it once": PLACE in after,
+        f"it names a testbed in two ways, by {PLACE} and as {word.testbed!r}": bool(place and word.testbed),
         f"{PLACE} is all that may stand in braces": "{" in own or "}" in own,
         "it should be of letters, digits and -_.:/@+, with single blanks between words": not (
             _FORM.fullmatch(pattern)
         ),
-        f"{PLACE} should be set apart by a - or a blank": before[-1:].isalnum() or after[:1].isalnum(),
+        f"{PLACE} should be set apart by a - or a blank": bool(place)
+        and (before[-1:].isalnum() or after[:1].isalnum()),
         "it should have a word of its own, or whatever people write would be a trigger": (
             sum(map(str.isalpha, own)) < _LETTERS_AT_LEAST
         ),
@@ -146,14 +164,24 @@ def _wrong_pattern(pattern: str) -> str:
 
 
 def compiled(words: Mapping[str, str]) -> tuple[Word, ...]:
-    """Return the words, the longest first, so that the one that says most is the one that is meant."""
+    """Return the words, the longest first, so that the one that says most is the one that is meant.
+
+    :param words: patterns and what they start, as :func:`checked_words` takes them.
+    """
     return _compiled(tuple(words.items()))
 
 
 @lru_cache(maxsize=64)
 def _compiled(items: tuple[tuple[str, str], ...]) -> tuple[Word, ...]:
-    found = [Word(pattern, job) for pattern, job in checked_words(dict(items)).items()]
-    return tuple(sorted(found, key=lambda word: -len(word.pattern)))
+    found = [Word.of(pattern, starts) for pattern, starts in checked_words(dict(items)).items()]
+    return tuple(sorted(found, key=lambda word: -len(word.head(""))))
+
+
+def patterns_of(words: Mapping[str, str], job: str, testbed: str) -> list[str]:
+    """Return the patterns of the words that start a job on a testbed, the longest first."""
+    return [
+        word.pattern for word in compiled(words) if word.job == job and word.testbed in ("", testbed.lower())
+    ]
 
 
 @lru_cache(maxsize=64)
@@ -162,7 +190,7 @@ def beginnings(words: tuple[Word, ...]) -> re.Pattern[str]:
 
     The line break before them belongs to it.
     """
-    shortest = min(len(word.stem) or len(word.pattern) - len(PLACE) - 1 for word in words)
+    shortest = min(len(word.stem) or len(word.head("")) - 1 for word in words)
     firsts = "".join(sorted({re.escape(word.pattern[0]) for word in words}))
     form = rf"\n[^\S\n\t]{{0,3}}+(?=[^\n]{{{shortest}}})[{firsts}][^\n]*+"
     return re.compile(form, re.IGNORECASE)
@@ -195,11 +223,17 @@ def _exact(word: Word, line: Sequence[str]) -> Head | None:
         return None
     mark = found["mark"]
     wrong = f"{mark!r} follows the trigger word" if mark else ""
-    return Head(word, found["testbed"].lower(), tuple(line[word.length :]), wrong)
+    testbed = word.testbed or found["testbed"].lower()
+    return Head(word, testbed, tuple(line[word.length :]), wrong)
 
 
 def _almost(word: Word, line: Sequence[str]) -> Head | None:
-    """Find a trigger word with one slip of the pen, or with the wrong separators."""
+    """Find a trigger word with one slip of the pen, the wrong separators or its parts in another order.
+
+    What is like a word of a fixed testbed may be any word.
+    """
+    if word.testbed:
+        return None
     for length in (word.length, word.length + 1):
         typed = " ".join(line[:length]).lower()
         if len(typed) > 2 * _LONGEST or not re.fullmatch(r"[a-z0-9/@][a-z0-9/@_.:+ -]*[a-z0-9]", typed):
@@ -208,7 +242,8 @@ def _almost(word: Word, line: Sequence[str]) -> Head | None:
         if not name:
             continue
         skeleton = _SEPARATORS.sub("-", f"{typed[: name.start()]}@{typed[name.end() :]}")
-        if skeleton == word.skeleton or (len(word.skeleton) > _FUZZY_FROM and _slip(skeleton, word.skeleton)):
+        is_near = len(word.skeleton) > _FUZZY_FROM and _slip(skeleton, word.skeleton)
+        if is_near or sorted(skeleton.split("-")) == sorted(word.skeleton.split("-")):
             wrong = f"the trigger word is {word.pattern.replace(PLACE, 'TESTBED')}"
             return Head(word, name[0], tuple(line[length:]), wrong)
     return None

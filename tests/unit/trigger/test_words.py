@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perftrend.errors import SettingsError
-from perftrend.trigger import DEFAULT_WORDS, JOBS, checked_words
+from perftrend.trigger import DEFAULT_WORDS, JOBS, checked_words, patterns_of
 
 
 def test_the_default_words_can_be_used() -> None:
@@ -29,7 +29,10 @@ def test_words_of_other_projects_can_be_used(pattern: str) -> None:
 @pytest.mark.parametrize(
     ("pattern", "reason"),
     [
-        ("perftest", "{testbed} should stand in it once"),
+        (
+            "perftest",
+            "or its job name the testbed, as in 'perftest on 2n-clx'",
+        ),
         ("perftest-{testbed}-{testbed}", "{testbed} should stand in it once"),
         ("perftest-{testbed}-{nic}", "{testbed} is all that may stand in braces"),
         ("{testbed}", "it should be of letters"),
@@ -58,6 +61,19 @@ def test_a_pattern_that_cannot_be_used_is_refused(pattern: str, reason: str) -> 
 def test_an_unknown_job_is_refused_with_the_nearest() -> None:
     with pytest.raises(SettingsError, match="no job is named 'bisect'; did you mean 'bisection'"):
         checked_words({"bisecttest-{testbed}": "bisect"})
+
+
+def test_a_word_without_a_testbed_names_it_beside_the_job() -> None:
+    words = {"gha-run perftest": "perftest on 2n-clx", "perftest-{testbed}": "perftest"}
+
+    assert words == checked_words(words)
+    assert ["gha-run perftest", "perftest-{testbed}"] == patterns_of(words, "perftest", "2n-clx")
+    assert ["perftest-{testbed}"] == patterns_of(words, "perftest", "3n-icx")
+
+
+def test_a_word_that_names_a_testbed_twice_is_refused() -> None:
+    with pytest.raises(SettingsError, match="it names a testbed in two ways"):
+        checked_words({"perftest-{testbed}": "perftest on 2n-clx"})
 
 
 def test_the_same_word_twice_is_refused() -> None:
