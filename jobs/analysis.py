@@ -82,7 +82,9 @@ def chosen_run(
     build: int | None = None,
     as_of: datetime | None = None,
 ) -> Run:
-    """Return the newest run of a testbed that fits, and that had finished at a moment.
+    """Return the newest run of a testbed that fits, is no experiment, and had finished at a moment.
+
+    Experiments are judged if the build is named, or if the store has nothing else.
 
     A build that is named is judged on the testbed that it was measured on, which is another one where
     the testbed asked for could not be used.
@@ -93,8 +95,10 @@ def chosen_run(
     """
     if build and not job:
         raise errors.UsageError(f"--build {build}: builds are counted by job; add --job NAME")
-    runs = store.runs(testbed, last=None if as_of or job else 1)
+    runs = store.runs(testbed)
     fitting = [run for run in runs if job in (None, run.job) and build in (None, run.build)]
+    if not build:
+        fitting = [run for run in fitting if not run.experiment] or fitting
     if job and build and not fitting:
         elsewhere = store.run(job, build)
         fitting = [elsewhere] if elsewhere else []
@@ -180,7 +184,7 @@ def judge(
         print(f"report: {page}")
         options.say_verdict(f"{run.name}: {report.sentence(verdicts)}")
     code = exit_code(verdicts, unstable=settings.analysis.regression == "unstable")
-    if as_of is not None:
+    if as_of is not None or run.experiment:
         return code
     mailed = mails.tell(
         settings,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from jobs import _announcing, analysis
 from jobs import _comment as comment
+from jobs import _experiment as experiments
 from jobs import _mails as mails
 from jobs import _options as options
 from perftrend import archive, errors, watchlist
@@ -35,6 +36,7 @@ def parser() -> argparse.ArgumentParser:
     add = described.add_argument
     add("--cadence", metavar="NAME", help="which tests when no tags are given: nightly or weekly")
     add("--repeat", metavar="N", type=options.count, default=1, help="so many runs, one after the other")
+    add("--official", action="store_true", default=None, help="count as a nightly run, whatever the options")
     add("--no-analysis", action="store_true", help="end after archiving and storing")
     return described
 
@@ -77,17 +79,22 @@ def _tell(planned: checks.Plan, trigger: Trigger) -> int:
 
 def _trend(given: argparse.Namespace, settings: Settings) -> int:
     settings, spec, notices = usable_testbed(settings)
-    expected = selection.select(
+    experiment = "" if settings.official else experiments.named(settings, spec, file=given.settings)
+    if experiment:
+        notices.append(f"this is an experiment ({experiment}); nightly trends are without it")
+        options.warn(f"{notices[-1]}; --official makes it count")
+    selected = selection.select(
         settings.suites or options.SUITES,
         settings.expressions,
         testbed=spec.name,
         driver_tag=spec.test_tag,
     )
+    expected = {key.of_experiment(experiment) for key in selected}
     if settings.analysis.specification and not given.no_analysis:
         watchlist.load(settings.analysis.specification)  # refused before anything is measured
     with Store.open(settings.store) as store:
         for _ in range(given.repeat):
-            ingested = measure(settings, spec, store, expected=len(expected))
+            ingested = measure(settings, spec, store, experiment=experiment, expected=len(expected))
         if given.no_analysis:
             found = {result.key for result in ingested.results if result.usable}
             options.say_verdict(
@@ -100,7 +107,7 @@ def _trend(given: argparse.Namespace, settings: Settings) -> int:
 
 
 def _overrides(given: argparse.Namespace) -> Mapping[str, object]:
-    return {"cadence": given.cadence, **options.of_suites(given)}
+    return {"cadence": given.cadence, "official": given.official, **options.of_suites(given)}
 
 
 def usable_testbed(settings: Settings) -> tuple[Settings, Specification, list[str]]:
@@ -128,13 +135,17 @@ def usable_testbed(settings: Settings) -> tuple[Settings, Specification, list[st
         settings = settings.model_copy(update={"testbed": spec.fallback})
 
 
-def measure(settings: Settings, spec: Specification, store: Store, *, expected: int) -> archive.Ingested:
+def measure(
+    settings: Settings, spec: Specification, store: Store, *, experiment: str, expected: int
+) -> archive.Ingested:
     """Execute one run on a testbed and put it into the store.
 
+    :param experiment: how it differs from the nightly runs; empty: it does not.
     :param expected: how many results there will be, for a person who waits.
     :returns: the run with its results.
     """
-    job = os.environ.get("JOB_NAME") or f"perftrend-trending-{settings.cadence}-{spec.name}"
+    usual = "experiment" if experiment else f"trending-{settings.cadence}"
+    job = os.environ.get("JOB_NAME") or f"perftrend-{usual}-{spec.name}"
     folder = settings.archive / re.sub(r"^\.+|[^\w.-]+", "-", job)
     with lock.held(
         spec.lock, capacity=spec.places, wait_s=settings.wait_s, owner=job, say=options.warn
@@ -150,6 +161,7 @@ def measure(settings: Settings, spec: Specification, store: Store, *, expected: 
             finished=now,
             archive=os.environ.get("BUILD_URL", ""),
             simulated=spec.simulated,
+            experiment=experiment,
         )
         print(f"{job} #{run.build}: {expected} results on {spec.name}", flush=True)
         in_time = execution.execute(

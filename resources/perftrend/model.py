@@ -138,6 +138,13 @@ class TraceKey:
         """Return the parameters by name."""
         return dict(self.parameters)
 
+    def of_experiment(self, experiment: str) -> TraceKey:
+        """Return the name of the same test's trace in an experiment; empty: in nightly runs.
+
+        :param experiment: see :class:`Run`.
+        """
+        return TraceKey.of(**self.as_dict() | {"experiment": experiment}) if experiment else self
+
     @property
     def json(self) -> str:
         """The parameters as sorted JSON: what the store keeps and hashes."""
@@ -286,6 +293,9 @@ class Run:
     if the output has no times."""
     suites_finished: datetime | None = None
     """When the last suite finished, in the same way."""
+    experiment: str = ""
+    """How it differs from the nightly runs, such as ``acl_rules=60``; empty: it is one of them. The results
+    of an experiment belong to traces of their own, whose parameter ``experiment`` is this text."""
 
     @property
     def name(self) -> str:

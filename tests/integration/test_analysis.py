@@ -36,7 +36,7 @@ def job(folder: Path, name: str, *arguments: str) -> subprocess.CompletedProcess
 def slowed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give a folder with eight like runs of the suites, and one behind 60 rules."""
     folder = tmp_path_factory.mktemp("slowed")
-    measured = ("--tags", "mrrAND64b", "--trial-multiplicity", "2", "--no-analysis")
+    measured = ("--tags", "mrrAND64b", "--trial-multiplicity", "2", "--no-analysis", "--official")
     job(folder, "trending", *measured, "--repeat", "8")
     job(folder, "trending", *measured, "--device-option", "acl_rules=60")
     return folder

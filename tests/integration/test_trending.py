@@ -77,7 +77,7 @@ def test_slow_down_is_a_regression_and_its_end_is_none(
         return code, {test: what for test, what in outcomes(tmp_path).items() if what != "normal"}
 
     steady = measure("--repeat", str(STEADY_RUNS))
-    slowed = [measure("--device-option", "acl_rules=60") for _ in range(DECIDING_RUNS)]
+    slowed = [measure("--device-option", "acl_rules=60", "--official") for _ in range(DECIDING_RUNS)]
     code, back = measure()
     with Store.open(tmp_path / "perftrend.sqlite") as store:
         for series in store.series("1n-veth"):

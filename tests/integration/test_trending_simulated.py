@@ -13,25 +13,29 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from perftrend import archive
 from perftrend.errors import StoreError
 from perftrend.measure import lock
+from perftrend.model import Run
 from perftrend.store import Store
 from tests.unit.jobs.conftest import bench, shared_bench
 
 __all__ = ("bench", "shared_bench")  # fixtures
 
-ONE_TEST = ("--tags", "mrrAND64bANDethip4-ip4base", "--trial-multiplicity", "2")
+ONE_TEST = ("--tags", "mrrAND64bANDethip4-ip4base", "--trial-multiplicity", "2", "--official")
 JENKINS = {"JOB_NAME": "nightly/clx", "BUILD_NUMBER": "41", "BUILD_URL": "http://jenkins.example/job/41/"}
 # A job of another test may hold the testbed meanwhile: this one starts as if its parent held it.
 ALONE = {lock.HELD: "simulated"}
-STEADY = ("--device-option", "jitter=0", "--trial-multiplicity", "2")
+STEADY = ("--device-option", "jitter=0", "--trial-multiplicity", "2", "--official")
 PATIENCE_S = 300
+MOMENT = datetime(2026, 3, 2, tzinfo=UTC)
 
 HANGS = """
 *** Test Cases ***
@@ -203,6 +207,43 @@ def test_without_analysis_the_job_ends_after_storing(history: Any) -> None:
     assert history["no report"]
 
 
+def test_run_with_other_options_is_an_experiment_beside_the_nightly_trend(bench: Any) -> None:
+    (bench.folder / "settings.yaml").write_text("device_options: {jitter: 0}\n")
+    nightly = (*ONE_TEST[:2], "--settings", "settings.yaml")
+    tried = (*nightly, "--device-option", "acl_rules=60", "--trial-multiplicity", "2")
+
+    bench.trending(*nightly, "--repeat", "3", "--no-analysis")
+    ended = bench.trending(*tried)
+    report = bench.report()
+    alone = bench.analysis("--settings", "settings.yaml")
+
+    name = "acl_rules=60 trial.multiplicity=2"
+    assert 0 == ended.exit_code, ended.err
+    assert f"this is an experiment ({name}); nightly trends are without it" in report["notices"]
+    assert "--official makes it count" in ended.err
+    assert [(name, "normal")] == [
+        (test["parameters"]["experiment"], test["outcome"]) for test in report["tests"]
+    ]
+    assert "perftrend-trending-nightly-simulated/3: 1 normal of 1 test" in alone.out
+    with Store.open(bench.folder / "perftrend.sqlite") as store:
+        assert ["", "", "", name] == [run.experiment for run in store.runs("simulated")]
+        assert [1, 3] == [len(series.runs) for series in store.series("simulated")]
+        assert "perftrend-experiment-simulated" == store.runs("simulated")[-1].job
+
+
+def test_experiment_is_known_as_one_wherever_its_output_is_read(bench: Any) -> None:
+    bench.trending(*ONE_TEST[:-1], "--no-analysis")
+    shutil.copytree(bench.folder / "archives", bench.folder / "elsewhere")
+    output = next((bench.folder / "elsewhere").rglob("output.xml"))
+
+    with Store.open(bench.folder / "other.sqlite") as store:
+        run = Run("simulated", "by-hand", 1, MOMENT, MOMENT)
+        taken = archive.ingest(store, run, output)
+
+        assert "trial.multiplicity=2" == taken.run.experiment
+        assert {"trial.multiplicity=2"} == {result.key["experiment"] for result in store.results(taken.run)}
+
+
 def test_slower_device_is_a_regression_of_the_tests_that_it_touches_and_of_no_others(history: Any) -> None:
     """60 rules for all: more than two tests ask for themselves; a bridge has no rules."""
     assert 1 == history["slower"].exit_code
@@ -253,7 +294,6 @@ def commented(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 def test_comment_chooses_the_tests(
     text: str, count: int, bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PERFTREND_TRIAL_MULTIPLICITY", "1")
     commented(monkeypatch, text)
 
     ended = bench.trending("--no-analysis")
@@ -280,9 +320,11 @@ def test_comment_says_how_trials_are_made_and_what_is_left_out(
 
     ended = bench.trending("--no-analysis")
 
-    assert (0, "") == (ended.exit_code, ended.err)
+    experiment = "trial.duration_s=0.3 trial.multiplicity=3"
+    assert 0 == ended.exit_code
+    assert f"this is an experiment ({experiment}); nightly trends are without it" in ended.err
     assert "1 of 1 results" in ended.out.splitlines()[-1]
-    archive = bench.archives / "perftrend-trending-nightly-simulated" / "1"
+    archive = bench.archives / "perftrend-experiment-simulated" / "1"
     kept = yaml.safe_load((archive / "settings.yaml").read_text())
     assert (0.3, 3) == (kept["trial"]["duration_s"], kept["trial"]["multiplicity"])
 

@@ -197,12 +197,13 @@ def _identity(run: Run) -> tuple[str, str, int, datetime]:
 
 
 def _previously(series: Sequence[Series], run: Run) -> set[TraceKey]:
-    """Return the traces of the previous run of the same job on the same testbed."""
+    """Return the traces of the previous run of the same job on the same testbed, in the same experiment."""
+    alike = (run.testbed, run.job, run.experiment)
     earlier = {
         (each.started, each.build): _identity(each)
         for one in series
         for each in one.runs
-        if (each.testbed, each.job) == (run.testbed, run.job) and _identity(each) != _identity(run)
+        if (each.testbed, each.job, each.experiment) == alike and _identity(each) != _identity(run)
     }
     earlier = {moment: name for moment, name in earlier.items() if moment < (run.started, run.build)}
     if not earlier:

@@ -51,11 +51,13 @@ def ingest(store: Store, run: Run, source: Sources) -> Ingested:
             )
     run = replace(
         run,
+        experiment=run.experiment or output.experiment,
         versions={**output.versions, **run.versions},
         simulated=run.simulated or output.simulated,
         suites_started=output.started,
         suites_finished=output.finished,
     )
+    results = of_experiment(results, run.experiment)
     return Ingested(run, results, store.add(run, results), output.unknown)
 
 
@@ -64,6 +66,14 @@ def _name(source: Sources) -> str:
     if isinstance(source, (list, tuple)):
         return f"{name_of(source[0])}, …" if source else "no file"
     return name_of(source)
+
+
+def of_experiment(results: Iterable[Result], experiment: str) -> tuple[Result, ...]:
+    """Give the results of an experiment to traces of their own; those of a nightly run stay as they are.
+
+    :param experiment: see :class:`perftrend.model.Run`.
+    """
+    return tuple(replace(result, key=result.key.of_experiment(experiment)) for result in results)
 
 
 def without_doubles(results: Iterable[Result]) -> tuple[Result, ...]:

@@ -26,7 +26,7 @@ _NAME_FORMS = {
 }
 _NIC = re.compile(r"\d+ge\d+p\d+\w+", re.IGNORECASE)
 _SMALL = ("driver", "nic")
-_TAKEN = ("testbed", "metric", "test", "suite")
+_TAKEN = ("testbed", "metric", "test", "suite", "experiment")
 _OTHER = re.compile(r"(?P<name>[A-Za-z]\w*)=(?P<value>.+)")
 _NUMBERED = re.compile(r"tc\d+-(?P<name>.+)", re.IGNORECASE)
 

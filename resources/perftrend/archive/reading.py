@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from perftrend.archive import jsonoutput, output, results
 from perftrend.archive.jsonoutput import NoResultError
-from perftrend.archive.recorded import TESTBED, Heading, Record, RecordedTest
+from perftrend.archive.recorded import EXPERIMENT, TESTBED, Heading, Record, RecordedTest
 from perftrend.archive.source import CHUNK_BYTES, Source, Stream, name_of, opened, reason
 from perftrend.errors import ArchiveError
 from perftrend.model import Result
@@ -99,6 +99,11 @@ class Output:
     def finished(self) -> datetime | None:
         """When the last suite finished, in the same way."""
         return self.heading.finished
+
+    @property
+    def experiment(self) -> str:
+        """How the run differs from the nightly ones; empty: it does not, or the output does not say."""
+        return self.heading.metadata.get(EXPERIMENT, "").strip()
 
     @property
     def _testbed(self) -> str:

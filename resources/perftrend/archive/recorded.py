@@ -7,7 +7,7 @@ So tests wait, as small records, until the file ended. What they may hold togeth
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -17,6 +17,8 @@ from perftrend.errors import ArchiveError
 
 TESTBED = "Testbed"
 """The suite metadata that names the testbed."""
+EXPERIMENT = "Experiment"
+"""The suite metadata that says how the run differs from the nightly ones."""
 
 TEXT_LIMIT = 1_000_000
 """Characters that one text may have, such as the message of a test."""
@@ -108,20 +110,21 @@ class Record:
     def tests(self) -> Iterator[RecordedTest]:
         """Yield all tests with what their suites tell of them; complete the heading."""
         for root in self.root.suites:
-            yield from self._tests(root, "", "", combined=self._combined(root))
+            yield from self._tests(root, "", {}, combined=self._combined(root))
 
     def _tests(
-        self, suite: Suite, path: str, testbed: str, *, combined: bool = False
+        self, suite: Suite, path: str, outer: Mapping[str, str], *, combined: bool = False
     ) -> Iterator[RecordedTest]:
-        testbed = suite.metadata.get(TESTBED, "").strip() or testbed
+        own = {name: text for name, value in suite.metadata.items() if (text := value.strip())}
+        metadata = {**outer, **own}
         for name, value in suite.metadata.items():
             self.heading.lines.field(name, value)
         tests: list[RecordedTest] = []
         for inner in suite.suites:
             place = "" if combined else f"{path}.{inner.name}".removeprefix(".")
-            tests += self._tests(inner, place, testbed)
+            tests += self._tests(inner, place, metadata)
         for test in suite.tests:
-            test.suite, test.testbed = path, testbed
+            test.suite, test.testbed = path, metadata.get(TESTBED, "")
             tests.append(test)
         self.heading.metadata.update(suite.metadata)
         torn = _TEARDOWN.search(suite.message)

@@ -69,6 +69,8 @@ def execute(
     with staged(target) as staging:
         started = datetime.now(UTC)
         metadata = {"Testbed": run.testbed, "Job": run.job, "Build": str(run.build)}
+        if run.experiment:
+            metadata["Experiment"] = run.experiment
         in_time = run_suites(settings, staging, suites=suites, metadata=metadata, tags=tags, held=held)
         pending.mark(
             staging,

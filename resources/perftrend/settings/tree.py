@@ -66,6 +66,8 @@ class Settings(BaseModel):
     """Tag expressions that choose the tests instead of the cadence's."""
     device_options: dict[str, Text] = {}
     """Options for the device, beside those of the testbed's file."""
+    official: bool = False
+    """Whether a run counts as a nightly one even if options make it an experiment."""
     wait_s: Annotated[Number, Field(ge=0)] = 3600.0
     """How long to wait for a testbed that another job uses."""
     timeout_s: Seconds = 14400.0

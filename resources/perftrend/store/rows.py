@@ -38,6 +38,7 @@ def row_of_run(run: Run) -> dict[str, Any]:
         "simulated": run.simulated,
         "suites_started": run.suites_started,
         "suites_finished": run.suites_finished,
+        "experiment": run.experiment,
     }
 
 
@@ -54,6 +55,7 @@ def run_of_row(row: Row[Any]) -> Run:
         simulated=row.simulated,
         suites_started=row.suites_started,
         suites_finished=row.suites_finished,
+        experiment=row.experiment,
     )
 
 

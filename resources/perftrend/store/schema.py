@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Connection, Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0005"
+HEAD = "0006"
 """The newest migration: the form that this module describes."""
 
 metadata = MetaData()
@@ -64,6 +64,7 @@ runs = Table(
     Column("simulated", Boolean, nullable=False),
     Column("suites_started", Moment),
     Column("suites_finished", Moment),
+    Column("experiment", Text, nullable=False, server_default=""),
     UniqueConstraint("job", "build", "testbed", "started", name="uq_runs_execution"),
     Index("ix_runs_testbed_started", "testbed", "started"),
 )

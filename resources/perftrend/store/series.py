@@ -76,7 +76,9 @@ def series_of(
     newest = len(ids) if last is None else last
     history.read_newest(ids[:newest])
     if until is not None:
-        of_job = [run_id for run_id in ids if every_run[run_id].job == until.job][:_JOB_RUNS]
+        same = (until.job, until.experiment)
+        of_job = [run_id for run_id, run in every_run.items() if (run.job, run.experiment) == same]
+        of_job = of_job[-_JOB_RUNS:]
         query = sa.select(results.c.trace_id).where(results.c.run_id.in_(of_job)).distinct()
         history.add_traces(connection.execute(query).scalars())
     history.add_traces(trace_id for trace_id, (key, _, _) in described.items() if key in keys)

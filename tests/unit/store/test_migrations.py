@@ -55,6 +55,7 @@ ENTERED: dict[str, Rows] = {
         "requests": {**asdict(REQUEST), "state": "seen", "asked": MOMENT},
         "marks": {"name": "comments", "moment": MOMENT},
     },
+    "0005": {"read_archives": {"location": RUN.archive, "run_id": 1, "version": ""}},
 }  # fmt: skip
 """What a store of a version can have, by the table; tiles are made of the results."""
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from perftrend.archive.fetch import unpack
-from perftrend.archive.ingest import without_doubles
+from perftrend.archive.ingest import of_experiment, without_doubles
 from perftrend.archive.reading import Output, Unknown
 from perftrend.archive.results import UNKNOWN
 from perftrend.errors import ArchiveError
@@ -76,7 +76,7 @@ def enter(store: Store, claim: Claim, files: Sequence[Readable], maximum_bytes: 
     if not results:
         raise ArchiveError(f"{name}: holds no performance test; have its tests the tag MRR or NDRPDR?")
     run = _run(claim, _testbed(results, claim, name), output, name)
-    added = store.add(run, without_doubles(results), version=claim.version)
+    added = store.add(run, of_experiment(without_doubles(results), run.experiment), version=claim.version)
     return Entered(run.testbed, len(results), added, output.unknown)
 
 
@@ -118,4 +118,5 @@ def _run(claim: Claim, testbed: str, output: Output, name: str) -> Run:
         simulated=output.simulated,
         suites_started=output.started,
         suites_finished=output.finished,
+        experiment=output.experiment,
     )

@@ -17,6 +17,8 @@ class RunEntry(BaseModel):
     revision: str
     """The commit of the product; empty where it is not known."""
     simulated: bool
+    experiment: str
+    """How it differs from the nightly runs, such as ``acl_rules=60``; empty: it is one of them."""
     archive: str
     """Where its files lie: a URL or a path; empty where that is not known."""
     replaced: bool

@@ -46,6 +46,7 @@ def _entry(site: Site, run: Run, *, replaced: bool) -> RunEntry:
         finished=run.finished,
         revision=revision_of(run.versions),
         simulated=run.simulated,
+        experiment=run.experiment,
         archive=run.archive,
         replaced=replaced,
         links={} if replaced else dict(links.of_run(run, site.settings)),

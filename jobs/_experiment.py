@@ -1,0 +1,49 @@
+"""What makes a run an experiment: how it differs from what the nights measure."""
+
+from __future__ import annotations
+
+import os
+
+from perftrend.errors import UsageError
+from perftrend.measure.embedded.drivers import embedded_version
+from perftrend.measure.specification import Specification
+from perftrend.settings import FILE_VARIABLE, Settings
+
+_LONGEST = 200
+
+
+def named(settings: Settings, spec: Specification, *, file: str | None) -> str:
+    """Return how a run differs from those that the settings file describes, such as ``acl_rules=60``.
+
+    Options and environment variables count that change how tests are measured, and so does a checkout with
+    local changes if its own router is the device. Empty: the run is like the nightly ones.
+
+    :param settings: those of the run.
+    :param file: the settings file that the command line names; None: that of the environment.
+    :raises UsageError: if the name becomes too long for a trace.
+    """
+    environment = {name: value for name, value in os.environ.items() if name == FILE_VARIABLE}
+    usual, chosen = _measuring(Settings.load(file, environment)), _measuring(settings)
+    names = sorted(name for name in usual | chosen if usual.get(name) != chosen.get(name))
+    differences = [f"{name}={chosen[name]}" if name in chosen else f"without {name}" for name in names]
+    if spec.device.driver == "embedded" and embedded_version().endswith("-dirty"):
+        differences.append(f"device={embedded_version()}")
+    label = " ".join(differences)
+    if len(label) > _LONGEST:
+        raise UsageError(
+            f"{len(differences)} options make this run an experiment, too many for its name; "
+            "write them into a settings file, or give --official"
+        )
+    return label
+
+
+def _measuring(settings: Settings) -> dict[str, object]:
+    """Return the settings that change how tests are measured, by the names that a reader knows."""
+    sections = {name: getattr(settings, name).model_dump() for name in ("trial", "search", "soak")}
+    of_sections = {
+        f"{section}.{name}": value
+        for section, values in sections.items()
+        for name, value in values.items()
+        if value is not None
+    }
+    return of_sections | settings.device_options
