@@ -299,6 +299,17 @@ def test_formula_that_is_drawn_can_be_changed(page: Page) -> None:
     drawn(page, 4)
 
 
+def test_imported_query_keeps_its_meaning(page: Page) -> None:
+    page.goto("/")
+    page.get_by_text("Import from Skia Perf").click()
+    page.locator("#queries").fill("metric=mrr&arch=!x86")
+    page.locator("#queries").press("Enter")
+
+    expect(page.locator("#q")).to_have_value("arch?!=x86")
+    expect(page.locator("#queries")).to_have_value("")
+    drawn(page, 3)
+
+
 def test_testbeds_stand_beside_each_other(page: Page, tmp_path: Path) -> None:
     page.goto(ALL_MRR)
     drawn(page, 3)

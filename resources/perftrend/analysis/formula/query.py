@@ -3,12 +3,13 @@
 ::
 
     query = "" | term, { "&", term }
-    term  = key, ( "=" | "!=" ), [ "~" ], value
+    term  = key, ( "=" | "!=" | "?!=" ), [ "~" ], value
 
 Several terms of one key with ``=`` are alternatives, of which one has to fit; of those with ``!=`` none
-may. Terms of different keys have to fit all. A trace without the key fits neither. ``~`` marks a
-regular expression, which is looked for anywhere in the value; it is kept as text and never compiled
-here. The empty query fits every trace. What means something else is escaped with ``%XX``; ``+`` is a plus.
+may. Terms of different keys have to fit all. A trace without the key fits neither; it fits ``?!=``, which
+otherwise means ``!=``, unless another term of the key requires it. ``~`` marks a regular expression, which
+is looked for anywhere in the value; it is kept as text and never compiled here. The empty query fits every
+trace. What means something else is escaped with ``%XX``; ``+`` is a plus.
 
 Source: "Skia Perf: Design", section Trace IDs: ``filter("config=8888")`` and ``filter("#54")``.
 """
@@ -28,9 +29,9 @@ MOST_TERMS = 500
 """In one query: more belong in a shortcut."""
 
 SUBJECT = "query"
-_IN_KEYS = '&"=!~#'
+_IN_KEYS = '&"=!~#?'
 _IN_VALUES = '&"'
-_OPERATOR = re.compile(r"!=|=!?")
+_OPERATOR = re.compile(r"\??!=|=!?")
 _SHORTCUT = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -43,13 +44,15 @@ class Term:
     negated: bool = False
     pattern: bool = False
     """Whether the value is a regular expression."""
+    optional: bool = False
+    """Whether a trace without the parameter fits, too; only of a negated term."""
 
     def __str__(self) -> str:
         value = escaped(self.value, _IN_VALUES)
         # What would be read as a mark is escaped where it is a part of the value.
         if not self.pattern and value[:1] in {"~", "!"}:
             value = f"%{ord(value[0]):02X}{value[1:]}"
-        operator = "!=" if self.negated else "="
+        operator = f"{'?' if self.optional else ''}{'!' if self.negated else ''}="
         return _kept(f"{escaped(self.key, _IN_KEYS)}{operator}{'~' if self.pattern else ''}{value}")
 
 
@@ -77,8 +80,14 @@ class Query:
         :param fits: whether a regular expression is found in a value; who gives it bounds its work.
         """
         return all(
-            key in parameters and _admits(terms, parameters[key], fits) for key, terms in self.by_key.items()
+            _admits(terms, parameters[key], fits) if key in parameters else admits_missing(terms)
+            for key, terms in self.by_key.items()
         )
+
+
+def admits_missing(terms: Sequence[Term]) -> bool:
+    """Say whether a trace without the parameter that all these terms are about fits them."""
+    return all(term.optional for term in terms)
 
 
 def parse_query(text: str) -> Query:
@@ -144,6 +153,7 @@ def _term(text: str, position: int) -> Term:
         value=unescaped(text[start:], _IN_VALUES, subject=SUBJECT, position=position + start),
         negated="!" in operator[0],
         pattern=pattern,
+        optional=operator[0].startswith("?"),
     )
 
 

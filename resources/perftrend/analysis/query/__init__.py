@@ -7,6 +7,7 @@ query fits, and counts what each further value would leave. :class:`TraceSource`
 from perftrend.analysis.query.coded import Coded, Parameters
 from perftrend.analysis.query.names import documented_name, parse_documented_name
 from perftrend.analysis.query.patterns import MOST_PATTERNS, parse
+from perftrend.analysis.query.skia import import_queries
 from perftrend.analysis.query.source import TraceSource
 from perftrend.analysis.query.table import Choice, TraceTable
 
@@ -18,6 +19,7 @@ __all__ = [
     "TraceSource",
     "TraceTable",
     "documented_name",
+    "import_queries",
     "parse",
     "parse_documented_name",
 ]

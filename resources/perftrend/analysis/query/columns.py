@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from perftrend.analysis.formula.query import Term
+from perftrend.analysis.formula.query import Term, admits_missing
 from perftrend.analysis.query.coded import MISSING
 from perftrend.analysis.query.patterns import found
 from perftrend.errors import SettingsError
@@ -41,7 +41,7 @@ class Column:
     def admitted(self, terms: Sequence[Term]) -> Mask:
         """Tell which traces fulfil all conditions on this parameter, shape (n,)."""
         some = not any(not term.negated for term in terms)
-        # The last place is that of traces without the parameter, which fulfil none.
+        # The last place is that of traces without the parameter.
         fits = np.full(len(self.values) + 1, some)
         for term in terms:
             if not term.negated:
@@ -49,7 +49,7 @@ class Column:
         for term in terms:
             if term.negated:
                 fits[self._places(term)] = False
-        fits[MISSING] = False
+        fits[MISSING] = admits_missing(terms)
         return fits[self.codes]
 
     def counts(self, rows: Mask | NDArray[np.intp] | None) -> NDArray[np.intp]:

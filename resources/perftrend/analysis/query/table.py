@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from perftrend.analysis.formula.query import Query
+from perftrend.analysis.formula.query import Query, admits_missing
 from perftrend.analysis.query.coded import Coded, Parameters
 from perftrend.analysis.query.columns import Column, Mask, columns
 from perftrend.analysis.query.patterns import check_number
@@ -151,6 +151,6 @@ class TraceTable:
         return {
             name: self._columns[name].admitted(terms)
             if name in self._columns
-            else np.zeros(len(self), dtype=bool)
+            else np.full(len(self), admits_missing(terms))
             for name, terms in query.by_key.items()
         }

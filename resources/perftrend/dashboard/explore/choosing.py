@@ -40,6 +40,7 @@ def conditions(state: State) -> list[Condition]:
             value=term.value,
             negated=term.negated,
             pattern=term.pattern,
+            optional=term.optional,
             without=state.without(term).url,
         )
         for term in state.terms

@@ -44,6 +44,8 @@ class Condition(Part):
     value: str
     negated: bool
     pattern: bool
+    optional: bool
+    """Whether a trace without the parameter fits, too."""
     without: str
     """The address of the page without it."""
 
@@ -52,7 +54,7 @@ class Mistake(Part):
     """What was written in a wrong way."""
 
     field: str
-    """``q``, ``id`` or ``shortcut``."""
+    """``q``, ``queries``, ``id`` or ``shortcut``."""
     text: str
     position: int
     """Of what is wrong, from 0."""

@@ -41,6 +41,11 @@ _PARAMETERS: list[dict[str, Any]] = [
         ),
         ("q", "A query such as frame=64B&test=~^l2&driver!=avf.", {"type": "string"}),
         (
+            "queries",
+            "A query or an address of Skia Perf: traces without a negated parameter fit.",
+            {"type": "string"},
+        ),
+        (
             "id",
             "A trace id: normal, ! calculated or @ formula.",
             {"type": "array", "items": {"type": "string"}},

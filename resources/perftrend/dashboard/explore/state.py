@@ -4,6 +4,7 @@
 ``testbed``          whose commits are the points
 ``scale``, ``tile``  what part of time; without a tile the newest one
 ``q``                a query, as ``filter("…")`` takes it
+``queries``          a query or an address of Skia Perf, with its meaning of ``!``; becomes ``q`` or ``id``
 ``p.NAME``           a value of a parameter; a form has it for each box that is ticked
 ``id``               a trace id of any form, may be repeated; ``formula`` is one that may lack its ``@``
 ``shortcut``         the id of a shortcut
@@ -33,7 +34,7 @@ from urllib.parse import parse_qsl, urlencode
 from perftrend import errors
 from perftrend.analysis.formula import Query, Term, parse_trace_id
 from perftrend.analysis.formula.query import MOST_TERMS, parse_shortcut
-from perftrend.analysis.query import parse
+from perftrend.analysis.query import import_queries, parse
 from perftrend.dashboard.explore.zoom import WHOLE, Zoom
 from perftrend.dashboard.formats import plain
 from perftrend.dashboard.links import MOST_IDS
@@ -106,7 +107,7 @@ class Problem:
     """What was written in a wrong way."""
 
     field: str
-    """``q`` or ``id``."""
+    """``q``, ``queries``, ``id`` or ``shortcut``."""
     text: str
     position: int
     """Of what is wrong, from 0."""
@@ -229,6 +230,8 @@ def _state(pairs: Sequence[tuple[str, str]]) -> State:
         given.setdefault(name, value)
     if look := given.get("look"):
         given["at"], _, given["of"] = look.partition(" ")
+    imported, of_import = _imported(pairs)
+    pairs = [*pairs, *imported]
     query, wrong, of_query = _query(pairs)
     ids, of_ids = _ids(pairs, dropped=given.get("drop", ""))
     shortcut, of_shortcut = _shortcut(given.get("shortcut", ""))
@@ -249,8 +252,23 @@ def _state(pairs: Sequence[tuple[str, str]]) -> State:
         of=given.get("of", ""),
         since=_number(given, "since"),
         find=_name(given, "find"),
-        problems=(*of_query, *of_ids, *of_shortcut),
+        problems=(*of_import, *of_query, *of_ids, *of_shortcut),
     )
+
+
+def _imported(pairs: Iterable[tuple[str, str]]) -> tuple[list[tuple[str, str]], tuple[Problem, ...]]:
+    """Return what queries of Skia Perf are in an address of ours, and what is wrong with them."""
+    queries: list[Query] = []
+    problems = []
+    for text in (value.strip() for name, value in pairs if name == "queries" and value.strip()):
+        try:
+            queries += import_queries(text)
+        except FormulaError as error:
+            problems.append(Problem("queries", text, 0, error.reason))
+    if len(queries) == 1:
+        return [("q", str(queries[0]))], tuple(problems)
+    # Skia Perf draws the traces of each, while the conditions of one query have to fit all.
+    return [("id", f'@filter("{query}")') for query in queries], tuple(problems)
 
 
 def _query(pairs: Sequence[tuple[str, str]]) -> tuple[Query, str, tuple[Problem, ...]]:

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from perftrend.analysis.formula import Call, FormulaId, Text
+from perftrend.analysis.formula.query import admits_missing
 from perftrend.dashboard.explore.bands import MOST_TRACES as MOST_BANDS
 from perftrend.dashboard.explore.bands import Band
 from perftrend.dashboard.explore.lines import MOST_LINES, Drawing, Line, aggregates
@@ -105,6 +106,9 @@ class Seen:
                 f"{len(lines)} of {whole} lines are drawn; narrow the choice, "
                 "or show averages, one line for each value of a parameter"
             )
+        if optional := [key for key, terms in self.state.query.by_key.items() if admits_missing(terms)]:
+            names = ", ".join(optional)
+            found.append(f"Traces without {names} fit, too (?!=, as in Skia Perf); != requires the parameter")
         if self.markers is None:
             much = "this much time" if len(lines) <= MOST_MARKED else f"more than {MOST_MARKED} traces"
             found.append(f"Changes are not marked for {much}; zoom in or choose fewer")

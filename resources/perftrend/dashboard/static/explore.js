@@ -18,7 +18,7 @@ const HINT = matchMedia("(pointer: coarse)").matches
   ? "A tap on a point opens it."
   : "Drag to zoom in. A click on a point opens it; with Shift, it is compared with the one that is open.";
 const TYPING_MS = 350;
-const FIELDS = ["q", "formula", "find", "show", "by", "spread", "changes"];
+const FIELDS = ["q", "queries", "formula", "find", "show", "by", "spread", "changes"];
 const AGGREGATES = ["ave", "min", "max", "count"];
 let under_way = new AbortController();
 let shown = null;
@@ -201,7 +201,7 @@ let waiting;
 form.addEventListener("input", (event) => {
   clearTimeout(waiting);
   const typed = event.target.matches("textarea, input[type=search]");
-  if (typed && event.target.id === "formula") return;
+  if (event.target.matches("#formula, #queries")) return;
   delete event.target.dataset.written;
   waiting = setTimeout(() => show(chosen(), { replace: typed, keepField: typed ? event.target.id : null }), typed ? TYPING_MS : 0);
 });

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from perftrend.analysis.formula import Query, Term, parse_query
 from perftrend.errors import FormulaError
 
-TERMS = st.builds(Term, st.text(min_size=1), st.text(), st.booleans(), st.booleans())
+TERMS = st.builds(Term, st.text(min_size=1), st.text(), st.booleans(), st.booleans()) | st.builds(
+    Term, st.text(min_size=1), st.text(), st.just(True), st.booleans(), st.booleans()
+)
 
 
 def matched(query: str, **parameters: str) -> bool:
@@ -17,7 +19,7 @@ def matched(query: str, **parameters: str) -> bool:
 
 
 def test_terms_are_read_with_their_marks() -> None:
-    query = parse_query("test=64b&test=78b&driver=~^avf&cores!=1c&suite!=~(a|b)+$")
+    query = parse_query("test=64b&test=78b&driver=~^avf&cores!=1c&suite!=~(a|b)+$&frame?!=64B&nic?!=~^x")
 
     assert (
         Term("test", "64b"),
@@ -25,6 +27,8 @@ def test_terms_are_read_with_their_marks() -> None:
         Term("driver", "^avf", pattern=True),
         Term("cores", "1c", negated=True),
         Term("suite", "(a|b)+$", negated=True, pattern=True),
+        Term("frame", "64B", negated=True, optional=True),
+        Term("nic", "^x", negated=True, pattern=True, optional=True),
     ) == query.terms
 
 
@@ -57,6 +61,12 @@ def test_an_expression_is_kept_as_text() -> None:
         ("driver=~^a&driver!=avf", False),
         ("cores=1c", False),
         ("cores!=1c", False),
+        ("cores?!=1c", True),
+        ("cores?!=~1", True),
+        ("cores?!=1c&cores!=2c", False),
+        ("cores?!=1c&cores=2c", False),
+        ("driver?!=rdma", True),
+        ("driver?!=avf", False),
         ("cores=~", False),
         ("frame=64b%26more", False),
     ],

@@ -32,6 +32,9 @@ TABLE = TraceTable(KEYS, {"unit": ["pps", "pps", "s", ""]})
         ("test=ip4&frame=64B", [0]),
         ("driver=!avf", [1]),
         ("driver!=avf&driver!=rdma", []),
+        ("driver?!=avf", [1, 3]),
+        ("driver?!=avf&driver!=rdma", []),
+        ("nothing?!=x", [0, 1, 2, 3]),
         ("test=~^ip", [0, 1, 2]),
         ("test=~ip&test!=ip6", [0, 1]),
         ("test!=~ip", [3]),
@@ -62,9 +65,10 @@ NAMES = st.sampled_from(["p", "q", "r"])
 TABLES = st.lists(
     st.dictionaries(NAMES, VALUES, min_size=1).map(lambda found: TraceKey.of(**found)), max_size=8
 )
-QUERIES = st.lists(st.builds(Term, NAMES, VALUES, st.booleans(), st.booleans()), max_size=5).map(
-    lambda terms: Query(tuple(terms))
+TERMS = st.builds(Term, NAMES, VALUES, st.booleans(), st.booleans()) | st.builds(
+    Term, NAMES, VALUES, st.just(True), st.booleans(), st.booleans()
 )
+QUERIES = st.lists(TERMS, max_size=5).map(lambda terms: Query(tuple(terms)))
 
 
 def fits(pattern: str, value: str) -> bool:

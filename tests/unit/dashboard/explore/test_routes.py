@@ -418,9 +418,44 @@ def test_names_are_text_and_nothing_more(client: TestClient, store: Store, path:
 
 
 def test_query_string_comes_back_as_text(client: TestClient, filled: Filled) -> None:
-    for name in ("q", "formula", "id", "shortcut", "find", "by", "of", f"p.{HOSTILE}"):
+    for name in ("q", "queries", "formula", "id", "shortcut", "find", "by", "of", f"p.{HOSTILE}"):
         text = client.get(f"/?{urlencode([(name, HOSTILE)])}", headers=HTML).text
         assert "<img src=x" not in text
+
+
+def test_imported_query_keeps_its_meaning(client: TestClient, filled: Filled) -> None:
+    """No trace has an ``arch``: in Skia Perf that fits ``!``, here it does not."""
+    here = asked(client, ("q", "arch=!x86"))
+    imported = asked(client, ("queries", "arch=!x86"))
+
+    assert (0, 9) == (here["matched"], imported["matched"])
+    assert "arch?!=x86" == imported["query"]
+    assert ["Traces without arch fit, too (?!=, as in Skia Perf); != requires the parameter"] == imported[
+        "notices"
+    ]
+
+
+def test_imported_query_stays_in_the_address(client: TestClient, filled: Filled) -> None:
+    imported = asked(client, ("queries", "frame=!64B&arch=!x86"))
+    again = client.get(imported["url"], headers=JSON).json()
+
+    assert imported["lines"] == again["lines"] != []
+
+
+def test_several_imported_queries_are_drawn_together(client: TestClient, filled: Filled) -> None:
+    address = "https://perf.skia.org/e/?queries=metric%3Dmrr&queries=metric%3Dndr"
+
+    drawn = asked(client, ("queries", address))["lines"]
+
+    assert {"mrr", "ndr"} == {line["parameters"]["metric"] for line in drawn}
+
+
+def test_wrong_import_is_shown_in_its_field(client: TestClient, filled: Filled) -> None:
+    (mistake,) = asked(client, ("queries", "arch"), status=400)["mistakes"]
+    text = page_of(client, ("queries", "arch"), status=400)
+
+    assert ("queries", "arch") == (mistake["field"], mistake["text"])
+    assert 'aria-invalid="true">arch</textarea>' in text
 
 
 @pytest.mark.parametrize("pairs", [[("scale", 6)], [("tile", -1)], [("testbed", "nowhere")], [("show", "x")]])

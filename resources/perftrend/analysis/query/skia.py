@@ -1,0 +1,59 @@
+"""Queries of Skia Perf, as queries that mean the same here.
+
+Skia Perf writes a query as an address does: ``config=8888&arch=!x86``, with ``+`` for a blank. A trace
+without ``arch`` fits ``arch=!x86`` there; here it fits ``arch?!=x86`` and not ``arch!=x86``. ``arch=*`` is
+any value.
+
+Source: ``go/query/query.go`` of Skia's buildbot repository. Its early versions required the parameter, as
+``!=`` does here.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl
+
+from perftrend.analysis.formula.query import MOST_TERMS, SUBJECT, Query, Term
+from perftrend.analysis.query.patterns import parse
+from perftrend.errors import FormulaError
+
+FIELD = "queries"
+"""What an address of Skia Perf calls its queries."""
+
+
+def import_queries(text: str) -> list[Query]:
+    """Read a query of Skia Perf, or the queries of an address of it.
+
+    :raises FormulaError: if there is none, or one that cannot be a query here.
+    """
+    if "://" not in text:
+        return [_import_query(text)]
+    encoded = text.partition("?")[2].partition("#")[0]
+    found = [_import_query(value) for name, value in _pairs(encoded) if name == FIELD and value]
+    if not found:
+        raise FormulaError(SUBJECT, 0, f"this address has no {FIELD}=; copy that of Skia Perf's Explore page")
+    return found
+
+
+def _import_query(text: str) -> Query:
+    # Read again as a query of ours, because that bounds its length and its regular expressions.
+    return parse(str(Query(tuple(_term(key, value) for key, value in _pairs(text)))))
+
+
+def _term(key: str, value: str) -> Term:
+    if not key or not value:
+        raise FormulaError(
+            SUBJECT, 0, "expected key=value, key=!value, key=~regex or key=*, as Skia Perf has it"
+        )
+    if value == "*":
+        return Term(key, "", pattern=True)
+    negated = value.startswith("!")
+    value = value.removeprefix("!")
+    pattern = value.startswith("~")
+    return Term(key, value.removeprefix("~"), negated=negated, pattern=pattern, optional=negated)
+
+
+def _pairs(encoded: str) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(encoded, keep_blank_values=True, max_num_fields=MOST_TERMS)
+    except ValueError:
+        raise FormulaError(SUBJECT, 0, f"too many terms; write at most {MOST_TERMS}") from None
