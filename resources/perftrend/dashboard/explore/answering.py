@@ -62,7 +62,7 @@ def _answer(state: State, drawing: Drawing) -> Explore:
     return Explore(
         testbed=state.testbed, testbeds=[], beside=None, tile=None,
         query=str(state.query), conditions=conditions(state), parameters=[], names=[],
-        show=state.show, by=state.by, spread=state.spread, zoom=_zoom(state),
+        show=state.show, by=state.by, downsample=state.downsample, spread=state.spread, zoom=_zoom(state),
         matched=len(drawing.places), left_out=drawing.left_out, most=MOST_LINES,
         common={}, units=[], points=[], lines=[], empty=drawing.empty, changes=[], suspected=[], notes=[],
         simulated=False,

@@ -155,7 +155,7 @@ def _normal(window: Window, places: Places) -> Iterator[Line]:
         sorted(places.tolist(), key=lambda place: _natural(window.traces.stored[place])), np.intp
     )
     traces = window.at(places)
-    if not window.tile.scale:
+    if window.is_single:
         for trace, row in zip(traces, window.values(places), strict=True):
             yield Line(format_key(trace.key), row, trace.unit, trace)
         return

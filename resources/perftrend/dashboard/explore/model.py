@@ -100,9 +100,9 @@ class Line(Part):
     better: str
     """``higher``, ``lower`` or empty: of that trace."""
     values: list[Number]
-    """One a point. At a coarse scale the average of the columns that it covers."""
+    """One a point. At a coarse scale the average of the columns that it covers, or the newest's value."""
     least: list[Number] | None
-    """The least of the values that coarse points cover."""
+    """The least of the values that coarse points cover; null where a point is one value."""
     greatest: list[Number] | None
     low: list[Number] | None
     """The lower end of the band of the replicates."""
@@ -259,6 +259,8 @@ class Explore(BaseModel):
     """All parameters, to aggregate by."""
     show: str
     by: str
+    downsample: str
+    """What a point of a coarse scale is: ``mean`` or ``nth``."""
     spread: str
     zoom: ZoomModel
     matched: int

@@ -15,7 +15,7 @@ from perftrend.dashboard.explore.happenings import happenings
 from perftrend.dashboard.explore.model import Explore, Kept, ShortAsked, ShortcutAsked
 from perftrend.dashboard.explore.placing import placed
 from perftrend.dashboard.explore.plotting import plotted
-from perftrend.dashboard.explore.state import Show, Spread, read
+from perftrend.dashboard.explore.state import Downsample, Show, Spread, read
 from perftrend.dashboard.faults import Fault
 from perftrend.dashboard.front.headers import POLICY
 from perftrend.dashboard.kept import kept
@@ -54,6 +54,11 @@ _PARAMETERS: list[dict[str, Any]] = [
         ("shortcut", "The id of a shortcut.", {"type": "string"}),
         ("show", "How the traces of the query are drawn.", {"enum": [each.value for each in Show]}),
         ("by", "The parameter for whose values rows are aggregated.", {"type": "string"}),
+        (
+            "downsample",
+            "A point of a coarse scale: the average of its commits, or every 4^scale-th commit.",
+            {"enum": [each.value for each in Downsample]},
+        ),
         ("spread", "The band of the replicates.", {"enum": [each.value for each in Spread]}),
         ("changes", "off: without markers of changes.", {"enum": ["on", "off"]}),
         ("x", "The columns that the plot is zoomed to, LOW..HIGH.", {"type": "string"}),
@@ -103,6 +108,7 @@ def explored(request: Request, site: TheSite, user: Viewer) -> Response:
         plotted=plotted,
         functions=FUNCTIONS.values(),
         shows=list(Show),
+        downsamples=list(Downsample),
         spreads=list(Spread),
         can_keep=keeping.may_keep(request, user),
     )

@@ -9,6 +9,7 @@
 ``id``               a trace id of any form, may be repeated; ``formula`` is one that may lack its ``@``
 ``shortcut``         the id of a shortcut
 ``show``, ``by``     how the traces of the query are drawn, see :class:`Show`
+``downsample``       what a point of a coarse scale is, see :class:`Downsample`
 ``spread``           which band of the replicates is drawn, see :class:`Spread`
 ``changes``          ``off``: without markers of changes
 ``x``, ``y``         what of the plot is seen, see :mod:`~perftrend.dashboard.explore.zoom`
@@ -89,6 +90,19 @@ class Show(StrEnum):
         }[self]
 
 
+class Downsample(StrEnum):
+    """What a point of a coarse scale is, which covers several commits."""
+
+    MEAN = "mean"
+    NTH = "nth"
+    """The value of the newest of them: every 4^scale-th commit is shown, as measured."""
+
+    @property
+    def words(self) -> str:
+        """What a person chooses."""
+        return {Downsample.MEAN: "average of its commits", Downsample.NTH: "every 4^scale-th commit"}[self]
+
+
 class Spread(StrEnum):
     """Which part of the replicates of a point its band has."""
 
@@ -137,6 +151,7 @@ class State:
     show: Show = Show.RAW
     by: str = ""
     """The parameter for whose values rows are made; empty: one row of all."""
+    downsample: Downsample = Downsample.MEAN
     spread: Spread = Spread.NONE
     changes: bool = True
     zoom: Zoom = WHOLE
@@ -175,6 +190,7 @@ class State:
             ("shortcut", self.shortcut),
             ("show", "" if self.show is Show.RAW else str(self.show)),
             ("by", self.by),
+            ("downsample", "" if self.downsample is Downsample.MEAN else str(self.downsample)),
             ("spread", "" if self.spread is Spread.NONE else str(self.spread)),
             ("changes", "" if self.changes else "off"),
             *self.zoom.pairs,
@@ -245,6 +261,7 @@ def _state(pairs: Sequence[tuple[str, str]]) -> State:
         shortcut=shortcut,
         show=_choice(given, "show", Show.RAW),
         by=_name(given, "by"),
+        downsample=_choice(given, "downsample", Downsample.MEAN),
         spread=_choice(given, "spread", Spread.NONE),
         changes=given.get("changes") != "off",
         zoom=Zoom.read(pairs),

@@ -56,6 +56,7 @@ class Seen:
             scale=state.scale,
             tile=state.tile,
             ids=(line.identity,),
+            downsample=state.downsample,
             spread=state.spread,
             zoom=state.zoom,
         )

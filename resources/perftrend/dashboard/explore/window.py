@@ -6,8 +6,8 @@ is: nobody wants to see three points on the day after a tile was filled.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +18,7 @@ from perftrend.analysis.formula import DEFAULT_LIMITS, Query, StoredId, Term, st
 from perftrend.analysis.query import TraceSource
 from perftrend.dashboard.catalog import Traces
 from perftrend.dashboard.explore.elsewhere import Elsewhere
-from perftrend.dashboard.explore.state import State
+from perftrend.dashboard.explore.state import Downsample, State
 from perftrend.dashboard.recent import usual_testbed
 from perftrend.dashboard.site import Site
 from perftrend.errors import FormulaError, UsageError
@@ -43,8 +43,8 @@ TESTBED = "testbed"
 """The parameter that each query is about without saying so."""
 Places = NDArray[np.intp]
 """Of traces in the table, shape (n,)."""
-MOST_BESIDE = 20_000_000
-"""Values of traces and columns that are looked at for coarse points of other testbeds."""
+MOST_SINGLE = 20_000_000
+"""Values of traces and columns that are looked at for coarse points that no tile has."""
 _AT_ONCE = 2_000_000
 """Of these."""
 
@@ -59,6 +59,7 @@ class Window:
     tile: Tile
     follows: bool = False
     """Whether it is the newest points rather than the tile."""
+    downsample: Downsample = Downsample.MEAN
 
     @cached_property
     def points(self) -> range:
@@ -73,6 +74,11 @@ class Window:
         """The columns that these points cover."""
         size, last = columns_of_point(self.tile.scale), len(self.axis.columns)
         return range(self.points.start * size, min(self.points.stop * size, last))
+
+    @property
+    def is_single(self) -> bool:
+        """Whether a point is the value of one commit, and not an average."""
+        return not self.tile.scale or self.downsample is Downsample.NTH
 
     @cached_property
     def source(self) -> Source:
@@ -111,20 +117,10 @@ class Window:
         return self.traces.table.rows(self.here(query))
 
     def planes(self, places: Places) -> Points:
-        """Return the points of traces.
-
-        :raises FormulaError: if these are too many of other testbeds: no tile has points at these commits.
-        """
+        """Return the points of traces, with averages; errors as of :meth:`values`."""
         if self._are_here(places):
             return self.store.tiles.points(self.axis, self.traces.ids[places], self.tile.scale, self.points)
-        if len(places) * len(self.columns) > MOST_BESIDE:
-            reason = f"{len(places)} traces of several testbeds are too many at this scale; zoom in"
-            raise FormulaError("query", 0, reason)
-        step = max(_AT_ONCE // max(len(self.columns), 1), 1)
-        parts = [
-            coarsened(self.read(places[first : first + step], self.columns), self.tile.scale)
-            for first in range(0, len(places), step)
-        ]
+        parts = [coarsened(values, self.tile.scale) for values in self._in_parts(places)]
         return Points(
             np.concatenate([part.mean for part in parts]),
             np.concatenate([part.least for part in parts]),
@@ -133,8 +129,18 @@ class Window:
         )
 
     def values(self, places: Places) -> Samples:
-        """Return the values of traces, shape (n, points)."""
-        return self.planes(places).mean if self.tile.scale else self.read(places, self.columns)
+        """Return the values of traces, shape (n, points).
+
+        :raises FormulaError: if too many would have to be read one by one: no tile has every n-th commit, or
+            points of another testbed at these commits.
+        """
+        if not self.tile.scale:
+            return self.read(places, self.columns)
+        if not self.is_single:
+            return self.planes(places).mean
+        newest = [self.columns_of(point)[-1] - self.columns.start for point in range(len(self.points))]
+        parts = (values[:, newest] for values in self._in_parts(places))
+        return np.concatenate([np.empty((0, len(newest))), *parts])
 
     def read(self, places: Places, columns: range) -> Samples:
         """Return the values of traces in consecutive columns, those of other testbeds at the same commits.
@@ -151,6 +157,15 @@ class Window:
             else:
                 values[numbers] = self.elsewhere(testbed).values(self.store, ids[numbers], columns)
         return values
+
+    def _in_parts(self, places: Places) -> Iterator[Samples]:
+        """Yield the values of some traces after others in all columns, so that few are in memory at once."""
+        if len(places) * len(self.columns) > MOST_SINGLE:
+            reason = f"{len(places)} traces are too many to be read commit by commit at this scale; zoom in"
+            raise FormulaError("query", 0, reason)
+        step = max(_AT_ONCE // max(len(self.columns), 1), 1)
+        for first in range(0, len(places), step):
+            yield self.read(places[first : first + step], self.columns)
 
     def column_at(self, testbed: str, number: int) -> Column | None:
         """Return the column of a testbed that stands at one of these; None: it did not measure that."""
@@ -238,10 +253,17 @@ def opened(site: Site, state: State) -> Window | None:
     last = newest(len(axis.columns), state.scale)
     tile = checked(state.scale, last.number if state.tile is None else state.tile)
     tile = min(tile, last, key=lambda each: each.number)
-    window = Window(site.store, site.catalog.now(), axis, tile, follows=state.tile is None)
+    window = Window(
+        site.store,
+        site.catalog.now(),
+        axis,
+        tile,
+        follows=state.tile is None,
+        downsample=state.downsample,
+    )
     sought = _sought(state)
     if window.follows and sought is not None and sought < window.columns.start:
-        return Window(site.store, window.traces, axis, tile_of(sought, state.scale))
+        return replace(window, tile=tile_of(sought, state.scale), follows=False)
     return window
 
 

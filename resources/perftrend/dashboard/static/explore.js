@@ -18,7 +18,7 @@ const HINT = matchMedia("(pointer: coarse)").matches
   ? "A tap on a point opens it."
   : "Drag to zoom in. A click on a point opens it; with Shift, it is compared with the one that is open.";
 const TYPING_MS = 350;
-const FIELDS = ["q", "queries", "formula", "find", "show", "by", "spread", "changes"];
+const FIELDS = ["q", "queries", "formula", "find", "show", "by", "downsample", "spread", "changes"];
 const AGGREGATES = ["ave", "min", "max", "count"];
 let under_way = new AbortController();
 let shown = null;

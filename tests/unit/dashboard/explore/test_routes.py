@@ -173,6 +173,39 @@ def test_coarse_points_have_an_envelope(client: TestClient, filled: Filled) -> N
     assert line["values"][0] == pytest.approx(np.mean(fine[:4]))
 
 
+def test_coarse_points_can_be_every_nth_commit(client: TestClient, filled: Filled) -> None:
+    (fine,) = asked(client, ("id", format_key(filled.slower)))["lines"]
+    answer = asked(client, ("id", format_key(filled.slower)), ("scale", 1), ("downsample", "nth"))
+    (line,) = answer["lines"]
+
+    assert fine["values"][3::4] == line["values"]
+    assert [commit(number) for number in range(3, RUNS, 4)] == [each["commit"] for each in answer["points"]]
+    assert (None, None, "nth") == (line["least"], line["greatest"], answer["downsample"])
+
+
+def test_newest_point_of_every_nth_commit_is_the_newest_value(client: TestClient, filled: Filled) -> None:
+    """Of 64 commits that the point is to cover there are 60 yet."""
+    (fine,) = asked(client, ("id", format_key(filled.slower)))["lines"]
+    (line,) = asked(client, ("id", format_key(filled.slower)), ("scale", 3), ("downsample", "nth"))["lines"]
+
+    assert [fine["values"][-1]] == line["values"]
+
+
+def test_formulas_are_about_every_nth_commit(client: TestClient, filled: Filled) -> None:
+    pairs = [("formula", 'ave(filter("metric=mrr"))'), ("downsample", "nth")]
+    (fine,) = asked(client, *pairs)["lines"]
+    (coarse,) = asked(client, *pairs, ("scale", 1))["lines"]
+
+    assert fine["values"][3::4] == coarse["values"]
+
+
+def test_page_says_which_commits_are_shown(client: TestClient, filled: Filled) -> None:
+    pairs = [("id", format_key(filled.slower)), ("scale", 2), ("at", 15), ("of", format_key(filled.slower))]
+
+    assert "16 commits a point" in page_of(client, *pairs)
+    assert "every 16th commit" in page_of(client, *pairs, ("downsample", "nth"))
+
+
 def test_change_is_marked_where_it_is(client: TestClient, filled: Filled) -> None:
     answer = asked(client, ("id", format_key(filled.slower)))
     (change,) = answer["changes"]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.analysis.formula import Query, Term
-from perftrend.dashboard.explore.state import Show, Spread, State, read
+from perftrend.dashboard.explore.state import Downsample, Show, Spread, State, read
 from perftrend.dashboard.explore.zoom import WHOLE, Range, Zoom
 from perftrend.dashboard.links import MOST_IDS
 from perftrend.errors import UsageError
@@ -38,6 +38,7 @@ states = st.builds(
     shortcut=st.sampled_from(["", "54"]),
     show=st.sampled_from(Show),
     by=texts.map(str.strip),
+    downsample=st.sampled_from(Downsample),
     spread=st.sampled_from(Spread),
     changes=st.booleans(),
     zoom=zooms,

@@ -108,11 +108,19 @@ def test_formula_takes_rows_of_several_testbeds(client: TestClient, filled: Fill
 def test_too_many_of_other_testbeds_are_refused_where_no_tile_has_them(
     client: TestClient, filled: Filled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(window, "MOST_BESIDE", 2 * RUNS)
+    monkeypatch.setattr(window, "MOST_SINGLE", 2 * RUNS)
     pairs = {"scale": 1, "formula": 'ave(filter("testbed=~."))'}
     (mistake,) = client.get("/", params=pairs, headers={"Accept": "application/json"}).json()["mistakes"]
 
-    assert "18 traces of several testbeds are too many at this scale" in mistake["reason"]
+    assert "18 traces are too many to be read commit by commit" in mistake["reason"]
+
+
+def test_every_nth_commit_of_another_testbed_is_its_value_there(client: TestClient, filled: Filled) -> None:
+    pairs = [("id", format_key(there(filled))), ("testbed", HERE)]
+    (fine,) = asked(client, *pairs)["lines"]
+    (coarse,) = asked(client, *pairs, ("scale", 1), ("downsample", "nth"))["lines"]
+
+    assert fine["values"][3::4] == coarse["values"]
 
 
 def test_point_of_another_testbed_tells_its_own_run_and_bisection(client: TestClient, filled: Filled) -> None:
