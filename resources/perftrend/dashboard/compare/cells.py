@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perftrend.dashboard.compare.model import CellEntry, SideEntry
-from perftrend.dashboard.compare.question import By, Question
+from perftrend.dashboard.compare.question import By, Question, Ratio
 from perftrend.dashboard.formats import NOTHING, value
 
 _MINUS = "\N{MINUS SIGN}"
@@ -12,6 +12,11 @@ _MINUS = "\N{MINUS SIGN}"
 def ratio(number: float | None) -> str:
     """Write a ratio, or another number of a row; what is none is a dash."""
     return NOTHING if number is None else f"{number:.3f}".replace("-", _MINUS)
+
+
+def shown_ratio(cell: CellEntry, asked: Question) -> str:
+    """Write the ratio of a cell as it was chosen."""
+    return ratio(cell.ratio if asked.ratio is Ratio.PLAIN else cell.signed)
 
 
 def shade(cell: CellEntry) -> str:

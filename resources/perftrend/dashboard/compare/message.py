@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from perftrend.dashboard.compare.comparing import Comparison
 from perftrend.dashboard.compare.model import Verdict
+from perftrend.dashboard.compare.question import Ratio
 from perftrend.dashboard.formats import plain, value
 
 _CELLS = 15
@@ -22,9 +23,10 @@ _RIGHT = frozenset({2, 3, 4})
 _SHOWN = ("worse", "better")
 
 
-def message(comparison: Comparison, *, user: str, link: str) -> str:
+def message(comparison: Comparison, *, ratio: Ratio, user: str, link: str) -> str:
     """Return the text.
 
+    :param ratio: how ratios are written.
     :param user: who posts it.
     :param link: the address of the table; empty where nobody else could follow it.
     """
@@ -34,18 +36,13 @@ def message(comparison: Comparison, *, user: str, link: str) -> str:
     differing.sort(key=lambda pair: (-abs(comparison.ratios.gain[pair]), comparison.ratios.gain[pair]))
     paragraphs = [_sentence(comparison, verdicts, user)]
     if differing:
-        paragraphs += [_table(comparison, differing, verdicts), _LEGEND]
+        legend = f"The ratio is {ratio.meaning}. What is within the noise, with 99 %, is left out."
+        paragraphs += [_table(comparison, differing, verdicts, ratio), legend]
     if comparison.simulated:
         paragraphs.append(f"Simulated, no packet was sent: {', '.join(map(_line, comparison.simulated))}.")
     if link:
         paragraphs.append(f"Whole table: {link}")
     return "\n\n".join(paragraphs) + "\n"
-
-
-_LEGEND = (
-    "The ratio is left/right where left is larger, else -right/left. "
-    "What is within the noise, with 99 %, is left out."
-)
 
 
 def _sentence(comparison: Comparison, verdicts: Sequence[Verdict], user: str) -> str:
@@ -57,14 +54,15 @@ def _sentence(comparison: Comparison, verdicts: Sequence[Verdict], user: str) ->
     return f"{_line(user)} compares {left} (left) with {right} (right): {told}{without}."
 
 
-def _table(comparison: Comparison, differing: list[int], verdicts: Sequence[Verdict]) -> str:
+def _table(comparison: Comparison, differing: list[int], verdicts: Sequence[Verdict], ratio: Ratio) -> str:
     layout, found = comparison.layout, comparison.ratios
+    numbers = found.plain if ratio is Ratio.PLAIN else found.signed
     cells = [_HEADINGS]
     for pair in differing[:_CELLS]:
         left, right = (value(side(pair).value, comparison.units[pair]) for side in comparison.sides)
         row, name = layout.rows[layout.row_of[pair]], layout.columns[layout.column_of[pair]].name
-        ratio = f"{float(found.signed[pair]):.3f}"
-        cells.append((_line(row), _line(name), left, right, ratio, verdicts[pair]))
+        written = f"{float(numbers[pair]):.3f}"
+        cells.append((_line(row), _line(name), left, right, written, verdicts[pair]))
     kept = [place for place in range(len(_HEADINGS)) if any(row[place] for row in cells[1:])]
     widths = [max(len(row[place]) for row in cells) for place in kept]
     lines = [

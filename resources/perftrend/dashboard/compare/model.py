@@ -138,6 +138,8 @@ class Compared(BaseModel):
     rule: str
     patch_of: str
     against: str
+    ratio: str
+    """How the page writes the ratio of a cell: ``signed`` or ``plain``; a cell here has both."""
     sort: str
     reverse: bool
     traces: int

@@ -48,7 +48,7 @@ def post(site: Site, asked: Question, wanted: ToPost, text: str, *, user: str, l
     """
     gerrit = connect(site.settings.gerrit)
     # Another question is another subject: its message replaces none of this one's.
-    job = f"{_JOB}-{digest_of(asked.but(sort='weight', reverse=False, first=0, row=''))[:12]}"
+    job = f"{_JOB}-{digest_of(asked.but(ratio='signed', sort='weight', reverse=False, first=0, row=''))[:12]}"
     now = datetime.now(UTC)
     if not site.store.spent.spend(digest_of(f"compare {wanted.nonce}"), now, now + _NONCE_LIFE):
         # Another process may be posting it at this very moment.

@@ -46,6 +46,26 @@ class Against(StrEnum):
     """The traces of the nightly runs."""
 
 
+class Ratio(StrEnum):
+    """How the ratio of a cell is written."""
+
+    SIGNED = "signed"
+    PLAIN = "plain"
+
+    @property
+    def words(self) -> str:
+        """What a person chooses."""
+        return {Ratio.SIGNED: "with a sign", Ratio.PLAIN: "below and above 1"}[self]
+
+    @property
+    def meaning(self) -> str:
+        """What the number says."""
+        return {
+            Ratio.SIGNED: "left/right if left is larger, else -right/left",
+            Ratio.PLAIN: "left/right: above 1 if left is larger, below 1 if right is",
+        }[self]
+
+
 class Question(BaseModel):
     """All that was asked; texts are as somebody typed them, without blanks around them."""
 
@@ -65,6 +85,7 @@ class Question(BaseModel):
     patch: Annotated[str, Field(max_length=300)] = ""
     """The job and the build that measured a patch set, ``job/build``."""
     against: Against = Against.PARENT
+    ratio: Ratio = Ratio.SIGNED
     sort: Annotated[str, Field(max_length=20)] = "weight"
     """An aggregate, ``name``, or ``c`` and the number of a column."""
     reverse: bool = False

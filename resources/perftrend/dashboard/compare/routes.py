@@ -34,6 +34,7 @@ from perftrend.dashboard.compare.question import (
     MessageQuestion,
     PageQuestion,
     Question,
+    Ratio,
     TheQuestion,
 )
 from perftrend.dashboard.compare.table import table_of
@@ -82,6 +83,8 @@ def compare(
         row_of=rows_of(asked),
         explored=explored,
         ratio=cells.ratio,
+        shown_ratio=cells.shown_ratio,
+        ratios=list(Ratio),
         shade=cells.shade,
         told=cells.told,
         is_off=cells.is_off,
@@ -112,7 +115,7 @@ def preview(
     """Tell the very message that would be posted in Gerrit."""
     _require_whole(asked)
     comparison = compared(site, asked)
-    text = message(comparison, user=user.name, link=_link(site, asked))
+    text = message(comparison, ratio=asked.ratio, user=user.name, link=_link(site, asked))
     return _shown(request, asked, _preview(site, comparison, text, asked.change))
 
 
@@ -128,7 +131,7 @@ def post_message(
     _require_whole(asked)
     comparison = compared(site, asked)
     link = _link(site, asked)
-    text = message(comparison, user=user.name, link=link)
+    text = message(comparison, ratio=asked.ratio, user=user.name, link=link)
     again = _preview(site, comparison, text, wanted.change)
     if again.error:
         return _shown(request, asked, again, status=HTTPStatus.CONFLICT)

@@ -156,7 +156,8 @@ def test_what_cannot_be_compared_is_told_beside_the_form(
 
 
 @pytest.mark.parametrize(
-    "asked", [{"sort": "x"}, {"sort": "c123456"}, {"by": "x"}, {"first": -1}, {"at": "x" * 65}]
+    "asked",
+    [{"sort": "x"}, {"ratio": "x"}, {"sort": "c123456"}, {"by": "x"}, {"first": -1}, {"at": "x" * 65}],
 )
 def test_wrong_choices_are_refused(client: TestClient, asked: dict[str, str]) -> None:
     assert 422 == client.get("/compare", params=asked, headers=JSON).status_code
@@ -225,6 +226,27 @@ def test_page_tells_the_sign_and_the_verdict_beside_the_colour(client: TestClien
     assert "▼" in worst[1]
     assert "worse" in worst[1]
     assert "≈" in page
+
+
+def test_ratio_is_shown_with_a_sign_or_below_and_above_one(client: TestClient, filled: Filled) -> None:
+    """Left has 0.85 times the rate of right, and 1 / 0.85 times the latency."""
+
+    def shown(**asked: str) -> list[str]:
+        page = client.get("/compare", params={**TWO_TESTBEDS, **asked}).text
+        return re.findall(r'<td class="heat w[^"]*"[^>]*><span[^>]*>▼</span>(\S+?)<', page)
+
+    [latency, *rates] = shown()
+    assert ("1.1", {"\N{MINUS SIGN}1.1"}) == (latency[:3], {each[:4] for each in rates})
+    [latency, *rates] = shown(ratio="plain")
+    assert ("1.1", {"0.8"}) == (latency[:3], {each[:3] for each in rates})
+
+
+def test_form_of_ratios_stays_while_other_things_are_chosen(client: TestClient, filled: Filled) -> None:
+    page = client.get("/compare", params={**TWO_TESTBEDS, "ratio": "plain"}).text
+
+    assert '<input type="hidden" name="ratio" value="plain">' in page
+    assert "ratio=plain&amp;sort=worst" in page
+    assert "plain" == told(client, **TWO_TESTBEDS, ratio="plain")["ratio"]
 
 
 def test_cell_of_two_commits_is_marked(client: TestClient, filled: Filled) -> None:

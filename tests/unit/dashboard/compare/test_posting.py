@@ -51,6 +51,13 @@ def test_message_is_a_sentence_a_short_table_and_a_link(editor: TestClient, fill
     assert "Whole table: https://perf.example.org/compare?vertical=testbed&" in text
 
 
+def test_message_writes_ratios_as_the_page_does(editor: TestClient, filled: Filled) -> None:
+    text = previewed(editor, ratio="plain")["text"]
+
+    assert re.search(rf"^    {TESTS[0]}  mrr .* Mpps\s+0\.8\d{{2}}\s+worse$", text, re.MULTILINE)
+    assert "The ratio is left/right: above 1 if left is larger, below 1 if right is." in text
+
+
 def test_message_stays_short(editor: TestClient, filled: Filled) -> None:
     asked = {"vertical": "metric", "left": "mrr", "right": "ndr"}
     text = previewed(editor, **asked)["text"]
