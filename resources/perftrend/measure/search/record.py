@@ -11,7 +11,7 @@ from perftrend.errors import SearchTimeoutError
 from perftrend.measure.search.estimate import seconds_left
 from perftrend.measure.search.parameters import Parameters, PhasePlan
 from perftrend.measure.search.result import Phase, Progress, Step
-from perftrend.measure.search.trials import Measure, perform
+from perftrend.measure.search.trials import Measure, perform, within
 from perftrend.model import Trial
 
 OnStep: TypeAlias = Callable[[Progress], None]
@@ -29,7 +29,7 @@ class Record:
         self, measure: Measure, parameters: Parameters, on_step: OnStep | None = None, *, halves: bool = True
     ) -> None:
         self._halves = halves
-        self._measure = measure
+        self._measure = within(measure, parameters.timeout_s)
         self._on_step = on_step
         self._parameters = parameters
         self._phases: list[Phase] = []
@@ -58,12 +58,6 @@ class Record:
 
         :raises SearchTimeoutError: if the trials before have used up the time or the number.
         """
-        timeout_s = self._parameters.timeout_s
-        if timeout_s is not None and self._elapsed_s >= timeout_s:
-            raise SearchTimeoutError(
-                f"search not done after {self._elapsed_s:.4g} s of trials (timeout_s is {timeout_s:g}); "
-                "allow more time or a larger relative_width"
-            )
         if self._trials >= self._parameters.most_trials:
             raise SearchTimeoutError(
                 f"search not done after {self._trials} trials: the device contradicts itself; "

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TypeAlias
 
+from perftrend.errors import SearchTimeoutError
 from perftrend.model import Trial
 
 Measure: TypeAlias = Callable[[float, float, float | None], Trial]
@@ -31,6 +32,27 @@ def perform(measure: Measure, rate_pps: float, duration_s: float, fail_above: fl
     """
     trial = measure(rate_pps, duration_s, fail_above)
     return replace(trial, rate_pps=rate_pps, duration_s=duration_s)
+
+
+def within(measure: Measure, timeout_s: float | None) -> Measure:
+    """Return a measure that begins no trial once its trials together took the time.
+
+    It raises :class:`~perftrend.errors.SearchTimeoutError` instead. The time between trials does not count.
+    """
+    elapsed_s = 0.0
+
+    def limited(rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
+        nonlocal elapsed_s
+        if timeout_s is not None and elapsed_s >= timeout_s:
+            raise SearchTimeoutError(
+                f"search not done after {elapsed_s:.4g} s of trials (timeout_s is {timeout_s:g}); "
+                "allow more time or a larger relative_width"
+            )
+        trial = measure(rate_pps, duration_s, fail_above)
+        elapsed_s += trial.elapsed_s
+        return trial
+
+    return limited
 
 
 def passes(trial: Trial, loss_ratio: float) -> bool:

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from perftrend.measure.search.trials import doubt, first_doubt, passes, perform
+from perftrend.errors import SearchTimeoutError
+from perftrend.measure.search.trials import doubt, first_doubt, passes, perform, within
 from perftrend.model import Trial
 
 
@@ -45,3 +46,17 @@ def test_trial_bears_the_rate_that_was_asked_for() -> None:
     trial = perform(lambda rate, duration, _: Trial(round(rate), duration, 0.5, 10, 9), 10.4, 1.0, None)
 
     assert Trial(10.4, 1.0, 0.5, 10, 9) == trial
+
+
+def test_no_trial_begins_once_the_time_is_used_up() -> None:
+    limited = within(lambda rate_pps, duration_s, _: Trial(rate_pps, duration_s, 1.5, 1, 1), 3.0)
+
+    assert [7.0, 8.0] == [limited(rate_pps, 2.0, None).rate_pps for rate_pps in (7.0, 8.0)]
+    with pytest.raises(SearchTimeoutError, match=r"after 3 s of trials \(timeout_s is 3\)"):
+        limited(9.0, 2.0, None)
+
+
+def test_search_without_a_limit_may_take_any_time() -> None:
+    limited = within(lambda rate_pps, duration_s, _: Trial(rate_pps, duration_s, 1e9, 1, 1), None)
+
+    assert [7.0] * 3 == [limited(7.0, 2.0, None).rate_pps for _ in range(3)]
