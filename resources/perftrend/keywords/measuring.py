@@ -52,7 +52,7 @@ class MeasuringKeywords:
 
     @keyword
     def find_rate_by_binary_search(self, metric: Literal["ndr", "pdr"] = "ndr") -> None:
-        """Search for one rate, ``ndr`` or ``pdr``, by plain bisection below the MRR."""
+        """Search for one rate, ``ndr`` or ``pdr``, by plain bisection within bounds from the MRR."""
         self._tell(self._procedure().binary(metric, self._search_plan()))
 
     @keyword

@@ -25,6 +25,7 @@ from perftrend.measure.search import (
     Progress,
     SearchResult,
     binary_search,
+    bounds_below,
     hold,
     mdr_search,
     measure_mrr,
@@ -33,9 +34,6 @@ from perftrend.measure.search import (
 from perftrend.measure.testbed import Testbed
 from perftrend.measure.trust import EXACT, OVERLOAD, WIDTH_PART
 from perftrend.model import CriticalLoad, HeldRate, Interval, Measurement, Phase, Trial
-
-_LOWEST_SHARE = 0.05
-"""Share of the MRR where a binary search begins, unless the testbed's lowest rate is higher."""
 
 
 class Procedure:
@@ -121,19 +119,21 @@ class Procedure:
         )
 
     def binary(self, metric: str, plan: SearchPlan) -> Measurement:
-        """Search for one rate, ``ndr`` or ``pdr``, by binary search below the MRR.
-
-        The MRR bounds it: nothing that comes back can exceed what the device forwards at most.
-        """
+        """Search for one rate, ``ndr`` or ``pdr``, by binary search within bounds from MRR and loss ratio."""
         first = self._testbed.trials.measure(
             self._testbed.maximum_pps, plan.initial_duration_s, deviation=OVERLOAD
         )
         loss_ratio = plan.loss_ratio if metric == "pdr" else 0.0
-        highest = max(first.receive_rate_pps, 2 * plan.minimum_pps)
+        lower_pps, upper_pps = bounds_below(
+            first.receive_rate_pps,
+            loss_ratio=loss_ratio,
+            minimum_pps=plan.minimum_pps,
+            maximum_pps=self._testbed.maximum_pps,
+        )
         interval = binary_search(
             partial(self._testbed.trials.measure, deviation=WIDTH_PART * plan.relative_width),
-            lower_pps=max(plan.minimum_pps, _LOWEST_SHARE * highest),
-            upper_pps=highest,
+            lower_pps=lower_pps,
+            upper_pps=upper_pps,
             loss_ratio=loss_ratio,
             duration_s=plan.final_duration_s,
             relative_width=plan.relative_width,

@@ -120,6 +120,14 @@ def test_binary_search_agrees(procedure: Procedure, metric: str, truth: float) -
     assert interval.relative_width <= 0.005
 
 
+def test_binary_search_for_pdr_looks_up_to_what_the_loss_ratio_allows(procedure: Procedure) -> None:
+    """Nothing above MRR / 0.995 is tried by a device whose PDR lies right there."""
+    mrr, *searched = procedure.binary("pdr", SEARCH).trials
+
+    highest = mrr.receive_rate_pps / 0.995
+    assert 0.995 * highest <= max(trial.rate_pps for trial in searched) <= highest
+
+
 @pytest.mark.parametrize("strategy", ["mdr", "predictive"])
 def test_search_tells_the_mrr_that_it_begins_with(procedure: Procedure, strategy: str) -> None:
     """10 Mpps come back of a device that forwards so much, however early the trial ended."""

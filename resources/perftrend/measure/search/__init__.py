@@ -6,7 +6,7 @@ they took. Each search works with every device and with every traffic generator,
 without the rest of perftrend.
 """
 
-from perftrend.measure.search.binary import binary_search
+from perftrend.measure.search.binary import binary_search, bounds_below
 from perftrend.measure.search.mdr import mdr_search
 from perftrend.measure.search.mrr import MrrResult, measure_mrr
 from perftrend.measure.search.record import OnStep
@@ -25,6 +25,7 @@ __all__ = [
     "SoakResult",
     "Step",
     "binary_search",
+    "bounds_below",
     "hold",
     "mdr_search",
     "measure_mrr",

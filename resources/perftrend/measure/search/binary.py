@@ -7,8 +7,8 @@ interval says so. When every trial passed, the upper bound is not proven to fail
 ``maximum_pps`` the search then looks above it, by steps that double; at ``maximum_pps`` it is
 taken as it is, as in an MDR search.
 
-Source: "Continuous Performance Trending and Analysis", section Performance Trending: the upper
-bound is the MRR, the lower one is to be determined, and NDR or PDR lies within.
+Source: "Continuous Performance Trending and Analysis", section Performance Trending: the bounds are
+calculated from the MRR and the loss ratio; the lower one is to be determined.
 """
 
 from __future__ import annotations
@@ -21,6 +21,26 @@ from perftrend.measure.search.parameters import (
 )
 from perftrend.measure.search.trials import Measure, first_doubt, lies_below, passes, perform
 from perftrend.model import Interval, Trial
+
+_LOWEST_SHARE = 0.05
+"""Share of the upper bound at which a search begins, unless the lowest rate is higher."""
+
+
+def bounds_below(
+    mrr_pps: float, *, loss_ratio: float, minimum_pps: float, maximum_pps: float
+) -> tuple[float, float]:
+    """Return the lower and the upper bound of a binary search.
+
+    At most the MRR is received, so a rate that loses at most ``loss_ratio`` is at most
+    MRR / (1 - ``loss_ratio``): for NDR this is the MRR itself.
+
+    :param mrr_pps: what was received at ``maximum_pps``.
+    :param loss_ratio: from 0 to below 1.
+    :param minimum_pps: lowest rate that may be measured.
+    :param maximum_pps: highest rate that may be measured.
+    """
+    upper = min(max(mrr_pps / (1.0 - loss_ratio), 2.0 * minimum_pps), maximum_pps)
+    return max(minimum_pps, _LOWEST_SHARE * upper), upper
 
 
 def binary_search(

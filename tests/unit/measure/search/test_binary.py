@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.errors import SettingsError
-from perftrend.measure.search import binary_search
+from perftrend.measure.search import binary_search, bounds_below
 from perftrend.model import Interval, Trial
 
 
@@ -100,6 +100,24 @@ def test_truth_lies_in_a_valid_interval(
     assert found.invalid or found.lower <= truth
     assert found.upper > truth or found.upper == maximum
     assert found.relative_width <= width
+
+
+@pytest.mark.parametrize(
+    ("mrr_pps", "loss_ratio", "expected"),
+    [
+        (600.0, 0.0, (30, 600)),
+        # A quarter of 800 may be lost: 600 are received.
+        (600.0, 0.25, (40, 800)),
+        (900.0, 0.25, (50, 1000)),
+        (200.0, 0.0, (20, 200)),
+        # Next to nothing is received: the rates near the lowest one are searched.
+        (1.0, 0.0, (20, 40)),
+    ],
+)
+def test_bounds_follow_from_mrr_and_loss_ratio(
+    mrr_pps: float, loss_ratio: float, expected: tuple[float, float]
+) -> None:
+    assert expected == bounds_below(mrr_pps, loss_ratio=loss_ratio, minimum_pps=20.0, maximum_pps=1000.0)
 
 
 @given(st.integers(0, 2**32))
