@@ -208,7 +208,7 @@ class Measurement:
     """An MDR search: the way that it took. Its steps have their trials out of ``trials``, and their
     intervals in the order of ``loss_ratios``."""
     strategy: str = ""
-    """An MDR search: the strategy that it followed."""
+    """A search for NDR and PDR: ``predictive``, ``mdr`` or ``binary``."""
     conditional_throughput_pps: Mapping[str, float] = field(default_factory=dict, hash=False)
     """A search whose bounds are decided by several trials: what comes back of each lower bound."""
     mrr_pps: float = 0.0

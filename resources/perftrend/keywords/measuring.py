@@ -36,11 +36,12 @@ class MeasuringKeywords:
         """Send at the highest rate, whatever is lost, in several trials over several device starts."""
         self._tell(self._procedure().mrr(self._mrr_plan()))
 
-    @keyword(name="Find NDR And PDR By MDR")
-    def find_ndr_and_pdr_by_mdr(self) -> None:
-        """Search for the highest rates without loss (NDR) and with little loss (PDR) at once.
+    @keyword(name="Find NDR And PDR")
+    def find_ndr_and_pdr(self) -> None:
+        """Search for the highest rates without loss (NDR) and with little loss (PDR).
 
-        Shows on a terminal how far it is, and in a log once a minute.
+        The setting ``search.strategy`` chooses how. An MDR search shows on a terminal how far it is, and in a
+        log once a minute.
         """
         try:
             with SearchProgress() as progress:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, log2
 from statistics import median
 
 from perftrend.builds import times
@@ -81,10 +81,15 @@ def _of_test(metrics: frozenset[str], spec: Specification, settings: Settings) -
 
 
 def _search_s(metrics: frozenset[str], spec: Specification, settings: Settings) -> float:
-    """Return the time to prove two bounds for each rate: a search that foresees them needs little else."""
+    """Return the time to prove two bounds for each rate: a search that foresees them needs little else.
+
+    A binary search foresees nothing: it halves an interval that reaches almost down to 0.
+    """
     asked = settings.search
     trial_s = asked.final_duration_s or spec.search.final_duration_s
-    return min(2 * len(metrics) * asked.trials_per_bound * trial_s, asked.timeout_s)
+    halvings = ceil(-log2(asked.relative_width))
+    trials = halvings if asked.strategy == "binary" else 2 * asked.trials_per_bound
+    return min(len(metrics) * trials * trial_s, asked.timeout_s)
 
 
 def _trending(once: Duration, _: Settings) -> Duration:

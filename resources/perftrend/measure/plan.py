@@ -27,7 +27,7 @@ class SearchPlan:
     intermediate_phases: int
     timeout_s: float | None
     strategy: str
-    """``predictive`` or ``mdr``; a binary search has none."""
+    """``predictive`` or ``mdr``, of an MDR search, or ``binary``."""
     trials_per_bound: int = 1
     exceed_ratio: float = 0.0
     """Share of the trials of a bound that may fail while it still passes."""

@@ -30,6 +30,7 @@ from perftrend.measure.search import (
     mdr_search,
     measure_mrr,
     soak,
+    within,
 )
 from perftrend.measure.testbed import Testbed
 from perftrend.measure.trust import EXACT, OVERLOAD, WIDTH_PART
@@ -77,15 +78,27 @@ class Procedure:
         )
 
     def ndr_and_pdr(self, plan: SearchPlan, *, on_step: OnStep | None = None) -> Measurement:
-        """Search for NDR and PDR at once by MDR search.
+        """Search for NDR and PDR, by binary search or by MDR search as the plan's strategy says.
 
-        :param on_step: is told after each trial how far the search has come.
         If it takes longer than it may, an interval that was found by then is valid, the other one not.
 
-        :raises SearchTimeoutError: if none was found by then; its ``result`` is a measurement with
+        :param on_step: is told after each trial how far an MDR search has come.
+        :raises SearchTimeoutError: if an MDR search found none by then; its ``result`` is a measurement with
             every trial and what was known, which is not valid.
         """
         goals = {"ndr": 0.0, "pdr": plan.loss_ratio}
+        if plan.strategy == "binary":
+            return replace(self._by_binary_search("ndrpdr", goals, plan), strategy=plan.strategy)
+        return self._by_mdr_search(goals, plan, on_step)
+
+    def binary(self, metric: str, plan: SearchPlan) -> Measurement:
+        """Search for one rate, ``ndr`` or ``pdr``, by binary search within bounds from MRR and loss ratio."""
+        loss_ratio = plan.loss_ratio if metric == "pdr" else 0.0
+        return self._by_binary_search("binary", {metric: loss_ratio}, plan)
+
+    def _by_mdr_search(
+        self, goals: Mapping[str, float], plan: SearchPlan, on_step: OnStep | None
+    ) -> Measurement:
         accepted: list[Trial] = []
         try:
             result = mdr_search(
@@ -111,36 +124,42 @@ class Procedure:
         conditional = _conditional_throughput(result, goals) if plan.trials_per_bound > 1 else {}
         return replace(
             found,
-            loss_ratios=goals,
+            loss_ratios=dict(goals),
             phases=_of_trials(result.phases, accepted),
             strategy=plan.strategy,
             conditional_throughput_pps=conditional,
             mrr_pps=self._mrr_pps(accepted),
         )
 
-    def binary(self, metric: str, plan: SearchPlan) -> Measurement:
-        """Search for one rate, ``ndr`` or ``pdr``, by binary search within bounds from MRR and loss ratio."""
+    def _by_binary_search(self, kind: str, goals: Mapping[str, float], plan: SearchPlan) -> Measurement:
+        """Search for one rate after the other, each within bounds from MRR and loss ratio."""
         first = self._testbed.trials.measure(
             self._testbed.maximum_pps, plan.initial_duration_s, deviation=OVERLOAD
         )
-        loss_ratio = plan.loss_ratio if metric == "pdr" else 0.0
-        lower_pps, upper_pps = bounds_below(
-            first.receive_rate_pps,
-            loss_ratio=loss_ratio,
-            minimum_pps=plan.minimum_pps,
-            maximum_pps=self._testbed.maximum_pps,
-        )
-        interval = binary_search(
-            partial(self._testbed.trials.measure, deviation=WIDTH_PART * plan.relative_width),
-            lower_pps=lower_pps,
-            upper_pps=upper_pps,
-            loss_ratio=loss_ratio,
-            duration_s=plan.final_duration_s,
-            relative_width=plan.relative_width,
-            maximum_pps=self._testbed.maximum_pps,
-        )
-        found = self._searched("binary", {metric: interval}, first.invalid, plan)
-        return replace(found, loss_ratios={metric: loss_ratio}, mrr_pps=self._mrr_pps([first]))
+        measure = partial(self._testbed.trials.measure, deviation=WIDTH_PART * plan.relative_width)
+        limited = within(measure, plan.timeout_s)
+        intervals: dict[str, Interval] = {}
+        for name, loss_ratio in goals.items():
+            lower_pps, upper_pps = bounds_below(
+                first.receive_rate_pps,
+                loss_ratio=loss_ratio,
+                minimum_pps=plan.minimum_pps,
+                maximum_pps=self._testbed.maximum_pps,
+            )
+            try:
+                intervals[name] = binary_search(
+                    limited,
+                    lower_pps=lower_pps,
+                    upper_pps=upper_pps,
+                    loss_ratio=loss_ratio,
+                    duration_s=plan.final_duration_s,
+                    relative_width=plan.relative_width,
+                    maximum_pps=self._testbed.maximum_pps,
+                )
+            except SearchTimeoutError as error:
+                intervals[name] = Interval(lower_pps, upper_pps, str(error))
+        found = self._searched(kind, intervals, first.invalid, plan)
+        return replace(found, loss_ratios=dict(goals), mrr_pps=self._mrr_pps([first]))
 
     def soak(self, plan: SoakPlan, *, on_step: OnStep | None = None) -> Measurement:
         """Estimate the critical load by long trials near it; the counters are those of all of them.

@@ -64,8 +64,8 @@ class SearchSettings(Section):
     """Phases between the first and the last, each with half the width of the one before."""
     timeout_s: Seconds = 720.0
     """A search that takes longer ends without a result."""
-    strategy: Literal["predictive", "mdr"] = "predictive"
-    """The way to search: the one that takes the least time, or the documented one."""
+    strategy: Literal["predictive", "mdr", "binary"] = "predictive"
+    """The way to search: the one that takes the least time, the documented MDR search, or binary search."""
     trials_per_bound: Annotated[Count, Field(le=1000)] = 1
     """Trials of the final duration that decide whether a rate passes; more than 1 needs ``predictive``."""
     exceed_ratio: Annotated[Number, Field(ge=0, lt=1)] = 0.0

@@ -147,10 +147,11 @@ def names() -> list[str]:
 def _require_agreement(settings: Settings, given: Given) -> None:
     """Refuse what is right by itself, but not beside another setting."""
     search, soak = settings.search, settings.soak
-    if search.strategy == "mdr" and search.trials_per_bound > 1:
+    if search.strategy != "predictive" and search.trials_per_bound > 1:
         raise SettingsError(
             f"{given.source('search', 'trials_per_bound')}: search.trials_per_bound is "
-            f"{search.trials_per_bound}; search.strategy mdr decides by 1 trial, predictive by several"
+            f"{search.trials_per_bound}; search.strategy {search.strategy} decides by 1 trial, "
+            "predictive by several"
         )
     if soak.trial_duration_s > soak.total_duration_s:
         path = ("soak", "total_duration_s")

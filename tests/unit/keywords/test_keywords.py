@@ -182,6 +182,19 @@ def test_search_finds_both_rates_as_wide_as_asked(shipped: Path) -> None:
     assert "IMIX" == search.frame
 
 
+def test_suites_search_as_the_settings_say(tmp_path: Path) -> None:
+    output = robot(
+        tmp_path,
+        *("--include", "ndrpdrANDimixANDeth-l2bdbasemaclrn", str(SUITES)),
+        PERFTREND_TESTBED="simulated",
+        PERFTREND_SEARCH_STRATEGY="binary",
+    )
+
+    found = {result.key["metric"]: result for result in read_output(output)}
+    assert {"ndr": True, "pdr": True} == {metric: result.usable for metric, result in found.items()}
+    assert {"binary"} == {result.details["strategy"] for result in found.values()}
+
+
 def test_counters_lie_where_the_message_says(shipped: Path) -> None:
     for measurement in measured(shipped).values():
         sections = json.loads((shipped.parent / measurement.counters).read_text())

@@ -197,6 +197,16 @@ def test_test_with_two_metrics_counts_once() -> None:
     assert 15 + 725 == estimate.of_run(keys, spec, Settings()).most_s
 
 
+def test_usual_binary_search_halves_down_to_the_width() -> None:
+    """An eighth of the rate is reached by three trials for each of the two rates."""
+    keys = [TraceKey.of(suite="s", test="t", metric=metric) for metric in ("ndr", "pdr")]
+    asked = settings(search__strategy="binary", search__relative_width=0.125, search__final_duration_s=4)
+
+    found = estimate.of_run(keys, specification.load("1n-veth"), asked)
+
+    assert 15 + 5 + 2 * 3 * 4 == found.usual_s
+
+
 @pytest.mark.parametrize(("minimum", "maximum", "builds"), [(3, 20, 23), (3, 3, 6), (5, 2, 4)])
 def test_usual_comparison_takes_rounds_half_way_to_the_most(minimum: int, maximum: int, builds: int) -> None:
     spec = specification.load("simulated")

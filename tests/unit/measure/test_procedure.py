@@ -120,6 +120,38 @@ def test_binary_search_agrees(procedure: Procedure, metric: str, truth: float) -
     assert interval.relative_width <= 0.005
 
 
+def test_ndr_and_pdr_are_found_by_binary_search(procedure: Procedure) -> None:
+    measurement = procedure.ndr_and_pdr(replace(SEARCH, strategy="binary"))
+
+    for name, truth in (("ndr", NDR), ("pdr", PDR)):
+        assert measurement.intervals[name].lower <= truth * (1 + 1e-9)
+        assert truth * (1 - 1e-6) <= measurement.intervals[name].upper
+        assert measurement.intervals[name].relative_width <= 0.005
+    assert ("ndrpdr", "binary", "", {"ndr": 0.0, "pdr": 0.005}) == (
+        measurement.kind,
+        measurement.strategy,
+        measurement.invalid,
+        measurement.loss_ratios,
+    )
+
+
+def test_binary_search_that_runs_out_of_time_tells_what_it_found(procedure: Procedure) -> None:
+    """The time that a search for NDR alone takes is too short for PDR as well."""
+    ndr_s = sum(trial.elapsed_s for trial in procedure.binary("ndr", SEARCH).trials)
+
+    measurement = procedure.ndr_and_pdr(replace(SEARCH, strategy="binary", timeout_s=ndr_s))
+
+    ndr, pdr = measurement.intervals["ndr"], measurement.intervals["pdr"]
+    assert ("", "") == (measurement.invalid, ndr.invalid)
+    assert "search not done after" in pdr.invalid
+
+
+def test_binary_search_that_finds_nothing_in_time_is_not_valid(procedure: Procedure) -> None:
+    measurement = procedure.ndr_and_pdr(replace(SEARCH, strategy="binary", timeout_s=1))
+
+    assert "search not done after" in measurement.invalid
+
+
 def test_binary_search_for_pdr_looks_up_to_what_the_loss_ratio_allows(procedure: Procedure) -> None:
     """Nothing above MRR / 0.995 is tried by a device whose PDR lies right there."""
     mrr, *searched = procedure.binary("pdr", SEARCH).trials

@@ -12,7 +12,7 @@ from perftrend.measure.search.mrr import MrrResult, measure_mrr
 from perftrend.measure.search.record import OnStep
 from perftrend.measure.search.result import Phase, Progress, SearchResult, Step
 from perftrend.measure.search.soaking import HoldResult, SoakResult, hold, soak
-from perftrend.measure.search.trials import Measure
+from perftrend.measure.search.trials import Measure, within
 
 __all__ = [
     "HoldResult",
@@ -30,4 +30,5 @@ __all__ = [
     "mdr_search",
     "measure_mrr",
     "soak",
+    "within",
 ]
