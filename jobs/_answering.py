@@ -47,6 +47,7 @@ def command(given: argparse.Namespace, settings: Settings, searched: Range) -> s
         ("--settings", given.settings),
         ("--testbed", settings.testbed),
         *(_of_example(given) if given.example else _of_product(settings, searched)),
+        ("--search", given.search),
         ("--strategy", wanted.strategy if wanted.strategy != "adaptive" else None),
     ]
     words = [word for name, value in pairs if value is not None for word in (name, str(value))]

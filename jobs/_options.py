@@ -88,6 +88,7 @@ def add_suites(parser: argparse.ArgumentParser) -> None:
     add("--trial-duration", metavar="SECONDS", type=float, help="duration of an MRR trial")
     add("--trial-multiplicity", metavar="N", type=int, help="trials of an MRR test")
     add("--final-trial-duration", metavar="SECONDS", type=float, help="duration of a search's last trials")
+    add("--search", choices=["predictive", "mdr", "binary"], help="how NDR and PDR are searched")
     add("--archive", metavar="DIR", help="folder that receives the files of each build")
     add("--wait", metavar="SECONDS", type=float, help="how long to wait for a testbed that is in use")
     add("--timeout", metavar="SECONDS", type=float, help="the suites of one run are ended after this time")
@@ -103,6 +104,7 @@ def of_suites(given: argparse.Namespace) -> dict[str, object]:
         "trial.duration_s": given.trial_duration,
         "trial.multiplicity": given.trial_multiplicity,
         "search.final_duration_s": given.final_trial_duration,
+        "search.strategy": given.search,
         "archive": given.archive,
         "wait_s": given.wait,
         "timeout_s": given.timeout,

@@ -48,3 +48,11 @@ def test_command_to_repeat_the_example_is_short() -> None:
     assert "./run bisection --testbed 1n-loopback --trial-duration 2.0 --example" == answering.command(
         given, settings, reports.state(3, []).range
     )
+
+
+def test_command_to_repeat_a_bisection_searches_in_the_same_way() -> None:
+    given = bisection.parser().parse_args(["--example", "--search", "binary"])
+
+    assert "./run bisection --testbed 1n-veth --search binary --example" == answering.command(
+        given, Settings(), reports.state(3, []).range
+    )
