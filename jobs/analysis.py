@@ -30,6 +30,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_analysis(described)
     add = described.add_argument
     add("--formula", choices=["jumpavg-0.4", "jumpavg-0.1"], help="description length that mdl goes by")
+    add("--samples", choices=["runs", "trials"], help="what mdl sees of each run: its average, or all trials")
     add(
         "--outliers",
         action=argparse.BooleanOptionalAction,
@@ -50,6 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         given = parser().parse_args(argv)
         overrides = {
             "analysis.formula": given.formula,
+            "analysis.samples": given.samples,
             "analysis.outliers": given.outliers,
             "analysis.specification": given.specification,
             "analysis.job": given.job,
@@ -227,6 +229,7 @@ def _criteria(settings: Settings, new_runs: int) -> Criteria:
         window=chosen.window,
         formula=chosen.formula,
         outliers=chosen.outliers,
+        trials=chosen.samples == "trials",
         week_runs=chosen.week_runs,
         new_runs=new_runs,
         significance=Significance(minimum_change=chosen.minimum_change),
@@ -242,8 +245,11 @@ def _method(settings: Settings) -> str:
     chosen = settings.analysis
     if Method(chosen.method) is Method.THREE_SIGMA:
         return "three-sigma rule"
-    apart = "" if chosen.outliers else ", single bad runs included"
-    return f"groups of minimum description length ({chosen.formula}{apart})"
+    if chosen.samples == "trials":
+        seen = ", all trials of each run"
+    else:
+        seen = "" if chosen.outliers else ", single bad runs included"
+    return f"groups of minimum description length ({chosen.formula}{seen})"
 
 
 def _number_notice(store: Store, run: Run) -> list[str]:

@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 
 Samples: TypeAlias = NDArray[np.float64]
 """Values of a trace in the order of time, shape (n,), NaN where a run has none."""
+Trials: TypeAlias = tuple[tuple[float, ...], ...]
+"""All samples of each run in the order of time, none where a run has none."""
 
 
 def finite(number: float) -> float | None:
@@ -349,6 +351,14 @@ class Series:
     """Run values, shape (n,), NaN where the run has none that may enter the trend."""
     results: tuple[Result, ...] = ()
     """The results behind the samples, n of them: they say why a value is missing."""
+
+    @property
+    def trials(self) -> Trials:
+        """All samples of each run, n of them; none of a run whose value may not enter the trend."""
+        return tuple(
+            result.samples if math.isfinite(value) else ()
+            for value, result in zip(self.samples, self.results, strict=True)
+        )
 
 
 @dataclass(frozen=True, slots=True)

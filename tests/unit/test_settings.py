@@ -135,6 +135,10 @@ def test_settings_do_not_change() -> None:
         ("search: {trials_per_bound: 1.5}", "search.trials_per_bound is 1.5; it should be a valid integer"),
         ("search: {exceed_ratio: 1}", "search.exceed_ratio is 1; it should be less than 1"),
         (
+            "analysis: {samples: trials}",
+            "analysis.samples is trials, but single bad runs are separated by the averages of runs",
+        ),
+        (
             "search: {strategy: mdr, trials_per_bound: 3}",
             "search.trials_per_bound is 3; search.strategy mdr decides by 1 trial",
         ),

@@ -35,7 +35,9 @@ def detailed(samples: Samples, found: Findings, rule: Rule) -> tuple[tuple[Chang
     :param found: what the partition of ``samples`` tells.
     :returns: all steps of today; and the steps that an earlier analysis told and today's has not.
     """
-    named = name_patterns(samples, better=rule.better, formula=rule.formula, outliers=rule.outliers)
+    named = name_patterns(
+        samples, better=rule.better, formula=rule.formula, outliers=rule.outliers, trials=rule.trials
+    )
     patterns = {each.change.position: each.pattern for each in named if each.pattern is not Pattern.VANISHED}
     groups = found.partition.groups
     known = [_certain(step, found.values, groups, found.index(step)) for step in found.steps]

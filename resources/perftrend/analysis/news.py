@@ -35,7 +35,7 @@ from perftrend.analysis.sequential import (
     monitor,
 )
 from perftrend.analysis.significance import DEFAULT_SIGNIFICANCE, Significance, pooled_deviation, sample_count
-from perftrend.model import Better, Change, Direction, Group, Samples
+from perftrend.model import Better, Change, Direction, Group, Samples, Trials
 
 MOVED_RUNS = 2
 """How far the start of a change may move, in samples, and still be the same change."""
@@ -66,6 +66,8 @@ class Rule:
     """Whether the partition separates single bad runs from the groups."""
     significance: Significance = DEFAULT_SIGNIFICANCE
     vigilance: Vigilance = WATCHFUL
+    trials: Trials | None = None
+    """All trials of each run of the trace, if the partition sees these; None: it sees their averages."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,7 +108,7 @@ def findings(samples: Samples, rule: Rule) -> Findings:
 
     :param samples: run averages, shape (n,), NaN where a run has none.
     """
-    found = partition(samples, formula=rule.formula, outliers=rule.outliers)
+    found = _partition(samples, rule)
     values = samples.copy()
     values[list(found.outliers)] = np.nan
     starts = [group.start for group in found.groups]
@@ -118,6 +120,18 @@ def findings(samples: Samples, rule: Rule) -> Findings:
         for index in (starts.index(step.position) for step in steps)
     )
     return Findings(found, values, steps, doubts, confirmed[-1])
+
+
+def _partition(samples: Samples, rule: Rule) -> Partition:
+    """Partition a trace, or its beginning, into groups that are described by the averages of their runs.
+
+    Trials of one run resemble each other more than those of two runs, so that a deviation between trials says
+    too little about the noise between runs.
+    """
+    if rule.trials is None:
+        return partition(samples, formula=rule.formula, outliers=rule.outliers)
+    found = partition(rule.trials[: samples.size], formula=rule.formula, outliers=rule.outliers)
+    return found.by_averages(samples)
 
 
 def _is_suspected(found: Partition, index: int, samples: Samples, values: Samples) -> bool:

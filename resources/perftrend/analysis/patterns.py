@@ -29,7 +29,7 @@ from perftrend.analysis.mdl import (
 )
 from perftrend.analysis.news import MOVED_RUNS, changes
 from perftrend.analysis.significance import sample_count
-from perftrend.model import Better, Change, Samples
+from perftrend.model import Better, Change, Samples, Trials
 
 DEFAULT_ANALYSES = 30
 """How many of the last analyses are repeated: a month of nights."""
@@ -77,6 +77,7 @@ def name_patterns(
     better: Better,
     formula: str = DEFAULT_FORMULA,
     outliers: bool = False,
+    trials: Trials | None = None,
     analyses: int = DEFAULT_ANALYSES,
 ) -> tuple[NamedChange, ...]:
     """Name the changes of a trace, those included that only earlier analyses saw.
@@ -85,7 +86,8 @@ def name_patterns(
         no value.
     :param better: which direction of the trace is good.
     :param formula: the description length formula of all analyses.
-    :param outliers: whether all analyses may tell single runs apart from the groups.
+    :param outliers: whether all analyses may tell single runs apart from the groups; not of trials.
+    :param trials: all trials of each run, if the partitions see these; None: they see their averages.
     :param analyses: how many of the last analyses are repeated, today's included, at least 1.
         Each takes a partition.
     :returns: in the order of their positions. Vanished ones only of the repeated analyses.
@@ -99,7 +101,13 @@ def name_patterns(
         return ()
     histories: list[_History] = []
     repeated = present[-analyses:].tolist()
-    analyses_of = _apart(values, repeated, formula) if outliers else _growing(values, repeated, formula)
+    analyses_of = (
+        _apart(values, repeated, formula)
+        if outliers
+        else _growing(values if trials is None else trials, repeated, formula)
+    )
+    if trials is not None:
+        analyses_of = (found.by_averages(values) for found in analyses_of)
     for position, found in zip(repeated, analyses_of, strict=True):
         for change in changes(found, better):
             _enter(histories, change, position, present)
@@ -121,13 +129,13 @@ def name_patterns(
     return tuple(sorted(named, key=lambda each: each.change.position))
 
 
-def _growing(values: Samples, repeated: Sequence[int], formula: str) -> Iterator[Partition]:
+def _growing(runs: Samples | Trials, repeated: Sequence[int], formula: str) -> Iterator[Partition]:
     """Yield the partition of each analysis: one more run costs a fraction of a new search."""
-    growing = GrowingPartition(values[: repeated[0] + 1], formula=formula)
+    growing = GrowingPartition(runs[: repeated[0] + 1], formula=formula)
     yield growing.partition()
     for earlier, position in pairwise(repeated):
-        for value in values[earlier + 1 : position + 1]:
-            growing.append(value)
+        for run in runs[earlier + 1 : position + 1]:
+            growing.append(run)
         yield growing.partition()
 
 

@@ -76,6 +76,8 @@ class Criteria:
     formula: str = DEFAULT_FORMULA
     outliers: bool = True
     """Whether the partition separates single bad runs from the groups."""
+    trials: bool = False
+    """Whether the partition sees all trials of each run instead of their average; not with ``outliers``."""
     week_runs: int = WEEK_RUNS
     """Runs in a week, 5 where the topology has one testbed."""
     new_runs: int = 1
@@ -117,7 +119,7 @@ def evaluate(series: Series, *, run: Run, criteria: Criteria = DEFAULT_CRITERIA)
     :returns: groups, statistics and compliance metrics of all samples, whatever the outcome.
     """
     moving = moving_statistics(series.samples, window=criteria.window)
-    rule = criteria.rule(series.better)
+    rule = replace(criteria.rule(series.better), trials=series.trials if criteria.trials else None)
     found = findings(series.samples, rule)
     if criteria.method == Method.MDL:
         sighting = sight(series.samples, found, rule)

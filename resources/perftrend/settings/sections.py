@@ -92,6 +92,8 @@ class AnalysisSettings(Section):
     """What tells a change: the partition into groups, or the distance from the moving average."""
     formula: Literal["jumpavg-0.4", "jumpavg-0.1"] = "jumpavg-0.4"
     """The description length of the partition."""
+    samples: Literal["runs", "trials"] = "runs"
+    """What the partition sees of each run: its average, or all trials, which needs ``outliers`` false."""
     outliers: bool = True
     """Whether single bad runs are separated from the groups: in verdicts, reports, Explore and alerts."""
     window: Annotated[int, BeforeValidator(as_number), Field(ge=4)] = 30

@@ -146,12 +146,17 @@ def names() -> list[str]:
 
 def _require_agreement(settings: Settings, given: Given) -> None:
     """Refuse what is right by itself, but not beside another setting."""
-    search, soak = settings.search, settings.soak
+    search, soak, analysis = settings.search, settings.soak, settings.analysis
     if search.strategy != "predictive" and search.trials_per_bound > 1:
         raise SettingsError(
             f"{given.source('search', 'trials_per_bound')}: search.trials_per_bound is "
             f"{search.trials_per_bound}; search.strategy {search.strategy} decides by 1 trial, "
             "predictive by several"
+        )
+    if analysis.samples == "trials" and analysis.outliers:
+        raise SettingsError(
+            f"{given.source('analysis', 'samples')}: analysis.samples is trials, but single bad runs are "
+            "separated by the averages of runs; set analysis.outliers to false, or analysis.samples to runs"
         )
     if soak.trial_duration_s > soak.total_duration_s:
         path = ("soak", "total_duration_s")

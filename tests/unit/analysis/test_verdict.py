@@ -95,6 +95,60 @@ def test_return_after_a_slow_run_is_a_progression_unless_bad_runs_are_separated(
     assert [Direction.REGRESSION, Direction.PROGRESSION] == [change.direction for change in found.changes]
 
 
+def in_pairs(series: Series, spread: float) -> Series:
+    """Return the same runs, each of two trials so far below and above its average."""
+    return replace(
+        series,
+        results=tuple(
+            replace(each, samples=(each.value * (1 - spread), each.value * (1 + spread)))
+            for each in series.results
+        ),
+    )
+
+
+def test_trials_that_differ_hide_a_small_step_of_their_averages() -> None:
+    series = in_pairs(trace([*STEADY, 0.303, 0.3025, 0.3032, 0.3028]), spread=0.1)
+
+    found = {
+        trials: evaluate(series, run=series.runs[-1], criteria=Criteria(outliers=False, trials=trials))
+        for trials in (False, True)
+    }
+
+    assert {False: [8], True: []} == {
+        trials: [change.position for change in one.changes] for trials, one in found.items()
+    }
+
+
+def test_groups_of_trials_begin_and_end_with_runs() -> None:
+    """The trials of each run lie on two levels, which flat samples would be cut between."""
+    series = in_pairs(trace([*STEADY, 0.2, 0.2, 0.2]), spread=0.02)
+
+    found = evaluate(series, run=series.runs[-1], criteria=Criteria(outliers=False, trials=True))
+
+    assert [(0, 8), (8, 11)] == [(group.start, group.stop) for group in found.groups]
+    assert 0.2 * MPPS == pytest.approx(found.trend)
+    assert 0 == pytest.approx(found.groups[1].stdev)
+    assert [(8, "ordinary")] == [(change.position, change.pattern) for change in found.changes]
+
+
+def test_trials_of_a_run_that_is_not_valid_enter_no_group() -> None:
+    series = in_pairs(trace([*STEADY, 0.2], invalid="no link"), spread=0.02)
+
+    found = evaluate(series, run=series.runs[-1], criteria=Criteria(outliers=False, trials=True))
+
+    assert (Outcome.NOT_VALID, [(0, 8)]) == (
+        found.outcome,
+        [(group.start, group.stop) for group in found.groups],
+    )
+
+
+def test_trials_and_separated_bad_runs_exclude_each_other() -> None:
+    series = in_pairs(trace(STEADY), spread=0.02)
+
+    with pytest.raises(SettingsError, match="need one value for each run"):
+        evaluate(series, run=series.runs[-1], criteria=Criteria(trials=True))
+
+
 @pytest.mark.parametrize("method", list(Method))
 @pytest.mark.parametrize(
     ("rate", "better", "outcome"),

@@ -264,6 +264,10 @@ def test_json_goes_to_a_file_too(bench: Any) -> None:
         ([], "groups of minimum description length (jumpavg-0.4)"),
         (["--formula", "jumpavg-0.1"], "groups of minimum description length (jumpavg-0.1)"),
         (["--no-outliers"], "groups of minimum description length (jumpavg-0.4, single bad runs included)"),
+        (
+            ["--no-outliers", "--samples", "trials"],
+            "groups of minimum description length (jumpavg-0.4, all trials of each run)",
+        ),
         (["--method", "three-sigma"], "three-sigma rule"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -43,6 +43,19 @@ class Partition:
         for group in self.groups:
             trends[group.start : group.stop] = group.mean
         return trends
+
+    def by_averages(self, averages: Samples) -> Partition:
+        """Return the same groups, with the averages and deviations of their runs instead of their samples.
+
+        :param averages: one for each run, shape (n,), NaN where a run has none.
+        """
+
+        def described(group: Group) -> Group:
+            values = averages[group.start : group.stop]
+            present = values[np.isfinite(values)]
+            return replace(group, mean=float(present.mean()), stdev=float(present.std()))
+
+        return replace(self, groups=tuple(map(described, self.groups)))
 
 
 def described(
