@@ -73,9 +73,9 @@ def watched(
 def _tagged(settings: Settings, run: Run, chosen: Watchlist) -> watchlist.Tagged:
     @cache
     def tagged(expressions: tuple[str, ...]) -> frozenset[TraceKey]:
-        tag = specification.load(run.testbed, settings.testbeds).test_tag
+        spec = specification.load(run.testbed, settings.testbeds)
         suites = settings.suites or options.SUITES
-        found = selection.select(suites, expressions, testbed=run.testbed, driver_tag=tag)
+        found = selection.select(suites, expressions, testbed=run.testbed, tags=[spec.test_tag])
         return frozenset(chosen.renamed(key) for key in found)
 
     return tagged

@@ -87,7 +87,7 @@ def _trend(given: argparse.Namespace, settings: Settings) -> int:
         settings.suites or options.SUITES,
         settings.expressions,
         testbed=spec.name,
-        driver_tag=spec.test_tag,
+        tags=[spec.test_tag],
     )
     expected = {key.of_experiment(experiment) for key in selected}
     if settings.analysis.specification and not given.no_analysis:

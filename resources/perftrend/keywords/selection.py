@@ -16,11 +16,14 @@ from perftrend.model import TraceKey
 from perftrend.settings import NO_SOAK
 
 
-def select(suites: Path, expressions: Sequence[str], *, testbed: str, driver_tag: str) -> frozenset[TraceKey]:
+def select(
+    suites: Path, expressions: Sequence[str], *, testbed: str, tags: Sequence[str]
+) -> frozenset[TraceKey]:
     """Return the traces that a run of the chosen tests will have a result for.
 
     :param suites: a suite file or a folder.
     :param expressions: tag expressions of Robot Framework; a test that matches any of them is run.
+    :param tags: set on every test of the run.
     :raises UsageError: if there are no suites, or no test matches; naming the nearest tag.
     """
     try:
@@ -31,18 +34,18 @@ def select(suites: Path, expressions: Sequence[str], *, testbed: str, driver_tag
         ) from None
     known = {tag for test in suite.all_tests for tag in test.tags}
     suite.filter(included_tags=expressions)
-    keys = frozenset(_keys(suite, testbed, driver_tag))
+    keys = frozenset(_keys(suite, testbed, tags))
     if not keys:
         raise UsageError(_nothing_selected(expressions, known))
     return keys
 
 
-def _keys(suite: TestSuite, testbed: str, driver_tag: str) -> Iterator[TraceKey]:
+def _keys(suite: TestSuite, testbed: str, tags: Sequence[str]) -> Iterator[TraceKey]:
     for test in suite.all_tests:
         recorded = RecordedTest(
             name=test.name,
             suite=test.parent.full_name.removeprefix(suite.full_name).removeprefix("."),
-            tags=[*test.tags, driver_tag],
+            tags=[*test.tags, *tags],
             testbed=testbed,
         )
         yield from (result.key for result in of_test(recorded))

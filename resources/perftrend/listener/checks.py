@@ -15,6 +15,7 @@ from perftrend.errors import UsageError
 from perftrend.keywords import selection
 from perftrend.listener import estimate, tags
 from perftrend.measure import specification
+from perftrend.measure.specification import Specification
 from perftrend.model import TraceKey
 from perftrend.settings import Settings
 from perftrend.trigger import Options, Refusal, Trigger
@@ -124,7 +125,7 @@ def _of_analysis(trigger: Trigger) -> Plan:
 def _selected(trigger: Trigger, settings: Settings, suites: Path) -> frozenset[TraceKey]:
     spec = specification.load(trigger.testbed, settings.testbeds)
     try:
-        keys = _select(settings, suites, trigger.testbed, spec.test_tag)
+        keys = _select(settings, suites, spec)
     except UsageError as error:
         nearest = tags.mended(trigger, tags.known(suites)) if suites.exists() else trigger
         right = nearest if nearest != trigger else _with_placeholder(trigger)
@@ -132,21 +133,21 @@ def _selected(trigger: Trigger, settings: Settings, suites: Path) -> frozenset[T
     count, most = len(estimate.tests(keys)), settings.trigger.maximum_tests
     if count > most:
         reason = f"it selects {count} tests, and a comment may start {most}; choose fewer by tags"
-        raise _refused(trigger, reason, _narrower(trigger, settings, suites, spec.test_tag))
+        raise _refused(trigger, reason, _narrower(trigger, settings, suites, spec))
     return keys
 
 
-def _select(settings: Settings, suites: Path, testbed: str, driver_tag: str) -> frozenset[TraceKey]:
-    return selection.select(suites, settings.expressions, testbed=testbed, driver_tag=driver_tag)
+def _select(settings: Settings, suites: Path, spec: Specification) -> frozenset[TraceKey]:
+    return selection.select(suites, settings.expressions, testbed=spec.name, tags=[spec.test_tag])
 
 
-def _narrower(trigger: Trigger, settings: Settings, suites: Path, driver_tag: str) -> Trigger:
+def _narrower(trigger: Trigger, settings: Settings, suites: Path, spec: Specification) -> Trigger:
     """Return the request with ``mrr``, which is what people forget, where that makes it small enough."""
     if any(_MRR in each.lower() for each in trigger.include) or not trigger.include:
         return _with_placeholder(trigger)
     meant = replace(trigger, include=tuple(f"{_MRR}AND{each}" for each in trigger.include))
     try:
-        keys = _select(applied(settings, overrides(meant, settings)), suites, trigger.testbed, driver_tag)
+        keys = _select(applied(settings, overrides(meant, settings)), suites, spec)
     except UsageError:
         return _with_placeholder(trigger)
     fits = len(estimate.tests(keys)) <= settings.trigger.maximum_tests

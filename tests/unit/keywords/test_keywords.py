@@ -158,7 +158,7 @@ def test_traces_of_a_run_are_those_that_were_expected(shipped: Path) -> None:
         SUITES,
         ["mrrAND64bANDethip4-ip4base", "ndrpdrANDimixANDeth-l2bdbasemaclrn"],
         testbed="simulated",
-        driver_tag="DRV_SIMULATED",
+        tags=["DRV_SIMULATED"],
     )
 
     assert expected == {result.key for result in read_output(shipped)}

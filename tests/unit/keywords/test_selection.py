@@ -14,7 +14,7 @@ DEVICES = ["eth-l2bdbasemaclrn", "ethip4-ip4base", "ethip4-ip4base-acl20", "ethi
 
 
 def selected(*expressions: str, suites: Path = SUITES) -> frozenset[TraceKey]:
-    return select(suites, expressions, testbed="simulated", driver_tag="DRV_SIMULATED")
+    return select(suites, expressions, testbed="simulated", tags=["DRV_SIMULATED"])
 
 
 def names(keys: frozenset[TraceKey]) -> list[str]:
