@@ -73,7 +73,7 @@ def selected(settings: Settings, spec: Specification) -> frozenset[TraceKey]:
         settings.suites or options.SUITES,
         settings.expressions,
         testbed=spec.name,
-        tags=[spec.test_tag],
+        tags=selection.tags_of(spec, settings),
     )
     count, most = len(estimate.tests(keys)), settings.trigger.maximum_tests
     if count > most:

@@ -10,7 +10,7 @@ from pathlib import Path
 from jobs import _options as options
 from perftrend.builds import Builds, Built
 from perftrend.errors import ArchiveError, TestbedError
-from perftrend.keywords import execution, measuring_builds
+from perftrend.keywords import execution, measuring_builds, selection
 from perftrend.measure import lock
 from perftrend.measure.specification import Specification
 from perftrend.model import Measured, TraceKey
@@ -107,7 +107,7 @@ def held(
             settings,
             settings.suites or options.SUITES,
             spec.name,
-            [spec.test_tag],
+            selection.tags_of(spec, settings),
             execution.Held(spec.lock, place),
             names,
         )

@@ -75,7 +75,8 @@ def _tagged(settings: Settings, run: Run, chosen: Watchlist) -> watchlist.Tagged
     def tagged(expressions: tuple[str, ...]) -> frozenset[TraceKey]:
         spec = specification.load(run.testbed, settings.testbeds)
         suites = settings.suites or options.SUITES
-        found = selection.select(suites, expressions, testbed=run.testbed, tags=[spec.test_tag])
+        tags = selection.tags_of(spec, settings)
+        found = selection.select(suites, expressions, testbed=run.testbed, tags=tags)
         return frozenset(chosen.renamed(key) for key in found)
 
     return tagged

@@ -87,7 +87,7 @@ def _trend(given: argparse.Namespace, settings: Settings) -> int:
         settings.suites or options.SUITES,
         settings.expressions,
         testbed=spec.name,
-        tags=[spec.test_tag],
+        tags=selection.tags_of(spec, settings),
     )
     expected = {key.of_experiment(experiment) for key in selected}
     if settings.analysis.specification and not given.no_analysis:
@@ -169,7 +169,7 @@ def measure(
             run,
             suites=settings.suites or options.SUITES,
             folder=folder,
-            tags=[spec.test_tag],
+            tags=selection.tags_of(spec, settings),
             held=execution.Held(spec.lock, place),
         )
         if not in_time:

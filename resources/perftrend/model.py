@@ -205,7 +205,8 @@ class Measurement:
     trials: tuple[Trial, ...] = ()
     """Every trial, in the order of time, those that were measured again included."""
     loss_ratios: Mapping[str, float] = field(default_factory=dict, hash=False)
-    """Searches: what may be lost at each of the intervals, ``{"ndr": 0.0, "pdr": 0.005}``, ascending."""
+    """Searches: what may be lost at each of the intervals, ``{"ndr": 0.0, "pdr": 0.005}``, ascending. Further
+    PDRs are named after their loss ratio: ``pdr_0.01``."""
     phases: tuple[Phase, ...] = ()
     """An MDR search: the way that it took. Its steps have their trials out of ``trials``, and their
     intervals in the order of ``loss_ratios``."""

@@ -138,6 +138,7 @@ def test_settings_do_not_change() -> None:
             "analysis: {samples: trials}",
             "analysis.samples is trials, but single bad runs are separated by the averages of runs",
         ),
+        ("search: {loss_ratios: [0.005, 1]}", "search.loss_ratios"),
         (
             "search: {strategy: mdr, trials_per_bound: 3}",
             "search.trials_per_bound is 3; search.strategy mdr decides by 1 trial",
@@ -244,6 +245,14 @@ def test_whatever_a_place_says_is_taken_or_refused(name: str, value: object) -> 
         told = str(error)
 
     assert name == "testbed" or "1n-veth" == told or told.startswith("command line: ")
+
+
+def test_loss_ratios_are_searched_in_ascending_order_and_each_once() -> None:
+    asked = {"PERFTREND_SEARCH_LOSS_RATIOS": "0.01 0.001 0 0.005 0.01"}
+
+    goals = Settings.load(None, asked).search.goals
+
+    assert [("ndr", 0.0), ("pdr_0.001", 0.001), ("pdr", 0.005), ("pdr_0.01", 0.01)] == list(goals.items())
 
 
 def test_setting_knows_every_strategy_of_the_search() -> None:

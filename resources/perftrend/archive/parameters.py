@@ -41,6 +41,8 @@ _METRICS = {
     "HOLD": ("hold",),
     "RECONF": ("reconf_packets", "reconf_time"),
 }
+_FURTHER_PDR = re.compile(r"PDR_[0-9.]+(E-[0-9]+)?")
+"""Set on every test of a run whose searches look for further PDRs."""
 _UNITS = {"reconf_packets": "packets", "reconf_time": "s", "hoststack_bandwidth": "bps"}
 _COUNTING = ("mrr", "ndr", "pdr")
 _LOWER_IS_BETTER = ("reconf_packets", "reconf_time")
@@ -70,7 +72,8 @@ def metrics_of(test: RecordedTest) -> list[str]:
     """Return what a test measures, whether it came to it or not: its tags tell, or its name's end."""
     tags = [tag.upper() for tag in test.tags]
     if told := [metric for tag in tags for metric in _METRICS.get(tag, ())]:
-        return list(dict.fromkeys(told))
+        further = filter(_FURTHER_PDR.fullmatch, tags) if "NDRPDR" in tags else ()
+        return list(dict.fromkeys([*told, *map(str.lower, further)]))
     if "HOSTSTACK" in tags:
         rates = {"CPS", "RPS"} & {word.upper() for word in _words(test.name)}
         return ["hoststack_rate" if rates else "hoststack_bandwidth"]

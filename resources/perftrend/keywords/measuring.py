@@ -40,8 +40,8 @@ class MeasuringKeywords:
     def find_ndr_and_pdr(self) -> None:
         """Search for the highest rates without loss (NDR) and with little loss (PDR).
 
-        The setting ``search.strategy`` chooses how. An MDR search shows on a terminal how far it is, and in a
-        log once a minute.
+        The setting ``search.strategy`` chooses how, and ``search.loss_ratios`` adds further PDRs. An MDR
+        search shows on a terminal how far it is, and in a log once a minute.
         """
         try:
             with SearchProgress() as progress:
@@ -110,7 +110,7 @@ class MeasuringKeywords:
             initial_duration_s=asked.initial_duration_s or usual.initial_duration_s,
             final_duration_s=asked.final_duration_s or usual.final_duration_s,
             relative_width=asked.relative_width,
-            loss_ratio=asked.loss_ratio,
+            loss_ratios=asked.goals,
             minimum_pps=asked.minimum_pps or usual.minimum_pps,
             intermediate_phases=asked.intermediate_phases,
             timeout_s=asked.timeout_s,

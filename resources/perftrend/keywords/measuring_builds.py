@@ -94,14 +94,18 @@ def measured_once(target: Path, measure: Callable[[Path], Measured]) -> Measured
 def names_of(keys: Collection[TraceKey]) -> dict[TraceKey, str]:
     """Name what a comparison of builds looks at, in the order of these names.
 
-    Of a search for both rates only PDR is looked at. A test has its metric behind its name where it has
+    Of a search for several rates only PDR is compared. A test has its metric behind its name where it has
     several left, and its suite before it where another suite has a test of the same name.
 
     Source: "Bisecting", section Bisect jobs, for PDR.
     """
     tests = {_test(key) for key in keys}
     both = {_test(key) for key in keys if key["metric"] == "pdr"}
-    kept = [key for key in keys if key["metric"] != "ndr" or _test(key) not in both]
+    kept = [
+        key
+        for key in keys
+        if _test(key) not in both or not (key["metric"] == "ndr" or key["metric"].startswith("pdr_"))
+    ]
     namesakes = Counter(name for _, name in tests)
     metrics = Counter(_test(key) for key in kept)
     named = {}

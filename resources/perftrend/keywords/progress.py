@@ -89,8 +89,17 @@ def _output() -> TextIO:
 def _searching(step: search.Progress) -> str:
     """Write one line: ``  ~62 s left, final: NDR 11.9800 to 12.0400, PDR … Mpps``."""
     known = zip(step.loss_ratios, step.intervals, strict=False)
-    bounds = ", ".join(f"{'PDR' if ratio else 'NDR'} {_bounds(interval)}" for ratio, interval in known)
+    is_one_pdr = sum(map(bool, step.loss_ratios)) <= 1
+    bounds = ", ".join(
+        f"{_rate(ratio, is_one_pdr=is_one_pdr)} {_bounds(interval)}" for ratio, interval in known
+    )
     return f"  ~{step.seconds_left:.0f} s left, {step.phase}" + (f": {bounds} Mpps" if bounds else "")
+
+
+def _rate(loss_ratio: float, *, is_one_pdr: bool) -> str:
+    if not loss_ratio:
+        return "NDR"
+    return "PDR" if is_one_pdr else f"PDR {100 * loss_ratio:g} %"
 
 
 def _bounds(interval: Interval) -> str:

@@ -12,8 +12,9 @@ from robot.errors import DataError
 from perftrend.archive import of_test
 from perftrend.archive.output import RecordedTest
 from perftrend.errors import UsageError
+from perftrend.measure.specification import Specification
 from perftrend.model import TraceKey
-from perftrend.settings import NO_SOAK
+from perftrend.settings import NO_SOAK, Settings
 
 
 def select(
@@ -38,6 +39,11 @@ def select(
     if not keys:
         raise UsageError(_nothing_selected(expressions, known))
     return keys
+
+
+def tags_of(spec: Specification, settings: Settings) -> list[str]:
+    """Return what every test of a run is tagged with: its traces follow from that, even if it fails."""
+    return [spec.test_tag, *settings.search.test_tags]
 
 
 def _keys(suite: TestSuite, testbed: str, tags: Sequence[str]) -> Iterator[TraceKey]:

@@ -138,7 +138,9 @@ def _selected(trigger: Trigger, settings: Settings, suites: Path) -> frozenset[T
 
 
 def _select(settings: Settings, suites: Path, spec: Specification) -> frozenset[TraceKey]:
-    return selection.select(suites, settings.expressions, testbed=spec.name, tags=[spec.test_tag])
+    return selection.select(
+        suites, settings.expressions, testbed=spec.name, tags=selection.tags_of(spec, settings)
+    )
 
 
 def _narrower(trigger: Trigger, settings: Settings, suites: Path, spec: Specification) -> Trigger:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -21,8 +22,8 @@ class SearchPlan:
     initial_duration_s: float
     final_duration_s: float
     relative_width: float
-    loss_ratio: float
-    """What PDR allows to be lost; NDR allows nothing."""
+    loss_ratios: Mapping[str, float]
+    """What each rate allows to be lost, by its name, in ascending order: ``{"ndr": 0.0, "pdr": 0.005}``."""
     minimum_pps: float
     intermediate_phases: int
     timeout_s: float | None

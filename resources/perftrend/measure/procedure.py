@@ -78,7 +78,7 @@ class Procedure:
         )
 
     def ndr_and_pdr(self, plan: SearchPlan, *, on_step: OnStep | None = None) -> Measurement:
-        """Search for NDR and PDR, by binary search or by MDR search as the plan's strategy says.
+        """Search for NDR and PDRs, by binary search or by MDR search as the plan's strategy says.
 
         If it takes longer than it may, an interval that was found by then is valid, the other one not.
 
@@ -86,15 +86,13 @@ class Procedure:
         :raises SearchTimeoutError: if an MDR search found none by then; its ``result`` is a measurement with
             every trial and what was known, which is not valid.
         """
-        goals = {"ndr": 0.0, "pdr": plan.loss_ratio}
         if plan.strategy == "binary":
-            return replace(self._by_binary_search("ndrpdr", goals, plan), strategy=plan.strategy)
-        return self._by_mdr_search(goals, plan, on_step)
+            return replace(self._by_binary_search("ndrpdr", plan.loss_ratios, plan), strategy=plan.strategy)
+        return self._by_mdr_search(plan.loss_ratios, plan, on_step)
 
     def binary(self, metric: str, plan: SearchPlan) -> Measurement:
         """Search for one rate, ``ndr`` or ``pdr``, by binary search within bounds from MRR and loss ratio."""
-        loss_ratio = plan.loss_ratio if metric == "pdr" else 0.0
-        return self._by_binary_search("binary", {metric: loss_ratio}, plan)
+        return self._by_binary_search("binary", {metric: plan.loss_ratios[metric]}, plan)
 
     def _by_mdr_search(
         self, goals: Mapping[str, float], plan: SearchPlan, on_step: OnStep | None

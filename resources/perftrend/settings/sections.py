@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,6 +15,8 @@ from perftrend.settings.values import (
     Folder,
     Host,
     HttpUrl,
+    LossRatio,
+    LossRatios,
     MaybeEmpty,
     Moment,
     Number,
@@ -56,8 +59,10 @@ class SearchSettings(Section):
     """Trial duration of the last phase; none: what the testbed's file says."""
     relative_width: Annotated[Number, Field(gt=0, lt=1)] = 0.005
     """Required width of the interval, relative to its upper bound."""
-    loss_ratio: Annotated[Number, Field(ge=0, lt=1)] = 0.005
+    loss_ratio: LossRatio = 0.005
     """The loss ratio that PDR allows (PLR)."""
+    loss_ratios: LossRatios = ()
+    """Loss ratios of further PDRs, such as 0.01 for the metric ``pdr_0.01``; NDR and PDR may be repeated."""
     minimum_pps: Annotated[Number, Field(gt=0)] | None = None
     """The lowest rate that is tried; none: what the testbed's file says."""
     intermediate_phases: Annotated[int, BeforeValidator(as_number), Field(ge=0)] = 2
@@ -70,6 +75,18 @@ class SearchSettings(Section):
     """Trials of the final duration that decide whether a rate passes; more than 1 needs ``predictive``."""
     exceed_ratio: Annotated[Number, Field(ge=0, lt=1)] = 0.0
     """Share of these trials that may fail at a rate that passes."""
+
+    @property
+    def goals(self) -> dict[str, float]:
+        """The loss ratio of each rate that is searched, by metric, in ascending order."""
+        known = {"ndr": 0.0, "pdr": self.loss_ratio}
+        further = {f"pdr_{ratio}": ratio for ratio in self.loss_ratios if ratio not in known.values()}
+        return dict(sorted({**known, **further}.items(), key=itemgetter(1)))
+
+    @property
+    def test_tags(self) -> tuple[str, ...]:
+        """What all tests are tagged with, so that a search that fails has results of further PDRs, too."""
+        return tuple(metric.upper() for metric in self.goals if metric not in {"ndr", "pdr"})
 
 
 class SoakSettings(Section):

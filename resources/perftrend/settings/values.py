@@ -114,6 +114,8 @@ Text = Annotated[MaybeEmpty, AfterValidator(_filled)]
 Words = Annotated[tuple[Text, ...], BeforeValidator(_words)]
 Folder = Annotated[Path, BeforeValidator(_path)]
 Number = Annotated[float, BeforeValidator(as_number)]
+LossRatio = Annotated[Number, Field(ge=0, lt=1)]
+LossRatios = Annotated[tuple[LossRatio, ...], BeforeValidator(_words)]
 Moment = Annotated[datetime, BeforeValidator(_moment)]
 """A date, which stands for its end in UTC, or a time, in UTC where it has no zone."""
 Seconds = Annotated[Number, Field(gt=0)]

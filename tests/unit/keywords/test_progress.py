@@ -145,6 +145,18 @@ def test_log_gets_one_line_a_minute_at_most(terminal: StringIO, clock: list[floa
     assert [f"  {NEARLY_TOLD}"] * 2 == terminal.getvalue().splitlines()
 
 
+def test_rates_of_several_loss_ratios_are_told_apart(terminal: StringIO, clock: list[float]) -> None:
+    found = tuple(Interval(rate * 1e6, (rate + 0.06) * 1e6) for rate in (11.94, 12.0, 12.06))
+    with SearchProgress() as progress:
+        clock[0] = 60.0
+        progress.tell(search.Progress("final", (0.0, 0.005, 0.01), found, 60.0, 29.6))
+
+    assert (
+        "NDR 11.9400 to 12.0000, PDR 0.5 % 12.0000 to 12.0600, PDR 1 % 12.0600 to 12.1200 Mpps"
+        in terminal.getvalue()
+    )
+
+
 def test_terminal_shows_each_trial_on_one_line(screen: int, terminal: StringIO) -> None:
     with SearchProgress() as told:
         told.tell(BEGUN)

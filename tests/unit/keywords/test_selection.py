@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from perftrend.errors import UsageError
-from perftrend.keywords.selection import select
+from perftrend.keywords.selection import select, tags_of
+from perftrend.measure.specification import load
 from perftrend.model import TraceKey
 from perftrend.settings import Settings
 
@@ -27,6 +28,15 @@ def test_expression_chooses_one_test_of_each_device() -> None:
 
 def test_search_has_a_trace_for_each_rate_that_it_finds() -> None:
     assert ["ndr", "pdr"] == sorted(key["metric"] for key in selected("ndrpdrAND64bANDethip4-ip4base"))
+
+
+def test_search_for_further_pdrs_has_a_trace_for_each() -> None:
+    asked = Settings.model_validate({"search": {"loss_ratios": [0, 0.005, 0.01, 0.1]}})
+    tags = tags_of(load("simulated"), asked)
+
+    found = select(SUITES, ["ndrpdrAND64bANDethip4-ip4base"], testbed="simulated", tags=tags)
+
+    assert ["ndr", "pdr", "pdr_0.01", "pdr_0.1"] == sorted(key["metric"] for key in found)
 
 
 @pytest.mark.parametrize("cadence", sorted(Settings().cadences))

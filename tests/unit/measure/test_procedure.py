@@ -23,7 +23,7 @@ SEARCH = SearchPlan(
     initial_duration_s=1,
     final_duration_s=30,
     relative_width=0.005,
-    loss_ratio=0.005,
+    loss_ratios={"ndr": 0.0, "pdr": 0.005},
     minimum_pps=20_000,
     intermediate_phases=2,
     timeout_s=None,
@@ -133,6 +133,22 @@ def test_ndr_and_pdr_are_found_by_binary_search(procedure: Procedure) -> None:
         measurement.invalid,
         measurement.loss_ratios,
     )
+
+
+@pytest.mark.parametrize("strategy", ["predictive", "mdr", "binary"])
+def test_further_pdr_is_found_in_the_same_search(procedure: Procedure, strategy: str) -> None:
+    goals = {"ndr": 0.0, "pdr": 0.005, "pdr_0.1": 0.1}
+
+    measurement = procedure.ndr_and_pdr(replace(SEARCH, loss_ratios=goals, strategy=strategy))
+
+    further = measurement.intervals["pdr_0.1"]
+    assert (list(goals), goals, "") == (
+        list(measurement.intervals),
+        measurement.loss_ratios,
+        measurement.invalid,
+    )
+    assert further.lower <= 10e6 / 0.9 * (1 + 1e-9)
+    assert 10e6 / 0.9 * (1 - 1e-6) <= further.upper
 
 
 def test_binary_search_that_runs_out_of_time_tells_what_it_found(procedure: Procedure) -> None:

@@ -200,8 +200,8 @@ def traces_of(names: Sequence[str], keys: Mapping[int, TraceKey]) -> list[int | 
 def _only(places: Sequence[int], keys: Mapping[int, TraceKey]) -> int | None:
     if len(places) > 1:
         metrics = {keys[place].as_dict().get("metric", ""): place for place in places}
-        # NDR and PDR of one search: the report has the latter.
-        return metrics["pdr"] if len(places) == len(metrics) and {"ndr", "pdr"} == metrics.keys() else None
+        # NDR and PDRs of one search: the report has PDR.
+        return metrics["pdr"] if len(places) == len(metrics) and {"ndr", "pdr"} <= metrics.keys() else None
     return places[0] if places else None
 
 
