@@ -41,7 +41,7 @@ def _measuring(settings: Settings) -> dict[str, object]:
     """Return the settings that change how tests are measured, by the names that a reader knows."""
     sections = {name: getattr(settings, name).model_dump() for name in ("trial", "search", "soak")}
     of_sections = {
-        f"{section}.{name}": value
+        f"{section}.{name}": "+".join(map(str, value)) if isinstance(value, tuple) else value
         for section, values in sections.items()
         for name, value in values.items()
         if value is not None

@@ -41,8 +41,9 @@ _METRICS = {
     "HOLD": ("hold",),
     "RECONF": ("reconf_packets", "reconf_time"),
 }
-_FURTHER_PDR = re.compile(r"PDR_[0-9.]+(E-[0-9]+)?")
-"""Set on every test of a run whose searches look for further PDRs."""
+_FURTHER_PDR = re.compile(r"PLR_([0-9.]+(?:E-[0-9]+)?)")
+"""Set on every test of a run whose searches look for further PDRs. It is named after the loss ratio, because
+``*pdr*`` is to choose the tests that search."""
 _UNITS = {"reconf_packets": "packets", "reconf_time": "s", "hoststack_bandwidth": "bps"}
 _COUNTING = ("mrr", "ndr", "pdr")
 _LOWER_IS_BETTER = ("reconf_packets", "reconf_time")
@@ -72,8 +73,8 @@ def metrics_of(test: RecordedTest) -> list[str]:
     """Return what a test measures, whether it came to it or not: its tags tell, or its name's end."""
     tags = [tag.upper() for tag in test.tags]
     if told := [metric for tag in tags for metric in _METRICS.get(tag, ())]:
-        further = filter(_FURTHER_PDR.fullmatch, tags) if "NDRPDR" in tags else ()
-        return list(dict.fromkeys([*told, *map(str.lower, further)]))
+        ratios = filter(None, map(_FURTHER_PDR.fullmatch, tags)) if "NDRPDR" in tags else ()
+        return list(dict.fromkeys([*told, *(f"pdr_{ratio[1].lower()}" for ratio in ratios)]))
     if "HOSTSTACK" in tags:
         rates = {"CPS", "RPS"} & {word.upper() for word in _words(test.name)}
         return ["hoststack_rate" if rates else "hoststack_bandwidth"]

@@ -34,8 +34,10 @@ def select(
             f"suites {suites}: {' '.join(error.message.split())}; see the setting suites"
         ) from None
     known = {tag for test in suite.all_tests for tag in test.tags}
+    for test in suite.all_tests:
+        test.tags.add(tags)  # before the tests are chosen, as Robot Framework does
     suite.filter(included_tags=expressions)
-    keys = frozenset(_keys(suite, testbed, tags))
+    keys = frozenset(_keys(suite, testbed))
     if not keys:
         raise UsageError(_nothing_selected(expressions, known))
     return keys
@@ -46,12 +48,12 @@ def tags_of(spec: Specification, settings: Settings) -> list[str]:
     return [spec.test_tag, *settings.search.test_tags]
 
 
-def _keys(suite: TestSuite, testbed: str, tags: Sequence[str]) -> Iterator[TraceKey]:
+def _keys(suite: TestSuite, testbed: str) -> Iterator[TraceKey]:
     for test in suite.all_tests:
         recorded = RecordedTest(
             name=test.name,
             suite=test.parent.full_name.removeprefix(suite.full_name).removeprefix("."),
-            tags=[*test.tags, *tags],
+            tags=list(test.tags),
             testbed=testbed,
         )
         yield from (result.key for result in of_test(recorded))

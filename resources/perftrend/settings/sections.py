@@ -86,7 +86,8 @@ class SearchSettings(Section):
     @property
     def test_tags(self) -> tuple[str, ...]:
         """What all tests are tagged with, so that a search that fails has results of further PDRs, too."""
-        return tuple(metric.upper() for metric in self.goals if metric not in {"ndr", "pdr"})
+        further = (metric for metric in self.goals if metric not in {"ndr", "pdr"})
+        return tuple(metric.upper().replace("PDR", "PLR") for metric in further)
 
 
 class SoakSettings(Section):

@@ -55,8 +55,8 @@ def test_tag_counts_before_name() -> None:
     [
         ("t", ["MRR"], ["mrr"]),
         ("t", ["NDRPDR", "NDR"], ["ndr", "pdr"]),
-        ("t", ["NDRPDR", "PDR_0.01", "PDR_1E-05"], ["ndr", "pdr", "pdr_0.01", "pdr_1e-05"]),
-        ("t", ["MRR", "PDR_0.01"], ["mrr"]),
+        ("t", ["NDRPDR", "PLR_0.01", "PLR_1E-05"], ["ndr", "pdr", "pdr_0.01", "pdr_1e-05"]),
+        ("t", ["MRR", "PLR_0.01"], ["mrr"]),
         ("t", ["PDRDISC"], ["pdr"]),
         ("t", ["RECONF"], ["reconf_packets", "reconf_time"]),
         ("64b-2t1c-ethip4-ip4base-ndrpdr", [], ["ndr", "pdr"]),

@@ -38,6 +38,7 @@ def named(file: str | None, testbed: str = "simulated", **overrides: Any) -> str
         ({"device_options": {"acl_rules": "60"}}, "acl_rules=60"),
         ({"device_options": {"burst": "8"}, "trial.duration_s": 1.0}, "burst=8 trial.duration_s=1.0"),
         ({"search.final_duration_s": 1.0}, "search.final_duration_s=1.0"),
+        ({"search.loss_ratios": [0.01, 0.1]}, "search.loss_ratios=0.01+0.1"),
         ({"by": "environment"}, "trial.starts=3"),
         ({"tags": ["mrr"], "report": "elsewhere", "cadence": "weekly"}, ""),
     ],

@@ -107,6 +107,10 @@ def test_single_suite_file_can_be_chosen_from() -> None:
     assert ["64b-1c-ethip4-ip4base-mrr"] == names(keys)
 
 
+def test_tags_that_the_run_sets_choose_as_well() -> None:
+    assert selected("mrrAND64b") == selected("mrrAND64bANDdrv_simulated")
+
+
 def test_test_that_measures_nothing_is_not_expected(tmp_path: Path) -> None:
     suite = "*** Test Cases ***\nsmoke\n    [Tags]    64B\n    No Operation\n"
     (tmp_path / "smoke.robot").write_text(suite)
