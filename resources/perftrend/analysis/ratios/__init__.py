@@ -11,11 +11,12 @@ from perftrend.analysis.ratios.cells import Ratios, Values, ratios
 from perftrend.analysis.ratios.heat import LEVELS, levels, robust_range
 from perftrend.analysis.ratios.layout import Column, Layout, laid_out
 from perftrend.analysis.ratios.noise import noise_of_history, noise_of_samples
-from perftrend.analysis.ratios.pairs import Pairs, across, of_named, with_themselves
+from perftrend.analysis.ratios.pairs import WITHOUT, Pairs, across, of_named, with_themselves
 
 __all__ = [
     "AGGREGATES",
     "LEVELS",
+    "WITHOUT",
     "Column",
     "Layout",
     "Pairs",

@@ -25,6 +25,9 @@ from perftrend.analysis.query.coded import MISSING, Coded, Parameters, numbered,
 LEFT_OUT = "*"
 """What stands for a word that repeats the value of the vertical."""
 
+WITHOUT = "(without)"
+"""Stands in the place of a value for the traces that lack the vertical: nightly traces have no experiment."""
+
 _WORD = re.compile(r"[^\W_]+")
 
 Places: TypeAlias = NDArray[np.intp]
@@ -66,6 +69,7 @@ def across(parameters: Parameters, places: Places, vertical: str, left: str, rig
     :param parameters: of all traces of the table.
     :param places: of those that are looked at, ascending; those with neither value do not count.
     :param vertical: a parameter.
+    :param left: one of its values, or :data:`WITHOUT`; so is ``right``.
     """
     rest = dict(parameters)
     of_vertical = rest.pop(vertical, None)
@@ -115,10 +119,11 @@ def of_named(named: Sequence[int | None], parameters: Parameters) -> Pairs:
 
 
 def _with_value(parameter: Coded | None, places: Places, value: str) -> Places:
-    """Return the places of the traces that have a value."""
-    if parameter is None or value not in parameter.values:
+    """Return the places of the traces that have a value, or that have none."""
+    if parameter is None or (value not in parameter.values and value != WITHOUT):
         return _none()
-    found: Places = places[parameter.codes[places] == parameter.values.index(value)]
+    code = MISSING if value == WITHOUT else parameter.values.index(value)
+    found: Places = places[parameter.codes[places] == code]
     return found
 
 

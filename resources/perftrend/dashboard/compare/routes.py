@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 
 from perftrend.analysis.query import TraceTable, parse
-from perftrend.analysis.ratios import AGGREGATES
+from perftrend.analysis.ratios import AGGREGATES, WITHOUT
 from perftrend.dashboard.compare import cells, posting
 from perftrend.dashboard.compare.comparing import Comparison, compared
 from perftrend.dashboard.compare.exports import as_csv
@@ -146,6 +146,13 @@ def post_message(
     return done(request, f"{_PATH}?{asked.but(first=0, row='')}&{notice}", posted)
 
 
+def _choices(found: Sequence[tuple[str, int]], limit: int, traces: int) -> list[ChoiceEntry]:
+    """Return the first values of a parameter, and how many traces are without it."""
+    without = traces - sum(count for _, count in found)
+    chosen = [*found[:limit], *([(WITHOUT, without)] if without else [])]
+    return [ChoiceEntry(value=value, count=count) for value, count in chosen]
+
+
 def _answered(site: Site, asked: Question) -> Compared:
     """Return the page's model; what cannot be compared is a problem that stands beside the form."""
     problem, table = "", None
@@ -166,7 +173,7 @@ def _answered(site: Site, asked: Question) -> Compared:
         parameters=[
             ParameterEntry(
                 name=name,
-                values=[ChoiceEntry(value=each.value, count=each.count) for each in found[: limits[name]]],
+                values=_choices([(each.value, each.count) for each in found], limits[name], traces),
                 more=max(len(found) - limits[name], 0),
             )
             for name, found in choices.items()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.analysis.query import TraceTable
-from perftrend.analysis.ratios import Pairs, across, of_named, with_themselves
+from perftrend.analysis.ratios import WITHOUT, Pairs, across, of_named, with_themselves
 from perftrend.model import TraceKey
 
 VALUES = st.sampled_from(["a", "b", "c", "a b", "x-a", "x-b"])
@@ -74,6 +74,17 @@ def test_parameter_that_one_side_lacks_is_a_difference() -> None:
     keys = keys_of({"test": "a", "driver": "avf", "nic": "x"}, {"test": "a", "driver": "rdma"})
 
     assert [] == told(paired(keys, "driver", "avf", "rdma"))
+
+
+def test_experiment_is_compared_with_the_nightly_traces_that_have_none() -> None:
+    keys = keys_of(
+        {"test": "a"}, {"test": "a", "experiment": "acl_rules=60"}, {"test": "b", "experiment": "burst=8"}
+    )
+    pairs = paired(keys, "experiment", "acl_rules=60", WITHOUT)
+
+    assert [(1, 0, {"test": "a"})] == told(pairs)
+    assert ([], []) == alone(pairs)
+    assert [(0, 1, {"test": "a"})] == told(paired(keys, "experiment", WITHOUT, "acl_rules=60"))
 
 
 def test_traces_with_nothing_but_the_vertical_are_a_pair() -> None:

@@ -6,6 +6,7 @@ import csv
 import io
 import random
 import re
+from dataclasses import replace
 from html import unescape
 from typing import Any
 from urllib.parse import urlencode
@@ -13,6 +14,7 @@ from urllib.parse import urlencode
 import pytest
 from starlette.testclient import TestClient
 
+from perftrend.archive.ingest import of_experiment
 from perftrend.dashboard.compare import comparing
 from perftrend.dashboard.compare.exports import _text
 from perftrend.dashboard.compare.links import narrowing, rows_of
@@ -52,6 +54,20 @@ def test_rows_are_tests_and_columns_the_rest(client: TestClient, filled: Filled)
     table = found["table"]
     assert sorted(TESTS) == sorted(row["name"] for row in table["rows"])
     assert ["latency", "mrr", "ndr"] == [column["name"] for column in table["columns"]]
+    assert 9 == len(cells(found))
+
+
+def test_experiment_can_be_compared_with_the_nights(client: TestClient, filled: Filled) -> None:
+    nightly = filled.store.runs(TESTBEDS[0])[-1]
+    tried = replace(nightly, job="experiments", experiment="burst=8")
+    filled.store.add(tried, of_experiment(filled.store.results(nightly), "burst=8"))
+
+    asked = {"vertical": "experiment", "left": "burst=8", "right": "(without)"}
+    found = told(client, **asked, q=f"testbed={TESTBEDS[0]}")
+
+    (parameter,) = (each for each in found["parameters"] if each["name"] == "experiment")
+    assert ["burst=8", "(without)"] == [each["value"] for each in parameter["values"]]
+    assert {1.0} == {cell["ratio"] for cell in cells(found).values()}
     assert 9 == len(cells(found))
 
 
