@@ -60,7 +60,7 @@ def chosen(settings: Settings, profile: Profile) -> Chosen:
     """
     if profile.measure is not None:
         return Chosen(settings, specification.load(settings.testbed, settings.testbeds), frozenset())
-    settings, spec, notices = usable_testbed(settings)
+    settings, spec, notices = usable_testbed(settings.for_builds)
     return Chosen(settings, spec, selected(settings, spec), tuple(notices))
 
 

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from jobs import _options as options
 from perftrend import builds, errors
 from perftrend.clients import gerrit, jenkins
-from perftrend.listener import checks, health, on_jenkins
+from perftrend.listener import checks, estimate, health, on_jenkins
 from perftrend.listener.desk import Desk, Planner
 from perftrend.listener.grammar import Grammar
 from perftrend.listener.looking import Looking
@@ -110,9 +110,7 @@ def planner(settings: Settings) -> Planner:
 
     def planned(request: Request, trigger: Trigger) -> str:
         asked = settings.model_copy(update={"testbed": trigger.testbed})
-        if settings.listener.runner == "jenkins":
-            asked = on_jenkins.settings_of(trigger.job, asked)
-        told = _measurement(asked, trigger)
+        told = _measurement(asked.for_builds if trigger.job in estimate.BUILDING else asked, trigger)
         if trigger.old is not None and asked.project.profile is not None:
             _check_hash(asked, request, trigger)
         return told
@@ -126,7 +124,7 @@ def _measurement(settings: Settings, trigger: Trigger) -> str:
     :raises UnfitError: if it cannot be, for what was asked.
     """
     project = settings.project
-    if trigger.job in ("bisection", "perftest") and project.profile is not None:
+    if trigger.job in estimate.BUILDING and project.profile is not None:
         profile = builds.load(project.profile, project.profiles, project.parameters)
         if profile.measure is not None:
             return "what the product's own command measures"

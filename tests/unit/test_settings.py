@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from perftrend import settings
 from perftrend.errors import SettingsError
 from perftrend.measure.search.mdr import DEFAULT_STRATEGY, STRATEGIES
-from perftrend.settings import Settings
+from perftrend.settings import Settings, TrialSettings
 
 
 @pytest.fixture
@@ -461,3 +461,11 @@ def test_a_table_of_a_section_is_merged_and_null_takes_a_key_away(tmp_path: Path
     words = Settings.load(file, environment={}).trigger.words
 
     assert {"ours-{testbed}", "bisecttest-{testbed}", "trendingtest-{testbed}"} == set(words)
+
+
+def test_comparisons_of_builds_have_long_trials_unless_others_are_set() -> None:
+    """Source: "Bisecting", section Temporary specifics."""
+    compared = Settings(trial=TrialSettings(multiplicity=3, attempts=7)).for_builds.trial
+
+    assert TrialSettings(duration_s=10, multiplicity=3, attempts=7) == compared
+    assert (10, 5) == (Settings().for_builds.trial.duration_s, Settings().for_builds.trial.multiplicity)

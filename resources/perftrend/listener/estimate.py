@@ -26,7 +26,7 @@ RUN_S = 15.0
 ANALYSIS_S = 60.0
 MEASUREMENTS = 40
 """Of a usual bisection."""
-_BUILDING = ("perftest", "bisection")
+BUILDING = ("perftest", "bisection")
 _BUILDS = 2
 """Of a comparison."""
 
@@ -129,7 +129,7 @@ def told(job: str, keys: Iterable[TraceKey], spec: Specification, settings: Sett
     took_s = times.took_s(settings.project) if job == "perftest" else []
     if took_s:
         return str(duration + Duration(_BUILDS * median(took_s), _BUILDS * max(took_s)))
-    return f"{duration}, plus building" if job in _BUILDING else str(duration)
+    return f"{duration}, plus building" if job in BUILDING else str(duration)
 
 
 def worded(seconds: float) -> str:

@@ -9,7 +9,6 @@ from http import HTTPStatus
 from perftrend.clients.jenkins import Build, Jenkins, QueueItem, RefusedError
 from perftrend.errors import UsageError
 from perftrend.listener.running import KEY, NotTakenError, parameters
-from perftrend.settings import Settings, TrialSettings
 from perftrend.store.requests import Request, State
 
 _NAMES = {
@@ -18,10 +17,6 @@ _NAMES = {
     "perftest": "perftrend-perftest-{}",
     "trending": "perftrend-trending-nightly-{}",
 }
-USUAL = TrialSettings(duration_s=10, multiplicity=5)
-"""The trials of the jobs that build the product: the parameters' defaults in ``jjb/``."""
-_BUILDING = ("bisection", "perftest")
-
 _CLOCKS = timedelta(hours=1)
 """How far the clocks of Jenkins and this machine may lie apart."""
 _REFUSALS = (HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
@@ -30,11 +25,6 @@ _REFUSALS = (HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 def job_name(request: Request) -> str:
     """Return the name of the job that a request starts."""
     return _NAMES[request.job].format(request.testbed)
-
-
-def settings_of(job: str, settings: Settings) -> Settings:
-    """Return the settings that a job has on Jenkins, where its parameters say more than the file."""
-    return settings.model_copy(update={"trial": USUAL}) if job in _BUILDING else settings
 
 
 class OnJenkins:

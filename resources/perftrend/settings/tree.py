@@ -96,6 +96,18 @@ class Settings(BaseModel):
         chosen = self.tags or self.cadences[self.cadence]
         return tuple(each if _SOAK in each.lower() else f"{each}{NO_SOAK}" for each in chosen)
 
+    @property
+    def for_builds(self) -> Settings:
+        """These settings for a job that compares builds: 5 trials of 10 s, unless others are set.
+
+        Long trials tell a change of the code from noise.
+
+        Source: "Bisecting", section Temporary specifics.
+        """
+        usual = {"duration_s": 10.0, "multiplicity": 5}
+        missing = {name: value for name, value in usual.items() if getattr(self.trial, name) is None}
+        return self.model_copy(update={"trial": self.trial.model_copy(update=missing)})
+
     def as_yaml(self) -> str:
         """Return a settings file that gives these very settings, the secrets left out.
 

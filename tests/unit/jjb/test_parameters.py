@@ -62,10 +62,6 @@ NO_PARAMETERS = {
 SETTINGS_ONLY = {"PERFTREND_MAIL_RECORD": "people do not change it from run to run, but workspaces do"}
 """Parameters that are a setting without an option, and why."""
 
-COMPARING = ("perftrend-bisect-2n-clx", "perftrend-perftest-2n-clx")
-"""Jobs that compare builds; Jenkins gives the documented trials to them."""
-TRIALS = {"PERFTREND_TRIAL_DURATION_S", "PERFTREND_TRIAL_MULTIPLICITY"}
-
 GERRIT = {
     "GERRIT_BRANCH",
     "GERRIT_CHANGE_NUMBER",
@@ -184,8 +180,7 @@ def test_empty_is_not_given(jobs: dict[str, Any]) -> None:
     for name in SCRIPTS:
         for parameter, entry in parameters(jobs[name]).items():
             default = entry.findtext("defaultValue") or entry.findtext("choices/a/string") or ""
-            known = given | TRIALS if name in COMPARING else given
-            assert bool(default) == (parameter in known), f"{name} {parameter}"
+            assert bool(default) == (parameter in given), f"{name} {parameter}"
 
 
 def test_choices_are_those_of_the_options(jobs: dict[str, Any]) -> None:
@@ -202,15 +197,9 @@ def test_choices_are_those_of_the_options(jobs: dict[str, Any]) -> None:
 
 def test_what_is_chosen_can_be_used(jobs: dict[str, Any]) -> None:
     """Every choice, and every default that is no path of Jenkins's, makes settings."""
+    # All trials are grouped only if single bad runs are not separated.
+    agreeing = {"PERFTREND_ANALYSIS_OUTLIERS": "false"}
     for name in SCRIPTS:
         for parameter, entry in parameters(jobs[name]).items():
             for choice in entry.iter("string"):
-                Settings.load(environment={parameter: choice.text or ""})
-
-
-def test_bisect_and_perftest_measure_long_trials(jobs: dict[str, Any]) -> None:
-    """Source: "Bisecting", section Temporary specifics."""
-    for name in COMPARING:
-        asked = parameters(jobs[name])
-        assert "10" == asked["PERFTREND_TRIAL_DURATION_S"].findtext("defaultValue")
-        assert "5" == asked["PERFTREND_TRIAL_MULTIPLICITY"].findtext("defaultValue")
+                Settings.load(environment=agreeing | {parameter: choice.text or ""})

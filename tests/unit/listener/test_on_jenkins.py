@@ -14,7 +14,7 @@ import yaml
 
 from perftrend.clients.jenkins import Jenkins, UnavailableError
 from perftrend.errors import ServiceError
-from perftrend.listener.on_jenkins import USUAL, OnJenkins, job_name
+from perftrend.listener.on_jenkins import OnJenkins, job_name
 from perftrend.listener.running import KEY, NotTakenError, parameters
 from perftrend.store.requests import Request, State
 from tests.doubles import faulty
@@ -82,15 +82,6 @@ def test_jobs_have_the_names_of_the_job_suite(file: str) -> None:
     asked = Request(**{name: getattr(REQUEST, name) for name in REQUEST.__slots__} | {"job": job})
 
     assert template.format(testbed="2n-clx", cadence="nightly") == job_name(asked)
-
-
-@pytest.mark.parametrize("file", ["bisect", "perftest"])
-def test_usual_trials_are_those_of_the_job_suite(file: str) -> None:
-    text = (JJB / f"{file}.yaml").read_text()
-
-    found = re.findall(r"trial-(duration|multiplicity): '(\d+)'", text)
-
-    assert {"duration": f"{USUAL.duration_s:g}", "multiplicity": str(USUAL.multiplicity)} == dict(found)
 
 
 def test_build_that_is_there_is_not_started_again(double: JenkinsDouble, runner: OnJenkins) -> None:
