@@ -1,8 +1,9 @@
-"""Check, back up, restore, upgrade or move the store."""
+"""Check, back up, restore, upgrade or move the store, or mark results in it as invalid."""
 
 from __future__ import annotations
 
 import argparse
+import getpass
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,9 +11,20 @@ from pathlib import Path
 from jobs import _options as options
 from perftrend.errors import EXIT_PASS, EXIT_SERVICE, UsageError
 from perftrend.settings import Settings
-from perftrend.store import maintenance
+from perftrend.store import Store, maintenance
+from perftrend.store.invalidations import subject_of
 
-ACTIONS = ("check", "backup", "restore", "migrate")
+ACTIONS = ("check", "backup", "restore", "migrate", "invalidate")
+
+
+_SUBJECTS = {
+    "backup": "the FILE of the backup",
+    "restore": "the FILE of the backup",
+    "invalidate": "the run, as JOB/BUILD",
+}
+"""What an action needs to be given."""
+_OPTIONS = {"migrate": ("to", "dry_run"), "invalidate": ("reason", "test", "trace", "undo")}
+"""Options of one action only."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -21,12 +33,19 @@ def parser() -> argparse.ArgumentParser:
     add = described.add_argument
     add("action", choices=ACTIONS, help="check: look for damage; backup: write a copy into FILE while jobs "
         "go on; restore: fill an empty store from FILE; migrate: bring the store to this version's form, "
-        "or with --to copy it into another database")  # fmt: skip
-    add("file", metavar="FILE", nargs="?", type=Path, help="the SQLite file of a backup")
+        "or with --to copy it into another database; invalidate: mark a run, or results of it, as invalid, "
+        "or with --undo as valid again")  # fmt: skip
+    add(
+        "subject", metavar="FILE|JOB/BUILD", nargs="?", help="the SQLite file of a backup, or the run to mark"
+    )
     add("--settings", metavar="FILE", help="YAML file with the settings")
     add("--store", metavar="PATH", help="the store: an SQLite file, or a database URL")
     add("--to", metavar="URL", help="of migrate: the empty database that everything is copied into")
     add("--dry-run", action="store_true", help="of migrate: say what would be done, and do nothing")
+    add("--reason", metavar="TEXT", help="of invalidate: why the values cannot be trusted; required")
+    add("--test", metavar="NAME", help="of invalidate: only the results of this test")
+    add("--trace", metavar="HASH", help="of invalidate: only the result of the trace with this hash")
+    add("--undo", action="store_true", help="of invalidate: remove the mark of the run, or of these results")
     return described
 
 
@@ -42,13 +61,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _require_fitting(given: argparse.Namespace) -> None:
     """Refuse what does not belong to the action."""
-    takes_file = given.action in {"backup", "restore"}
-    if takes_file and given.file is None:
-        raise UsageError(f"{given.action}: name the FILE of the backup")
-    if given.file is not None and not takes_file:
-        raise UsageError(f"{given.action}: takes no FILE, and {given.file} is one")
-    if given.action != "migrate" and (given.to or given.dry_run):
-        raise UsageError(f"{'--to' if given.to else '--dry-run'}: only migrate takes it")
+    needed = _SUBJECTS.get(given.action)
+    if needed and given.subject is None:
+        raise UsageError(f"{given.action}: name {needed}")
+    if given.subject is not None and not needed:
+        raise UsageError(f"{given.action}: takes no FILE, and {given.subject} is one")
+    for action, names in _OPTIONS.items():
+        for name in names:
+            if action != given.action and getattr(given, name):
+                raise UsageError(f"--{name.replace('_', '-')}: only {action} takes it")
+    if given.action == "invalidate" and given.undo == (given.reason is not None):
+        raise UsageError("--undo: takes no --reason" if given.undo else "invalidate: give a --reason")
 
 
 def _run(given: argparse.Namespace, place: str) -> int:
@@ -56,16 +79,35 @@ def _run(given: argparse.Namespace, place: str) -> int:
         case "check":
             return _check(place)
         case "backup":
-            maintenance.backup(place, given.file)
-            print(f"{place} is saved in {given.file}")
+            maintenance.backup(place, Path(given.subject))
+            print(f"{place} is saved in {given.subject}")
         case "restore":
-            maintenance.restore(given.file, place)
-            print(f"{place} holds what {given.file} holds")
+            maintenance.restore(Path(given.subject), place)
+            print(f"{place} holds what {given.subject} holds")
+        case "invalidate":
+            _invalidate(given, place)
         case _ if given.to:
             _move(place, given.to, dry_run=given.dry_run)
         case _:
             _migrate(place, dry_run=given.dry_run)
     return EXIT_PASS
+
+
+def _invalidate(given: argparse.Namespace, place: str) -> None:
+    job, _, number = given.subject.rpartition("/")
+    if not job or not number.isdecimal():
+        raise UsageError(f"invalidate: a run is JOB/BUILD, such as nightly/7, not {given.subject!r}")
+    with Store.open(place, create=False, migrate=False) as store:
+        run = store.run(job, int(number))
+        if run is None:
+            raise UsageError(f"store {place}: it has no run {given.subject}")
+        test, trace = given.test or "", given.trace or ""
+        if given.undo:
+            store.invalidations.remove(run, author=getpass.getuser(), test=test, trace=trace)
+        else:
+            store.invalidations.add(run, given.reason, author=getpass.getuser(), test=test, trace=trace)
+    outcome = "no longer marked as invalid" if given.undo else "marked as invalid"
+    print(f"{subject_of(run, test, trace)}: {outcome}")
 
 
 def _check(place: str) -> int:

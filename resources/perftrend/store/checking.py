@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from perftrend.store.connection import reading
-from perftrend.store.schema import details, results, runs, tile_runs, trace_params, traces
+from perftrend.store.schema import details, invalidations, results, runs, tile_runs, trace_params, traces
 
 _MOST_FAULTS = 20
 _SAMPLE_BYTES = 8
@@ -46,8 +46,8 @@ def _count(connection: Connection, table: sa.Table) -> int:
 def _faults(connection: Connection) -> Iterator[str]:
     if connection.dialect.name == "sqlite":
         yield from _faults_of_the_file(connection)
-    for table in (results, details):
-        lonely = sa.select(sa.func.count()).select_from(table)
+    for table in (results, details, invalidations):
+        lonely = sa.select(sa.func.count()).select_from(table).where(table.c.trace_id.is_not(None))
         lonely = lonely.where(~sa.exists().where(traces.c.id == table.c.trace_id))
         if count := connection.execute(lonely).scalar_one():
             yield f"{count} rows of table {table.name} are of traces that are not there"

@@ -8,10 +8,10 @@ from typing import TypeAlias
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from perftrend.model import Status
 from perftrend.store.connection import reading
 from perftrend.store.rows import unpacked
 from perftrend.store.schema import results
+from perftrend.store.validity import USABLE
 
 Runs: TypeAlias = tuple[int, ...]
 """Ids of the runs of a column."""
@@ -34,11 +34,10 @@ class Replicates:
         """
         found: dict[tuple[Runs, int], tuple[float, ...]] = {}
         query = sa.select(results.c.run_id, results.c.trace_id, results.c.samples)
-        usable = (results.c.status == Status.PASS.value) & (results.c.invalid == "")
         with reading(self._engine) as connection:
             for runs, ids in wanted.items():
                 for some in _parts(ids):
-                    chosen = results.c.run_id.in_(runs) & results.c.trace_id.in_(some) & usable
+                    chosen = results.c.run_id.in_(runs) & results.c.trace_id.in_(some) & USABLE
                     rows = connection.execute(query.where(chosen)).all()
                     for _, trace, samples in sorted(rows, key=lambda row: (runs.index(row[0]), row[1])):
                         found[runs, trace] = (*found.get((runs, trace), ()), *unpacked(samples))

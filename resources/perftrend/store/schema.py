@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Connection, Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0006"
+HEAD = "0007"
 """The newest migration: the form that this module describes."""
 
 metadata = MetaData()
@@ -125,6 +125,20 @@ details = Table(
     Column("run_id", ForeignKey("runs.id"), primary_key=True),
     Column("trace_id", ForeignKey("traces.id"), primary_key=True),
     Column("details", JSON, nullable=False),
+)
+
+# Runs and results that a person marked as invalid; see perftrend.store.invalidations.
+invalidations = Table(
+    "invalidations",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("run_id", ForeignKey("runs.id"), nullable=False),
+    # NULL: the whole run.
+    Column("trace_id", ForeignKey("traces.id")),
+    Column("reason", Text, nullable=False),
+    Column("author", String(255), nullable=False),
+    Column("moment", Moment, nullable=False),
+    UniqueConstraint("run_id", "trace_id", name="uq_invalidations_run_trace"),
 )
 
 # What comments asked for, and what became of it: no request is started twice or answered twice.

@@ -17,8 +17,9 @@ from sqlalchemy.engine import Connection
 from perftrend.model import Better, Result, Run, Series, TraceKey
 from perftrend.store import rows
 from perftrend.store.schema import details, results, runs, trace_params, traces
+from perftrend.store.validity import INVALID
 
-_COLUMNS = (results.c.status, results.c.value, results.c.samples, results.c.invalid, results.c.message)
+_COLUMNS = (results.c.status, results.c.value, results.c.samples, INVALID, results.c.message)
 _RUNS_AT_ONCE = 200
 """So many earlier runs are looked through at once for what traces still lack."""
 _MOST_NAMED = 10_000

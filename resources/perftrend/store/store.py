@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -24,6 +25,7 @@ from perftrend.store.clusterings import Clusterings
 from perftrend.store.clusters import Clusters
 from perftrend.store.connection import alone, engine_of, entering, reading, writing
 from perftrend.store.ingestions import Ingestions
+from perftrend.store.invalidations import Invalidations
 from perftrend.store.replicates import Replicates
 from perftrend.store.requests import Requests
 from perftrend.store.schema import HEAD, build_numbers, details, results, runs, trace_params, traces
@@ -178,6 +180,11 @@ class Store:
         return Annotations(self._engine)
 
     @property
+    def invalidations(self) -> Invalidations:
+        """Runs and results that a person marked as invalid."""
+        return Invalidations(self._engine)
+
+    @property
     def alerts(self) -> Alerts:
         """Who is told what, what was found, and what is still to be sent."""
         return Alerts(self._engine)
@@ -240,10 +247,15 @@ class Store:
         with reading(self._engine) as connection:
             return list(series.runs_of(connection, testbed, last=last).values())
 
-    def run(self, job: str, build: int) -> Run | None:
-        """Return the run of a build, on whatever testbed; the newest one if several have this number."""
+    def run(self, job: str, build: int, *, started: datetime | None = None) -> Run | None:
+        """Return the run of a build, on whatever testbed; the newest one if several have this number.
+
+        :param started: only a run that started at this moment.
+        """
         with reading(self._engine) as connection:
             query = sa.select(runs).where(runs.c.job == job, runs.c.build == build)
+            if started is not None:
+                query = query.where(runs.c.started == started)
             row = connection.execute(query.order_by(runs.c.started.desc()).limit(1)).first()
             return rows.run_of_row(row) if row else None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import math
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -225,3 +227,51 @@ def test_wrong_use_changes_nothing(
     assert code in {2, 3}
     assert told in capsys.readouterr().err
     assert [] == list(place.parent.iterdir())
+
+
+def test_run_is_marked_as_invalid_and_restored(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(place)
+
+    assert 0 == store.main(["invalidate", "nightly/2", "--reason", "a fan failed"])
+    assert "run nightly/2: marked as invalid\n" == capsys.readouterr().out
+    with Store.open(place) as opened:
+        assert [False, True, False] == [math.isnan(each) for each in opened.series("2n-clx")[0].samples]
+        [mark] = opened.invalidations.of_testbed("2n-clx")
+        assert ("a fan failed", getpass.getuser()) == (mark.reason, mark.author)
+    assert 0 == store.main(["check"])
+    assert 0 == store.main(["backup", "copy.sqlite"])
+    assert content(place) == content(Path("copy.sqlite"))
+
+    assert 0 == store.main(["invalidate", "nightly/2", "--undo"])
+    assert "run nightly/2: no longer marked as invalid\n" in capsys.readouterr().out
+    with Store.open(place) as opened:
+        assert [1.0, 2.0, 3.0] == opened.series("2n-clx")[0].samples.tolist()
+
+
+def test_results_of_a_test_are_marked_as_invalid(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(place)
+
+    assert 0 == store.main(["invalidate", "nightly/2", "--test", "ip4", "--reason", "noise"])
+    assert "run nightly/2, test ip4: marked as invalid\n" == capsys.readouterr().out
+    assert 0 == store.main(["invalidate", "nightly/2", "--test", "ip4", "--undo"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["invalidate"], "invalidate: name the run, as JOB/BUILD"),
+        (["invalidate", "nightly/2"], "invalidate: give a --reason"),
+        (["invalidate", "nightly", "--reason", "x"], "a run is JOB/BUILD, such as nightly/7, not 'nightly'"),
+        (["invalidate", "nightly/9", "--reason", "x"], "it has no run nightly/9"),
+        (["invalidate", "nightly/2", "--undo"], "run nightly/2 is not marked as invalid"),
+        (["invalidate", "nightly/2", "--undo", "--reason", "x"], "--undo: takes no --reason"),
+        (["check", "--reason", "x"], "--reason: only invalidate takes it"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    place: Path, arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(place)
+
+    assert 2 == store.main(arguments)
+    assert told in capsys.readouterr().err

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from perftrend.model import Better, Result, Run, Status, TraceKey
+from perftrend.model import Better, Result, Run, TraceKey
 from perftrend.store import rows
 from perftrend.store.schema import results, runs, traces
 from perftrend.store.tiles.columns import Column
+from perftrend.store.validity import INVALID, USABLE
 
 _AT_ONCE = 5000
 """Traces whose parameters are read together."""
@@ -51,7 +52,7 @@ def results_in(connection: Connection, trace_id: int, column: Column) -> list[tu
     trace = connection.execute(sa.select(traces).where(traces.c.id == trace_id)).first()
     if trace is None:
         return []
-    columns = (results.c.status, results.c.value, results.c.samples, results.c.invalid, results.c.message)
+    columns = (results.c.status, results.c.value, results.c.samples, INVALID, results.c.message)
     query = (
         sa.select(runs, *columns)
         .join(results, results.c.run_id == runs.c.id)
@@ -69,10 +70,9 @@ def samples_in(
 ) -> dict[tuple[int, int], tuple[float, ...]]:
     """Return all usable samples of some traces in some columns, by the trace's id and the column's place."""
     place_of = {run: place for place, column in enumerate(columns) for run in column.runs}
-    usable = (results.c.status == Status.PASS.value) & (results.c.invalid == "")
     query = (
         sa.select(results.c.run_id, results.c.trace_id, results.c.samples)
-        .where(usable, results.c.run_id.in_(place_of), results.c.trace_id.in_(ids))
+        .where(USABLE, results.c.run_id.in_(place_of), results.c.trace_id.in_(ids))
         .order_by(results.c.run_id)
     )
     found: dict[tuple[int, int], tuple[float, ...]] = {}

@@ -9,9 +9,10 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
-from perftrend.model import Samples, Status
+from perftrend.model import Samples
 from perftrend.store.schema import results
 from perftrend.store.tiles.columns import Column
+from perftrend.store.validity import USABLE
 
 Ids = NDArray[np.int64]
 """Ids of traces, shape (n,)."""
@@ -19,7 +20,7 @@ Ids = NDArray[np.int64]
 _FEW = 500
 """So many traces are asked for by their ids; more by the range that they are in."""
 
-_USABLE = (results.c.status == Status.PASS.value) & (results.c.invalid == "") & results.c.value.is_not(None)
+_HAS_VALUE = USABLE & results.c.value.is_not(None)
 
 
 def values_of(connection: Connection, columns: Sequence[Column], ids: Ids) -> Samples:
@@ -32,7 +33,7 @@ def values_of(connection: Connection, columns: Sequence[Column], ids: Ids) -> Sa
     values = np.full((len(columns), len(ids)), np.nan)
     if not len(ids):
         return values
-    query = sa.select(results.c.trace_id, results.c.value).where(_USABLE, _among(ids))
+    query = sa.select(results.c.trace_id, results.c.value).where(_HAS_VALUE, _among(ids))
     for row, column in zip(values, columns, strict=True):
         counts = np.zeros(len(ids))
         for run in column.runs:

@@ -50,6 +50,17 @@ def follow(connection: Connection, testbed: str, run_id: int) -> None:
         remake_all(connection, testbed, state)
 
 
+def refresh(connection: Connection, testbed: str, run_id: int) -> None:
+    """Make the column of a run again after some of its results became invalid or valid."""
+    state = axes.locked(connection, testbed)
+    number = connection.execute(sa.select(tile_runs.c.number).where(tile_runs.c.run_id == run_id)).scalar()
+    if number is not None and number < state.whole:
+        column = _column(connection, state, number)
+        _make(connection, state, [column], number, whole=state.whole, stale=False, emptied=True)
+    # In any case, so that what was made of the values is made again.
+    axes.changed(connection, state, whole=state.whole, complete=state.complete)
+
+
 def catch_up(connection: Connection, testbed: str) -> None:
     """Take all runs of a testbed that have no column into the tiles, in this transaction."""
     state = remake_some(connection, testbed, axes.locked(connection, testbed))
@@ -135,24 +146,35 @@ def _enter(connection: Connection, state: State, columns: Sequence[Column], star
 
 
 def _make(
-    connection: Connection, state: State, columns: Sequence[Column], start: int, *, whole: int, stale: bool
+    connection: Connection,
+    state: State,
+    columns: Sequence[Column],
+    start: int,
+    *,
+    whole: int,
+    stale: bool,
+    emptied: bool = False,
 ) -> None:
     """Put columns of one tile into the tiles.
 
     :param start: the number of the first of them.
     :param whole: how many columns there will be then.
     :param stale: whether the tile may have wrong values from there on.
+    :param emptied: whether the tile may have values of these columns that are invalid by now.
     """
     number, first = divmod(start, POINTS)
     sheet = Sheet(state.axis_id, 0, number)
     known = blocks.blocks_of(connection, sheet)
     bounds = range_of(connection, columns)
+    rewritten = stale or emptied
     touched = set(range(bounds[0] // BLOCK, bounds[1] // BLOCK + 1)) if bounds else set()
     for group in blocks.groups(sorted(touched | known if stale else touched)):
         ids = (np.array(group)[:, np.newaxis] * BLOCK + np.arange(BLOCK)).ravel()
         lines = values_of(connection, columns, ids).reshape(len(columns), len(group), BLOCK)
         filled: list[bool] = np.any(~np.isnan(lines), axis=(0, 2)).tolist()
-        changed = [place for place, block in enumerate(group) if filled[place] or (stale and block in known)]
+        changed = [
+            place for place, block in enumerate(group) if filled[place] or (rewritten and block in known)
+        ]
         had = dict(blocks.read(connection, sheet, [group[place] for place in changed]))
         arrays = {
             group[place]: blocks.placed(had.get(group[place]), lines[:, place], first, clip=stale)
