@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 
 from perftrend.dashboard import links
 from perftrend.dashboard.kept import kept
-from perftrend.dashboard.pages import page
-from perftrend.dashboard.runs.model import RunEntry, Runs, TestbedRuns
+from perftrend.dashboard.pages import done, page
+from perftrend.dashboard.runs.model import (
+    InvalidationEntry,
+    InvalidSelection,
+    RunEntry,
+    Runs,
+    Selection,
+    TestbedRuns,
+)
+from perftrend.dashboard.sent import body_of, sent
 from perftrend.dashboard.site import Site, TheSite
-from perftrend.dashboard.users import Viewer
+from perftrend.dashboard.users import Editor, Role, Viewer
 from perftrend.model import Run
+from perftrend.store.invalidations import Invalidation
 from perftrend.store.tiles import revision_of
 
 router = APIRouter()
@@ -23,22 +34,66 @@ router = APIRouter()
 def runs(
     request: Request,
     site: TheSite,
-    _: Viewer,
+    user: Viewer,
     last: Annotated[int, Query(ge=1, le=1000, description="how many of each testbed")] = 20,
 ) -> Response:
     """Tell the newest runs of each testbed."""
     store = site.store
     told = Runs(testbeds=[_testbed(site, testbed, last) for testbed in store.tiles.testbeds()])
-    return page(request, "runs.html", told, title="Runs", last=last)
+    return page(request, "runs.html", told, title="Runs", last=last, may_edit=user.role >= Role.EDITOR)
+
+
+@router.post("/runs/invalidate", response_model=RunEntry, openapi_extra=body_of(InvalidSelection))
+def invalidate(
+    request: Request,
+    site: TheSite,
+    user: Editor,
+    selected: Annotated[InvalidSelection, Depends(sent(InvalidSelection))],
+) -> Response:
+    """Mark a run, or results of it, as invalid."""
+    run = _selected(site, selected)
+    site.store.invalidations.add(
+        run, selected.reason, author=user.name, test=selected.test, trace=selected.trace
+    )
+    return _changed(request, site, run)
+
+
+@router.post("/runs/restore", response_model=RunEntry, openapi_extra=body_of(Selection))
+def restore(
+    request: Request,
+    site: TheSite,
+    user: Editor,
+    selected: Annotated[Selection, Depends(sent(Selection))],
+) -> Response:
+    """Remove the mark of a run, or of results of it; the activity log retains the reason."""
+    run = _selected(site, selected)
+    site.store.invalidations.remove(run, author=user.name, test=selected.test, trace=selected.trace)
+    return _changed(request, site, run)
+
+
+def _selected(site: Site, selected: Selection) -> Run:
+    run = site.store.run(selected.job, selected.build, started=selected.started)
+    if run is None:
+        raise HTTPException(HTTPStatus.NOT_FOUND, f"the store has no run {selected.job}/{selected.build}")
+    return run
+
+
+def _changed(request: Request, site: Site, run: Run) -> Response:
+    replaced = run in site.store.replaced(run.testbed)
+    marks = site.store.invalidations.of_testbed(run.testbed)
+    return done(request, "/runs", _entry(site, run, marks, replaced=replaced))
 
 
 def _testbed(site: Site, testbed: str, last: int) -> TestbedRuns:
     replaced = site.store.replaced(testbed)
     newest = site.store.runs(testbed, last=last)[::-1]
-    return TestbedRuns(testbed=testbed, runs=[_entry(site, run, replaced=run in replaced) for run in newest])
+    marks = site.store.invalidations.of_testbed(testbed)
+    return TestbedRuns(
+        testbed=testbed, runs=[_entry(site, run, marks, replaced=run in replaced) for run in newest]
+    )
 
 
-def _entry(site: Site, run: Run, *, replaced: bool) -> RunEntry:
+def _entry(site: Site, run: Run, marks: Sequence[Invalidation], *, replaced: bool) -> RunEntry:
     return RunEntry(
         job=run.job,
         build=run.build,
@@ -49,5 +104,6 @@ def _entry(site: Site, run: Run, *, replaced: bool) -> RunEntry:
         experiment=run.experiment,
         archive=run.archive,
         replaced=replaced,
+        invalidations=[InvalidationEntry.of(mark) for mark in marks if mark.run == run],
         links={} if replaced else dict(links.of_run(run, site.settings)),
     )
