@@ -1,4 +1,4 @@
-"""Check, back up, restore, upgrade or move the store, or mark results in it as invalid."""
+"""Check, back up, restore, upgrade, move or prune the store, or mark results in it as invalid."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import getpass
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from jobs import _options as options
@@ -13,8 +14,9 @@ from perftrend.errors import EXIT_PASS, EXIT_SERVICE, UsageError
 from perftrend.settings import Settings
 from perftrend.store import Store, maintenance
 from perftrend.store.invalidations import subject_of
+from perftrend.store.retention import Kind
 
-ACTIONS = ("check", "backup", "restore", "migrate", "invalidate")
+ACTIONS = ("check", "backup", "restore", "migrate", "invalidate", "prune")
 
 
 _SUBJECTS = {
@@ -23,8 +25,12 @@ _SUBJECTS = {
     "invalidate": "the run, as JOB/BUILD",
 }
 """What an action needs to be given."""
-_OPTIONS = {"migrate": ("to", "dry_run"), "invalidate": ("reason", "test", "trace", "undo")}
-"""Options of one action only."""
+_OPTIONS = {
+    "to": ("migrate",),
+    "dry_run": ("migrate", "prune"),
+    **dict.fromkeys(("reason", "test", "trace", "undo"), ("invalidate",)),
+}
+"""Which actions take an option that not all take."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -34,14 +40,15 @@ def parser() -> argparse.ArgumentParser:
     add("action", choices=ACTIONS, help="check: look for damage; backup: write a copy into FILE while jobs "
         "go on; restore: fill an empty store from FILE; migrate: bring the store to this version's form, "
         "or with --to copy it into another database; invalidate: mark a run, or results of it, as invalid, "
-        "or with --undo as valid again")  # fmt: skip
+        "or with --undo as valid again; prune: delete what is older than the settings retention.* "
+        "allow")  # fmt: skip
     add(
         "subject", metavar="FILE|JOB/BUILD", nargs="?", help="the SQLite file of a backup, or the run to mark"
     )
     add("--settings", metavar="FILE", help="YAML file with the settings")
     add("--store", metavar="PATH", help="the store: an SQLite file, or a database URL")
     add("--to", metavar="URL", help="of migrate: the empty database that everything is copied into")
-    add("--dry-run", action="store_true", help="of migrate: say what would be done, and do nothing")
+    add("--dry-run", action="store_true", help="of migrate and prune: say what would be done, and do nothing")
     add("--reason", metavar="TEXT", help="of invalidate: why the values cannot be trusted; required")
     add("--test", metavar="NAME", help="of invalidate: only the results of this test")
     add("--trace", metavar="HASH", help="of invalidate: only the result of the trace with this hash")
@@ -55,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         given = parser().parse_args(argv)
         _require_fitting(given)
         settings = Settings.load(given.settings, overrides={"store": given.store})
-        outcome.exit_code = _run(given, settings.store)
+        outcome.exit_code = _run(given, settings)
     return outcome.exit_code
 
 
@@ -66,15 +73,16 @@ def _require_fitting(given: argparse.Namespace) -> None:
         raise UsageError(f"{given.action}: name {needed}")
     if given.subject is not None and not needed:
         raise UsageError(f"{given.action}: takes no FILE, and {given.subject} is one")
-    for action, names in _OPTIONS.items():
-        for name in names:
-            if action != given.action and getattr(given, name):
-                raise UsageError(f"--{name.replace('_', '-')}: only {action} takes it")
+    for name, actions in _OPTIONS.items():
+        if getattr(given, name) and given.action not in actions:
+            takes = "takes" if len(actions) == 1 else "take"
+            raise UsageError(f"--{name.replace('_', '-')}: only {' and '.join(actions)} {takes} it")
     if given.action == "invalidate" and given.undo == (given.reason is not None):
         raise UsageError("--undo: takes no --reason" if given.undo else "invalidate: give a --reason")
 
 
-def _run(given: argparse.Namespace, place: str) -> int:
+def _run(given: argparse.Namespace, settings: Settings) -> int:
+    place = settings.store
     match given.action:
         case "check":
             return _check(place)
@@ -86,6 +94,8 @@ def _run(given: argparse.Namespace, place: str) -> int:
             print(f"{place} holds what {given.subject} holds")
         case "invalidate":
             _invalidate(given, place)
+        case "prune":
+            _prune(settings, dry_run=given.dry_run)
         case _ if given.to:
             _move(place, given.to, dry_run=given.dry_run)
         case _:
@@ -143,6 +153,20 @@ def _move(place: str, other: str, *, dry_run: bool) -> None:
         return
     rows = sum(maintenance.move(place, other).values())
     print(f"{rows} rows were copied from {place} to {shown}; set the setting store to use it")
+
+
+def _prune(settings: Settings, *, dry_run: bool) -> None:
+    now = datetime.now(UTC)
+    done = "would be deleted" if dry_run else "deleted"
+    with Store.open(settings.store, create=False, migrate=False) as store:
+        for kind in Kind:
+            days = getattr(settings.retention, f"{kind}_days")
+            if days is None:
+                print(f"{kind}: no limit; set retention.{kind}_days")
+                continue
+            prune = store.retention.count if dry_run else store.retention.delete
+            count = prune(kind, now - timedelta(days=days))
+            print(f"{kind}: {count} rows older than {days} d {done}")
 
 
 if __name__ == "__main__":

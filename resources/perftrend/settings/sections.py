@@ -12,6 +12,7 @@ from perftrend.settings.values import (
     Address,
     Addresses,
     Count,
+    Days,
     Folder,
     Host,
     HttpUrl,
@@ -314,6 +315,21 @@ class MailSettings(Section):
     """Folder that keeps who was told of which run, so that nobody is told twice."""
     timeout_s: Seconds = 30.0
     """A server that says nothing for so long has failed to answer."""
+
+
+class RetentionSettings(Section):
+    """How long data other than the values of results is retained, in days; none: for ever."""
+
+    details_days: Days | None = None
+    """Details of results (trials, bounds, versions, times), counted from the end of the run."""
+    activity_days: Days | None = None
+    """Entries of the activity log."""
+    requests_days: Days | None = None
+    """Requests of comments in Gerrit that are finished and answered."""
+    short_urls_days: Days | None = None
+    """Short addresses of pages, counted from when they were last requested."""
+    outbox_days: Days | None = None
+    """Messages of alerts, counted from when they were sent."""
 
 
 class DashboardSettings(Section):

@@ -26,6 +26,7 @@ from perftrend.settings.sections import (
     MailSettings,
     PerftestSettings,
     ProjectSettings,
+    RetentionSettings,
     SearchSettings,
     SoakSettings,
     TrialSettings,
@@ -85,6 +86,7 @@ class Settings(BaseModel):
     bisect: BisectSettings = BisectSettings()
     fetch: FetchSettings = FetchSettings()
     mail: MailSettings = MailSettings()
+    retention: RetentionSettings = RetentionSettings()
     dashboard: DashboardSettings = DashboardSettings()
 
     @property

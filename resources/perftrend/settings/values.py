@@ -120,6 +120,7 @@ Moment = Annotated[datetime, BeforeValidator(_moment)]
 """A date, which stands for its end in UTC, or a time, in UTC where it has no zone."""
 Seconds = Annotated[Number, Field(gt=0)]
 Count = Annotated[int, BeforeValidator(as_number), Field(ge=1)]
+Days = Annotated[Count, Field(le=36500)]
 HttpUrl = Annotated[str, BeforeValidator(_http_url)]
 """An address without user and password, which have settings of their own."""
 Server = Annotated[

@@ -1,7 +1,7 @@
 """What people keep of the dashboard: plots under a short number, and pages under a short address.
 
 Both are kept by their content: who keeps the same once more gets the same id, so that the store holds
-nothing twice, and what has an id never changes.
+nothing twice, and what has an id never changes. Of a page, the moment of the last request is noted.
 """
 
 from __future__ import annotations
@@ -84,8 +84,11 @@ class ShortUrls:
             )
         key = base64.urlsafe_b64encode(hashlib.sha256(query.encode()).digest()[:_KEY_BYTES]).decode()
         row = {"key": key, "query": query, "user": user, "made": datetime.now(UTC)}
+        is_same = short_urls.c.key == key
         with writing(self._engine) as connection:
-            return str(_kept(connection, short_urls.c.key, short_urls.c.key == key, row))
+            # An address that is requested again is retained as long as a new one.
+            connection.execute(sa.update(short_urls).where(is_same).values(made=row["made"]))
+            return str(_kept(connection, short_urls.c.key, is_same, row))
 
     def query(self, key: str) -> str | None:
         """Return what was kept; None: there is no such key."""

@@ -28,6 +28,7 @@ from perftrend.store.ingestions import Ingestions
 from perftrend.store.invalidations import Invalidations
 from perftrend.store.replicates import Replicates
 from perftrend.store.requests import Requests
+from perftrend.store.retention import Retention
 from perftrend.store.schema import HEAD, build_numbers, details, results, runs, trace_params, traces
 from perftrend.store.shortcuts import Shortcuts, ShortUrls
 from perftrend.store.tiles import Tiles
@@ -198,6 +199,11 @@ class Store:
     def archives(self) -> Archives:
         """Which archives were read."""
         return Archives(self._engine)
+
+    @property
+    def retention(self) -> Retention:
+        """Rows by their age, to delete old ones."""
+        return Retention(self._engine)
 
     def add(self, run: Run, results: Iterable[Result], *, version: str = "") -> bool:
         """Put a run with all its results into the store and into the tiles, in one transaction.

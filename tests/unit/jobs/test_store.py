@@ -210,7 +210,8 @@ def test_store_is_migrated_when_a_person_says_so(place: Path, capsys: pytest.Cap
         (["restore", "x"], "x: there is no such file"),
         (["backup"], "backup: name the FILE of the backup"),
         (["check", "x"], "check: takes no FILE, and x is one"),
-        (["check", "--dry-run"], "--dry-run: only migrate takes it"),
+        (["check", "--dry-run"], "--dry-run: only migrate and prune take it"),
+        (["prune"], "store perftrend.sqlite: there is no such file"),
         (["restore", "x", "--to", "y"], "--to: only migrate takes it"),
         (["chekc"], "invalid choice"),
         ([], "required"),
@@ -275,3 +276,32 @@ def test_what_does_not_fit_is_refused(
 
     assert 2 == store.main(arguments)
     assert told in capsys.readouterr().err
+
+
+def test_prune_deletes_nothing_by_default(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(place)
+    before = content(place)
+
+    assert 0 == store.main(["prune"])
+    assert "details: no limit; set retention.details_days\n" in capsys.readouterr().out
+    assert before == content(place)
+
+
+def test_dry_run_of_prune_prints_the_same_and_changes_nothing(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(place)
+    Path("settings.yaml").write_text("retention: {details_days: 30, short_urls_days: 1}")
+    before = content(place)
+
+    assert 0 == store.main(["prune", "--dry-run", "--settings", "settings.yaml"])
+    planned = capsys.readouterr().out
+    assert "details: 3 rows older than 30 d would be deleted\n" in planned
+    assert "short_urls: 0 rows older than 1 d would be deleted\n" in planned
+    assert before == content(place)
+
+    assert 0 == store.main(["prune", "--settings", "settings.yaml"])
+    assert planned.replace("would be deleted", "deleted") == capsys.readouterr().out
+    assert 0 == store.main(["check"])
+    with Store.open(place) as made:
+        assert [1.0, 2.0, 3.0] == [made.results(run)[0].value for run in made.runs("2n-clx")]

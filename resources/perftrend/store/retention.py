@@ -1,0 +1,109 @@
+"""Deletes rows that are older than the retention settings allow.
+
+Runs and the values and samples of results are never deleted. Neither is anything that is not finished:
+requests that are open or unanswered, and messages that are still to be sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine
+
+from perftrend.store.connection import reading, writing
+from perftrend.store.requests import State
+from perftrend.store.schema import activity, details, marks, outbox, requests, runs, short_urls
+
+_BATCH = 200
+"""Keys whose rows one transaction deletes, so that other writers do not wait for long."""
+_LISTENER_OVERLAP = timedelta(days=1)
+"""Longer than what the listener reads again before its mark."""
+_CLOSED = (State.REFUSED, State.LIMITED, State.IGNORED, State.TOLD, State.FAILED, State.STARTED, State.ENDED)
+
+
+class Kind(StrEnum):
+    """What can be deleted from a store because of its age."""
+
+    DETAILS = "details"
+    ACTIVITY = "activity"
+    REQUESTS = "requests"
+    SHORT_URLS = "short_urls"
+    OUTBOX = "outbox"
+
+
+@dataclass(frozen=True, slots=True)
+class _Expired:
+    """Rows that may be deleted."""
+
+    key: sa.Column[int] | sa.Column[str]
+    """Rows with the same key are deleted together."""
+    condition: sa.ColumnElement[bool]
+
+    @property
+    def table(self) -> sa.Table:
+        return self.key.table
+
+
+class Retention:
+    """Rows of a store by their age; safe for several processes at once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def count(self, kind: Kind, before: datetime) -> int:
+        """Return how many rows :meth:`delete` would delete."""
+        with reading(self._engine) as connection:
+            expired = _expired(connection, kind, before)
+            query = sa.select(sa.func.count()).select_from(expired.table).where(expired.condition)
+            return connection.execute(query).scalar() or 0
+
+    def delete(self, kind: Kind, before: datetime) -> int:
+        """Delete rows of a kind that are older than a moment, and return how many these were.
+
+        A kill leaves the rest for the next time.
+        """
+        deleted = 0
+        while True:
+            with writing(self._engine) as connection:
+                expired = _expired(connection, kind, before)
+                query = sa.select(expired.key).where(expired.condition).distinct().limit(_BATCH)
+                keys = connection.execute(query).scalars().all()
+                # The condition again: meanwhile another process may have changed a row.
+                statement = sa.delete(expired.table).where(expired.key.in_(keys), expired.condition)
+                deleted += connection.execute(statement).rowcount if keys else 0
+            if not keys:
+                return deleted
+
+
+def _expired(connection: Connection, kind: Kind, before: datetime) -> _Expired:
+    match kind:
+        case Kind.DETAILS:
+            old_runs = sa.select(runs.c.id).where(runs.c.finished < before)
+            return _Expired(details.c.run_id, details.c.run_id.in_(old_runs))
+        case Kind.ACTIVITY:
+            return _Expired(activity.c.number, activity.c.moment < before)
+        case Kind.REQUESTS:
+            return _Expired(requests.c.review, _expired_requests(connection, before))
+        case Kind.SHORT_URLS:
+            return _Expired(short_urls.c.key, short_urls.c.made < before)
+        case Kind.OUTBOX:
+            return _Expired(outbox.c.id, outbox.c.sent < before)
+
+
+def _expired_requests(connection: Connection, before: datetime) -> sa.ColumnElement[bool]:
+    """Return the condition of requests that are closed, together with all others of their reviews.
+
+    A request that the listener reads again must still be known, or its job would be started a second time.
+    The listener reads comments from a little before its mark on, by Gerrit's clock.
+    """
+    age = sa.func.coalesce(requests.c.decided, requests.c.asked, type_=requests.c.asked.type)
+    is_closed = requests.c.state.in_(_CLOSED) & requests.c.answered & (age < before)
+    oldest_mark = sa.select(sa.func.min(marks.c.moment, type_=marks.c.moment.type))
+    mark = connection.execute(oldest_mark.where(marks.c.name.startswith("comments "))).scalar()
+    if mark is not None:
+        is_closed &= requests.c.asked < mark - _LISTENER_OVERLAP
+    unfinished = sa.select(requests.c.review).where(sa.not_(is_closed))
+    return requests.c.review.not_in(unfinished)

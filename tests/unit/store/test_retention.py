@@ -1,0 +1,147 @@
+"""What is deleted because of its age, and what stays however old it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from perftrend.model import Better, Result, Run, Status, TraceKey
+from perftrend.store import Store
+from perftrend.store.connection import engine_of, writing
+from perftrend.store.requests import Request, State
+from perftrend.store.retention import Kind
+from perftrend.store.schema import activity, items, outbox, short_urls
+
+OLD = datetime(2026, 1, 1, tzinfo=UTC)
+LIMIT = OLD + timedelta(days=10)
+NEW = OLD + timedelta(days=20)
+REQUEST = Request(
+    key="k1", change=1, patch_set=2, project="router", branch="master", revision="a" * 40,
+    ref="refs/changes/01/1/2", review="m1", comment="c1", path="/PATCHSET_LEVEL", account="1", asked=OLD,
+    place=0, line="perftest-2n-clx", job="perftest", testbed="2n-clx", state=State.ENDED, decided=OLD,
+    answered=True,
+)  # fmt: skip
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "store.sqlite") as made:
+        yield made
+
+
+@pytest.fixture
+def engine(store: Store, tmp_path: Path) -> Iterator[Engine]:
+    """Give the same store, for rows of a chosen age."""
+    made = engine_of(tmp_path / "store.sqlite")
+    yield made
+    made.dispose()
+
+
+def run_at(moment: datetime, build: int) -> Run:
+    return Run("2n-clx", "nightly", build, moment, moment, {"device": "1"}, archive=f"/{build}")
+
+
+def delete(store: Store, kind: Kind) -> int:
+    """Delete, having counted the same number before."""
+    count = store.retention.count(kind, LIMIT)
+
+    assert count == store.retention.delete(kind, LIMIT)
+    assert 0 == store.retention.count(kind, LIMIT)
+    return count
+
+
+def left(store: Store) -> list[str]:
+    return sorted(each.key for each in store.requests.in_states(*State))
+
+
+def test_details_are_deleted_and_values_stay(store: Store) -> None:
+    results = [
+        Result(
+            TraceKey.of(test=name), "pps", Better.HIGHER, Status.PASS, (1.0, 2.0), 1.5, details={"a": name}
+        )
+        for name in ("ip4", "l2")
+    ]
+    old, new = run_at(OLD, 1), run_at(NEW, 2)
+    store.add(old, results)
+    store.add(new, results)
+
+    assert 2 == delete(store, Kind.DETAILS)
+    assert [replace(each, details={}) for each in results] == store.results(old)
+    assert results == store.results(new)
+    assert [old, new] == store.runs("2n-clx")
+
+
+def test_many_rows_are_deleted_in_several_transactions(store: Store, engine: Engine) -> None:
+    row = {"user": "eva", "action": "annotated", "subject": "commit 1", "detail": ""}
+    with writing(engine) as connection:
+        connection.execute(sa.insert(activity), [{**row, "moment": OLD}] * 1001 + [{**row, "moment": NEW}])
+
+    assert 1001 == delete(store, Kind.ACTIVITY)
+    assert [NEW] == [each.moment for each in store.activity.newest(10)]
+
+
+def test_short_addresses_are_retained_from_the_last_request(store: Store, engine: Engine) -> None:
+    deleted, again = (store.short_urls.keep(query, user="eva") for query in ("a=1", "a=2"))
+    with writing(engine) as connection:
+        connection.execute(sa.update(short_urls).values(made=OLD))
+    store.short_urls.keep("a=2", user="bob")
+
+    assert 1 == delete(store, Kind.SHORT_URLS)
+    assert (None, "a=2") == (store.short_urls.query(deleted), store.short_urls.query(again))
+
+
+@pytest.mark.parametrize(
+    "unfinished",
+    [
+        {"answered": False},
+        *({"state": state} for state in (State.SEEN, State.CLAIMED, State.WAITING, State.RUNNING)),
+        {"decided": NEW},
+        {"decided": None, "asked": NEW},
+    ],
+)
+def test_finished_requests_are_deleted_alone(store: Store, unfinished: dict[str, object]) -> None:
+    store.requests.add([REQUEST, replace(REQUEST, key="k2", review="m2", **unfinished)])  # type: ignore[arg-type]
+
+    assert 1 == delete(store, Kind.REQUESTS)
+    assert ["k2"] == left(store)
+
+
+def test_requests_of_one_review_are_deleted_together(store: Store) -> None:
+    store.requests.add([REQUEST, replace(REQUEST, key="k2", state=State.RUNNING)])
+
+    assert 0 == delete(store, Kind.REQUESTS)
+    assert ["k1", "k2"] == left(store)
+
+
+def test_requests_that_the_listener_reads_again_stay(store: Store) -> None:
+    """Their jobs would be started a second time."""
+    store.requests.add([REQUEST, replace(REQUEST, key="k2", review="m2", asked=OLD - timedelta(days=2))])
+    store.requests.set_mark("comments https://review.example.org", OLD)
+
+    assert 1 == delete(store, Kind.REQUESTS)
+    assert ["k1"] == left(store)
+
+
+def test_sent_messages_are_deleted_and_unsent_ones_stay(store: Store, engine: Engine) -> None:
+    item = {column.name: "" for column in items.c} | {"id": 1, "traces": 0, "version": 1}
+    item |= dict.fromkeys(("last_good", "first_changed", "opened", "changed"), OLD)
+    item |= dict.fromkeys(("size", "low", "high"))
+    message = {
+        "alert_id": 1, "item_id": 1, "action": "mail", "target": "", "payload": {}, "made": OLD, "due": OLD,
+        "attempts": 9, "error": "",
+    }  # fmt: skip
+    with writing(engine) as connection:
+        connection.execute(sa.insert(items), item)
+        sent = {"unsent": None, "old": OLD, "new": NEW}
+        connection.execute(
+            sa.insert(outbox), [{**message, "key": key, "sent": moment} for key, moment in sent.items()]
+        )
+
+    assert 1 == delete(store, Kind.OUTBOX)
+    assert ["unsent", "new"] == [each.key for each in store.alerts.outbox.of(1)]
