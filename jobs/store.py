@@ -7,17 +7,20 @@ import getpass
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
 
 from jobs import _options as options
+from perftrend.archive import retention
 from perftrend.errors import EXIT_PASS, EXIT_SERVICE, UsageError
+from perftrend.listener.on_this_machine import FOLDER
 from perftrend.settings import Settings
 from perftrend.store import Store, maintenance
 from perftrend.store.invalidations import subject_of
+from perftrend.store.requests import State
 from perftrend.store.retention import Kind
 
 ACTIONS = ("check", "backup", "restore", "migrate", "invalidate", "prune")
-
 
 _SUBJECTS = {
     "backup": "the FILE of the backup",
@@ -31,6 +34,8 @@ _OPTIONS = {
     **dict.fromkeys(("reason", "test", "trace", "undo"), ("invalidate",)),
 }
 """Which actions take an option that not all take."""
+_FILES = {"archives": "folders", "bisections": "sessions"}
+"""What is counted of the retention settings that concern files; the others concern rows of the store."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -159,14 +164,36 @@ def _prune(settings: Settings, *, dry_run: bool) -> None:
     now = datetime.now(UTC)
     done = "would be deleted" if dry_run else "deleted"
     with Store.open(settings.store, create=False, migrate=False) as store:
-        for kind in Kind:
-            days = getattr(settings.retention, f"{kind}_days")
+        for name, days in settings.retention.model_dump().items():
+            kind = name.removesuffix("_days")
             if days is None:
-                print(f"{kind}: no limit; set retention.{kind}_days")
+                print(f"{kind}: no limit; set retention.{name}")
                 continue
-            prune = store.retention.count if dry_run else store.retention.delete
-            count = prune(kind, now - timedelta(days=days))
-            print(f"{kind}: {count} rows older than {days} d {done}")
+            before = now - timedelta(days=days)
+            if kind in _FILES:
+                what = _prune_files(settings, store, kind, before, dry_run=dry_run)
+            else:
+                prune = store.retention.count if dry_run else store.retention.delete
+                what = f"{prune(Kind(kind), before)} rows"
+            print(f"{kind}: {what} older than {days} d {done}")
+
+
+def _prune_files(settings: Settings, store: Store, kind: str, before: datetime, *, dry_run: bool) -> str:
+    if kind == "bisections":
+        expired = retention.expired_sessions(settings.bisect.sessions, before)
+    else:
+        in_use = {each.key for each in store.requests.in_states(State.WAITING, State.RUNNING)}
+        expired = chain(
+            retention.expired_builds(settings.archive, before),
+            retention.expired_folders(settings.archive / FOLDER, before, except_for=in_use),
+        )
+    count = size = 0
+    for each in expired:
+        if not dry_run:
+            retention.remove(each)
+        count += 1
+        size += each.size
+    return f"{count} {_FILES[kind]} ({size} bytes)"
 
 
 if __name__ == "__main__":

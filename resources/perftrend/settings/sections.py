@@ -322,6 +322,10 @@ class RetentionSettings(Section):
 
     details_days: Days | None = None
     """Details of results (trials, bounds, versions, times), counted from the end of the run."""
+    archives_days: Days | None = None
+    """Folders of builds and of requests in the archive, counted from the last change in them."""
+    bisections_days: Days | None = None
+    """Sessions of bisections that were not finished, counted from their last record."""
     activity_days: Days | None = None
     """Entries of the activity log."""
     requests_days: Days | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import math
+import os
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -305,3 +306,24 @@ def test_dry_run_of_prune_prints_the_same_and_changes_nothing(
     assert 0 == store.main(["check"])
     with Store.open(place) as made:
         assert [1.0, 2.0, 3.0] == [made.results(run)[0].value for run in made.runs("2n-clx")]
+
+
+def test_prune_deletes_old_files(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(place)
+    Path("settings.yaml").write_text("retention: {archives_days: 30, bisections_days: 30}")
+    old = [Path("archives/nightly/1/log"), Path("archives/requests/k1/log"), Path("bisections/a.jsonl")]
+    for path in (*old, Path("archives/nightly/2/log")):
+        path.parent.mkdir(parents=True)
+        path.write_text("data")
+        for each in (path, path.parent):
+            os.utime(each, (0, 0))
+
+    assert 0 == store.main(["prune", "--dry-run", "--settings", "settings.yaml"])
+    planned = capsys.readouterr().out
+    assert "archives: 2 folders (8 bytes) older than 30 d would be deleted\n" in planned
+    assert "bisections: 1 sessions (4 bytes) older than 30 d would be deleted\n" in planned
+    assert all(path.exists() for path in old)
+
+    assert 0 == store.main(["prune", "--settings", "settings.yaml"])
+    assert planned.replace("would be deleted", "deleted") == capsys.readouterr().out
+    assert not any(path.exists() for path in old)

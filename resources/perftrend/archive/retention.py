@@ -1,0 +1,168 @@
+"""Finds and removes archived folders and sessions that are older than the retention settings allow.
+
+The age of a folder is that of the newest file or folder in it, so that what a job still writes is new. Never
+removed are a job's newest build, from which the next one gets its number; a build that no store has yet; and
+what a living process has locked. Symbolic links are neither followed nor removed by themselves.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from perftrend.archive.pending import MARK
+from perftrend.clients.git.locking import taken
+from perftrend.errors import ArchiveError
+
+_PRUNED = ".pruned"
+"""The end of a folder's name while it is removed: no other job takes the rest for a build."""
+_LOCK = ".lock"
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """A folder or a session that may be removed."""
+
+    path: Path
+    size: int
+    """In bytes, all files together."""
+
+
+def expired_builds(archive: Path, before: datetime) -> Iterator[Expired]:
+    """Yield the builds of an archive, ``JOB/NUMBER``, that were last changed before a moment.
+
+    What an earlier removal left that was killed is among them, whatever its age.
+
+    :raises ArchiveError: if a folder cannot be read.
+    """
+    for job in _folders(archive):
+        folders = _folders(job)
+        builds = sorted((each for each in folders if each.name.isdecimal()), key=lambda each: int(each.name))
+        left = (each for each in folders if each.name.removesuffix(_PRUNED).removeprefix(".").isdecimal())
+        yield from (_measured(each) for each in left if each not in builds)
+        for build in builds[:-1]:
+            yield from _expired(build, before)
+
+
+def expired_folders(parent: Path, before: datetime, *, except_for: Collection[str]) -> Iterator[Expired]:
+    """Yield the folders in a folder that were last changed before a moment.
+
+    :param except_for: names of folders that are in use.
+    :raises ArchiveError: if a folder cannot be read.
+    """
+    for folder in _folders(parent):
+        if folder.name.endswith(_PRUNED):
+            yield _measured(folder)
+        elif folder.name not in except_for:
+            yield from _expired(folder, before)
+
+
+def expired_sessions(folder: Path, before: datetime) -> Iterator[Expired]:
+    """Yield the sessions of bisections that were last changed before a moment.
+
+    :raises ArchiveError: if the folder cannot be read.
+    """
+    for path in sorted(folder.glob("*.jsonl")):
+        lock = path.with_suffix(_LOCK)
+        try:
+            status = path.lstat()
+            is_in_use = path.is_symlink() or (lock.is_file() and _is_locked(lock))
+        except FileNotFoundError:
+            # The bisection has just ended.
+            continue
+        if status.st_mtime < before.timestamp() and not is_in_use:
+            yield Expired(path, status.st_size)
+
+
+def remove(expired: Expired) -> None:
+    """Remove a folder or a session; one that a job has begun to use meanwhile stays.
+
+    :raises ArchiveError: if it cannot be removed.
+    """
+    path = expired.path
+    try:
+        if path.is_dir():
+            _remove_folder(path)
+        else:
+            _remove_session(path)
+    except OSError as error:
+        raise ArchiveError(f"{path}: cannot be removed: {error.strerror}") from error
+
+
+def _remove_folder(path: Path) -> None:
+    if not path.name.endswith(_PRUNED):
+        path = path.rename(path.with_name(f".{path.name}{_PRUNED}"))
+    shutil.rmtree(path)
+
+
+def _remove_session(path: Path) -> None:
+    lock_file = path.with_suffix(_LOCK)
+    lock = taken(lock_file, wait=False)
+    if lock is None:
+        return
+    try:
+        path.unlink(missing_ok=True)
+        lock_file.unlink(missing_ok=True)
+    finally:
+        os.close(lock)
+
+
+def _folders(parent: Path) -> list[Path]:
+    try:
+        with os.scandir(parent) as entries:
+            return sorted(Path(each.path) for each in entries if each.is_dir(follow_symlinks=False))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise ArchiveError(f"{parent}: cannot be read: {error.strerror}") from error
+
+
+def _expired(folder: Path, before: datetime) -> Iterator[Expired]:
+    """Yield a folder if it may be removed."""
+    size = 0
+    for path in (folder, *_content(folder)):
+        try:
+            status = path.lstat()
+            may_be_locked = path == folder or path.name.endswith(".unfinished")
+            is_in_use = path.name == MARK or (may_be_locked and _is_locked(path))
+        except FileNotFoundError:
+            # A job works here.
+            return
+        if is_in_use or status.st_mtime >= before.timestamp():
+            return
+        size += status.st_size if not path.is_dir() else 0
+    yield Expired(folder, size)
+
+
+def _measured(folder: Path) -> Expired:
+    return Expired(folder, sum(path.lstat().st_size for path in _content(folder) if path.is_file()))
+
+
+def _content(folder: Path) -> Iterator[Path]:
+    def refuse(error: OSError) -> None:
+        raise ArchiveError(f"{error.filename}: cannot be read: {error.strerror}") from error
+
+    for parent, folders, files in os.walk(folder, onerror=refuse):
+        yield from (Path(parent, name) for name in (*folders, *files))
+
+
+def _is_locked(path: Path) -> bool:
+    """Tell whether a living process has locked a file or a folder."""
+    if path.is_symlink():
+        return False
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except PermissionError as error:
+        raise ArchiveError(f"{path}: cannot be read: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
