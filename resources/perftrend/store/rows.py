@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Row
@@ -68,6 +68,32 @@ def row_of_result(result: Result) -> dict[str, Any]:
         "invalid": result.invalid,
         "message": result.message,
     }
+
+
+def details_columns(of_traces: Iterable[tuple[int, Mapping[str, Any]]]) -> Iterator[dict[str, Any]]:
+    """Yield the columns of the details of a run's results, but for the run; of results without any, none.
+
+    NDR and PDR of one search have the same details, and these are most of a store: the second row has the id
+    of the trace whose row has them. :func:`details_by_trace` undoes that.
+    """
+    first: dict[str, int] = {}
+    for trace, details in of_traces:
+        if details:
+            # Python takes 1 and true for the same.
+            same = first.setdefault(json.dumps(dict(details)), trace)
+            yield {"trace_id": trace, "details": dict(details) if same == trace else same}
+
+
+def details_by_trace(
+    rows: Iterable[tuple[int, Mapping[str, Any] | int | None]],
+) -> dict[int, Mapping[str, Any]]:
+    """Return the details of a run's results from the ids of their traces and their columns ``details``."""
+    stored = dict(rows)
+    resolved = {
+        trace: stored.get(details) if isinstance(details, int) else details
+        for trace, details in stored.items()
+    }
+    return {trace: details if isinstance(details, Mapping) else {} for trace, details in resolved.items()}
 
 
 def result_of_columns(  # noqa: PLR0917 - called for every row, by the columns' order

@@ -50,10 +50,9 @@ def results_of(connection: Connection, run_id: int | None) -> list[Result]:
         .where(results.c.run_id == run_id)
         .order_by(results.c.trace_id)
     )
-    return [
-        rows.result_of_columns(rows.trace_of_row(row), row.details or {}, *row[-6:-1])
-        for row in connection.execute(query)
-    ]
+    found = connection.execute(query).all()
+    of_traces = rows.details_by_trace((row.id, row.details) for row in found)
+    return [rows.result_of_columns(rows.trace_of_row(row), of_traces[row.id], *row[-6:-1]) for row in found]
 
 
 def _same_result() -> sa.ColumnElement[bool]:

@@ -350,12 +350,8 @@ def _entered(connection: Connection, run: Run, by_hash: Mapping[str, Result]) ->
         results,
         [{"run_id": run_id, "trace_id": trace, **rows.row_of_result(result)} for trace, result in identified],
     )
-    told = [
-        {"run_id": run_id, "trace_id": trace, "details": dict(result.details)}
-        for trace, result in identified
-        if result.details
-    ]
-    _insert_all(connection, details, told)
+    columns = rows.details_columns((trace, result.details) for trace, result in identified)
+    _insert_all(connection, details, [{"run_id": run_id, **column} for column in columns])
     return run_id, True
 
 

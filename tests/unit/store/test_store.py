@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -56,6 +58,25 @@ def test_results_come_back_with_everything(store: Store) -> None:
     store.add(run_of(1), [full, other])
 
     assert [full, other] == store.results(run_of(1))
+
+
+def test_details_that_results_share_are_stored_once(store: Store, tmp_path: Path) -> None:
+    ndr, pdr, other = (
+        replace(result_of(metric=metric), details=details)
+        for metric, details in (("ndr", {"phases": [1]}), ("pdr", {"phases": [1]}), ("x", {"phases": [True]}))
+    )
+    none = result_of("b")
+    store.add(run_of(1), [ndr, pdr, other, none])
+    store.add(run_of(2), [none, pdr])
+
+    assert [ndr, pdr, other, none] == store.results(run_of(1))
+    assert {each.key: each for each in (pdr, none)} == {each.key: each for each in store.results(run_of(2))}
+    assert "True" in str(store.results(run_of(1))[2].details)
+    with closing(sqlite3.connect(tmp_path / "store.sqlite")) as opened:
+        stored = opened.execute("SELECT details FROM details ORDER BY run_id, trace_id").fetchall()
+    assert ['{"phases": [1]}', "1", '{"phases": [true]}', '{"phases": [1]}'] == [
+        str(text) for (text,) in stored
+    ]
 
 
 def test_result_without_a_value_has_none_again(store: Store) -> None:
