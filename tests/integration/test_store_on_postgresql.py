@@ -34,7 +34,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 UNIT_TESTS = Path("tests") / "unit" / "store"
 DIFFERENT = (
     "alerts", "test_archives.py", "test_changes.py", "test_clusterings.py", "test_clusters.py",
-    "test_executions.py", "test_ingestions.py",
+    "test_executions.py", "test_ingestions.py", "test_invalidations.py",
     "test_migrations.py", "test_shortcuts.py", "test_store.py",
     "tiles/test_tiles.py::test_values_keep_all_their_digits",
     "tiles/test_tiles.py::test_testbeds_are_read_side_by_side",
@@ -95,6 +95,7 @@ def test_store_moves_there_and_back_with_everything(url: str, tmp_path: Path) ->
         for build in range(1, 31):
             store.add(run_of(build), results_of(float(build)))
         key = store.short_urls.keep("testbed=2n-clx", user="me")
+        store.invalidations.add(run_of(5), "a fan failed", author="me")
         number = store.shortcuts.keep(["a", "b"], user="me")
     before = rows_of(place)
 
@@ -102,7 +103,9 @@ def test_store_moves_there_and_back_with_everything(url: str, tmp_path: Path) ->
     assert before == rows_of(url)
     with Store.open(url) as store:
         assert store.add(run_of(31), results_of(31.0, tests=41))
+        store.invalidations.remove(run_of(5), author="me")
         assert [*range(1, 32)] == store.series("2n-clx")[0].samples.tolist()
+        store.invalidations.add(run_of(6), "a fan failed", author="me")
         assert "testbed=2n-clx" == store.short_urls.query(key)
         assert number != store.shortcuts.keep(["c"], user="me")
     with pytest.raises(StoreError, match="it is not empty"):

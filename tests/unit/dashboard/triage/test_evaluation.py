@@ -14,7 +14,7 @@ from perftrend.dashboard.triage import evaluate, evaluation
 from perftrend.model import Better, Result, Run, Status
 from perftrend.store import Store
 from perftrend.store.alerts import Alert, Night, Override, Rules, Triage
-from tests.unit.dashboard.triage.conftest import FIRST, TESTBED, Nights, commit, key
+from tests.unit.dashboard.triage.conftest import FIRST, STEPS, TESTBED, Nights, commit, key
 
 
 def test_traces_that_change_at_one_commit_are_one_item(nights: Nights, alert: Alert) -> None:
@@ -294,6 +294,20 @@ def test_alert_that_is_edited_meanwhile_is_read_again(nights: Nights, alert: Ale
         nights.evaluate()
 
     assert [] == nights.items()
+
+
+def test_step_of_invalid_runs_is_gone_until_they_are_restored(nights: Nights, alert: Alert) -> None:
+    nights.measure(10)
+    nights.evaluate()
+    before = [item.status for item in nights.items()]
+    changed = nights.store.runs(TESTBED)[min(STEPS.values()) :]
+    for run in changed:
+        nights.store.invalidations.add(run, "a fan failed", author="ann")
+
+    assert nights.evaluate().closed == len(before) > 0
+    for run in changed:
+        nights.store.invalidations.remove(run, author="ann")
+    assert nights.evaluate().reopened == len(before)
 
 
 def test_testbed_without_runs_or_alerts_is_nothing_to_look_at(store: Store, alert: Alert) -> None:

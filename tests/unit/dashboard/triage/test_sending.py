@@ -226,6 +226,8 @@ def test_testbed_is_evaluated_only_when_something_has_changed(
     assert watchman.look_at(site, TESTBED, seen)
     nights.store.alerts.add(Rules("more", ""), user="ann")
     assert watchman.look_at(site, TESTBED, seen)
+    nights.store.invalidations.add(nights.store.runs(TESTBED, last=1)[0], "a fan failed", author="ann")
+    assert watchman.look_at(site, TESTBED, seen)
 
 
 def test_testbed_is_looked_at_again_when_it_has_fallen_silent(nights: Nights, site: Site) -> None:
