@@ -108,6 +108,7 @@ def test_trending_tells_the_dashboard(tmp_path: Path) -> None:
 
         # Another test may have the testbed, which is one for the whole machine.
         said = [line for line in ran.stderr.splitlines() if "is in use by" not in line]
-        assert (0, []) == (ran.returncode, said)
+        assert (0, 1) == (ran.returncode, len(said))
+        assert "this is an experiment (trial.multiplicity=2)" in said[0]
         until(is_done(dashboard))
-        assert [("perftrend-trending-nightly-simulated", 1, "done")] == states(dashboard)
+        assert [("perftrend-experiment-simulated", 1, "done")] == states(dashboard)

@@ -401,7 +401,7 @@ class DashboardSettings(Section):
     """Networks that webhooks may reach although they are not public, such as ``10.1.0.0/16``."""
     ingest_secret: Secret = None
     """What events that tell of builds are signed with; none: none is taken, and jobs send none."""
-    ingest_jobs: Words = ("perftrend-trending-*",)
+    ingest_jobs: Words = ("perftrend-trending-*", "perftrend-experiment-*")
     """Shell patterns of the jobs that events may tell of."""
     ingest_source: Text | None = None
     """Where their builds are, as ``./run ingest`` takes it; none: the Jenkins of the settings."""
