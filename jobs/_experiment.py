@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 
-from perftrend.errors import UsageError
 from perftrend.measure.embedded.drivers import embedded_version
 from perftrend.measure.specification import Specification
 from perftrend.settings import FILE_VARIABLE, Settings
 
 _LONGEST = 200
+"""Characters of a name that a person reads; of a longer one a hash tells the rest."""
 
 
 def named(settings: Settings, spec: Specification, *, file: str | None) -> str:
@@ -20,7 +21,6 @@ def named(settings: Settings, spec: Specification, *, file: str | None) -> str:
 
     :param settings: those of the run.
     :param file: the settings file that the command line names; None: that of the environment.
-    :raises UsageError: if the name becomes too long for a trace.
     """
     environment = {name: value for name, value in os.environ.items() if name == FILE_VARIABLE}
     usual, chosen = _measuring(Settings.load(file, environment)), _measuring(settings)
@@ -29,12 +29,9 @@ def named(settings: Settings, spec: Specification, *, file: str | None) -> str:
     if spec.device.driver == "embedded" and embedded_version().endswith("-dirty"):
         differences.append(f"device={embedded_version()}")
     label = " ".join(differences)
-    if len(label) > _LONGEST:
-        raise UsageError(
-            f"{len(differences)} options make this run an experiment, too many for its name; "
-            "write them into a settings file, or give --official"
-        )
-    return label
+    if len(label) <= _LONGEST:
+        return label
+    return f"{label[:_LONGEST]}… {hashlib.sha256(label.encode()).hexdigest()[:8]}"
 
 
 def _measuring(settings: Settings) -> dict[str, object]:
