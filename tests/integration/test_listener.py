@@ -135,7 +135,7 @@ def texts(gerrit: Gerrit, pushed: Pushed) -> list[str]:
     ]
 
 
-STARTED = f'"{LINE}" started: 1 test, about 8 minutes, at most 24 minutes, plus building'
+STARTED = f'"{LINE}" started: 1 test, about 19 minutes, at most 90 minutes, plus building'
 
 
 def test_comment_is_heard_run_and_answered_below_itself(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -14,13 +12,16 @@ from threading import Barrier
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.errors import StoreError
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store
+from perftrend.store.connection import reading
 from perftrend.store.rows import packed, unpacked
+from perftrend.store.schema import details
 
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
 
@@ -60,10 +61,10 @@ def test_results_come_back_with_everything(store: Store) -> None:
     assert [full, other] == store.results(run_of(1))
 
 
-def test_details_that_results_share_are_stored_once(store: Store, tmp_path: Path) -> None:
+def test_details_that_results_share_are_stored_once(store: Store) -> None:
     ndr, pdr, other = (
-        replace(result_of(metric=metric), details=details)
-        for metric, details in (("ndr", {"phases": [1]}), ("pdr", {"phases": [1]}), ("x", {"phases": [True]}))
+        replace(result_of(metric=metric), details=found)
+        for metric, found in (("ndr", {"phases": [1]}), ("pdr", {"phases": [1]}), ("x", {"phases": [True]}))
     )
     none = result_of("b")
     store.add(run_of(1), [ndr, pdr, other, none])
@@ -72,10 +73,10 @@ def test_details_that_results_share_are_stored_once(store: Store, tmp_path: Path
     assert [ndr, pdr, other, none] == store.results(run_of(1))
     assert {each.key: each for each in (pdr, none)} == {each.key: each for each in store.results(run_of(2))}
     assert "True" in str(store.results(run_of(1))[2].details)
-    with closing(sqlite3.connect(tmp_path / "store.sqlite")) as opened:
-        stored = opened.execute("SELECT details FROM details ORDER BY run_id, trace_id").fetchall()
-    assert ['{"phases": [1]}', "1", '{"phases": [true]}', '{"phases": [1]}'] == [
-        str(text) for (text,) in stored
+    with reading(store._engine) as connection:
+        rows = connection.execute(sa.select(details).order_by(details.c.run_id, details.c.trace_id)).all()
+    assert [{"phases": [1]}, rows[0].trace_id, {"phases": [True]}, {"phases": [1]}] == [
+        row.details for row in rows
     ]
 
 
