@@ -83,8 +83,14 @@ class Bisected:
         return self.history.git("bisect", "log").splitlines()
 
     def measurements(self) -> dict[Path, str]:
-        kept = (self.history.folder / ".git" / "perftrend" / "archives").rglob("measured.json")
-        return {each: each.read_text() for each in kept}
+        """Return what is archived of measurements that ended; folders of others vanish at any moment."""
+        found = {}
+        for folder, folders, files in os.walk(self.history.folder / ".git" / "perftrend" / "archives"):
+            folders[:] = [each for each in folders if not each.startswith(".")]
+            if "measured.json" in files:
+                file = Path(folder, "measured.json")
+                found[file] = file.read_text()
+        return found
 
     @property
     def runs(self) -> int:

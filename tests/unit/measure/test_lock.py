@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 import sys
+import tempfile
 import threading
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,6 +26,29 @@ with lock.held("box", owner="nightly"):
     print("held", flush=True)
     time.sleep(60)
 """
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+
+
+@contextmanager
+def another_user() -> Iterator[None]:
+    """Be a user who has no right to the files of others."""
+    os.seteuid(12345)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Use a folder that every user can reach, as that of the tests is only for its user."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as made:
+        folder = Path(made)
+        folder.chmod(0o1777)
+        monkeypatch.setattr(lock, "FOLDER", folder)
+        yield folder
 
 
 @pytest.fixture(autouse=True)
@@ -137,17 +163,81 @@ def test_a_child_that_inherits_the_place_holds_it() -> None:
         pass
 
 
-def test_another_users_file_is_locked_and_its_text_left_alone(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with held("box", owner="nightly"):
-        pass
-    before = (folder / "perftrend-box.0.lock").read_text()
-    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+def test_every_user_can_write_the_holder_into_the_file(folder: Path) -> None:
+    mask = os.umask(0o077)
+    try:
+        with held("box"):
+            pass
+    finally:
+        os.umask(mask)
 
-    with held("box", owner="weekly"), pytest.raises(TestbedError, match="in use by nightly"), held("box"):
+    assert 0o666 == stat.S_IMODE((folder / "perftrend-box.0.lock").stat().st_mode)
+
+
+@needs_root
+@pytest.mark.usefixtures("shared")
+def test_holder_names_itself_in_the_file_of_another_user() -> None:
+    with held("box", owner="weekly"):
         pass
-    assert before == (folder / "perftrend-box.0.lock").read_text()
+    with (
+        another_user(),
+        held("box", owner="nightly"),
+        pytest.raises(TestbedError, match=r"in use by nightly \(process \d+\); wait"),
+        held("box"),
+    ):
+        pass
+
+
+@needs_root
+def test_holder_that_cannot_name_itself_is_another_job(shared: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    file = shared / "perftrend-box.0.lock"
+    file.write_text(f"weekly (process {ended.pid})")
+    file.chmod(0o644)
+
+    with (
+        another_user(),
+        held("box", owner="nightly"),
+        pytest.raises(TestbedError, match=r"in use by another job; wait"),
+        held("box"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"\x1b[2Jcleared (process 1)", b"a\nb (process 1)", b"\xff\x00", b"x" * 10_000]
+)
+def test_text_that_no_job_wrote_is_not_shown(folder: Path, text: bytes) -> None:
+    with held("box"):
+        (folder / "perftrend-box.0.lock").write_bytes(text)
+        with pytest.raises(TestbedError, match=r"in use by another job; wait"), held("box"):
+            pass
+
+
+def test_a_file_with_two_names_is_locked_and_left_alone(folder: Path) -> None:
+    target = folder / "elsewhere"
+    target.write_text("precious")
+    (folder / "perftrend-box.0.lock").hardlink_to(target)
+
+    with (
+        held("box", owner="nightly"),
+        pytest.raises(TestbedError, match="in use by another job"),
+        held("box"),
+    ):
+        pass
+    assert "precious" == target.read_text()
+
+
+def test_a_named_pipe_in_the_place_of_the_file_stops_no_job(folder: Path) -> None:
+    os.mkfifo(folder / "perftrend-box.0.lock")
+
+    with (
+        held("box", owner="nightly"),
+        pytest.raises(TestbedError, match="in use by another job"),
+        held("box"),
+    ):
+        pass
 
 
 def test_a_link_in_the_place_of_the_file_is_refused(folder: Path) -> None:
