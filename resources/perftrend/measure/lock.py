@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
+import stat
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,6 +20,9 @@ HELD_INSTANCE = "HELD_PERFTREND_INSTANCE"
 """Environment variable: which instance of the testbed that is."""
 
 FOLDER = Path("/tmp")  # noqa: S108 - locks must be where every user and every job looks, whatever its TMPDIR
+_MODE = 0o666
+"""Every user must be able to lock the file and to write the holder's name into it."""
+_LONGEST_HOLDER = 300
 _LOOK_EVERY_S = 0.2
 _SAY_EVERY_S = 60.0
 
@@ -82,26 +87,52 @@ def _file(name: str, slot: int) -> Path:
 
 
 def _try(path: Path, owner: str) -> int | None:
-    # Opened for reading first: a file that another user made can be locked, but not written.
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-        os.fchmod(descriptor, 0o644)  # whatever this user's mask is, others must be able to lock it
+    descriptor = _open(path)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
         return None
-    # The text only helps a person. Another user's file is left alone, and ours is written through the
-    # descriptor: its name may by now lead elsewhere.
-    if os.fstat(descriptor).st_uid == os.geteuid():
-        Path(f"/proc/self/fd/{descriptor}").write_text(f"{owner or 'a job'} (process {os.getpid()})")
+    _write_holder(descriptor, f"{owner or 'a job'} (process {os.getpid()})")
     return descriptor
 
 
-def _holder(path: Path) -> str:
+def _open(path: Path) -> int:
+    # Not blocking: there may be a named pipe in the place of the file.
+    flags = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     try:
-        return path.read_text().strip() or "another job"
+        return os.open(path, os.O_RDWR | flags)
+    except PermissionError:
+        return os.open(path, os.O_RDONLY | flags)  # enough to lock it
+    except FileNotFoundError:
+        pass
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | flags, _MODE)
+    except FileExistsError:  # another job was faster
+        return _open(path)
+    os.fchmod(descriptor, _MODE)  # whatever this user's mask is
+    return descriptor
+
+
+def _write_holder(descriptor: int, holder: str) -> None:
+    state = os.fstat(descriptor)
+    is_writable = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDWR
+    # A second name could be that of a file with other contents.
+    if is_writable and stat.S_ISREG(state.st_mode) and state.st_nlink == 1:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, holder.encode(), 0)
+
+
+def _holder(path: Path) -> str:
+    """Return who wrote its name last, unless it has ended: then the holder could not write its own."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb", buffering=0) as file:
+            text = (file.read(_LONGEST_HOLDER) or b"").decode(errors="replace")
     except OSError:
         return "another job"
+    written = re.fullmatch(r"(.+) \(process (\d+)\)", text)
+    # Every user can write into the file, and this goes to a terminal.
+    if written is None or not text.isprintable() or not Path(f"/proc/{written[2]}").exists():
+        return "another job"
+    return text
