@@ -82,7 +82,7 @@ def test_harmless_patches_are_counted(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_layout_is_called_a_difference(capsys: pytest.CaptureFixture[str]) -> None:
     """No order of measuring can distinguish it from one: so the count is not always zero."""
-    assert 0 == harmless.main(["--tests", "1", "--patches", "20", "--cells", "layout", "--json"])
+    assert 0 == harmless.main(["--tests", "1", "--patches", "8", "--cells", "layout", "--json"])
 
     [row] = json.loads(capsys.readouterr().out)["rows"]
     assert 0 < row["wrong"] <= row["shown"]
@@ -147,7 +147,7 @@ def test_looking_after_every_round_raises_at_most_one_false_alarm_in_a_hundred()
 
 
 def test_every_method_is_in_the_report(capsys: pytest.CaptureFixture[str]) -> None:
-    assert 0 == comparing.main(["--patches", "5", "--only", "1n-veth", "--json"])
+    assert 0 == comparing.main(["--patches", "3", "--only", "1n-veth", "--json"])
 
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert {0.0, -0.01, -0.02, -0.03, -0.05, -0.1, 0.03} == {row["difference"] for row in rows}

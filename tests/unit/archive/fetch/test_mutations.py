@@ -81,7 +81,7 @@ def take(tmp_path: Path) -> Callable[[bytes, int], Taken]:
 def test_no_archive_stops_the_others(take: Callable[[bytes, int], Taken], *, thorough: bool) -> None:
     chance = random.Random(20)  # noqa: S311 - mishaps, not secrets
     fates = set()
-    for number in range(10_000 if thorough else 600):
+    for number in range(10_000 if thorough else 300):
         content = mutated(chance.choice(SEEDS).read_bytes(), chance)
         if chance.random() < 0.1:
             content = gzip.compress(content)[: chance.choice([None, -5])]
