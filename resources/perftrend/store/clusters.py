@@ -23,7 +23,7 @@ from perftrend.store import clusterings
 from perftrend.store.activity import record
 from perftrend.store.clusterings import Clustering
 from perftrend.store.connection import reading, writing
-from perftrend.store.schema import clusters, traces
+from perftrend.store.schema import clusters, renamed_traces, traces
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +131,13 @@ class Clusters:
             return _cluster(row) if row else None
 
     def traces(self, hashes: Sequence[str]) -> dict[str, TraceKey]:
-        """Return the traces of some hashes; those that the store does not have are left out."""
-        query = sa.select(traces.c.hash, traces.c.parameters)
+        """Return the current keys of traces by hashes; those that the store does not have are left out."""
+        current = traces.alias()
+        query = (
+            sa.select(traces.c.hash, current.c.parameters)
+            .outerjoin(renamed_traces, renamed_traces.c.trace_id == traces.c.id)
+            .join(current, current.c.id == sa.func.coalesce(renamed_traces.c.current_id, traces.c.id))
+        )
         found = {}
         with reading(self._engine) as connection:
             for start in range(0, len(hashes), _AT_ONCE):

@@ -24,7 +24,7 @@ from perftrend.store import executions
 from perftrend.store.activity import record
 from perftrend.store.connection import alone, reading, writing
 from perftrend.store.rows import run_of_row
-from perftrend.store.schema import invalidations, results, runs, trace_params, traces
+from perftrend.store.schema import invalidations, renamed_traces, results, runs, trace_params, traces
 from perftrend.store.tiles.writing import refresh
 
 LONGEST_REASON = 1000
@@ -56,7 +56,10 @@ class Invalidations:
             .add_columns(invalidations.c.moment)
             .select_from(invalidations)
             .join(runs)
-            .outerjoin(traces, traces.c.id == invalidations.c.trace_id)
+            .outerjoin(renamed_traces, renamed_traces.c.trace_id == invalidations.c.trace_id)
+            .outerjoin(
+                traces, traces.c.id == sa.func.coalesce(renamed_traces.c.current_id, invalidations.c.trace_id)
+            )
             .where(runs.c.testbed == testbed)
             .order_by(invalidations.c.id)
         )
@@ -132,15 +135,22 @@ def _select(connection: Connection, run: Run, test: str, trace: str) -> tuple[in
         return run_id, [None]
     of_run = results.c.run_id == run_id
     query = sa.select(results.c.trace_id).where(of_run).order_by(results.c.trace_id)
-    named = sa.select(trace_params.c.trace_id).where(trace_params.c.name == "test")
     if test:
-        query = query.where(results.c.trace_id.in_(named.where(trace_params.c.value == test)))
+        named = sa.select(trace_params.c.trace_id).where(trace_params.c.name == "test")
+        query = query.where(_among(named.where(trace_params.c.value == test)))
     if trace:
-        query = query.join(traces).where(traces.c.hash == trace)
+        query = query.where(_among(sa.select(traces.c.id).where(traces.c.hash == trace)))
     selected = connection.execute(query).scalars().all()
     if not selected:
         raise UsageError(f"run {run.name} has no result of {_selection(test, trace)}")
     return run_id, selected
+
+
+def _among(named: sa.Select[tuple[int]]) -> sa.ColumnElement[bool]:
+    """Whether a result is of one of these traces, under whichever of its names it was measured."""
+    former = sa.select(renamed_traces.c.trace_id).where(renamed_traces.c.current_id.in_(named))
+    current = sa.select(renamed_traces.c.current_id).where(renamed_traces.c.trace_id.in_(named))
+    return results.c.trace_id.in_(named) | results.c.trace_id.in_(former) | results.c.trace_id.in_(current)
 
 
 def _marks(connection: Connection, run_id: int, selected: Sequence[int | None]) -> Sequence[Row[Any]]:

@@ -11,6 +11,7 @@ from sqlalchemy.engine import Engine
 from perftrend.store.connection import reading
 from perftrend.store.rows import unpacked
 from perftrend.store.schema import results
+from perftrend.store.trace_names import names_of
 from perftrend.store.validity import USABLE
 
 Runs: TypeAlias = tuple[int, ...]
@@ -33,11 +34,13 @@ class Replicates:
             trend is left out.
         """
         found: dict[tuple[Runs, int], tuple[float, ...]] = {}
-        query = sa.select(results.c.run_id, results.c.trace_id, results.c.samples)
         with reading(self._engine) as connection:
+            names = names_of(connection)
+            query = sa.select(results.c.run_id, names.trace_id, results.c.samples)
+            query = query.where(USABLE, names.counts)
             for runs, ids in wanted.items():
                 for some in _parts(ids):
-                    chosen = results.c.run_id.in_(runs) & results.c.trace_id.in_(some) & USABLE
+                    chosen = results.c.run_id.in_(runs) & results.c.trace_id.in_(names.with_former(some))
                     rows = connection.execute(query.where(chosen)).all()
                     for _, trace, samples in sorted(rows, key=lambda row: (runs.index(row[0]), row[1])):
                         found[runs, trace] = (*found.get((runs, trace), ()), *unpacked(samples))

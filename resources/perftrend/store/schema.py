@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Connection, Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0007"
+HEAD = "0008"
 """The newest migration: the form that this module describes."""
 
 metadata = MetaData()
@@ -139,6 +139,32 @@ invalidations = Table(
     Column("author", String(255), nullable=False),
     Column("moment", Moment, nullable=False),
     UniqueConstraint("run_id", "trace_id", name="uq_invalidations_run_trace"),
+)
+
+# Names that parameters of traces had before; see perftrend.store.renames.
+renames = Table(
+    "renames",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("parameter", String(255), nullable=False),
+    Column("old", String(1000), nullable=False),
+    Column("new", String(1000), nullable=False),
+    Column("author", String(255), nullable=False),
+    Column("moment", Moment, nullable=False),
+    UniqueConstraint("parameter", "old", name="uq_renames_parameter_old"),
+    # A rename that was undone and stated again has another id, by which pages notice it.
+    sqlite_autoincrement=True,
+)
+
+# Made from the renames and the traces; see perftrend.store.trace_names.
+renamed_traces = Table(
+    "renamed_traces",
+    metadata,
+    Column("trace_id", ForeignKey("traces.id"), primary_key=True),
+    Column("current_id", ForeignKey("traces.id"), nullable=False),
+    # From the former name to the current one: of two former names the nearer is the newer.
+    Column("steps", Integer, nullable=False),
+    Index("ix_renamed_traces_current", "current_id"),
 )
 
 # What comments asked for, and what became of it: no request is started twice or answered twice.

@@ -16,7 +16,8 @@ from sqlalchemy.engine import Connection
 
 from perftrend.model import Better, Result, Run, Series, TraceKey
 from perftrend.store import rows
-from perftrend.store.schema import details, results, runs, trace_params, traces
+from perftrend.store.schema import details, renamed_traces, results, runs, trace_params, traces
+from perftrend.store.trace_names import TraceNames, names_of
 from perftrend.store.validity import INVALID
 
 _COLUMNS = (results.c.status, results.c.value, results.c.samples, INVALID, results.c.message)
@@ -43,16 +44,23 @@ def runs_of(
 
 
 def results_of(connection: Connection, run_id: int | None) -> list[Result]:
-    """Return the results of a run with their details, in the order in which they were stored."""
+    """Return the results of a run with their details, under current names, in the order of the traces."""
+    names = names_of(connection)
     query = (
-        sa.select(traces, *_COLUMNS, details.c.details)
-        .select_from(results.join(traces).outerjoin(details, _same_result()))
+        sa.select(traces, results.c.trace_id, names.counts.label("counts"), details.c.details, *_COLUMNS)
+        .select_from(results.join(traces, traces.c.id == names.trace_id.element))
+        .outerjoin(details, _same_result())
         .where(results.c.run_id == run_id)
         .order_by(results.c.trace_id)
     )
     found = connection.execute(query).all()
-    of_traces = rows.details_by_trace((row.id, row.details) for row in found)
-    return [rows.result_of_columns(rows.trace_of_row(row), of_traces[row.id], *row[-6:-1]) for row in found]
+    # Details may refer to those of a result that does not count.
+    of_traces = rows.details_by_trace((row.trace_id, row.details) for row in found)
+    return [
+        rows.result_of_columns(rows.trace_of_row(row), of_traces[row.trace_id], *row[-5:])
+        for row in found
+        if row.counts
+    ]
 
 
 def _same_result() -> sa.ColumnElement[bool]:
@@ -71,7 +79,8 @@ def series_of(
     """Return the traces of a testbed, in the order of their keys; see :meth:`Store.series`."""
     every_run = runs_of(connection, testbed, until=until)
     described = _described(connection, where)
-    history = _History(connection, every_run, described, last)
+    names = names_of(connection)
+    history = _History(connection, names, every_run, described, last)
     ids = list(every_run)[::-1]
     newest = len(ids) if last is None else last
     history.read_newest(ids[:newest])
@@ -79,9 +88,10 @@ def series_of(
         same = (until.job, until.experiment)
         of_job = [run_id for run_id, run in every_run.items() if (run.job, run.experiment) == same]
         of_job = of_job[-_JOB_RUNS:]
-        query = sa.select(results.c.trace_id).where(results.c.run_id.in_(of_job)).distinct()
+        query = sa.select(names.trace_id).where(results.c.run_id.in_(of_job)).distinct()
         history.add_traces(connection.execute(query).scalars())
     history.add_traces(trace_id for trace_id, (key, _, _) in described.items() if key in keys)
+    history.add_traces(current for key, current in _former(connection, names) if key in keys)
     for begin in range(newest, len(ids), _RUNS_AT_ONCE):
         history.read_earlier(ids[begin : begin + _RUNS_AT_ONCE])
     return sorted(history.series(), key=lambda series: series.key.parameters)
@@ -96,11 +106,13 @@ class _History:
     def __init__(
         self,
         connection: Connection,
+        names: TraceNames,
         every_run: Mapping[int, Run],
         described: Mapping[int, tuple[TraceKey, str, Better]],
         last: int | None,
     ) -> None:
         self._connection = connection
+        self._names = names
         self._runs = every_run
         self._positions = {run_id: position for position, run_id in enumerate(every_run)}
         self._described = described
@@ -121,7 +133,7 @@ class _History:
             return
         query = self._query(run_ids)
         if len(short) <= _MOST_NAMED:
-            query = query.where(results.c.trace_id.in_(short))
+            query = query.where(results.c.trace_id.in_(self._names.with_former(short)))
         newest_first = sorted(self._connection.execute(query), key=lambda row: -self._positions[row.run_id])
         for run_id, trace_id, *columns in newest_first:
             if trace_id in self._found and len(self._found[trace_id]) != self._last:
@@ -144,9 +156,9 @@ class _History:
             samples = np.array([result.value if result.usable else math.nan for result in tried])
             yield Series(*self._described[trace_id], of_trace, samples, tried)
 
-    @staticmethod
-    def _query(run_ids: Sequence[int]) -> sa.Select[Any]:
-        return sa.select(results.c.run_id, results.c.trace_id, *_COLUMNS).where(results.c.run_id.in_(run_ids))
+    def _query(self, run_ids: Sequence[int]) -> sa.Select[Any]:
+        query = sa.select(results.c.run_id, self._names.trace_id, *_COLUMNS)
+        return query.where(results.c.run_id.in_(run_ids), self._names.counts)
 
     def _take(self, trace_id: int, run_id: int, columns: Sequence[Any]) -> None:
         result = rows.result_of_columns(self._described[trace_id], {}, *columns)
@@ -154,11 +166,22 @@ class _History:
 
 
 def _described(connection: Connection, where: Mapping[str, str]) -> dict[int, tuple[TraceKey, str, Better]]:
-    """Return the key, the unit and the better direction of all traces with these parameters, by id."""
-    known = sa.select(traces)
+    """Return the key, the unit and the better direction of all traces with these parameters, by id.
+
+    Traces of former names are not among them.
+    """
+    known = sa.select(traces).where(~sa.exists().where(renamed_traces.c.trace_id == traces.c.id))
     for name, value in where.items():
         matching = sa.select(trace_params.c.trace_id).where(
             trace_params.c.name == name, trace_params.c.value == value
         )
         known = known.where(traces.c.id.in_(matching))
     return {row.id: rows.trace_of_row(row) for row in connection.execute(known)}
+
+
+def _former(connection: Connection, names: TraceNames) -> Iterator[tuple[TraceKey, int]]:
+    """Yield the keys of former names, and the ids of the traces that they are now."""
+    if names.current:
+        query = sa.select(traces).join(renamed_traces, renamed_traces.c.trace_id == traces.c.id)
+        for row in connection.execute(query):
+            yield rows.trace_of_row(row)[0], names.current[row.id]

@@ -26,6 +26,7 @@ from perftrend.store.clusters import Clusters
 from perftrend.store.connection import alone, engine_of, entering, reading, writing
 from perftrend.store.ingestions import Ingestions
 from perftrend.store.invalidations import Invalidations
+from perftrend.store.renames import Renames, follow_new_traces
 from perftrend.store.replicates import Replicates
 from perftrend.store.requests import Requests
 from perftrend.store.retention import Retention
@@ -184,6 +185,11 @@ class Store:
     def invalidations(self) -> Invalidations:
         """Runs and results that a person marked as invalid."""
         return Invalidations(self._engine)
+
+    @property
+    def renames(self) -> Renames:
+        """Names that traces had before."""
+        return Renames(self._engine)
 
     @property
     def alerts(self) -> Alerts:
@@ -363,6 +369,7 @@ def _trace_ids(connection: Connection, by_hash: Mapping[str, Result]) -> dict[st
         alone(connection)
         ids |= _known_traces(connection, by_hash, [name for name in by_hash if name not in ids])
         ids |= _enter_traces(connection, {name: by_hash[name] for name in by_hash if name not in ids})
+        follow_new_traces(connection)
     return ids
 
 

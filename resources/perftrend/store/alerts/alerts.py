@@ -21,6 +21,7 @@ from perftrend.store.alerts.nights import Night, night
 from perftrend.store.alerts.outbox import Outbox
 from perftrend.store.connection import reading, writing
 from perftrend.store.schema import alert_overrides, alerts, item_alerts, outbox, runs
+from perftrend.store.trace_names import current_hash
 
 ACTIONS = ("none", "mail", "gerrit", "webhook")
 DIRECTIONS = ("both", "regression", "progression")
@@ -158,12 +159,16 @@ class Alerts:
             return _find(connection, identity)
 
     def overrides(self, alert: int | None = None) -> list[Override]:
-        """Return the overrides of an alert, or of all."""
-        query = sa.select(alert_overrides).order_by(alert_overrides.c.alert_id, alert_overrides.c.trace)
+        """Return the overrides of an alert, or of all; of those of a renamed trace the last that was set."""
+        current = current_hash(alert_overrides.c.trace).label("trace")
+        others = [each for each in alert_overrides.columns if each.name != "trace"]
+        query = sa.select(current, *others).order_by(alert_overrides.c.changed)
         if alert is not None:
             query = query.where(alert_overrides.c.alert_id == alert)
         with reading(self._engine) as connection:
-            return [_override(row) for row in connection.execute(query).mappings()]
+            found = [_override(row) for row in connection.execute(query).mappings()]
+        newest = {(each.alert, each.trace): each for each in found}
+        return [newest[key] for key in sorted(newest)]
 
     def add(self, rules: Rules, *, user: str) -> Alert:
         """Make an alert."""
@@ -247,7 +252,9 @@ def _drop_unsent(connection: Connection, alert: int) -> None:
 
 
 def _set_override(connection: Connection, override: Override, user: str) -> None:
-    of_trace = (alert_overrides.c.alert_id == override.alert) & (alert_overrides.c.trace == override.trace)
+    of_trace = (alert_overrides.c.alert_id == override.alert) & (
+        current_hash(alert_overrides.c.trace) == override.trace
+    )
     connection.execute(sa.delete(alert_overrides).where(of_trace))
     said = (override.change, override.confidence, override.muted_until)
     if any(each is not None for each in said):

@@ -16,6 +16,7 @@ from sqlalchemy.engine import Connection, Engine, RowMapping
 from perftrend.store.activity import record
 from perftrend.store.connection import reading, writing
 from perftrend.store.schema import findings, item_alerts, items
+from perftrend.store.trace_names import current_hash
 
 STATUSES = ("new", "ignored", "bug", "closed")
 OPEN = ("new", "bug")
@@ -166,6 +167,12 @@ class Triaged:
         return not (self.refused or self.gone)
 
 
+FINDING = tuple(
+    current_hash(each).label("trace") if each.name == "trace" else each for each in findings.columns
+)
+"""The columns of a finding; its trace under the current name."""
+
+
 class Items:
     """The items of a store; safe for several processes at once."""
 
@@ -240,7 +247,7 @@ class Items:
 
     def findings(self, item: int) -> list[StoredFinding]:
         """Return what was found, what is still there first."""
-        query = sa.select(findings).where(findings.c.item_id == item)
+        query = sa.select(*FINDING).where(findings.c.item_id == item)
         query = query.order_by(findings.c.gone.is_not(None), findings.c.id)
         with reading(self._engine) as connection:
             return [finding_of(row) for row in connection.execute(query).mappings()]

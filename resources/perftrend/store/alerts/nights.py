@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 
 from perftrend.store.activity import record
-from perftrend.store.alerts.items import Span, StoredFinding, finding_of, subject_of
+from perftrend.store.alerts.items import FINDING, Span, StoredFinding, finding_of, subject_of
 from perftrend.store.connection import entering
 from perftrend.store.schema import alerts, evaluations, findings, item_alerts, items, outbox
 
@@ -91,7 +91,7 @@ class Night:
 
     def findings_of(self, item: int) -> list[StoredFinding]:
         """Return the findings of an item as this transaction has them."""
-        query = sa.select(findings).where(findings.c.item_id == item).order_by(findings.c.id)
+        query = sa.select(*FINDING).where(findings.c.item_id == item).order_by(findings.c.id)
         return [finding_of(row) for row in self.connection.execute(query).mappings()]
 
     def describe(self, item: int, span: Span, largest: StoredFinding, *, traces: int) -> None:
@@ -174,7 +174,12 @@ def night(connection: Connection, testbed: str, *, newest_run: int, since: datet
         return Night(connection, testbed, is_stale=True, known=())
     change = sa.update(evaluations).where(evaluations.c.testbed == testbed)
     connection.execute(change.values(newest_run=newest_run))
-    known = sa.select(findings).join(items).where(items.c.testbed == testbed).order_by(findings.c.id)
+    known = (
+        sa.select(*FINDING)
+        .join(items, items.c.id == findings.c.item_id)
+        .where(items.c.testbed == testbed)
+        .order_by(findings.c.id)
+    )
     if since is not None:
         known = known.where(findings.c.first_changed >= since)
     rows = connection.execute(known).mappings()

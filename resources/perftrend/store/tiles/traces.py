@@ -11,8 +11,9 @@ from sqlalchemy.engine import Connection
 
 from perftrend.model import Better, Result, Run, TraceKey
 from perftrend.store import rows
-from perftrend.store.schema import results, runs, traces
+from perftrend.store.schema import renamed_traces, results, runs, traces
 from perftrend.store.tiles.columns import Column
+from perftrend.store.trace_names import names_of
 from perftrend.store.validity import INVALID, USABLE
 
 _AT_ONCE = 5000
@@ -32,9 +33,10 @@ class StoredTrace:
 
 
 def traces_after(connection: Connection, trace_id: int) -> list[StoredTrace]:
-    """Return the traces with greater ids, ascending."""
+    """Return the traces with greater ids, ascending; none of a former name."""
     columns = (traces.c.id, traces.c.hash, traces.c.unit, traces.c.better, traces.c.parameters)
-    query = sa.select(*columns).where(traces.c.id > trace_id).order_by(traces.c.id)
+    is_former = sa.exists().where(renamed_traces.c.trace_id == traces.c.id)
+    query = sa.select(*columns).where(traces.c.id > trace_id, ~is_former).order_by(traces.c.id)
     better = {each.value: each for each in Better}
     keys = rows.KeyReader()
     found: list[StoredTrace] = []
@@ -52,11 +54,13 @@ def results_in(connection: Connection, trace_id: int, column: Column) -> list[tu
     trace = connection.execute(sa.select(traces).where(traces.c.id == trace_id)).first()
     if trace is None:
         return []
+    names = names_of(connection)
     columns = (results.c.status, results.c.value, results.c.samples, INVALID, results.c.message)
     query = (
         sa.select(runs, *columns)
         .join(results, results.c.run_id == runs.c.id)
-        .where(results.c.trace_id == trace_id, results.c.run_id.in_(column.runs))
+        .where(results.c.trace_id.in_(names.with_former([trace_id])), names.counts)
+        .where(results.c.run_id.in_(column.runs))
     )
     found = {
         row.id: (rows.run_of_row(row), rows.result_of_columns(rows.trace_of_row(trace), {}, *row[-5:]))
@@ -70,9 +74,11 @@ def samples_in(
 ) -> dict[tuple[int, int], tuple[float, ...]]:
     """Return all usable samples of some traces in some columns, by the trace's id and the column's place."""
     place_of = {run: place for place, column in enumerate(columns) for run in column.runs}
+    names = names_of(connection)
     query = (
-        sa.select(results.c.run_id, results.c.trace_id, results.c.samples)
-        .where(USABLE, results.c.run_id.in_(place_of), results.c.trace_id.in_(ids))
+        sa.select(results.c.run_id, names.trace_id, results.c.samples)
+        .where(USABLE, results.c.run_id.in_(place_of))
+        .where(results.c.trace_id.in_(names.with_former(ids)), names.counts)
         .order_by(results.c.run_id)
     )
     found: dict[tuple[int, int], tuple[float, ...]] = {}

@@ -12,6 +12,7 @@ from sqlalchemy.engine import Connection
 from perftrend.model import Samples
 from perftrend.store.schema import results
 from perftrend.store.tiles.columns import Column
+from perftrend.store.trace_names import TraceNames, names_of
 from perftrend.store.validity import USABLE
 
 Ids = NDArray[np.int64]
@@ -33,7 +34,8 @@ def values_of(connection: Connection, columns: Sequence[Column], ids: Ids) -> Sa
     values = np.full((len(columns), len(ids)), np.nan)
     if not len(ids):
         return values
-    query = sa.select(results.c.trace_id, results.c.value).where(_HAS_VALUE, _among(ids))
+    names = names_of(connection)
+    query = sa.select(names.trace_id, results.c.value).where(_HAS_VALUE, names.counts, _among(names, ids))
     for row, column in zip(values, columns, strict=True):
         counts = np.zeros(len(ids))
         for run in column.runs:
@@ -45,7 +47,7 @@ def values_of(connection: Connection, columns: Sequence[Column], ids: Ids) -> Sa
 
 def range_of(connection: Connection, columns: Sequence[Column]) -> tuple[int, int] | None:
     """Return the least and the greatest id of the traces that have results; None: there is none."""
-    ids = results.c.trace_id
+    ids = names_of(connection).trace_id.element
     bounds = [
         connection.execute(sa.select(sa.func.min(ids), sa.func.max(ids)).where(results.c.run_id == run)).one()
         for column in columns
@@ -55,16 +57,20 @@ def range_of(connection: Connection, columns: Sequence[Column]) -> tuple[int, in
     return (min(first for first, _ in found), max(last for _, last in found)) if found else None
 
 
-def _among(ids: Ids) -> sa.ColumnElement[bool]:
+def _among(names: TraceNames, ids: Ids) -> sa.ColumnElement[bool]:
     if len(ids) <= _FEW:
-        return results.c.trace_id.in_(ids.tolist())
-    return results.c.trace_id.between(int(ids[0]), int(ids[-1]))
+        return results.c.trace_id.in_(names.with_former(ids.tolist()))
+    first, last = int(ids[0]), int(ids[-1])
+    former = [old for old, current in names.current.items() if first <= current <= last]
+    in_range = results.c.trace_id.between(first, last)
+    return in_range | results.c.trace_id.in_(former) if former else in_range
 
 
 def _enter(row: Samples, counts: Samples, ids: Ids, traces: Ids, values: Samples) -> None:
     """Enter the results of one run, which has at most one of each trace, into the averages of a column."""
     places = np.searchsorted(ids, traces)
-    wanted = ids[places] == traces
+    # A trace of the range may have a current name that is outside of it.
+    wanted = ids[np.minimum(places, len(ids) - 1)] == traces
     places, values = places[wanted], values[wanted]
     counts[places] += 1
     before = np.where(np.isnan(row[places]), values, row[places])

@@ -1,0 +1,90 @@
+"""Traces under their current names: queries of results map the trace that was measured to its newest name.
+
+A result stays under the trace that it was measured as. ``renamed_traces`` has a row for each trace of a
+former name, and :mod:`perftrend.store.renames` fills it. Every query of the results of traces uses a
+:class:`TraceNames`, so a rename takes effect wherever results are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from perftrend.store.schema import renamed_traces, results, traces
+
+
+def _current_id() -> sa.ColumnElement[int]:
+    renamed = renamed_traces.alias()
+    query = sa.select(renamed.c.current_id).where(renamed.c.trace_id == results.c.trace_id)
+    return sa.func.coalesce(query.correlate(results).scalar_subquery(), results.c.trace_id)
+
+
+def _is_replaced() -> sa.ColumnElement[bool]:
+    """Whether the run of a result has one under a newer name of the same trace, which then counts."""
+    mine, others, newer = renamed_traces.alias(), renamed_traces.alias(), results.alias()
+    in_run = newer.c.run_id == results.c.run_id
+    is_newer = (others.c.steps < mine.c.steps) | (
+        (others.c.steps == mine.c.steps) & (others.c.trace_id < mine.c.trace_id)
+    )
+    of_current = sa.exists().where(in_run, newer.c.trace_id == mine.c.current_id)
+    of_newer = sa.exists().where(
+        in_run, newer.c.trace_id == others.c.trace_id, others.c.current_id == mine.c.current_id, is_newer
+    )
+    return (
+        sa.exists()
+        .where(
+            mine.c.trace_id == results.c.trace_id,
+            of_current.correlate(results, mine) | of_newer.correlate(results, mine),
+        )
+        .correlate(results)
+    )
+
+
+_CURRENT_ID = _current_id()
+_IS_REPLACED = _is_replaced()
+
+
+@dataclass(frozen=True, slots=True)
+class TraceNames:
+    """The traces of former names, and those that they are now."""
+
+    current: Mapping[int, int]
+    """From the id of a trace with a former name to that of the trace with the current name."""
+
+    @property
+    def trace_id(self) -> sa.Label[Any]:
+        """The id of the trace that a result belongs to now."""
+        return (_CURRENT_ID if self.current else results.c.trace_id).label("trace_id")
+
+    @property
+    def counts(self) -> sa.ColumnElement[bool]:
+        """Whether a result counts: not if its run has one under a newer name of the trace."""
+        return sa.not_(_IS_REPLACED) if self.current else sa.true()
+
+    def with_former(self, ids: Iterable[int]) -> list[int]:
+        """Return the ids of traces and of those that had their names before."""
+        wanted = set(ids)
+        return sorted(wanted.union(old for old, current in self.current.items() if current in wanted))
+
+
+def names_of(connection: Connection) -> TraceNames:
+    """Return the names as a transaction sees them; most stores have no former ones."""
+    query = sa.select(renamed_traces.c.trace_id, renamed_traces.c.current_id)
+    return TraceNames({row.trace_id: row.current_id for row in connection.execute(query)})
+
+
+def current_hash(column: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
+    """Return the expression for the hash of the current trace, for a column that may have a former one."""
+    former, current = traces.alias(), traces.alias()
+    query = (
+        sa.select(current.c.hash)
+        .select_from(former)
+        .join(renamed_traces, renamed_traces.c.trace_id == former.c.id)
+        .join(current, current.c.id == renamed_traces.c.current_id)
+        .where(former.c.hash == column)
+    )
+    return sa.func.coalesce(query.scalar_subquery(), column)
