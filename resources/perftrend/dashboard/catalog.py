@@ -2,13 +2,13 @@
 
 A trace is never taken away or changed, so the catalog only grows. Who enters new traces does so alone, so
 none with a smaller id comes later. Each use asks the store for traces with greater ids than it knows, which
-an index answers at once; what is known of the others stays.
+an index answers at once; what is known of the others stays. Only a rename makes the catalog be read again.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -19,6 +19,7 @@ from perftrend.analysis.formula import Query, Term
 from perftrend.analysis.query import Choice, TraceTable
 from perftrend.model import Better, TraceKey
 from perftrend.store import Store
+from perftrend.store.renames import FormerTrace
 from perftrend.store.tiles import StoredTrace
 
 _CHOICES = 4
@@ -37,16 +38,23 @@ class Traces:
     lower_is_better: NDArray[np.bool_]
     """Of which traces low values are good."""
     by_hash: dict[str, StoredTrace]
-    """The traces by the hash of their key."""
+    """The traces by the hash of their key, and by those of former ones."""
 
     @classmethod
-    def of(cls, stored: Sequence[StoredTrace]) -> Traces:
-        """Return what there is to know of traces in the order of their ids."""
+    def of(
+        cls, stored: Sequence[StoredTrace], former: Mapping[str, Mapping[str, str]] | None = None
+    ) -> Traces:
+        """Return what there is to know of traces in the order of their ids.
+
+        :param former: current values of parameters by former ones.
+        """
         units = [trace.unit for trace in stored]
         better = [str(trace.better) for trace in stored]
         return cls(
             stored=tuple(stored),
-            table=TraceTable([trace.key for trace in stored], {"unit": units, "better": better}),
+            table=TraceTable(
+                [trace.key for trace in stored], {"unit": units, "better": better}, former=former
+            ),
             ids=np.array([trace.trace_id for trace in stored], dtype=np.int64),
             units=np.array(units, dtype=np.object_),
             lower_is_better=np.array([trace.better is Better.LOWER for trace in stored], dtype=bool),
@@ -63,6 +71,14 @@ class Traces:
             lower_is_better=np.concatenate((self.lower_is_better, more.lower_is_better)),
             by_hash=self.by_hash | more.by_hash,
         )
+
+    def with_former(self, former: Sequence[FormerTrace]) -> Traces:
+        """Return these traces, which are found by former keys and their hashes as well."""
+        places = np.searchsorted(self.ids, [each.current_id for each in former])
+        for each, place in zip(former, places.tolist(), strict=True):
+            self.by_hash[each.hash] = self.stored[place]
+            self.table.place_of[each.key] = place
+        return self
 
     @cached_property
     def choices(self) -> Callable[[Query], dict[str, list[Choice]]]:
@@ -94,6 +110,7 @@ class Catalog:
         self._store = store
         self._lock = threading.Lock()
         self._now = Traces.of(())
+        self._renames: Hashable = None
 
     def now(self) -> Traces:
         """Return what there is, those that were stored a moment ago included.
@@ -101,11 +118,19 @@ class Catalog:
         :raises StoreError: if the store cannot be read.
         """
         with self._lock:
+            version = self._store.renames.version()
+            if version != self._renames:
+                self._now, self._renames = self._read(), version
             newest = self._now.stored[-1].trace_id if self._now.stored else 0
             more = self._store.tiles.traces(after=newest)
             if more:
                 self._now = self._now.followed_by(Traces.of(more))
             return self._now
+
+    def _read(self) -> Traces:
+        names = self._store.renames
+        former, current = names.former_traces(), names.names().former
+        return Traces.of(self._store.tiles.traces(), current).with_former(former)
 
     def table(self) -> TraceTable:
         """Return the table of all traces; for rows of it use :meth:`now`, which has both."""

@@ -39,8 +39,8 @@ class TraceSource:
         return self._rows(places)
 
     def traces(self, keys: Sequence[TraceKey]) -> Rows:
-        """Return these traces, as far as the table has them."""
-        known = (self.table.place_of.get(key) for key in dict.fromkeys(keys))
+        """Return these traces, as far as the table has them; one that is given by two names once."""
+        known = dict.fromkeys(self.table.place_of.get(key) for key in keys)
         return self._rows(np.array([place for place in known if place is not None], dtype=np.intp))
 
     def shortcut(self, identity: str) -> Sequence[StoredId] | None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from perftrend.analysis.formula.query import Query, admits_missing
 from perftrend.analysis.query.coded import Coded, Parameters
 from perftrend.analysis.query.columns import Column, Mask, columns
+from perftrend.analysis.query.former import with_current
 from perftrend.analysis.query.patterns import check_number
 from perftrend.model import TraceKey
 
@@ -35,12 +36,21 @@ class TraceTable:
     :param keys: of the traces.
     :param more: further parameters, such as the unit, one value a trace; an empty one is none. A parameter
         that traces have themselves outweighs one of the same name.
+    :param former: from a parameter and a former value of it to the current value: a condition that a former
+        value fits, the current one fits as well.
     :raises SettingsError: if there are not as many further values as traces.
     """
 
-    def __init__(self, keys: Sequence[TraceKey], more: Mapping[str, Sequence[str]] | None = None) -> None:
+    def __init__(
+        self,
+        keys: Sequence[TraceKey],
+        more: Mapping[str, Sequence[str]] | None = None,
+        *,
+        former: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
         self.keys = tuple(keys)
         self._columns = dict(columns(self.keys, more or {}))
+        self.former = former or {}
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -58,6 +68,10 @@ class TraceTable:
     def parameters(self) -> tuple[str, ...]:
         """The names of all parameters, in the order of the alphabet."""
         return tuple(self._columns)
+
+    def current(self, name: str, value: str) -> str:
+        """Return the current value of a parameter for one that may be a former one."""
+        return self.former.get(name, {}).get(value, value)
 
     def mask(self, query: Query) -> Mask:
         """Tell which traces a query fits, shape (n,).
@@ -130,7 +144,7 @@ class TraceTable:
 
     def followed_by(self, more: TraceTable) -> TraceTable:
         """Return the table of these traces and, below them, those of another table."""
-        both = TraceTable(())
+        both = TraceTable((), former=self.former)
         both.keys = (*self.keys, *more.keys)
         both.place_of = self.place_of | {key: len(self) + at for key, at in more.place_of.items()}
         for name in sorted({*self._columns, *more._columns}):
@@ -149,7 +163,7 @@ class TraceTable:
         """Return for each parameter of a query which traces fulfil the conditions on it."""
         check_number(query)
         return {
-            name: self._columns[name].admitted(terms)
+            name: self._columns[name].admitted(with_current(terms, self.former.get(name, {})))
             if name in self._columns
             else np.full(len(self), admits_missing(terms))
             for name, terms in query.by_key.items()

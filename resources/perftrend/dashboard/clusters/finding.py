@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -48,6 +48,8 @@ class Found:
     """Of the window."""
     numbers: dict[str, int | bool]
     """What a person is told of the clustering."""
+    current: Mapping[str, str] = field(default_factory=dict)
+    """The hashes of traces by those of all their names."""
 
 
 def checked(site: Site, testbed: str, options: Options) -> None:
@@ -89,6 +91,7 @@ def find(site: Site, testbed: str, options: Options, tell: Tell) -> Found:
     return Found(
         clusters=tuple(_stored(testbed, interesting, clustering, columns, simulated=simulated)),
         commits=tuple(map(commit_of, columns)),
+        current={name: trace.hash for name, trace in traces.by_hash.items()},
         numbers={
             "traces": len(chosen) - len(clustering.left_out),
             "left_out": len(clustering.left_out),
@@ -106,7 +109,10 @@ def rule(found: Found) -> Rule:
     """Return the documented merge rule for what was found."""
 
     def merged(kept: Sequence[StoredCluster]) -> list[StoredCluster]:
-        known = [_known(each, [name for name, _ in each.summary["members"]]) for each in kept]
+        known = [
+            _known(each, [found.current.get(name, name) for name, _ in each.summary["members"]])
+            for each in kept
+        ]
         new = [_known(each, [name for name, _ in each.members]) for each in found.clusters]
         return [
             each.details if each.identity == each.details.identity

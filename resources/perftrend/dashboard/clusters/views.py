@@ -135,7 +135,7 @@ def explore_link(site: Site, cluster: StoredCluster) -> str:
 def ids_of(site: Site, hashes: Sequence[str]) -> list[str]:
     """Return the ids of traces, of those that the store has, in their order."""
     keys = site.store.clusters.traces(hashes)
-    return [format_key(keys[name]) for name in hashes if name in keys]
+    return list(dict.fromkeys(format_key(keys[name]) for name in hashes if name in keys))
 
 
 def alike(members: Sequence[Member]) -> dict[str, str]:

@@ -69,7 +69,8 @@ def compared(site: Site, asked: Question) -> Comparison:
     own = now.table.own
     if asked.by is By.COMMITS:
         return _of_commits(site, now, with_themselves(own, chosen), asked)
-    return _of_vertical(site, now, across(own, chosen, asked.vertical, asked.left, asked.right), asked)
+    left, right = (now.table.current(asked.vertical, value) for value in (asked.left, asked.right))
+    return _of_vertical(site, now, across(own, chosen, asked.vertical, left, right), asked)
 
 
 def chosen_traces(now: Traces, query: str) -> NDArray[np.intp]:
@@ -109,7 +110,7 @@ def _of_patch(site: Site, now: Traces, chosen: NDArray[np.intp], asked: Question
     patch = read_patch(site.settings.archive, asked.patch, jenkins=site.settings.jenkins)
     here = now.table.by_value("testbed", chosen).get(patch.testbed, np.arange(0))
     keys = {place: now.stored[place].key for place in chosen[here].tolist()}
-    named = traces_of([each.test for each in patch.tests], keys)
+    named = traces_of([each.test for each in patch.tests], keys, former=now.table.former.get("test", {}))
     name = (
         f"change {patch.change}, patch set {patch.patch_set}"
         if patch.change

@@ -179,19 +179,26 @@ def read_patch(archive: Path, name: str, *, jenkins: JenkinsSettings | None = No
     )
 
 
-def traces_of(names: Sequence[str], keys: Mapping[int, TraceKey]) -> list[int | None]:
+def traces_of(
+    names: Sequence[str], keys: Mapping[int, TraceKey], *, former: Mapping[str, str] | None = None
+) -> list[int | None]:
     """Return the trace that each test of a report belongs to; None where none or several can be meant.
 
     A report names a test alone where that says enough. It names the metric behind it and the suite before it
     where tests have several, and of a search for both rates it has PDR only.
 
     :param keys: the traces of the testbed, by their places.
+    :param former: current names of tests by former ones, which an older report has.
     """
+    tests_of: dict[str, list[str]] = {}
+    for old, new in (former or {}).items():
+        tests_of.setdefault(new, []).append(old)
     meant: dict[str, list[int]] = {}
     for place, key in keys.items():
         parameters = key.as_dict()
         test, metric, suite = (parameters.get(name, "") for name in ("test", "metric", "suite"))
-        for name in {test, f"{suite}.{test}"}:
+        tests = (test, *tests_of.get(test, ()))
+        for name in {*tests, *(f"{suite}.{each}" for each in tests)}:
             meant.setdefault(name, []).append(place)
             meant.setdefault(f"{name} {metric}", []).append(place)
     return [_only(meant.get(name, []), keys) for name in names]

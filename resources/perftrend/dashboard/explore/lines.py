@@ -200,10 +200,14 @@ def _named(drawing: Drawing, window: Window, ids: Sequence[NormalId]) -> dict[st
     """
     known = {str(each): window.traces.table.place_of.get(each.key) for each in ids}
     found: dict[str, list[Line]] = {name: [] for name, place in known.items() if place is None}
-    places = [place for place in known.values() if place is not None]
+    # A former name and the current one are at the same place.
+    places = list(dict.fromkeys(place for place in known.values() if place is not None))
     drawing.left_out += max(len(places) - MOST_LINES, 0)
-    for line in _normal(window, np.array(places[:MOST_LINES], dtype=np.intp)):
-        found[line.identity] = [line]
+    lines = {line.identity: line for line in _normal(window, np.array(places[:MOST_LINES], dtype=np.intp))}
+    for name, place in known.items():
+        identity = "" if place is None else format_key(window.traces.stored[place].key)
+        if identity in lines:
+            found[name] = [lines[identity]]
     return found
 
 

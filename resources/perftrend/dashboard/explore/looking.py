@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import asdict
 
+from perftrend.analysis.formula import NormalId, format_key, parse_trace_id
 from perftrend.dashboard import bisecting, links
 from perftrend.dashboard.explore.lines import Line
 from perftrend.dashboard.explore.model import BisectModel, CommitModel, PointModel, RunModel
 from perftrend.dashboard.explore.numbers import relative
 from perftrend.dashboard.explore.state import State
 from perftrend.dashboard.explore.window import Window
+from perftrend.errors import FormulaError
 from perftrend.model import Result, Run, TraceKey, finite
 from perftrend.settings import Settings
 from perftrend.store.tiles import Column, tile_of
@@ -21,7 +23,7 @@ MOST_COMMITS = 200
 
 def point(window: Window, state: State, lines: dict[str, Line], settings: Settings) -> PointModel | None:
     """Return what is known of the chosen point; None: none is chosen, or it is not drawn."""
-    line, column = lines.get(state.of), window.column(state.at)
+    line, column = lines.get(_current(window, state.of)), window.column(state.at)
     place = None if state.at is None else window.point_of(state.at)
     if line is None or column is None or place is None or state.at is None:
         return None
@@ -61,6 +63,16 @@ def point(window: Window, state: State, lines: dict[str, Line], settings: Settin
         compared=state.but(since=covered.start).url,
         zoomed_in=_zoomed_in(window, state, covered.stop - 1),
     )
+
+
+def _current(window: Window, identity: str) -> str:
+    """Return the id of a line that may have a former name: addresses with it go on being of use."""
+    try:
+        named = parse_trace_id(identity)
+    except FormulaError:
+        return identity
+    trace = window.traces.of_key(named.key) if isinstance(named, NormalId) else None
+    return format_key(trace.key) if trace else identity
 
 
 def _with_value(line: Line, places: range) -> int | None:

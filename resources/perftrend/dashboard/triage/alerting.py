@@ -203,7 +203,7 @@ def _overridden(site: Site, said: OverrideEdit) -> list[str]:
         raise UsageError(f"the store has no trace {said.trace}; copy its hash from the page of an item")
     test = {name: value for name, value in trace.key.as_dict().items() if name in {"testbed", "test"}}
     if said.scope == "trace" or "test" not in test:
-        return [said.trace]
+        return [trace.hash]
     rows = now.table.rows(TraceQuery(tuple(Term(name, value) for name, value in test.items())))
     return [now.stored[row].hash for row in rows]
 

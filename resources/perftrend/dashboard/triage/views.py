@@ -55,9 +55,10 @@ def hashes(site: Site, query: str) -> list[str] | None:
         return None
     now = site.catalog.now()
     fits = now.table.mask(parse(query))
-    of_items = [now.by_hash[name] for name in site.store.alerts.items.traces() if name in now.by_hash]
-    places = np.searchsorted(now.ids, [trace.trace_id for trace in of_items])
-    return [trace.hash for trace, place in zip(of_items, places, strict=True) if fits[place]]
+    # Findings have the name that a trace had when they were made.
+    of_items = [name for name in site.store.alerts.items.traces() if name in now.by_hash]
+    places = np.searchsorted(now.ids, [now.by_hash[name].trace_id for name in of_items])
+    return [name for name, place in zip(of_items, places, strict=True) if fits[place]]
 
 
 def sparklines(site: Site, items: Sequence[Item]) -> dict[int, Sparkline]:

@@ -14,7 +14,7 @@ from perftrend.dashboard.triage import evaluate, evaluation
 from perftrend.model import Better, Result, Run, Status
 from perftrend.store import Store
 from perftrend.store.alerts import Alert, Night, Override, Rules, Triage
-from tests.unit.dashboard.triage.conftest import FIRST, STEPS, TESTBED, Nights, commit, key
+from tests.unit.dashboard.triage.conftest import FIRST, MEASURED, STEPS, TESTBED, Nights, commit, key
 
 
 def test_traces_that_change_at_one_commit_are_one_item(nights: Nights, alert: Alert) -> None:
@@ -312,3 +312,40 @@ def test_step_of_invalid_runs_is_gone_until_they_are_restored(nights: Nights, al
 
 def test_testbed_without_runs_or_alerts_is_nothing_to_look_at(store: Store, alert: Alert) -> None:
     assert evaluation.Evaluated() == evaluate(store, Catalog(store), "3n-skx", FIRST)
+
+
+def test_renamed_trace_keeps_its_item_and_is_told_once(nights: Nights, alert: Alert) -> None:
+    nights.evaluate()
+    (before,) = nights.items()
+    nights.store.alerts.override(
+        Override(alert.identity, key("c").hash, muted_until=FIRST + timedelta(days=999)),
+        version=1,
+        user="ann",
+    )
+    for old in ("a", "b", "c"):
+        nights.store.renames.add("test", old, f"{old}-new", author="ann")
+    steps = {"a-new": 0, "b-new": 0, "c-new": MEASURED}
+    nights.factors = lambda test, night: 0.9 if night >= steps[test] else 1.0
+    nights.tests = tuple(steps)
+    nights.measure(8)
+
+    assert evaluation.Evaluated() == nights.evaluate()
+
+    (item,) = nights.items()
+    assert (before.identity, before.status, before.traces) == (item.identity, item.status, item.traces)
+    found = nights.store.alerts.items.findings(item.identity)
+    assert {key("a-new").hash, key("b-new").hash} == {each.trace for each in found}
+    assert 1 == nights.store.alerts.outbox.waiting()
+
+
+def test_silence_of_an_old_name_ends_with_the_rename(nights: Nights, alert: Alert) -> None:
+    nights.store.alerts.edit(alert.identity, replace(alert.rules, silent_runs=3), version=1, user="ann")
+    nights.tests = ("a", "b", "new")
+    nights.measure(5)
+    nights.evaluate()
+    assert ["new"] == [item.status for item in nights.items() if item.kind == "silence"]
+
+    nights.store.renames.add("test", "c", "new", author="ann")
+    nights.evaluate()
+
+    assert ["closed"] == [item.status for item in nights.items() if item.kind == "silence"]
