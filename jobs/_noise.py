@@ -23,6 +23,8 @@ def known_deviations(settings: Settings, testbed: str, names: Mapping[TraceKey, 
     if not names or not Store.may_be_there(settings.store):
         return {}
     with Store.open(settings.store) as store:
+        current = store.renames.names().current
+        names = {current(key): name for key, name in names.items()}
         history = store.series(testbed, last=settings.analysis.history, keys=names)
     return dict(_deviations(history, names, settings.analysis.formula))
 

@@ -12,6 +12,7 @@ from perftrend.keywords import selection
 from perftrend.measure import specification
 from perftrend.model import Result, Run, Series, TraceKey
 from perftrend.settings import Settings
+from perftrend.store.renames import Names
 from perftrend.watchlist import Entry, Watchlist
 
 
@@ -36,16 +37,18 @@ def watched(
     series: Iterable[Series],
     results: Iterable[Result],
     expected: Collection[TraceKey] | None,
+    names: Names,
 ) -> Watched:
     """Choose by the specification of the settings; without one everything is watched.
 
     :param series: what the store knows of the testbed.
     :param results: what the run has.
     :param expected: the traces that the run should have, if that is known.
+    :param names: the current names of traces in the store, to which the specification applies.
     :raises SettingsError: if the specification cannot be used.
     :raises UsageError: if it watches no trace of the testbed, or its tags fit no test of the suites.
     """
-    known = None if expected is None else frozenset(expected)
+    known = None if expected is None else frozenset(map(names.current, expected))
     file = settings.analysis.specification
     if file is None:
         series = tuple(series)
@@ -55,7 +58,9 @@ def watched(
     if known is not None:
         known = frozenset(chosen.renamed(key) for key in known)
     joined = chosen.joined(series)
-    found = chosen.choose({one.key for one in joined} | (known or set()), _tagged(settings, run, chosen))
+    found = chosen.choose(
+        {one.key for one in joined} | (known or set()), _tagged(settings, run, chosen, names)
+    )
     if not found.watched:
         raise errors.UsageError(f"specification {file}: no entry fits a test of testbed {run.testbed}")
     return Watched(
@@ -70,13 +75,13 @@ def watched(
     )
 
 
-def _tagged(settings: Settings, run: Run, chosen: Watchlist) -> watchlist.Tagged:
+def _tagged(settings: Settings, run: Run, chosen: Watchlist, names: Names) -> watchlist.Tagged:
     @cache
     def tagged(expressions: tuple[str, ...]) -> frozenset[TraceKey]:
         spec = specification.load(run.testbed, settings.testbeds)
         suites = settings.suites or options.SUITES
         tags = selection.tags_of(spec, settings)
         found = selection.select(suites, expressions, testbed=run.testbed, tags=tags)
-        return frozenset(chosen.renamed(key) for key in found)
+        return frozenset(chosen.renamed(names.current(key)) for key in found)
 
     return tagged

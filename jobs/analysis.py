@@ -150,6 +150,7 @@ def judge(
         series=_series(settings, store, run, as_of),
         results=store.results(run),
         expected=expected,
+        names=store.renames.names(),
     )
 
     @cache

@@ -243,6 +243,27 @@ def test_renamed_test_keeps_its_history(bench: Any) -> None:
     assert "old" not in ended.out
 
 
+def test_test_that_is_renamed_in_the_store_keeps_its_history(bench: Any) -> None:
+    """As with aliases of a specification, which still apply after the renames of the store."""
+    with Store.open("perftrend.sqlite") as store:
+        for build, rate in enumerate(DROPPED[:14], 1):
+            name = "old" if build <= 10 else "ip4"
+            store.add(night(build), [result(name, rate)])
+        store.renames.add("test", "64b-1c-old-mrr", "64b-1c-ip4-mrr", author="ann")
+        store.renames.add("suite", "old", "ip4", author="ann")
+
+    for chosen, name in (
+        ((), "64b-1c-ip4-mrr"),
+        (specified("aliases: [{was: 64b-1c-ip4-mrr, now: newest}]\ntests: [{names: newest}]"), "newest"),
+    ):
+        ended = bench.analysis(*chosen)
+
+        (test,) = bench.report()["tests"]
+        assert name == test["parameters"]["test"]
+        assert [12] == [change["position"] for change in test["changes"]]
+        assert "old" not in ended.out
+
+
 def test_json_goes_to_standard_output_alone(bench: Any) -> None:
     measured(ip4=STEADY)
 
