@@ -1,4 +1,4 @@
-"""Check, back up, restore, upgrade, move or prune the store, or mark results in it as invalid."""
+"""Check, back up, restore, upgrade, move or prune the store, mark results as invalid, or rename traces."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from perftrend.store.invalidations import subject_of
 from perftrend.store.requests import State
 from perftrend.store.retention import Kind
 
-ACTIONS = ("check", "backup", "restore", "migrate", "invalidate", "prune")
+ACTIONS = ("check", "backup", "restore", "migrate", "invalidate", "rename", "prune")
 
 _SUBJECTS = {
     "backup": "the FILE of the backup",
@@ -29,9 +29,11 @@ _SUBJECTS = {
 }
 """What an action needs to be given."""
 _OPTIONS = {
-    "to": ("migrate",),
+    "to": ("migrate", "rename"),
     "dry_run": ("migrate", "prune"),
-    **dict.fromkeys(("reason", "test", "trace", "undo"), ("invalidate",)),
+    "undo": ("invalidate", "rename"),
+    "parameter": ("rename",),
+    **dict.fromkeys(("reason", "test", "trace"), ("invalidate",)),
 }
 """Which actions take an option that not all take."""
 _FILES = {"archives": "folders", "bisections": "sessions"}
@@ -45,19 +47,28 @@ def parser() -> argparse.ArgumentParser:
     add("action", choices=ACTIONS, help="check: look for damage; backup: write a copy into FILE while jobs "
         "go on; restore: fill an empty store from FILE; migrate: bring the store to this version's form, "
         "or with --to copy it into another database; invalidate: mark a run, or results of it, as invalid, "
-        "or with --undo as valid again; prune: delete what is older than the settings retention.* "
+        "or with --undo as valid again; rename: let the traces of a renamed test continue under its new "
+        "name, or without NAME list the renames; prune: delete what is older than the settings retention.* "
         "allow")  # fmt: skip
     add(
-        "subject", metavar="FILE|JOB/BUILD", nargs="?", help="the SQLite file of a backup, or the run to mark"
+        "subject",
+        metavar="FILE|JOB/BUILD|NAME",
+        nargs="?",
+        help="the SQLite file of a backup, the run to mark, or the old name to replace",
     )
     add("--settings", metavar="FILE", help="YAML file with the settings")
     add("--store", metavar="PATH", help="the store: an SQLite file, or a database URL")
-    add("--to", metavar="URL", help="of migrate: the empty database that everything is copied into")
+    add(
+        "--to",
+        metavar="URL|NAME",
+        help="of migrate: the empty database to copy into; of rename: the new name",
+    )
     add("--dry-run", action="store_true", help="of migrate and prune: say what would be done, and do nothing")
     add("--reason", metavar="TEXT", help="of invalidate: why the values cannot be trusted; required")
     add("--test", metavar="NAME", help="of invalidate: only the results of this test")
     add("--trace", metavar="HASH", help="of invalidate: only the result of the trace with this hash")
-    add("--undo", action="store_true", help="of invalidate: remove the mark of the run, or of these results")
+    add("--parameter", metavar="NAME", help="of rename: what was renamed, such as suite; by default test")
+    add("--undo", action="store_true", help="of invalidate and rename: remove the mark or the rename")
     return described
 
 
@@ -76,14 +87,26 @@ def _require_fitting(given: argparse.Namespace) -> None:
     needed = _SUBJECTS.get(given.action)
     if needed and given.subject is None:
         raise UsageError(f"{given.action}: name {needed}")
-    if given.subject is not None and not needed:
+    if given.subject is not None and not needed and given.action != "rename":
         raise UsageError(f"{given.action}: takes no FILE, and {given.subject} is one")
     for name, actions in _OPTIONS.items():
         if getattr(given, name) and given.action not in actions:
             takes = "takes" if len(actions) == 1 else "take"
             raise UsageError(f"--{name.replace('_', '-')}: only {' and '.join(actions)} {takes} it")
+    if given.action == "rename":
+        _require_rename(given)
     if given.action == "invalidate" and given.undo == (given.reason is not None):
         raise UsageError("--undo: takes no --reason" if given.undo else "invalidate: give a --reason")
+
+
+def _require_rename(given: argparse.Namespace) -> None:
+    """Refuse what is no rename: it lists all, or has an old name with a new one or --undo."""
+    if given.subject is None:
+        for option in ("to", "undo", "parameter"):
+            if getattr(given, option):
+                raise UsageError(f"--{option}: name the old NAME as well, as in rename NAME --to NEW")
+    elif given.undo == (given.to is not None):
+        raise UsageError("--undo: takes no --to" if given.undo else "rename: give the new name, --to NAME")
 
 
 def _run(given: argparse.Namespace, settings: Settings) -> int:
@@ -99,6 +122,8 @@ def _run(given: argparse.Namespace, settings: Settings) -> int:
             print(f"{place} holds what {given.subject} holds")
         case "invalidate":
             _invalidate(given, place)
+        case "rename":
+            _rename(given, place)
         case "prune":
             _prune(settings, dry_run=given.dry_run)
         case _ if given.to:
@@ -123,6 +148,23 @@ def _invalidate(given: argparse.Namespace, place: str) -> None:
             store.invalidations.add(run, given.reason, author=getpass.getuser(), test=test, trace=trace)
     outcome = "no longer marked as invalid" if given.undo else "marked as invalid"
     print(f"{subject_of(run, test, trace)}: {outcome}")
+
+
+def _rename(given: argparse.Namespace, place: str) -> None:
+    old, parameter = given.subject, "test" if given.parameter is None else given.parameter
+    with Store.open(place, create=False, migrate=False) as store:
+        if old is None:
+            for each in store.renames.all():
+                print(f"{each} ({each.author}, {each.moment:%Y-%m-%d %H:%M} UTC)")
+            return
+        if given.undo:
+            count = store.renames.remove(parameter, old, author=getpass.getuser())
+            outcome = "is no longer renamed"
+        else:
+            count = store.renames.add(parameter, old, given.to, author=getpass.getuser())
+            outcome = f"is {given.to} now"
+        print(f"{parameter} {old} {outcome}: {count} trace{'' if count == 1 else 's'}", flush=True)
+        store.tiles.remake()
 
 
 def _check(place: str) -> int:

@@ -213,7 +213,7 @@ def test_store_is_migrated_when_a_person_says_so(place: Path, capsys: pytest.Cap
         (["check", "x"], "check: takes no FILE, and x is one"),
         (["check", "--dry-run"], "--dry-run: only migrate and prune take it"),
         (["prune"], "store perftrend.sqlite: there is no such file"),
-        (["restore", "x", "--to", "y"], "--to: only migrate takes it"),
+        (["restore", "x", "--to", "y"], "--to: only migrate and rename take it"),
         (["chekc"], "invalid choice"),
         ([], "required"),
     ],
@@ -327,3 +327,49 @@ def test_prune_deletes_old_files(place: Path, capsys: pytest.CaptureFixture[str]
     assert 0 == store.main(["prune", "--settings", "settings.yaml"])
     assert planned.replace("would be deleted", "deleted") == capsys.readouterr().out
     assert not any(path.exists() for path in old)
+
+
+def test_test_is_renamed_listed_and_restored(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(place)
+
+    assert 0 == store.main(["rename", "ip4", "--to", "ip4-new"])
+    assert "test ip4 is ip4-new now: 1 trace\n" == capsys.readouterr().out
+    with Store.open(place) as opened:
+        assert ["ip4-new"] == [each.key["test"] for each in opened.series("2n-clx")]
+        axis = opened.tiles.axis("2n-clx")
+        assert len(axis.columns) == axis.whole
+    assert 0 == store.main(["rename"])
+    assert capsys.readouterr().out.startswith(f"test ip4 is ip4-new now ({getpass.getuser()}, ")
+    assert 0 == store.main(["check"])
+
+    assert 0 == store.main(["rename", "ip4", "--undo"])
+    assert "test ip4 is no longer renamed: 1 trace\n" in capsys.readouterr().out
+    with Store.open(place) as opened:
+        assert ["ip4"] == [each.key["test"] for each in opened.series("2n-clx")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["rename", "ip4"], "rename: give the new name, --to NAME"),
+        (["rename", "ip4", "--to", "x", "--undo"], "--undo: takes no --to"),
+        (["rename", "--to", "x"], "--to: name the old NAME as well"),
+        (["rename", "--undo"], "--undo: name the old NAME as well"),
+        (["rename", "ip4", "--to", "ip4"], "test 'ip4' cannot be renamed to itself"),
+        (["rename", "ip4", "--to", "x", "--parameter", "testbed"], "a testbed cannot be renamed"),
+        (["rename", "ip4", "--to", ""], "the new name is empty"),
+        (["rename", "ip4", "--to", "x", "--parameter", ""], "the parameter is empty"),
+        (["check", "--parameter", "suite"], "--parameter: only rename takes it"),
+    ],
+)
+def test_what_is_no_rename_is_refused_in_a_line(
+    place: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
+) -> None:
+    fill(place)
+    before = content(place)
+
+    assert 2 == store.main(arguments)
+
+    [line] = capsys.readouterr().err.splitlines()
+    assert told in line
+    assert before == content(place)
