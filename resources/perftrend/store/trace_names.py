@@ -16,11 +16,14 @@ from sqlalchemy.engine import Connection
 
 from perftrend.store.schema import renamed_traces, results, traces
 
+# Decided before anything else is looked up: most results have the current name.
+_IS_FORMER = results.c.trace_id.in_(sa.select(renamed_traces.c.trace_id))
+
 
 def _current_id() -> sa.ColumnElement[int]:
     renamed = renamed_traces.alias()
     query = sa.select(renamed.c.current_id).where(renamed.c.trace_id == results.c.trace_id)
-    return sa.func.coalesce(query.correlate(results).scalar_subquery(), results.c.trace_id)
+    return sa.case((_IS_FORMER, query.correlate(results).scalar_subquery()), else_=results.c.trace_id)
 
 
 def _is_replaced() -> sa.ColumnElement[bool]:
@@ -34,7 +37,7 @@ def _is_replaced() -> sa.ColumnElement[bool]:
     of_newer = sa.exists().where(
         in_run, newer.c.trace_id == others.c.trace_id, others.c.current_id == mine.c.current_id, is_newer
     )
-    return (
+    return _IS_FORMER & (
         sa.exists()
         .where(
             mine.c.trace_id == results.c.trace_id,
