@@ -90,6 +90,7 @@ def test_names_of_a_report_belong_to_traces() -> None:
 
     names = ["a", "a mrr", "s.a", "s.a mrr", "b", "b ndr", "c", "c y", "d", ""]
     assert [0, 0, 0, 0, 2, 1, None, 4, None, None] == traces_of(names, keys)
+    assert [0, 0, 0] == traces_of(["was", "was mrr", "s.was"], keys, former={"was": "a"})
 
 
 def test_patch_is_compared_with_its_parent(client: TestClient, filled: Filled, archived: Archived) -> None:
