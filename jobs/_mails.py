@@ -30,26 +30,41 @@ def tell(
 ) -> int:
     """Write and send the mails of a run, and return the exit code: a mail that was not sent is an error.
 
-    :param judged: the analysis of the run, by how many of the newest runs nobody has heard of.
+    :param judged: returns the verdicts that a mail about some runs is made of.
     :param runs: returns what the store knows of its testbed; it is asked only where somebody may be told.
     :param notices: what a reader must be told.
     :param new_runs: how many of the newest runs are told to somebody who had no mail before.
     """
     if not (_build_url() or settings.mail.server):
         return errors.EXIT_PASS
-    known = runs()
     record = mails.Record(settings.mail.record)
+    with record.locked(run):
+        return _tell(
+            settings, judged, run=run, runs=runs(), record=record, notices=notices, new_runs=new_runs
+        )
+
+
+def _tell(
+    settings: Settings,
+    judged: Judged,
+    *,
+    run: Run,
+    runs: Sequence[Run],
+    record: mails.Record,
+    notices: Sequence[str],
+    new_runs: int,
+) -> int:
     if _build_url():
-        untold = record.untold(run, known, mails.FILES, at_first=new_runs)
+        pending = record.pending(run, runs, mails.FILES, at_first=new_runs)
         mails.write(
             settings.report,
-            judged(untold) if untold else (),
+            judged(pending) if pending.runs else (),
             run=run,
             links=_links(),
             notices=notices,
-            new_runs=untold or 1,
+            new_runs=len(pending.runs) or 1,
         )
-        record.mark(run, mails.FILES)
+        record.mark(pending, mails.FILES)
     server = MailServer.of(settings.mail)
     if server is None:
         return errors.EXIT_PASS
@@ -57,7 +72,7 @@ def tell(
         mails.send(
             judged,
             run=run,
-            runs=known,
+            runs=runs,
             server=server,
             recipients=settings.mail.recipients,
             record=record,

@@ -7,15 +7,17 @@ import sys
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from jobs import _mails as mails
 from jobs import _options as options
 from jobs import _watched
+from jobs._watched import Watched
 from perftrend import errors, report
 from perftrend.analysis import Criteria, Method, Significance, evaluate_all, known_at
 from perftrend.model import Outcome, Run, Series, TraceKey, Verdict
+from perftrend.report.mails import reportable
 from perftrend.settings import Settings
 from perftrend.store import Store
 from perftrend.watchlist import Entry
@@ -144,31 +146,40 @@ def judge(
     """
     if json_file and json_file != STANDARD_OUTPUT and (json_file.is_dir() or not json_file.parent.is_dir()):
         raise errors.UsageError(f"--json {json_file}: name a file in a folder that exists")
-    watched = _watched.watched(
-        settings,
-        run,
-        series=_series(settings, store, run, as_of),
-        results=store.results(run),
-        expected=expected,
-        names=store.renames.names(),
-    )
 
     @cache
-    def judged(new_runs: int) -> tuple[Verdict, ...]:
+    def watched_until(newest: Run) -> Watched:
+        return _watched.watched(
+            settings,
+            newest,
+            series=_series(settings, store, newest, as_of),
+            results=store.results(run) if newest == run else (),
+            expected=expected if newest == run else (),
+            names=store.renames.names(),
+        )
+
+    watched = watched_until(run)
+
+    @cache
+    def evaluated(at: Run, new_runs: int, without: tuple[Run, ...]) -> tuple[Verdict, ...]:
+        known = watched if at.started <= run.started else watched_until(at)
         verdicts = evaluate_all(
-            watched.series,
-            run=run,
-            expected=watched.expected,
+            known.series if at == run and not without else _known_to(known.series, at, without),
+            run=at,
+            expected=known.expected if at == run else (),
             criteria=_criteria(settings, new_runs),
             minimum_changes={
                 key: entry.minimum_change
-                for key, entry in watched.entries.items()
+                for key, entry in known.entries.items()
                 if entry.minimum_change is not None
             },
         )
-        return tuple(_owned(verdict, watched.entries[verdict.series.key]) for verdict in verdicts)
+        return tuple(_owned(verdict, known.entries[verdict.series.key]) for verdict in verdicts)
 
-    verdicts = judged(new_runs)
+    def evaluate(at: Run, *, new_runs: int = 1, without: Collection[Run] = ()) -> tuple[Verdict, ...]:
+        return evaluated(at, new_runs, tuple(without))
+
+    verdicts = evaluate(run, new_runs=new_runs)
     notices = [*notices, *watched.notices, *_number_notice(store, run), *_time_notice(as_of)]
     page = report.write(
         settings.report,
@@ -191,9 +202,9 @@ def judge(
         return code
     mailed = mails.tell(
         settings,
-        judged,
+        partial(reportable, evaluate),
         run=run,
-        runs=lambda: store.runs(run.testbed),
+        runs=lambda: _runs_known_to(watched, run, store),
         notices=notices,
         new_runs=new_runs,
     )
@@ -221,6 +232,35 @@ def _series(settings: Settings, store: Store, run: Run, as_of: datetime | None) 
         return series
     known = [known_at(one, as_of) for one in series]
     return [one for one in known if one.runs]
+
+
+def _runs_known_to(watched: Watched, run: Run, store: Store) -> list[Run]:
+    """Return the runs of a testbed, without those before a run that were stored while it was analysed."""
+    known = {_identity(each) for one in watched.series for each in one.runs}
+    return [
+        each for each in store.runs(run.testbed) if each.started > run.started or _identity(each) in known
+    ]
+
+
+def _known_to(series: Collection[Series], run: Run, without: Collection[Run]) -> list[Series]:
+    """Return what the analysis of a run knows of series, without some runs."""
+    ended = run.started, run.build
+    unknown = {_identity(each) for each in without}
+    known = [
+        one.at(
+            [
+                index
+                for index, each in enumerate(one.runs)
+                if (each.started, each.build) <= ended and _identity(each) not in unknown
+            ]
+        )
+        for one in series
+    ]
+    return [one for one in known if one.runs]
+
+
+def _identity(run: Run) -> tuple[str, int, datetime]:
+    return run.job, run.build, run.started
 
 
 def _criteria(settings: Settings, new_runs: int) -> Criteria:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeAlias
@@ -359,6 +359,16 @@ class Series:
         return tuple(
             result.samples if math.isfinite(value) else ()
             for value, result in zip(self.samples, self.results, strict=True)
+        )
+
+    def at(self, indices: Sequence[int]) -> Series:
+        """Return the trace with some of its runs only."""
+        chosen = list(indices)
+        return replace(
+            self,
+            runs=tuple(self.runs[index] for index in chosen),
+            samples=self.samples[chosen],
+            results=tuple(self.results[index] for index in chosen) if self.results else (),
         )
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -119,13 +119,7 @@ def known_at(series: Series, moment: datetime) -> Series:
         raise errors.SettingsError(
             f"analysis time {moment.isoformat()} has no time zone; write {moment.isoformat()}Z for UTC"
         )
-    known = [index for index, run in enumerate(series.runs) if run.finished <= moment]
-    return replace(
-        series,
-        runs=tuple(series.runs[index] for index in known),
-        samples=series.samples[known],
-        results=tuple(series.results[index] for index in known) if series.results else (),
-    )
+    return series.at([index for index, run in enumerate(series.runs) if run.finished <= moment])
 
 
 def _reference_span(times: Sequence[datetime], week_runs: int) -> tuple[int, int]:

@@ -312,7 +312,7 @@ class MailSettings(Section):
     recipients: Addresses = ()
     """Who gets all of them, beside those that the specification names for a test."""
     record: Folder = Path("mails")
-    """Folder that keeps who was told of which run, so that nobody is told twice."""
+    """Folder with the runs that were reported to each recipient, so that every change is reported once."""
     timeout_s: Seconds = 30.0
     """A server that says nothing for so long has failed to answer."""
 

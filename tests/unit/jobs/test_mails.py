@@ -10,6 +10,7 @@ import pytest
 
 from jobs import _mails as mails
 from perftrend.model import Run, Verdict
+from perftrend.report.mails import Pending
 from perftrend.settings import MailSettings, Settings
 
 MOMENT = datetime(2026, 3, 1, tzinfo=UTC)
@@ -27,7 +28,7 @@ class Asked:
         return [RUN]
 
 
-def nothing_judged(new_runs: int) -> Sequence[Verdict]:
+def nothing_judged(pending: Pending) -> Sequence[Verdict]:
     return ()
 
 

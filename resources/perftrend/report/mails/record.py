@@ -1,10 +1,10 @@
-"""Who has been told of which run: what makes a change news for a recipient.
+"""Which runs each recipient has been sent a report of: what makes a change news for a recipient.
 
-An analysis is a function of the store, and tells each change once, in the first run in which it is
-certain. A recipient is told of it once if he gets the mail of that run. He may not: the mail server
-was down, or no analysis ran that day. So the last run that each recipient was told of is kept, and
-his next mail tells what no analysis up to that run told; after a mail of the same run there is
-nothing left to tell. Only this place is kept, never what was said.
+An analysis is a function of the store, and reports each change once, in the first run in which it is
+certain. A recipient may have missed that run: the mail server was down, or no analysis ran that day.
+Analyses may also finish in another order than their runs. So the record has the runs that were
+reported to each recipient. His next mail covers all runs that are missing there, up to the run of the
+mail. Only runs are recorded, never the contents of mails.
 
 One small file for each job and testbed, replaced in one step. Without it all recipients are new, and
 the next mail is about the newest run alone.
@@ -12,11 +12,14 @@ the next mail is about the newest run alone.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,62 +31,122 @@ FILES = "files"
 """The recipient that stands for whoever Jenkins sends the written mails to."""
 
 MOST_RUNS = 30
-"""A recipient who missed more hears of the last ones: a month of nights."""
+"""The record has this many runs of a recipient, a month of nights, and a mail covers no more."""
 
-_FORMAT = "perftrend-mails-1"
+_FORMAT = "perftrend-mails-2"
+_OLD_FORMAT = "perftrend-mails-1"
 
 _Place = tuple[datetime, int]
 
 
-class Record:
-    """The last run that each recipient was told of.
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """What a mail is about."""
 
-    :param folder: of the record's files; made when something is kept. It must outlive the workspace.
+    runs: tuple[Run, ...] = ()
+    """Those that were not reported to its recipient, the oldest first; none if nothing is to be sent."""
+    later: tuple[Run, ...] = ()
+    """Runs after the first of these that were reported already, when the others were not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reported:
+    """The runs that were reported to a recipient."""
+
+    since: _Place
+    """The first of them: a later mail covers no run before it but its own."""
+    all_before: bool
+    """Whether the runs up to ``since`` count as reported."""
+    runs: frozenset[_Place]
+
+    def has(self, place: _Place) -> bool:
+        return place in self.runs or (self.all_before and place <= self.since)
+
+    def with_runs(self, places: Collection[_Place]) -> _Reported:
+        """Return them with further runs, and without the oldest if they are too many."""
+        ordered = sorted(self.runs.union(places))
+        dropped, recent = ordered[:-MOST_RUNS], frozenset(ordered[-MOST_RUNS:])
+        return (
+            _Reported(since=max(self.since, dropped[-1]), all_before=True, runs=recent)
+            if dropped
+            else replace(self, runs=recent)
+        )
+
+
+class Record:
+    """The runs that were reported to each recipient.
+
+    :param folder: of the record's files; made if it does not exist. It must outlive the workspace.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def untold(self, run: Run, runs: Sequence[Run], recipient: str = FILES, *, at_first: int = 1) -> int:
-        """Return how many of the newest runs a recipient was not told of: ``new_runs`` of his mail.
+    @contextmanager
+    def locked(self, run: Run) -> Iterator[None]:
+        """Make the analyses of a job and testbed that end at the same time report one after the other."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with self._file(run).with_suffix(".lock").open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def pending(self, run: Run, runs: Sequence[Run], recipient: str = FILES, *, at_first: int = 1) -> Pending:
+        """Return the runs that the mail of a run to a recipient is about.
 
         :param run: the run that was analysed.
-        :param runs: what the store knows of its testbed, in any order; those of other jobs and those
-            after ``run`` do not count.
-        :param at_first: how many it is for somebody who was never told of any.
-        :returns: 0 if he was told of this run, or of a later one; no more than MOST_RUNS.
+        :param runs: what the store knows of its testbed, in any order; those of other jobs and
+            experiments do not count.
+        :param at_first: how many runs the first mail of a recipient is about.
+        :returns: none if this run was reported to him.
         :raises UsageError: if the record cannot be understood.
         """
-        last = self._places(run).get(recipient)
-        if last is None:
-            return at_first
-        if _place(run) <= last:
-            return 0
-        since = {
-            _place(each)
-            for each in runs
-            if (each.testbed, each.job) == (run.testbed, run.job) and last < _place(each) <= _place(run)
-        }
-        return min(len(since | {_place(run)}), MOST_RUNS)
+        alike = (run.testbed, run.job, run.experiment)
+        known = {
+            _place(each): each for each in runs if (each.testbed, each.job, each.experiment) == alike
+        } | {_place(run): run}
+        places = sorted(known)
+        own = _place(run)
+        reported = self._read(run).get(recipient)
+        if reported is None:
+            return Pending(tuple(known[each] for each in places if each <= own)[-at_first:])
+        if reported.has(own):
+            return Pending()
+        if own < reported.since:
+            # The first mail was not about this run, whether it was known or not.
+            return Pending((run,))
+        missing = [each for each in places if reported.since < each < own and not reported.has(each)]
+        missing.append(own)
+        return Pending(
+            tuple(known[each] for each in missing),
+            tuple(known[each] for each in places if each > missing[0] and reported.has(each)),
+        )
 
-    def mark(self, run: Run, *recipients: str) -> None:
-        """Keep that recipients were told of a run, or that it had nothing to tell them.
+    def mark(self, pending: Pending, *recipients: str) -> None:
+        """Record that runs were reported to recipients, or that there was nothing to report.
 
         :raises UsageError: if the record cannot be understood.
         :raises OSError: if it cannot be written.
         """
-        places = self._places(run)
+        if not pending.runs:
+            return
+        run = pending.runs[-1]
+        places = [_place(each) for each in pending.runs]
+        known = self._read(run)
         for recipient in recipients or (FILES,):
-            places[recipient] = max(places.get(recipient, _place(run)), _place(run))
-        told = {
-            name: {"started": started.isoformat(), "build": build}
-            for name, (started, build) in places.items()
-        }
+            before = known.get(recipient, _Reported(places[0], all_before=False, runs=frozenset()))
+            known[recipient] = before.with_runs(places)
         content = {
             "format": _FORMAT,
             "testbed": run.testbed,
             "job": run.job,
-            "told": dict(sorted(told.items())),
+            "reported": {
+                name: {
+                    "since": _written(each.since),
+                    "all_before": each.all_before,
+                    "runs": [_written(place) for place in sorted(each.runs)],
+                }
+                for name, each in sorted(known.items())
+            },
         }
         self._folder.mkdir(parents=True, exist_ok=True)
         file = self._file(run)
@@ -97,11 +160,11 @@ class Record:
         digest = hashlib.sha256(f"{run.testbed}\0{run.job}".encode("utf-8", "replace")).hexdigest()[:8]
         return self._folder / f"{re.sub(r'[^A-Za-z0-9-]+', '-', name)[:100]}-{digest}.json"
 
-    def _places(self, run: Run) -> dict[str, _Place]:
+    def _read(self, run: Run) -> dict[str, _Reported]:
         file = self._file(run)
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
-            return _read(content)
+            return _parsed(content)
         except FileNotFoundError:
             return {}
         except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
@@ -110,13 +173,32 @@ class Record:
             ) from None
 
 
-def _read(content: dict[str, Any]) -> dict[str, _Place]:
+def _parsed(content: dict[str, Any]) -> dict[str, _Reported]:
+    if content["format"] == _OLD_FORMAT:
+        # It had the last run of each recipient only.
+        return {
+            str(name): _Reported(_parsed_place(place), all_before=True, runs=frozenset())
+            for name, place in content["told"].items()
+        }
     if content["format"] != _FORMAT:
         raise ValueError(content["format"])
     return {
-        str(name): (datetime.fromisoformat(place["started"]).astimezone(UTC), int(place["build"]))
-        for name, place in content["told"].items()
+        str(name): _Reported(
+            since=_parsed_place(each["since"]),
+            all_before=bool(each["all_before"]),
+            runs=frozenset(map(_parsed_place, each["runs"])),
+        )
+        for name, each in content["reported"].items()
     }
+
+
+def _parsed_place(place: dict[str, Any]) -> _Place:
+    return datetime.fromisoformat(place["started"]).astimezone(UTC), int(place["build"])
+
+
+def _written(place: _Place) -> dict[str, object]:
+    started, build = place
+    return {"started": started.isoformat(), "build": build}
 
 
 def _place(run: Run) -> _Place:

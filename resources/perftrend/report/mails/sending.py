@@ -23,10 +23,10 @@ from perftrend.report.mails.content import (
     parts,
 )
 from perftrend.report.mails.files import NO_LINKS
-from perftrend.report.mails.record import Record
+from perftrend.report.mails.record import Pending, Record
 
-Judged = Callable[[int], Sequence[Verdict]]
-"""Returns the verdicts of a run, told how many of the newest runs nobody has heard of."""
+Judged = Callable[[Pending], Sequence[Verdict]]
+"""Returns the verdicts that a mail about some runs is made of."""
 
 
 def send(
@@ -46,7 +46,7 @@ def send(
     Whoever was told is kept at once, so that a job that was killed or met an error goes on with the
     others when it runs again.
 
-    :param judged: the analysis of the run; called once for each number of runs that somebody missed.
+    :param judged: the analysis; called once for each set of runs that a recipient missed.
     :param run: the run that was analysed.
     :param runs: what the store knows of its testbed.
     :param recipients: who get everything, beside those whom the specification names.
@@ -61,23 +61,28 @@ def send(
     verdicts_of = cache(judged)
 
     @cache
-    def content_for(owner: str | None, new_runs: int) -> Content | None:
+    def content_for(owner: str | None, pending: Pending) -> Content | None:
         return _content(
-            verdicts_of(new_runs), owner=owner, run=run, links=links, notices=notices, new_runs=new_runs
+            verdicts_of(pending),
+            owner=owner,
+            run=run,
+            links=links,
+            notices=notices,
+            new_runs=len(pending.runs),
         )
 
     general = {_folded(each): each for each in recipients}
-    named = {_folded(each): each for verdict in verdicts_of(at_first) for each in verdict.mail}
+    named = {_folded(each): each for verdict in verdicts_of(Pending((run,))) for each in verdict.mail}
     delivery = _Delivery(server)
     for key, recipient in sorted({**named, **general}.items()):
-        new_runs = record.untold(run, runs, key, at_first=at_first)
-        if not new_runs:
+        pending = record.pending(run, runs, key, at_first=at_first)
+        if not pending.runs:
             continue
-        content = content_for(None if key in general else key, new_runs)
+        content = content_for(None if key in general else key, pending)
         if content is None or delivery.hand_over(
             _mail(recipient, content, testbed=run.testbed, job=run.job, build=run.build)
         ):
-            record.mark(run, key)
+            record.mark(pending, key)
     return delivery.result()
 
 

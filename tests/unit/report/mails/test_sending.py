@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -183,11 +183,15 @@ class Nights:
     def runs(self) -> list[Run]:
         return [night(build) for build in range(1, len(self.values) + 1)]
 
-    def judged(self, new_runs: int) -> list[Verdict]:
-        samples = np.array(self.values)
-        results = tuple(Result(KEY, "pps", Better.HIGHER, Status.PASS, value=value) for value in self.values)
-        series = Series(KEY, "pps", Better.HIGHER, tuple(self.runs), samples, results)
-        return [evaluate(series, run=self.runs[-1], criteria=Criteria(new_runs=new_runs))]
+    def judged(self, pending: mails.Pending) -> tuple[Verdict, ...]:
+        return mails.reportable(self.evaluated, pending)
+
+    def evaluated(self, run: Run, *, new_runs: int = 1, without: Collection[Run] = ()) -> list[Verdict]:
+        values = self.values[: run.build]
+        results = tuple(Result(KEY, "pps", Better.HIGHER, Status.PASS, value=value) for value in values)
+        runs = tuple(self.runs[: run.build])
+        series = Series(KEY, "pps", Better.HIGHER, runs, np.array(values), results)
+        return [evaluate(series, run=run, criteria=Criteria(new_runs=new_runs))]
 
     def mail(self, box: Any) -> tuple[str, ...]:
         return mails.send(
@@ -231,5 +235,31 @@ def test_without_a_record_the_next_mail_would_be_silent(record: mails.Record) ->
     """What the record is for: the analysis alone takes the night before for told."""
     nights = Nights(record, LEVEL + DROP[:2])
 
-    assert [Outcome.NORMAL] == [verdict.outcome for verdict in nights.judged(1)]
-    assert [Outcome.REGRESSION] == [verdict.outcome for verdict in nights.judged(2)]
+    now, before = nights.runs[-1], nights.runs[-2]
+    assert [Outcome.NORMAL] == [verdict.outcome for verdict in nights.judged(mails.Pending((now,)))]
+    assert Outcome.REGRESSION is nights.judged(mails.Pending((before, now)))[-1].outcome
+
+
+def test_late_mail_shows_a_change_as_the_newest_run_has_it(record: mails.Record) -> None:
+    nights = Nights(record, LEVEL + DROP[:3])
+
+    regressions = [
+        verdict
+        for verdict in nights.judged(mails.Pending(tuple(nights.runs[-3:])))
+        if verdict.outcome is Outcome.REGRESSION
+    ]
+
+    assert [3] == [verdict.runs for verdict in regressions]
+
+
+def test_mail_about_more_than_a_month_is_about_the_last_month(record: mails.Record) -> None:
+    nights = Nights(record, LEVEL * 6)
+    judged = []
+
+    def evaluated(run: Run, **_: Any) -> list[Verdict]:
+        judged.append(run.build)
+        return []
+
+    mails.reportable(evaluated, mails.Pending(tuple(nights.runs)))
+
+    assert set(range(19, 49)) == set(judged)
