@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import permutations
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -349,3 +351,30 @@ def test_silence_of_an_old_name_ends_with_the_rename(nights: Nights, alert: Aler
     nights.evaluate()
 
     assert ["closed"] == [item.status for item in nights.items() if item.kind == "silence"]
+
+
+def test_runs_in_every_order_enter_each_change_once_with_the_commit_it_began_with(tmp_path: Path) -> None:
+    """Runs are stored and evaluated in the order in which they end; three tests get slower."""
+    began = {"a": 16, "b": 17, "c": 18}
+    for order in permutations(range(16, 19)):
+        with Store.open(tmp_path / f"{order}.sqlite") as store:
+            nights = Nights(store, factors=lambda test, night: 0.9 if night >= began[test] else 1.0)
+            nights.measure(16)
+            store.alerts.add(Rules("all", "", change=0.03), user="ann")
+            nights.evaluate()
+            for count in order:
+                nights.count = count
+                nights.noise.seed(count)
+                nights.measure(1)
+                nights.count = 19
+                nights.evaluate()
+                nights.evaluate()
+
+            found = [
+                (each.trace, each.span.first_changed_revision)
+                for item in nights.items()
+                for each in store.alerts.items.findings(item.identity)
+            ]
+            assert sorted((key(test).hash, commit(night)) for test, night in began.items()) == sorted(
+                found
+            ), order
