@@ -248,6 +248,10 @@ class Status(StrEnum):
     SKIP = "skip"
 
 
+MARKED = "marked as invalid by "
+"""What ``invalid`` begins with in a result that a person marked."""
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """What one test of one run gave for one metric."""
@@ -268,6 +272,11 @@ class Result:
     """What the test said, when it failed."""
     details: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Bounds, trials, counters' file, versions and times, as they stand in the test's JSON."""
+
+    @property
+    def marked(self) -> bool:
+        """Whether a person marked the result, or its run, as invalid."""
+        return self.invalid.startswith(MARKED)
 
     @property
     def usable(self) -> bool:

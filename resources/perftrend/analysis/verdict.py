@@ -217,6 +217,8 @@ def _previously(series: Sequence[Series], run: Run) -> set[TraceKey]:
 def _without_value(series: Series) -> tuple[Outcome, str] | None:
     """Say why the newest run has no value; None when it has one."""
     result = series.results[-1] if series.results else None
+    if result and result.marked:
+        return Outcome.NOT_VALID, result.invalid
     if result and result.status is Status.FAIL:
         return Outcome.FAILED, result.message or result.invalid or "the test failed without a message"
     if result and result.status is Status.SKIP:

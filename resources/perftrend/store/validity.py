@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from perftrend.model import Status
+from perftrend.model import MARKED, Status
 from perftrend.store.schema import invalidations, results
 
 _MARKS = (invalidations.c.run_id == results.c.run_id) & (
     invalidations.c.trace_id.is_(None) | (invalidations.c.trace_id == results.c.trace_id)
 )
 _FIRST_MARK = (
-    sa.select("marked as invalid by " + invalidations.c.author + ": " + invalidations.c.reason)
+    sa.select(MARKED + invalidations.c.author + ": " + invalidations.c.reason)
     .where(_MARKS)
     .order_by(invalidations.c.id)
     .limit(1)

@@ -69,6 +69,19 @@ def test_run_of_a_job_that_counts_anew_is_judged_and_shown_as_such(bench: Any) -
     assert 13 == len(report["tests"][0]["values"])
 
 
+def test_failed_test_of_a_run_that_is_marked_as_invalid_is_not_reported_as_failed(bench: Any) -> None:
+    measured(ip4=[*STEADY, math.nan], l2=[*STEADY, 10.0])
+    bench.analysis()
+    assert "failed" in bench.outcomes().values()
+    with Store.open("perftrend.sqlite") as store:
+        store.invalidations.add(night(13), "a fan failed", author="ann")
+
+    bench.analysis()
+
+    assert {"not valid"} == set(bench.outcomes().values())
+    assert {"marked as invalid by ann: a fan failed"} == {test["reason"] for test in bench.report()["tests"]}
+
+
 def test_change_of_three_nights_ago_is_news_no_more(bench: Any) -> None:
     measured(ip4=DROPPED)
 
