@@ -23,6 +23,7 @@ from perftrend.analysis.alerts import (
     measuring,
 )
 from perftrend.analysis.alerts.history import Reach
+from perftrend.analysis.formula import Query, Term
 from perftrend.analysis.query import TraceTable, parse
 from perftrend.errors import PerftrendError
 from perftrend.store import Store
@@ -31,6 +32,9 @@ from perftrend.store.tiles import Axis, StoredTrace
 
 _AT_ONCE = 1000
 """Traces that are read together: 180 columns of them take 20 ms, in which no request goes before."""
+
+_EXPERIMENT = "experiment"
+"""The parameter of the traces of experiments."""
 
 _KINDS: Mapping[str, frozenset[Kind]] = {
     "regression": frozenset({Kind.REGRESSION}),
@@ -132,15 +136,22 @@ def watches_of(
     for alert in alerts:
         own = [each for each in overrides if each.alert == alert.identity]
         try:
-            _, rows, _ = np.intersect1d(
-                among, table.rows(parse(alert.rules.query)), assume_unique=True, return_indices=True
-            )
+            chosen = table.rows(_without_experiments(parse(alert.rules.query)))
+            _, rows, _ = np.intersect1d(among, chosen, assume_unique=True, return_indices=True)
             rehearsal = rehearsal_of(alert.rules, own, outliers=outliers, now=now)
         except (PerftrendError, TypeError):
             continue
         if rows.size:
             found.append(Watch(alert, rehearsal, rows))
     return found
+
+
+def _without_experiments(query: Query) -> Query:
+    """Return a query without the traces of experiments, unless it has a condition on them."""
+    if _EXPERIMENT in query.by_key:
+        return query
+    any_name = Term(_EXPERIMENT, "", negated=True, pattern=True, optional=True)
+    return Query((*query.terms, any_name))
 
 
 def look(

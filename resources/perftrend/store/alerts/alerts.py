@@ -100,6 +100,7 @@ class AlertEdited:
 
 
 _AT_ONCE = 1000
+_JOB = (runs.c.job, runs.c.experiment)
 _RULES = tuple(each.name for each in fields(Rules))
 _OVERRIDE = tuple(each.name for each in fields(Override) if each.name != "alert")
 
@@ -131,22 +132,20 @@ class Alerts:
             yield night(connection, testbed, newest_run=newest_run, since=since)
 
     def jobs(self, of: Sequence[int]) -> dict[int, str]:
-        """Return the jobs of runs, by the ids of the runs."""
+        """Return the jobs of runs, by the ids of the runs; each experiment of a job counts as a job."""
         found: dict[int, str] = {}
         with reading(self._engine) as connection:
             for start in range(0, len(of), _AT_ONCE):
-                query = sa.select(runs.c.id, runs.c.job).where(runs.c.id.in_(of[start : start + _AT_ONCE]))
-                found |= {row.id: row.job for row in connection.execute(query)}
+                query = sa.select(runs.c.id, *_JOB).where(runs.c.id.in_(of[start : start + _AT_ONCE]))
+                found |= {row.id: _job_of(row.job, row.experiment) for row in connection.execute(query)}
         return found
 
     def newest(self, testbed: str) -> dict[str, datetime]:
-        """Return when the newest run of each job on a testbed has ended."""
-        query = sa.select(
-            runs.c.job, sa.func.max(runs.c.finished, type_=runs.c.finished.type).label("finished")
-        )
+        """Return when the newest run of each job on a testbed has ended; jobs as in :meth:`jobs`."""
+        query = sa.select(*_JOB, sa.func.max(runs.c.finished, type_=runs.c.finished.type).label("finished"))
         with reading(self._engine) as connection:
-            found = connection.execute(query.where(runs.c.testbed == testbed).group_by(runs.c.job))
-            return {row.job: row.finished for row in found}
+            found = connection.execute(query.where(runs.c.testbed == testbed).group_by(*_JOB))
+            return {_job_of(row.job, row.experiment): row.finished for row in found}
 
     def all(self) -> list[Alert]:
         """Return all alerts by their names."""
@@ -222,6 +221,10 @@ class Alerts:
                 _set_override(connection, each, user)
                 record(connection, user, "overrode", before.subject, _told_override(each))
             return AlertEdited(is_done=True, alert=_find(connection, identity))
+
+
+def _job_of(job: str, experiment: str) -> str:
+    return f"{job} {experiment}" if experiment else job
 
 
 def all_alerts(connection: Connection) -> list[Alert]:

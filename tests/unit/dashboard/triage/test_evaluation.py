@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
@@ -172,6 +173,41 @@ def test_two_alerts_that_find_one_change_make_one_item_and_each_tells_it(
     sent = nights.store.alerts.outbox.of(item.identity)
     assert ["mail", "webhook"] == [message.action for message in sent]
     assert 2 == len({message.key for message in sent})
+
+
+@pytest.mark.parametrize(("query", "found"), [("test=a", 0), ("experiment=quick", 1), ("experiment!=", 1)])
+def test_alert_leaves_experiments_out_unless_its_query_names_them(
+    nights: Nights, query: str, found: int
+) -> None:
+    nights.store.alerts.add(Rules("silence", query, change=0.9, silent_runs=3), user="ann")
+    measure_experiments(nights, ["quick", "quick", "quick", "", "", ""])
+    nights.evaluate()
+    assert [] == nights.items()
+    measure_experiments(nights, ["slow", "slow", "slow"])
+    nights.evaluate()
+    assert [] == nights.items()
+
+    nights.tests = ("other",)
+    measure_experiments(nights, ["quick", "quick", "quick"])
+    nights.evaluate()
+
+    assert found == len(nights.items())
+
+
+def measure_experiments(nights: Nights, names: Sequence[str]) -> None:
+    """Measure runs of one job, each an experiment of some name or, with an empty one, none."""
+    for name in names:
+        started = FIRST + timedelta(days=nights.count)
+        run = Run(
+            TESTBED, "job", nights.count, started, started + timedelta(hours=1),
+            {"device": commit(nights.count)}, experiment=name,
+        )  # fmt: skip
+        keys = [key(test).of_experiment(name) for test in nights.tests]
+        samples = (1e7,)
+        nights.store.add(
+            run, [Result(each, "pps", Better.HIGHER, Status.PASS, samples, samples[0]) for each in keys]
+        )
+        nights.count += 1
 
 
 def test_trace_that_falls_silent_is_told_and_closed_when_it_speaks(nights: Nights) -> None:
