@@ -135,7 +135,7 @@ def test_settings_do_not_change() -> None:
         ("search: {trials_per_bound: 1.5}", "search.trials_per_bound is 1.5; it should be a valid integer"),
         ("search: {exceed_ratio: 1}", "search.exceed_ratio is 1; it should be less than 1"),
         (
-            "analysis: {samples: trials}",
+            "analysis: {samples: trials, outliers: true}",
             "analysis.samples is trials, but single bad runs are separated by the averages of runs",
         ),
         ("search: {loss_ratios: [0.005, 1]}", "search.loss_ratios"),
@@ -469,3 +469,25 @@ def test_comparisons_of_builds_have_long_trials_unless_others_are_set() -> None:
 
     assert TrialSettings(duration_s=10, multiplicity=3, attempts=7) == compared
     assert (10, 5) == (Settings().for_builds.trial.duration_s, Settings().for_builds.trial.multiplicity)
+
+
+@pytest.mark.parametrize(
+    ("text", "outliers"),
+    [
+        ("analysis: {samples: trials}", False),
+        ("analysis: {samples: trials, outliers: false}", False),
+        ("analysis: {samples: runs}", True),
+        ("analysis: {outliers: false}", False),
+    ],
+)
+def test_trials_imply_that_single_bad_runs_are_not_separated(
+    tmp_path: Path, text: str, outliers: bool
+) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text(text)
+
+    settings = Settings.load(file, {})
+
+    assert outliers is settings.analysis.outliers
+    file.write_text(settings.as_yaml())
+    assert settings == Settings.load(file, {})

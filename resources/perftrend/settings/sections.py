@@ -112,8 +112,8 @@ class AnalysisSettings(Section):
     formula: Literal["jumpavg-0.4", "jumpavg-0.1"] = "jumpavg-0.4"
     """The description length of the partition."""
     samples: Literal["runs", "trials"] = "runs"
-    """What the partition sees of each run: its average, or all trials, which needs ``outliers`` false."""
-    outliers: bool = True
+    """What the partition sees of each run: its average, or all trials, which implies ``outliers`` false."""
+    outliers: bool = Field(default_factory=lambda given: given.get("samples") != "trials")
     """Whether single bad runs are separated from the groups: in verdicts, reports, Explore and alerts."""
     window: Annotated[int, BeforeValidator(as_number), Field(ge=4)] = 30
     """Length N of the rolling window of the moving statistics, in runs."""

@@ -299,7 +299,7 @@ def test_json_goes_to_a_file_too(bench: Any) -> None:
         (["--formula", "jumpavg-0.1"], "groups of minimum description length (jumpavg-0.1)"),
         (["--no-outliers"], "groups of minimum description length (jumpavg-0.4, single bad runs included)"),
         (
-            ["--no-outliers", "--samples", "trials"],
+            ["--samples", "trials"],
             "groups of minimum description length (jumpavg-0.4, all trials of each run)",
         ),
         (["--method", "three-sigma"], "three-sigma rule"),
@@ -343,6 +343,10 @@ def test_bad_runs_make_no_groups_but_hollow_marks(bench: Any) -> None:
         ),
         (["--json", "nowhere/out.json"], "--json nowhere/out.json: name a file in a folder that exists"),
         (["--json", "."], "--json .: name a file"),
+        (
+            ["--samples", "trials", "--outliers"],
+            "set analysis.outliers to false, or analysis.samples to runs",
+        ),
         (["--formula", "jumpavg"], "invalid choice: 'jumpavg'"),
         (["--specification", "none.yaml"], "specification none.yaml: No such file or directory"),
     ],
