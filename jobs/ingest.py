@@ -104,8 +104,6 @@ class Ingestion:
             self._source, fetch.Cache(settings.fetch.cache, settings.fetch.cache_bytes), self._pace, limits
         )
         self._taker = fetch.Taker(self._source, fetcher, readers)
-        self._broken: set[str] = set()
-        """Builds that are not tried again by this process."""
         self._said: set[str] = set()
         self._workers = self._source.workers or settings.fetch.workers
 
@@ -161,8 +159,6 @@ class Ingestion:
         claims = self._claims(wanted, tally)
         for taken in fetch.in_parallel(self._taker, claims, self._workers, self._pace.stop):
             tally.add(taken)
-            if taken.fate is Fate.BROKEN:
-                self._broken.add(taken.name)
             yield taken
 
     def _claims(self, wanted: Wanted, tally: fetch.Tally) -> Iterator[tuple[ArchivedBuild, fetch.Claim]]:
@@ -171,7 +167,7 @@ class Ingestion:
         for build in self._source.builds(wanted):
             if known.has(build):
                 tally.add(fetch.Taken(build.name, Fate.KNOWN))
-            elif build.name not in self._broken:
+            else:
                 yield build, self._claim(build)
         known.note_versions()
 

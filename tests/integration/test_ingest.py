@@ -247,7 +247,14 @@ def test_builds_are_taken_from_s3(
     assert 0 == code, said
     assert f"new: {JOB}/1..3\nmissing: {JOB}/4\n" in said
     assert 3 == len(content(tmp_path / "s3"))
-    assert f"known: {JOB}/1..3\n" in done(tmp_path / "s3", f"s3://logs/ci/{JOB}")[1]
+    said = done(tmp_path / "s3", f"s3://logs/ci/{JOB}")[1]
+    assert f"known: {JOB}/1..3\n" in said
+    assert " 0.0 MB" in said
+    time.sleep(1.1)  # S3 counts seconds
+    another = gzip.compress(output(9).replace(b"2026-01-01", b"2027-01-01"), mtime=0)
+    client.put_object(Bucket="logs", Key=f"ci/{JOB}/2/archives/output.xml.gz", Body=another)
+    said = done(tmp_path / "s3", f"s3://logs/ci/{JOB}")[1]
+    assert f"new: {JOB}/2\nknown: {JOB}/1, {JOB}/3\n" in said
     code, said = done(tmp_path / "none", "s3://nowhere/ci")
     assert (3, "perftrend: s3://nowhere/ci: there is no such bucket or key\n") == (code, said)
     code, said = done(tmp_path / "s3", f"s3://logs/ci/{JOB}", "--since", "2100-01-01")

@@ -217,6 +217,27 @@ def test_followed_source_gives_what_comes(
     assert [(7, 3), (7, 4), (7, 5)] == [(seconds, len(builds)) for seconds, builds in pauses]
 
 
+def test_followed_source_gives_a_broken_build_when_it_is_complete(
+    run: Run, archives: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its writer rests: the first look finds half of the output."""
+    output = archives / "nightly" / "2" / "output.xml"
+    whole = output.read_bytes()
+    output.write_bytes(whole[:-30])
+    looks = []
+
+    def pause(seconds: float) -> None:
+        looks.append(stored(tmp_path))
+        if len(looks) == 2:
+            raise KeyboardInterrupt
+        output.write_bytes(whole)
+
+    monkeypatch.setattr(ingest, "pause", pause)
+    run(str(archives), "--follow")
+
+    assert [["nightly/1", "nightly/3"], ["nightly/1", "nightly/2", "nightly/3"]] == looks
+
+
 def test_token_goes_to_its_own_server_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"URL": "https://ci.example", "USER": "me", "TOKEN": "hidden"}.items():
         monkeypatch.setenv(f"PERFTREND_JENKINS_{name}", value)

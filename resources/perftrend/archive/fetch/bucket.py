@@ -39,7 +39,7 @@ class Bucket:
     """The keys below ``bucket/prefix``, as a tree of folders."""
 
     workers = None
-    is_local = False
+    files_date_builds = True  # a bucket says nothing of folders
 
     def __init__(self, prefix: str, pace: Pace) -> None:
         self._prefix = prefix.strip("/")

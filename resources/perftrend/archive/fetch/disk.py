@@ -19,7 +19,7 @@ class Disk:
     """The tree of folders below a path."""
 
     workers = None
-    is_local = True
+    files_date_builds = True
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()

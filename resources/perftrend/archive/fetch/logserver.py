@@ -33,7 +33,7 @@ class LogServer:
     """
 
     workers = None
-    is_local = False
+    files_date_builds = False
 
     def __init__(self, url: str, web: Web) -> None:
         parts = urlsplit(url)

@@ -48,7 +48,7 @@ class Tarball:
     """
 
     workers = 1
-    is_local = True
+    files_date_builds = True
 
     def __init__(self, file: Path, say: Callable[[str], None]) -> None:
         self._file = file.resolve()

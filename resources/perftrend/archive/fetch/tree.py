@@ -69,8 +69,8 @@ class Tree(Protocol):
         """How many files may be open at the same time; None: any number."""
 
     @property
-    def is_local(self) -> bool:
-        """Whether a listing costs no request."""
+    def files_date_builds(self) -> bool:
+        """Whether a build is dated by its first output; otherwise by its folder."""
 
     def listing(self, folder: str) -> Listing:
         """Return what a folder holds. :raises ServiceError: if it cannot be listed."""
@@ -173,7 +173,7 @@ class TreeSource:
                 continue
             found = ArchivedBuild(job, build, self._tree.location(one.path), place=one.path)
             modified = one.modified
-            if self._tree.is_local or number or (wanted.since and modified is None):
+            if self._tree.files_date_builds or number or (wanted.since and modified is None):
                 modified = self._modified(found) or modified
             if wanted.time_fits(modified):
                 yield replace(found, version=modified.isoformat() if modified else "")

@@ -153,7 +153,7 @@ class EndlessTree:
 
     path = ("ci",)
     workers = None
-    is_local = False
+    files_date_builds = False
 
     def __init__(self) -> None:
         self.listed = 0
