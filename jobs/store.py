@@ -49,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
         "or with --to copy it into another database; invalidate: mark a run, or results of it, as invalid, "
         "or with --undo as valid again; rename: let the traces of a renamed test continue under its new "
         "name, or without NAME list the renames; prune: delete what is older than the settings retention.* "
-        "allow")  # fmt: skip
+        "allow, and duplicates of details")  # fmt: skip
     add(
         "subject",
         metavar="FILE|JOB/BUILD|NAME",
@@ -218,6 +218,8 @@ def _prune(settings: Settings, *, dry_run: bool) -> None:
                 prune = store.retention.count if dry_run else store.retention.delete
                 what = f"{prune(Kind(kind), before)} rows"
             print(f"{kind}: {what} older than {days} d {done}")
+        duplicates = store.retention.count_duplicates if dry_run else store.retention.delete_duplicates
+        print(f"duplicate details: {duplicates()} rows {done}")
 
 
 def _prune_files(settings: Settings, store: Store, kind: str, before: datetime, *, dry_run: bool) -> str:

@@ -35,7 +35,7 @@ UNIT_TESTS = Path("tests") / "unit" / "store"
 DIFFERENT = (
     "alerts", "test_archives.py", "test_changes.py", "test_clusterings.py", "test_clusters.py",
     "test_executions.py", "test_ingestions.py", "test_invalidations.py",
-    "test_migrations.py", "test_renames.py", "test_shortcuts.py", "test_store.py",
+    "test_migrations.py", "test_renames.py", "test_retention.py", "test_shortcuts.py", "test_store.py",
     "tiles/test_tiles.py::test_values_keep_all_their_digits",
     "tiles/test_tiles.py::test_testbeds_are_read_side_by_side",
     "tiles/test_tiles.py::test_tables_that_are_gone_are_made_again",

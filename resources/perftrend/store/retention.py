@@ -1,4 +1,4 @@
-"""Deletes rows that are older than the retention settings allow.
+"""Deletes rows that are older than the retention settings allow, and duplicates of details.
 
 Runs and the values and samples of results are never deleted. Neither is anything that is not finished:
 requests that are open or unanswered, and messages that are still to be sent.
@@ -6,6 +6,7 @@ requests that are open or unanswered, and messages that are still to be sent.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -76,6 +77,44 @@ class Retention:
                 deleted += connection.execute(statement).rowcount if keys else 0
             if not keys:
                 return deleted
+
+    def count_duplicates(self) -> int:
+        """Return how many duplicates :meth:`delete_duplicates` would delete."""
+        return sum(len(self._duplicates(run_id)) for run_id in self._runs_with_details())
+
+    def delete_duplicates(self) -> int:
+        """Replace details that another result of the run has by a reference; return how many these were.
+
+        Stores have such rows from versions that did not write references. The results stay as they are.
+        """
+        deleted = 0
+        for run_id in self._runs_with_details():
+            if not (found := self._duplicates(run_id)):
+                continue
+            row = (details.c.run_id == run_id) & (details.c.trace_id == sa.bindparam("duplicate"))
+            statement = sa.update(details).where(row).values(details=sa.bindparam("original"))
+            with writing(self._engine) as connection:
+                connection.execute(
+                    statement, [{"duplicate": each, "original": first} for each, first in found.items()]
+                )
+            deleted += len(found)
+        return deleted
+
+    def _runs_with_details(self) -> Sequence[int]:
+        with reading(self._engine) as connection:
+            return connection.execute(sa.select(details.c.run_id).distinct()).scalars().all()
+
+    def _duplicates(self, run_id: int) -> dict[int, int]:
+        """Return the traces of duplicates in a run, and the traces whose rows they are equal to."""
+        text = sa.cast(details.c.details, sa.Text)
+        query = sa.select(details.c.trace_id, text).where(details.c.run_id == run_id)
+        with reading(self._engine) as connection:
+            rows = connection.execute(query.order_by(details.c.trace_id)).all()
+        if not all(each.startswith("{") for _, each in rows):
+            return {}  # a run with references was stored without duplicates
+        first: dict[str, int] = {}
+        originals = {trace: first.setdefault(each, trace) for trace, each in rows}
+        return {trace: original for trace, original in originals.items() if trace != original}
 
 
 def _expired(connection: Connection, kind: Kind, before: datetime) -> _Expired:

@@ -299,6 +299,7 @@ def test_dry_run_of_prune_prints_the_same_and_changes_nothing(
     planned = capsys.readouterr().out
     assert "details: 3 rows older than 30 d would be deleted\n" in planned
     assert "short_urls: 0 rows older than 1 d would be deleted\n" in planned
+    assert "duplicate details: 0 rows would be deleted\n" in planned
     assert before == content(place)
 
     assert 0 == store.main(["prune", "--settings", "settings.yaml"])

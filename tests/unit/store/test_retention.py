@@ -13,10 +13,10 @@ from sqlalchemy.engine import Engine
 
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store
-from perftrend.store.connection import engine_of, writing
+from perftrend.store.connection import engine_of, reading, writing
 from perftrend.store.requests import Request, State
 from perftrend.store.retention import Kind
-from perftrend.store.schema import activity, items, outbox, short_urls
+from perftrend.store.schema import activity, details, items, outbox, runs, short_urls
 
 OLD = datetime(2026, 1, 1, tzinfo=UTC)
 LIMIT = OLD + timedelta(days=10)
@@ -75,6 +75,38 @@ def test_details_are_deleted_and_values_stay(store: Store) -> None:
     assert [replace(each, details={}) for each in results] == store.results(old)
     assert results == store.results(new)
     assert [old, new] == store.runs("2n-clx")
+
+
+def test_duplicates_of_details_become_references_and_results_stay(store: Store, engine: Engine) -> None:
+    def result(metric: str, content: dict[str, object]) -> Result:
+        key = TraceKey.of(test="ip4", metric=metric)
+        return Result(key, "pps", Better.HIGHER, Status.PASS, (1.0,), 1.0, details=content)
+
+    alike = {"trials": [1, 2.5], "text": "µ"}
+    results = [
+        result("ndr", alike),
+        result("pdr", alike),
+        result("mrr", {"a": 1}),
+        result("lat", {"a": True}),
+    ]
+    for build in (1, 2):
+        store.add(run_at(OLD, build), results)
+    with writing(engine) as connection:
+        # As versions did that wrote no references; run 2 has one.
+        of_run = details.c.run_id == sa.select(runs.c.id).where(runs.c.build == 1).scalar_subquery()
+        connection.execute(sa.update(details).where(of_run, _is_reference).values(details=alike))
+    before = [store.results(run_at(OLD, build)) for build in (1, 2)]
+
+    assert (1, 1) == (store.retention.count_duplicates(), store.retention.delete_duplicates())
+
+    assert before == [store.results(run_at(OLD, build)) for build in (1, 2)]
+    assert 0 == store.retention.delete_duplicates()
+    with reading(engine) as connection:
+        references = sa.select(sa.func.count()).select_from(details).where(_is_reference)
+        assert 2 == connection.execute(references).scalar()
+
+
+_is_reference = sa.not_(sa.cast(details.c.details, sa.Text).startswith("{"))
 
 
 def test_many_rows_are_deleted_in_several_transactions(store: Store, engine: Engine) -> None:
