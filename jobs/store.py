@@ -14,9 +14,11 @@ from jobs import _options as options
 from perftrend.archive import retention
 from perftrend.errors import EXIT_PASS, EXIT_SERVICE, UsageError
 from perftrend.listener.on_this_machine import FOLDER
+from perftrend.model import Run
 from perftrend.settings import Settings
 from perftrend.store import Store, maintenance
 from perftrend.store.invalidations import subject_of
+from perftrend.store.patch_tests import PatchTest
 from perftrend.store.requests import State
 from perftrend.store.retention import Kind
 
@@ -139,15 +141,35 @@ def _invalidate(given: argparse.Namespace, place: str) -> None:
         raise UsageError(f"invalidate: a run is JOB/BUILD, such as nightly/7, not {given.subject!r}")
     with Store.open(place, create=False, migrate=False) as store:
         run = store.run(job, int(number))
-        if run is None:
-            raise UsageError(f"store {place}: it has no run {given.subject}")
-        test, trace = given.test or "", given.trace or ""
-        if given.undo:
-            store.invalidations.remove(run, author=getpass.getuser(), test=test, trace=trace)
+        patch_test = None if run else store.patch_tests.of_build(job, int(number))
+        if run:
+            subject = _mark_run(given, store, run)
+        elif patch_test:
+            subject = _mark_patch_test(given, store, patch_test)
         else:
-            store.invalidations.add(run, given.reason, author=getpass.getuser(), test=test, trace=trace)
+            raise UsageError(f"store {place}: it has no run and no per-patch test {given.subject}")
     outcome = "no longer marked as invalid" if given.undo else "marked as invalid"
-    print(f"{subject_of(run, test, trace)}: {outcome}")
+    print(f"{subject}: {outcome}")
+
+
+def _mark_run(given: argparse.Namespace, store: Store, run: Run) -> str:
+    test, trace = given.test or "", given.trace or ""
+    if given.undo:
+        store.invalidations.remove(run, author=getpass.getuser(), test=test, trace=trace)
+    else:
+        store.invalidations.add(run, given.reason, author=getpass.getuser(), test=test, trace=trace)
+    return subject_of(run, test, trace)
+
+
+def _mark_patch_test(given: argparse.Namespace, store: Store, patch_test: PatchTest) -> str:
+    if given.trace:
+        raise UsageError(f"{given.subject}: is a per-patch test; use --test NAME instead of --trace")
+    test = given.test or ""
+    if given.undo:
+        store.patch_tests.restore(patch_test, author=getpass.getuser(), name=test)
+    else:
+        store.patch_tests.invalidate(patch_test, given.reason, author=getpass.getuser(), name=test)
+    return f"per-patch test {patch_test.name}" + (f", test {test}" if test else "")
 
 
 def _rename(given: argparse.Namespace, place: str) -> None:
@@ -169,7 +191,10 @@ def _rename(given: argparse.Namespace, place: str) -> None:
 
 def _check(place: str) -> int:
     checked = maintenance.check(place)
-    held = f"{checked.runs} runs, {checked.traces} traces and {checked.results} results"
+    held = (
+        f"{checked.runs} runs, {checked.traces} traces, {checked.results} results "
+        f"and {checked.patch_tests} per-patch tests"
+    )
     for fault in checked.faults:
         print(f"fault: {fault}")
     if checked.runs_without_tiles:

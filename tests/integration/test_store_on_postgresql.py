@@ -25,6 +25,7 @@ from perftrend.errors import StoreError
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store, maintenance
 from perftrend.store.connection import engine_of
+from perftrend.store.patch_tests import PatchTest, PatchTrace
 from perftrend.store.schema import metadata
 from perftrend.store.upgrade import VERSION_TABLE
 from tests.integration.servers import postgresql
@@ -35,7 +36,8 @@ UNIT_TESTS = Path("tests") / "unit" / "store"
 DIFFERENT = (
     "alerts", "test_archives.py", "test_changes.py", "test_clusterings.py", "test_clusters.py",
     "test_executions.py", "test_ingestions.py", "test_invalidations.py",
-    "test_migrations.py", "test_renames.py", "test_retention.py", "test_shortcuts.py", "test_store.py",
+    "test_migrations.py", "test_patch_tests.py", "test_renames.py", "test_retention.py", "test_shortcuts.py",
+    "test_store.py",
     "tiles/test_tiles.py::test_values_keep_all_their_digits",
     "tiles/test_tiles.py::test_testbeds_are_read_side_by_side",
     "tiles/test_tiles.py::test_tables_that_are_gone_are_made_again",
@@ -55,6 +57,8 @@ TCP_OPTIONS = (
     socket.TCP_USER_TIMEOUT, socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT
 )  # fmt: skip
 MOMENT = datetime(2026, 1, 2, tzinfo=UTC)
+PATCH_TEST = PatchTest("perftest", 7, "2n-clx", "a" * 40, "b" * 40, MOMENT, MOMENT, 1, archive="/7")
+PATCH_TRACE = PatchTrace("ip4", "pps", Better.HIGHER, "no difference", ((0.1,),), ((0.2,),))
 
 
 def run_of(build: int) -> Run:
@@ -96,6 +100,7 @@ def test_store_moves_there_and_back_with_everything(url: str, tmp_path: Path) ->
             store.add(run_of(build), results_of(float(build)))
         key = store.short_urls.keep("testbed=2n-clx", user="me")
         store.invalidations.add(run_of(5), "a fan failed", author="me")
+        store.patch_tests.add(PATCH_TEST, [PATCH_TRACE])
         number = store.shortcuts.keep(["a", "b"], user="me")
     before = rows_of(place)
 
@@ -108,6 +113,9 @@ def test_store_moves_there_and_back_with_everything(url: str, tmp_path: Path) ->
         store.invalidations.add(run_of(6), "a fan failed", author="me")
         assert "testbed=2n-clx" == store.short_urls.query(key)
         assert number != store.shortcuts.keep(["c"], user="me")
+        assert not store.patch_tests.add(PATCH_TEST, [PATCH_TRACE])
+        assert store.patch_tests.add(replace(PATCH_TEST, build=8), [PATCH_TRACE])
+        assert [PATCH_TRACE] == store.patch_tests.traces(PATCH_TEST)
     with pytest.raises(StoreError, match="it is not empty"):
         maintenance.move(place, url)
 

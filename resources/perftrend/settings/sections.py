@@ -322,6 +322,8 @@ class RetentionSettings(Section):
 
     details_days: Days | None = None
     """Details of results (trials, bounds, versions, times), counted from the end of the run."""
+    patch_tests_days: Days | None = None
+    """Per-patch tests with their values, counted from their newest round."""
     archives_days: Days | None = None
     """Folders of builds and of requests in the archive, counted from the last change in them."""
     bisections_days: Days | None = None

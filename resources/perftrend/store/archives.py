@@ -12,20 +12,26 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from perftrend.store.connection import entering, reading, writing
-from perftrend.store.schema import read_archives, runs
+from perftrend.store.schema import patch_tests, read_archives, runs
 
 
 class Archives:
-    """The archives that the runs of a store were read from."""
+    """The archives that the runs and the per-patch tests of a store were read from."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     def versions(self, job: str) -> dict[str, str]:
-        """Return what was read of a job: by the location of a build, its version, empty if it is unknown."""
-        query = sa.select(read_archives.c.location, read_archives.c.version).join(runs)
+        """Return what was read of a job: by the location of a build, its version, empty if it is unknown.
+
+        A per-patch test in progress whose version is unknown is not among them: it is to be read again.
+        """
+        query = sa.select(read_archives.c.location, read_archives.c.version)
+        may_go_on = sa.not_(patch_tests.c.ended) & (read_archives.c.version == "")
+        of_runs = query.join(runs).where(runs.c.job == job)
+        of_patches = query.join(patch_tests).where(patch_tests.c.job == job, sa.not_(may_go_on))
         with reading(self._engine) as connection:
-            found = connection.execute(query.where(runs.c.job == job))
+            found = connection.execute(sa.union_all(of_runs, of_patches))
             return {row.location: row.version for row in found}
 
     def note_versions(self, versions: Mapping[str, str]) -> None:
@@ -41,11 +47,18 @@ class Archives:
             connection.execute(changed, [{"place": place, "found": each} for place, each in versions.items()])
 
 
-def note_read(connection: Connection, location: str, run_id: int, version: str) -> None:
-    """Note that an archive was read, and which run it holds."""
+def note_read(
+    connection: Connection,
+    location: str,
+    version: str,
+    *,
+    run_id: int | None = None,
+    patch_test_id: int | None = None,
+) -> None:
+    """Note that an archive was read, and which run or which per-patch test it holds."""
     if not location:
         return
-    noted = {"run_id": run_id, "version": version}
+    noted = {"run_id": run_id, "patch_test_id": patch_test_id, "version": version}
     here = read_archives.c.location == location
     changed = sa.update(read_archives).where(here).values(**noted)
     if connection.execute(changed).rowcount:

@@ -9,7 +9,16 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from perftrend.store.connection import reading
-from perftrend.store.schema import details, invalidations, results, runs, tile_runs, trace_params, traces
+from perftrend.store.schema import (
+    details,
+    invalidations,
+    patch_tests,
+    results,
+    runs,
+    tile_runs,
+    trace_params,
+    traces,
+)
 
 _MOST_FAULTS = 20
 _SAMPLE_BYTES = 8
@@ -22,6 +31,7 @@ class Checked:
     runs: int
     traces: int
     results: int
+    patch_tests: int
     faults: tuple[str, ...]
     """For people; at most 20."""
     runs_without_tiles: int
@@ -35,8 +45,15 @@ def check(engine: Engine) -> Checked:
     """
     with reading(engine) as connection:
         faults = [*_faults(connection)]
-        held = [_count(connection, table) for table in (runs, traces, results, tile_runs)]
-        return Checked(held[0], held[1], held[2], tuple(faults[:_MOST_FAULTS]), held[0] - held[3])
+        stored_runs = _count(connection, runs)
+        return Checked(
+            runs=stored_runs,
+            traces=_count(connection, traces),
+            results=_count(connection, results),
+            patch_tests=_count(connection, patch_tests),
+            faults=tuple(faults[:_MOST_FAULTS]),
+            runs_without_tiles=stored_runs - _count(connection, tile_runs),
+        )
 
 
 def _count(connection: Connection, table: sa.Table) -> int:

@@ -83,7 +83,7 @@ class Invalidations:
         :raises UsageError: if the reason is empty or too long, if the store has no such run or result, or if
             it is marked already; nothing is changed.
         """
-        reason = _checked_reason(reason)
+        reason = checked_reason(reason)
         with writing(self._engine) as connection:
             run_id, selected = _select(connection, run, test, trace)
             marked = {row.trace_id for row in _marks(connection, run_id, selected)}
@@ -115,7 +115,11 @@ class Invalidations:
             refresh(connection, run.testbed, run_id)
 
 
-def _checked_reason(text: str) -> str:
+def checked_reason(text: str) -> str:
+    """Return a reason as one line.
+
+    :raises UsageError: if it is empty or too long.
+    """
     reason = " ".join(text.replace("\x00", "").split())
     if not reason:
         raise UsageError("the reason is empty; write why the values cannot be trusted")

@@ -1,6 +1,6 @@
 """Deletes rows that are older than the retention settings allow, and duplicates of details.
 
-Runs and the values and samples of results are never deleted. Neither is anything that is not finished:
+Runs and the values and samples of their results are never deleted. Neither is anything that is not finished:
 requests that are open or unanswered, and messages that are still to be sent.
 """
 
@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from perftrend.store.connection import reading, writing
 from perftrend.store.requests import State
-from perftrend.store.schema import activity, details, marks, outbox, requests, runs, short_urls
+from perftrend.store.schema import activity, details, marks, outbox, patch_tests, requests, runs, short_urls
 
 _BATCH = 200
 """Keys whose rows one transaction deletes, so that other writers do not wait for long."""
@@ -29,6 +29,7 @@ class Kind(StrEnum):
     """What can be deleted from a store because of its age."""
 
     DETAILS = "details"
+    PATCH_TESTS = "patch_tests"
     ACTIVITY = "activity"
     REQUESTS = "requests"
     SHORT_URLS = "short_urls"
@@ -122,6 +123,9 @@ def _expired(connection: Connection, kind: Kind, before: datetime) -> _Expired:
         case Kind.DETAILS:
             old_runs = sa.select(runs.c.id).where(runs.c.finished < before)
             return _Expired(details.c.run_id, details.c.run_id.in_(old_runs))
+        case Kind.PATCH_TESTS:
+            # The database deletes their traces with them.
+            return _Expired(patch_tests.c.id, patch_tests.c.updated < before)
         case Kind.ACTIVITY:
             return _Expired(activity.c.number, activity.c.moment < before)
         case Kind.REQUESTS:

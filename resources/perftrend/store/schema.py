@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Connection, Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0008"
+HEAD = "0009"
 """The newest migration: the form that this module describes."""
 
 metadata = MetaData()
@@ -80,9 +80,12 @@ read_archives = Table(
     "read_archives",
     metadata,
     Column("location", Text, primary_key=True),
-    Column("run_id", ForeignKey("runs.id"), nullable=False),
+    # One of the two is set.
+    Column("run_id", ForeignKey("runs.id")),
+    Column("patch_test_id", ForeignKey("patch_tests.id", ondelete="CASCADE")),
     Column("version", String(64), nullable=False),
     Index("ix_read_archives_run", "run_id"),
+    Index("ix_read_archives_patch_test", "patch_test_id"),
 )
 
 traces = Table(
@@ -165,6 +168,47 @@ renamed_traces = Table(
     # From the former name to the current one: of two former names the nearer is the newer.
     Column("steps", Integer, nullable=False),
     Index("ix_renamed_traces_current", "current_id"),
+)
+
+# Patch sets that were compared with their parents. Apart from runs and results, so that they are in no trend,
+# tile, alert or cluster; see perftrend.store.patch_tests.
+patch_tests = Table(
+    "patch_tests",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("job", String(255), nullable=False),
+    Column("build", Integer, nullable=False),
+    Column("testbed", String(255), nullable=False),
+    Column("change", Integer),
+    Column("patch_set", Integer),
+    Column("parent", String(64), nullable=False),
+    Column("patch", String(64), nullable=False),
+    Column("started", Moment, nullable=False),
+    Column("updated", Moment, nullable=False),
+    Column("rounds", Integer, nullable=False),
+    Column("ended", Boolean, nullable=False),
+    Column("simulated", Boolean, nullable=False),
+    Column("sentence", Text, nullable=False),
+    Column("page", Text, nullable=False),
+    Column("archive", Text, nullable=False),
+    Column("invalid", Text, nullable=False),
+    UniqueConstraint("job", "build", "testbed", "started", name="uq_patch_tests_execution"),
+    Index("ix_patch_tests_change", "change", "patch_set"),
+    Index("ix_patch_tests_updated", "updated"),
+)
+
+patch_traces = Table(
+    "patch_traces",
+    metadata,
+    Column("patch_test_id", ForeignKey("patch_tests.id", ondelete="CASCADE"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("test", Text, nullable=False),
+    Column("unit", String(32), nullable=False),
+    Column("better", String(16), nullable=False),
+    Column("finding", Text, nullable=False),
+    Column("parent", JSON, nullable=False),
+    Column("current", JSON, nullable=False),
+    Column("invalid", Text, nullable=False),
 )
 
 # What comments asked for, and what became of it: no request is started twice or answered twice.

@@ -26,6 +26,7 @@ from perftrend.store.clusters import Clusters
 from perftrend.store.connection import alone, engine_of, entering, reading, writing
 from perftrend.store.ingestions import Ingestions
 from perftrend.store.invalidations import Invalidations
+from perftrend.store.patch_tests import PatchTests
 from perftrend.store.renames import Renames, follow_new_traces
 from perftrend.store.replicates import Replicates
 from perftrend.store.requests import Requests
@@ -192,6 +193,11 @@ class Store:
         return Renames(self._engine)
 
     @property
+    def patch_tests(self) -> PatchTests:
+        """Patch sets that were compared with their parents."""
+        return PatchTests(self._engine)
+
+    @property
     def alerts(self) -> Alerts:
         """Who is told what, what was found, and what is still to be sent."""
         return Alerts(self._engine)
@@ -230,7 +236,7 @@ class Store:
         with writing(self._engine) as connection:
             alone(connection, run.name)
             run_id, is_new = _entered(connection, run, by_hash)
-            note_read(connection, run.archive, run_id, version)
+            note_read(connection, run.archive, version, run_id=run_id)
             if is_new:
                 follow(connection, run.testbed, run_id)
         return is_new
@@ -247,7 +253,7 @@ class Store:
         with writing(self._engine) as connection:
             for run, results in measured:
                 run_id, is_new = _entered(connection, run, _by_hash(run, results))
-                note_read(connection, run.archive, run_id, "")
+                note_read(connection, run.archive, "", run_id=run_id)
                 if is_new:
                     testbeds.append(run.testbed)
             for testbed in sorted(set(testbeds)):

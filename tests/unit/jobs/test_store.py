@@ -17,9 +17,11 @@ from alembic.config import Config
 from jobs import dashboard, store
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store, connection
+from perftrend.store.patch_tests import PatchTest, PatchTrace
 from perftrend.store.upgrade import MIGRATIONS
 
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
+PATCH_TEST = PatchTest("perftest", 5, "2n-clx", "a" * 40, "b" * 40, MOMENT, MOMENT, 1, change=1, patch_set=2)
 
 
 def fill(place: Path, nights: int = 3) -> None:
@@ -34,6 +36,7 @@ def fill(place: Path, nights: int = 3) -> None:
                 "2n-clx", "nightly", build, started, started, {"device": f"{build:06x}"}, archive=f"/{build}"
             )
             made.add(run, [result])
+        made.patch_tests.add(PATCH_TEST, [PatchTrace("ip4", "pps", Better.HIGHER, "", ((1.0,),), ((2.0,),))])
         made.short_urls.keep("testbed=2n-clx", user="me")
 
 
@@ -64,7 +67,8 @@ def test_sound_store_has_no_fault(place: Path, capsys: pytest.CaptureFixture[str
     fill(place)
 
     assert 0 == store.main(["check"])
-    assert "perftrend.sqlite: 3 runs, 1 traces and 3 results; no fault\n" == capsys.readouterr().out
+    held = "3 runs, 1 traces, 3 results and 1 per-patch tests"
+    assert f"perftrend.sqlite: {held}; no fault\n" == capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -258,13 +262,38 @@ def test_results_of_a_test_are_marked_as_invalid(place: Path, capsys: pytest.Cap
     assert 0 == store.main(["invalidate", "nightly/2", "--test", "ip4", "--undo"])
 
 
+def test_per_patch_test_is_marked_as_invalid_and_restored(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(place)
+
+    assert 0 == store.main(["invalidate", "perftest/5", "--reason", "a fan failed"])
+    assert 0 == store.main(["invalidate", "perftest/5", "--test", "ip4", "--reason", "noise"])
+    told = [
+        "per-patch test perftest/5: marked as invalid",
+        "per-patch test perftest/5, test ip4: marked as invalid",
+    ]
+    assert told == capsys.readouterr().out.splitlines()
+    with Store.open(place) as opened:
+        [trace] = opened.patch_tests.traces(PATCH_TEST)
+        assert ([], "noise") == (opened.patch_tests.newest(1), trace.invalid)
+
+    assert 0 == store.main(["invalidate", "perftest/5", "--undo"])
+    with Store.open(place) as opened:
+        assert [PATCH_TEST] == opened.patch_tests.newest(1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (["invalidate"], "invalidate: name the run, as JOB/BUILD"),
         (["invalidate", "nightly/2"], "invalidate: give a --reason"),
         (["invalidate", "nightly", "--reason", "x"], "a run is JOB/BUILD, such as nightly/7, not 'nightly'"),
-        (["invalidate", "nightly/9", "--reason", "x"], "it has no run nightly/9"),
+        (["invalidate", "nightly/9", "--reason", "x"], "it has no run and no per-patch test nightly/9"),
+        (
+            ["invalidate", "perftest/5", "--trace", "ab", "--reason", "x"],
+            "--test NAME instead of --trace",
+        ),
         (["invalidate", "nightly/2", "--undo"], "run nightly/2 is not marked as invalid"),
         (["invalidate", "nightly/2", "--undo", "--reason", "x"], "--undo: takes no --reason"),
         (["check", "--reason", "x"], "--reason: only invalidate takes it"),

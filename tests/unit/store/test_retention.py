@@ -14,6 +14,7 @@ from sqlalchemy.engine import Engine
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store
 from perftrend.store.connection import engine_of, reading, writing
+from perftrend.store.patch_tests import PatchTest, PatchTrace
 from perftrend.store.requests import Request, State
 from perftrend.store.retention import Kind
 from perftrend.store.schema import activity, details, items, outbox, runs, short_urls
@@ -107,6 +108,21 @@ def test_duplicates_of_details_become_references_and_results_stay(store: Store, 
 
 
 _is_reference = sa.not_(sa.cast(details.c.details, sa.Text).startswith("{"))
+
+
+def test_per_patch_tests_are_deleted_with_their_traces_and_archives(store: Store) -> None:
+    trace = PatchTrace("ip4", "pps", Better.HIGHER, "no difference", ((1.0,),), ((2.0,),))
+    old, new = (
+        PatchTest("perftest", build, "2n-clx", "a" * 40, "b" * 40, at, at, 1, archive=f"/{build}")
+        for build, at in ((1, OLD), (2, NEW))
+    )
+    for each in (old, new):
+        store.patch_tests.add(each, [trace])
+
+    assert 1 == delete(store, Kind.PATCH_TESTS)
+    assert [new] == store.patch_tests.newest(10)
+    assert ([], [trace]) == (store.patch_tests.traces(old), store.patch_tests.traces(new))
+    assert {"/2": ""} == store.archives.versions("perftest")
 
 
 def test_many_rows_are_deleted_in_several_transactions(store: Store, engine: Engine) -> None:

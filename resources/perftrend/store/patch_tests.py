@@ -1,0 +1,246 @@
+"""Per-patch tests: what a patch set gave, and its parent, measured in turns with it.
+
+They have tables of their own, so that no trend, tile, alert or cluster can be made of them. A test that is in
+progress is stored as far as it is: each later state of it replaces the earlier one, and an earlier one that
+comes late changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Row
+from sqlalchemy.engine import Connection, Engine
+
+from perftrend.errors import UsageError
+from perftrend.model import Better, Trials
+from perftrend.store.activity import record
+from perftrend.store.archives import note_read
+from perftrend.store.connection import alone, reading, writing
+from perftrend.store.invalidations import checked_reason
+from perftrend.store.schema import patch_tests, patch_traces
+
+
+@dataclass(frozen=True, slots=True)
+class PatchTest:
+    """A build that compares a patch with its parent."""
+
+    job: str
+    build: int
+    testbed: str
+    parent: str
+    """The whole hash of the parent's commit."""
+    patch: str
+    """The whole hash of the patch's commit."""
+    started: datetime
+    updated: datetime
+    """When its newest round ended, UTC."""
+    rounds: int
+    """How often both were measured."""
+    ended: bool = True
+    """False: it is in progress, or was aborted."""
+    change: int | None = None
+    """Number in Gerrit; None if two commits were named."""
+    patch_set: int | None = None
+    simulated: bool = False
+    sentence: str = ""
+    """The verdict."""
+    page: str = ""
+    """Address of the change."""
+    archive: str = ""
+    """Where it was read from: a path or a URL."""
+    invalid: str = ""
+    """Why a person marked it as invalid; empty if it is valid."""
+
+    @property
+    def name(self) -> str:
+        """``job/build``."""
+        return f"{self.job}/{self.build}"
+
+
+@dataclass(frozen=True, slots=True)
+class PatchTrace:
+    """The values of one test of a per-patch test, before and after the patch."""
+
+    test: str
+    """As the report names it: with its metric and its suite where several tests have the name."""
+    unit: str
+    better: Better
+    finding: str
+    """What the per-patch test says of it."""
+    parent: Trials
+    """The samples of each round."""
+    current: Trials
+    """Those of the patch."""
+    invalid: str = ""
+    """Why a person marked it as invalid; empty if it is valid."""
+
+
+class PatchTests:
+    """The per-patch tests of a store; safe for several processes at once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def add(self, test: PatchTest, traces: Sequence[PatchTrace], *, version: str = "") -> bool:
+        """Store a per-patch test as far as it is, in one transaction.
+
+        The store has a test already if it has one of the same job, build, testbed and commits that started at
+        the same moment, is in progress, or has no round. What the store has is replaced if it has fewer
+        rounds, or is in progress while this one has ended. Rounds are never lost, and marks stay.
+
+        :param version: of the archive, as its source lists it; empty if that is not known.
+        :returns: whether anything was new.
+        :raises UnstorableError: if the database cannot hold a value; nothing is changed.
+        :raises StoreError: if it cannot be written; nothing is changed.
+        """
+        with writing(self._engine) as connection:
+            alone(connection, test.name)
+            known = _known(connection, test)
+            is_new = known is None or test.rounds > known.rounds or (test.ended and not known.ended)
+            if known is None:
+                key = _insert(connection, test)
+                _insert_traces(connection, key, traces)
+            else:
+                key = int(known.id)
+                if is_new:
+                    _replace(connection, known, test, traces)
+            note_read(connection, test.archive, version, patch_test_id=key)
+        return is_new
+
+    def newest(self, limit: int) -> list[PatchTest]:
+        """Return the valid tests that were updated last, the newest first."""
+        query = sa.select(patch_tests).where(patch_tests.c.invalid == "")
+        query = query.order_by(patch_tests.c.updated.desc(), patch_tests.c.id.desc()).limit(limit)
+        with reading(self._engine) as connection:
+            return [_test_of(row) for row in connection.execute(query)]
+
+    def of_build(self, job: str, build: int) -> PatchTest | None:
+        """Return the test of a build; the newest one if several have this number."""
+        return self._newest(patch_tests.c.job == job, patch_tests.c.build == build)
+
+    def of_patch_set(self, change: int, patch_set: int) -> PatchTest | None:
+        """Return the newest valid test of a patch set."""
+        return self._newest(
+            patch_tests.c.change == change, patch_tests.c.patch_set == patch_set, patch_tests.c.invalid == ""
+        )
+
+    def traces(self, test: PatchTest) -> list[PatchTrace]:
+        """Return the traces of a test, in the order of its report; none if the store does not have it."""
+        query = sa.select(patch_traces).join(patch_tests).where(_is(test)).order_by(patch_traces.c.number)
+        with reading(self._engine) as connection:
+            return [_trace_of(row) for row in connection.execute(query)]
+
+    def invalidate(self, test: PatchTest, reason: str, *, author: str, name: str = "") -> None:
+        """Mark a test as invalid.
+
+        :param name: of the only trace that is invalid; empty: all of it is.
+        :raises UsageError: if the reason is empty or too long, if there is no such trace, or if it is marked
+            already; nothing is changed.
+        """
+        self._mark(test, checked_reason(reason), author=author, name=name)
+
+    def restore(self, test: PatchTest, *, author: str, name: str = "") -> None:
+        """Remove the mark of a test or of one of its traces.
+
+        :raises UsageError: if there is no such trace, or if it is not marked.
+        """
+        self._mark(test, "", author=author, name=name)
+
+    def _newest(self, *conditions: sa.ColumnElement[bool]) -> PatchTest | None:
+        query = sa.select(patch_tests).where(*conditions)
+        newest_first = query.order_by(patch_tests.c.started.desc(), patch_tests.c.id.desc())
+        with reading(self._engine) as connection:
+            row = connection.execute(newest_first.limit(1)).first()
+        return _test_of(row) if row else None
+
+    def _mark(self, test: PatchTest, reason: str, *, author: str, name: str) -> None:
+        table = patch_traces if name else patch_tests
+        owner = sa.select(patch_tests.c.id).where(_is(test)).scalar_subquery()
+        marked = (
+            (patch_traces.c.patch_test_id == owner) & (patch_traces.c.test == name) if name else _is(test)
+        )
+        subject = f"per-patch test {test.name}" + (f", test {name}" if name else "")
+        with writing(self._engine) as connection:
+            alone(connection, test.name)
+            earlier = connection.execute(sa.select(table.c.invalid).where(marked)).scalar()
+            if earlier is None:
+                raise UsageError(f"the store has no {subject}")
+            if bool(earlier) == bool(reason):
+                state = "marked as invalid already" if reason else "not marked as invalid"
+                raise UsageError(f"{subject} is {state}")
+            connection.execute(sa.update(table).where(marked).values(invalid=reason))
+            detail = reason or f"was invalid: {earlier}"
+            record(connection, author, "invalidated" if reason else "restored", subject, detail)
+
+
+def _known(connection: Connection, test: PatchTest) -> Row[Any] | None:
+    """Return the row of the same execution; None if the store does not have it."""
+    table = patch_tests.c
+    same = (table.job == test.job) & (table.build == test.build) & (table.testbed == test.testbed)
+    same &= (table.parent == test.parent) & (table.patch == test.patch)
+    # Without a round there is nothing that says when it started.
+    same &= (table.started == test.started) | sa.not_(table.ended) | (table.rounds == 0)
+    return connection.execute(sa.select(patch_tests).where(same).order_by(table.id.desc()).limit(1)).first()
+
+
+def _replace(connection: Connection, known: Row[Any], test: PatchTest, traces: Sequence[PatchTrace]) -> None:
+    values = asdict(replace(test, invalid=known.invalid))
+    if test.rounds >= known.rounds:
+        of_known = patch_traces.c.patch_test_id == known.id
+        query = sa.select(patch_traces.c.test, patch_traces.c.invalid).where(of_known)
+        marks = {name: invalid for name, invalid in connection.execute(query) if invalid}
+        connection.execute(sa.delete(patch_traces).where(of_known))
+        marked = [replace(each, invalid=marks.get(each.test, "")) for each in traces]
+        _insert_traces(connection, known.id, marked)
+    else:
+        # A build that failed in a later round says nothing of the earlier ones.
+        values |= {"rounds": known.rounds, "started": known.started}
+    connection.execute(sa.update(patch_tests).where(patch_tests.c.id == known.id).values(**values))
+
+
+def _insert(connection: Connection, test: PatchTest) -> int:
+    key = connection.execute(sa.insert(patch_tests), asdict(test)).inserted_primary_key
+    return int(key[0]) if key else 0
+
+
+def _insert_traces(connection: Connection, key: int, traces: Sequence[PatchTrace]) -> None:
+    rows = [{"patch_test_id": key, "number": number, **asdict(each)} for number, each in enumerate(traces)]
+    if rows:
+        connection.execute(sa.insert(patch_traces), rows)
+
+
+def _is(test: PatchTest) -> sa.ColumnElement[bool]:
+    table = patch_tests.c
+    return sa.and_(
+        table.job == test.job,
+        table.build == test.build,
+        table.testbed == test.testbed,
+        table.started == test.started,
+    )
+
+
+def _test_of(row: Row[Any]) -> PatchTest:
+    values = dict(row._mapping)
+    del values["id"]
+    return PatchTest(**values)
+
+
+def _trace_of(row: Row[Any]) -> PatchTrace:
+    return PatchTrace(
+        row.test,
+        row.unit,
+        Better(row.better),
+        row.finding,
+        _trials(row.parent),
+        _trials(row.current),
+        row.invalid,
+    )
+
+
+def _trials(rounds: Sequence[Sequence[float]]) -> Trials:
+    return tuple(tuple(samples) for samples in rounds)
