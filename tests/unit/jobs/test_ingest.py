@@ -6,6 +6,7 @@ import gzip
 import io
 import itertools
 import json
+import os
 import re
 import shutil
 import signal
@@ -19,10 +20,14 @@ import pytest
 
 from jobs import ingest
 from perftrend.archive import fetch
+from perftrend.report.perftest import document
 from perftrend.store import Store
 from tests.doubles.jenkins import Job, running
+from tests.unit.report.perftest.reports import compared
 
 OUTPUTS = Path(__file__).parents[2] / "data" / "outputs"
+
+PATCH_JOB = "perftrend-perftest-1n-veth"
 
 Run = Callable[..., int]
 
@@ -67,6 +72,114 @@ def test_folder_of_archives_is_taken_once(
 
     assert 0 == run(str(archives))
     assert "known: nightly/1..3\n" in capsys.readouterr().out
+
+
+# ---- per-patch tests
+
+
+def patch_report(folder: Path, build: int, *, number: int = 8, **changes: object) -> Path:
+    """Put the report of a per-patch test into a folder of archives, with an output of one of its rounds."""
+    begin = compared({"ip4 mrr": (10e6, 9e6)}, number=number, job=PATCH_JOB, build=build)
+    place = folder / PATCH_JOB / str(build)
+    for part in ("report", "parent/1"):
+        (place / part).mkdir(parents=True, exist_ok=True)
+    (place / "asked.json").write_text("{}")
+    shutil.copy(OUTPUTS / "rf7.xml", place / "parent" / "1" / "output.xml")
+    file = place / "report" / "perftest.json"
+    file.write_text(json.dumps(document(begin) | changes))
+    return file
+
+
+def stored_patch_tests(folder: Path) -> list[tuple[str, int | None, int | None, int, bool]]:
+    with Store.open(folder / "perftrend.sqlite") as store:
+        assert [] == store.runs("2n-clx") == store.runs("1n-veth")
+        found = store.patch_tests.newest(10)
+    return sorted((each.name, each.change, each.patch_set, each.rounds, each.ended) for each in found)
+
+
+def test_per_patch_test_is_taken_once_by_its_change_and_patch_set(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = patch_report(tmp_path / "ci", 7)
+
+    assert 0 == run("ci")
+    assert f"new: {PATCH_JOB}/7\n" in capsys.readouterr().out
+    file.touch()
+    for _ in range(2):
+        assert 0 == run("ci")
+        assert f"known: {PATCH_JOB}/7\n" in capsys.readouterr().out
+    assert [(f"{PATCH_JOB}/7", 1234, 3, 8, True)] == stored_patch_tests(tmp_path)
+
+
+def test_per_patch_test_in_progress_is_taken_again_as_it_grows(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    patch_report(tmp_path / "ci", 7, number=6, ended=False)
+    assert 0 == run("ci")
+    assert f"in progress: {PATCH_JOB}/7\n" in capsys.readouterr().out
+    assert [(f"{PATCH_JOB}/7", 1234, 3, 6, False)] == stored_patch_tests(tmp_path)
+
+    later = patch_report(tmp_path / "ci", 7)
+    os.utime(later, (2e9, 2e9))
+    assert 0 == run("ci")
+    assert f"new: {PATCH_JOB}/7\n" in capsys.readouterr().out
+    assert [(f"{PATCH_JOB}/7", 1234, 3, 8, True)] == stored_patch_tests(tmp_path)
+
+
+def test_per_patch_test_that_has_no_report_yet_is_no_run(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    patch_report(tmp_path / "ci", 7).unlink()
+
+    assert 0 == run("ci")
+    assert f"missing: {PATCH_JOB}/7\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("artifacts", [("report/perftest.json",), ()], ids=["report", "no report"])
+def test_per_patch_test_on_jenkins_is_taken_by_its_report_alone(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], artifacts: tuple[str, ...]
+) -> None:
+    report = patch_report(tmp_path / "ci", 7).read_bytes()
+    archive = f"archives/{PATCH_JOB}/7"
+    rounds = tuple(
+        f"{archive}/{side}/{number}/output.xml" for side in ("parent", "current") for number in (1, 2)
+    )
+
+    with running() as double:
+        double.jobs[PATCH_JOB] = Job([7], artifacts=(*rounds, f"{archive}/asked.json", *artifacts))
+        for name, content in {**dict.fromkeys(rounds, (OUTPUTS / "rf7.xml").read_bytes()),
+                              **dict.fromkeys(artifacts, report)}.items():  # fmt: skip
+            double.files[f"/job/{PATCH_JOB}/7/artifact/{name}"] = content
+        assert 0 == run(f"jenkins+{double.url}")
+
+    assert f"{'new' if artifacts else 'missing'}: {PATCH_JOB}/7\n" in capsys.readouterr().out
+    assert [f"{PATCH_JOB}/7"] * len(artifacts) == [each[0] for each in stored_patch_tests(tmp_path)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"tests": 7}, "the report is broken at tests"),
+        ({"change": 2**31}, "the report is broken at change"),
+        ({"sentence": "a\0b"}, "the report is broken at sentence"),
+        ({"parent": "../.."}, "the report is broken at parent"),
+        ({"format": "perftrend-perftest-2"}, "of another format"),
+    ],
+    ids=str,
+)
+def test_broken_per_patch_test_is_named_and_the_others_are_taken(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, object], told: str
+) -> None:
+    for build in (6, 8):
+        patch_report(tmp_path / "ci", build)
+    patch_report(tmp_path / "ci", 7, **changes)
+
+    assert 2 == run("ci")
+
+    said = capsys.readouterr()
+    assert f"broken: {PATCH_JOB}/7\n" in said.out
+    assert re.search(rf"^perftrend: {PATCH_JOB}/7 is broken: \S+/7/report/perftest.json: .*{told}", said.err)
+    assert [f"{PATCH_JOB}/6", f"{PATCH_JOB}/8"] == [each[0] for each in stored_patch_tests(tmp_path)]
 
 
 def started_in(year: int) -> bytes:

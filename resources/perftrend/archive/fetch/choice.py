@@ -9,15 +9,17 @@ files                                        hold
 ``tests/…/*.info.json``, ``.gz``             the result of one test each
 ``output_info.xml`` or ``.json``, ``.gz``    the same tests as ``output.xml``, with fewer log
                                              messages
+``perftest.json``                            a per-patch test
 ===========================================  =================================================
 
-A weaker file serves where no stronger one is sound.
+A weaker file serves where no stronger one is sound. The outputs of a per-patch test or a bisection, which
+``asked.json`` gives away, are those of its rounds: they are no run.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -34,15 +36,21 @@ class Kind(Enum):
     OUTPUT = "the output"
     RESULT = "the result files of its tests"
     WEAK = "the weaker output"
+    PATCH = "the report of a per-patch test"
+    REQUEST = "the request of a per-patch test or a bisection"
 
 
 _FORMS = {
     Kind.OUTPUT: re.compile(r"(?:.*/)?(?:output\.(?:xml|json)(?:\.gz|\.zip)?|(?:output|robot-plugin)\.zip)"),
     Kind.RESULT: re.compile(r"(?:.*/)?tests/.*\.info\.json(?:\.gz)?"),
     Kind.WEAK: re.compile(r"(?:.*/)?output_info\.(?:xml|json)(?:\.gz|\.zip)?"),
+    Kind.PATCH: re.compile(r"(?:.*/)?perftest\.json"),
+    Kind.REQUEST: re.compile(r"(?:.*/)?asked\.json"),
 }
 _ORDER = (".xml.gz", ".xml", ".json.gz", ".json", ".zip")
+_FIRST = (Kind.PATCH, Kind.REQUEST, Kind.OUTPUT)
 OUTPUTS = (Kind.OUTPUT, Kind.WEAK)
+WEAKER = (Kind.RESULT, Kind.WEAK)
 _SHA256 = ".sha256"
 
 
@@ -70,13 +78,15 @@ def ranked(files: Iterable[ArchivedFile]) -> list[ArchivedFile]:
     ]
 
 
-def require_one_run(ordered: Iterable[ArchivedFile]) -> None:
+def require_one_run(ordered: Sequence[ArchivedFile]) -> None:
     """Refuse the outputs of several runs: the first one of them may be that of another.
 
-    Deeper ones are parts that the output was merged of.
+    Deeper ones are parts that the output was merged of. Those of rounds are not read.
 
     :raises ArchiveError: if outputs lie in several folders, none deeper than the others.
     """
+    if any(kind_of(file.name) in {Kind.PATCH, Kind.REQUEST} for file in ordered):
+        return
     outputs = [file.name for file in ordered if kind_of(file.name) is Kind.OUTPUT]
     for name in outputs[1:]:
         if name.count("/") == outputs[0].count("/") and _folder(name) != _folder(outputs[0]):
@@ -86,12 +96,23 @@ def require_one_run(ordered: Iterable[ArchivedFile]) -> None:
 
 
 def attempts(files: Iterable[ArchivedFile]) -> Iterator[Attempt]:
-    """Yield what to try one after the other, asking for no more files than that takes."""
+    """Yield what to try one after the other, asking for no more files than that takes.
+
+    A build with the report of a per-patch test is that test, even if the report is broken.
+    """
+    are_rounds = False
     results: list[ArchivedFile] = []
     weak: list[ArchivedFile] = []
     for file in files:
         kind = kind_of(file.name)
-        if kind is Kind.OUTPUT:
+        if kind is Kind.PATCH:
+            yield Attempt(kind, (file,))
+            return
+        if kind is Kind.REQUEST:
+            are_rounds = True
+        elif are_rounds:
+            continue
+        elif kind is Kind.OUTPUT:
             yield Attempt(kind, (file,))
         elif kind is Kind.WEAK:
             weak.append(file)
@@ -107,7 +128,12 @@ def _folder(name: str) -> str:
     return name.rpartition("/")[0]
 
 
-def rank(name: str) -> tuple[bool, int, int, str]:
-    """Order names: outputs before the rest, shallow before deep, packed before plain."""
+def rank(name: str) -> tuple[int, int, int, str]:
+    """Order names: outputs before the rest, shallow before deep, packed before plain.
+
+    Before all outputs comes what says that they are no run.
+    """
     form = next((number for number, ending in enumerate(_ORDER) if name.endswith(ending)), len(_ORDER))
-    return kind_of(name) is not Kind.OUTPUT, name.count("/"), form, name
+    kind = kind_of(name)
+    first = _FIRST.index(kind) if kind in _FIRST else len(_FIRST)
+    return first, name.count("/"), form, name

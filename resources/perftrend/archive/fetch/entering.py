@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
+from perftrend.archive import patch_report
 from perftrend.archive.fetch import unpack
+from perftrend.archive.fetch.choice import Kind
 from perftrend.archive.ingest import of_experiment, without_doubles
 from perftrend.archive.reading import Output, Unknown
 from perftrend.archive.results import UNKNOWN
@@ -58,16 +60,23 @@ class Entered:
     """False if the store had it."""
     unknown: Mapping[str, Unknown] = field(default_factory=dict, hash=False)
     """What of the files was not understood, by its form."""
+    ended: bool = True
+    """False: it is a per-patch test in progress."""
 
 
-def enter(store: Store, claim: Claim, files: Sequence[Readable], maximum_bytes: int) -> Entered:
-    """Read the files of one run and put its results into the store, in one transaction.
+def enter(
+    store: Store, claim: Claim, files: Sequence[Readable], maximum_bytes: int, kind: Kind = Kind.OUTPUT
+) -> Entered:
+    """Read the files of one run or per-patch test and put its results into the store, in one transaction.
 
     :param maximum_bytes: what one file may unpack to.
+    :param kind: what the files hold.
     :raises ArchiveError: if a file is damaged or refused, they hold no performance test, or it stays
         unknown on which testbed or when they ran; the store is as it was before.
     :raises StoreError: if the store cannot be written; it is as it was before.
     """
+    if kind is Kind.PATCH:
+        return _enter_patch(store, claim, files[0], maximum_bytes)
     name = files[0].name
     output = Output(
         [unpack.stream(file.path, file.name, maximum_bytes) for file in files], testbed=claim.testbed
@@ -78,6 +87,20 @@ def enter(store: Store, claim: Claim, files: Sequence[Readable], maximum_bytes: 
     run = _run(claim, _testbed(results, claim, name), output, name)
     added = store.add(run, of_experiment(without_doubles(results), run.experiment), version=claim.version)
     return Entered(run.testbed, len(results), added, output.unknown)
+
+
+def _enter_patch(store: Store, claim: Claim, report: Readable, maximum_bytes: int) -> Entered:
+    most = min(maximum_bytes, patch_report.MOST_BYTES)
+    content = unpack.stream(report.path, report.name, most).read()
+    test, traces = patch_report.parse(
+        content, job=claim.job, build=claim.build, name=report.name, archive=claim.archive
+    )
+    if claim.testbed and test.testbed != claim.testbed:
+        raise ArchiveError(
+            f"{report.name}: was run on testbed {test.testbed}, but --testbed says {claim.testbed}"
+        )
+    added = store.patch_tests.add(test, traces, version=claim.version)
+    return Entered(test.testbed, len(traces), added, ended=test.ended)
 
 
 def _placed(result: Result, likely_testbed: str) -> Result:

@@ -107,9 +107,10 @@ class JenkinsSource:
         """
         ordered = choice.ranked(build.files)
         choice.require_one_run(ordered)
-        yield from (file for file in ordered if choice.kind_of(file.name) is choice.Kind.OUTPUT)
+        weaker = [file for file in ordered if choice.kind_of(file.name) in choice.WEAKER]
+        yield from ordered[: len(ordered) - len(weaker)]
         yield ArchivedFile(f"{build.location}{ROBOT_REPORT}", "robot-plugin.zip")
-        yield from (file for file in ordered if choice.kind_of(file.name) is not choice.Kind.OUTPUT)
+        yield from weaker
 
     def open(
         self, file: ArchivedFile, *, offset: int = 0, version: Version = ANY

@@ -18,6 +18,7 @@ from functools import cache
 from multiprocessing import forkserver
 from types import TracebackType
 
+from perftrend.archive.fetch.choice import Kind
 from perftrend.archive.fetch.entering import Claim, Entered, Readable, enter
 from perftrend.errors import ArchiveError
 from perftrend.store import Store
@@ -62,18 +63,18 @@ class Readers:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def enter(self, claim: Claim, files: Sequence[Readable]) -> Entered:
-        """Read the files of one run and put it into the store; see :func:`entering.enter`.
+    def enter(self, claim: Claim, files: Sequence[Readable], kind: Kind = Kind.OUTPUT) -> Entered:
+        """Read the files of one run or per-patch test and put it into the store; see :func:`entering.enter`.
 
         :raises ArchiveError: also if reading ends a process each time, as when memory runs out.
         """
         if not self._processes:
             with Store.open(self._store) as store:
-                return enter(store, claim, files, self._maximum_bytes)
+                return enter(store, claim, files, self._maximum_bytes, kind)
         for _ in range(_TRIES):
             pool = self._running()
             try:
-                return pool.submit(_enter, self._store, claim, files, self._maximum_bytes).result()
+                return pool.submit(_enter, self._store, claim, files, self._maximum_bytes, kind).result()
             except BrokenProcessPool:
                 # It may have been another file that ended the process.
                 self._give_up(pool)
@@ -112,8 +113,8 @@ def _end_with(parent: multiprocessing.process.BaseProcess) -> None:
     os._exit(1)
 
 
-def _enter(store: str, claim: Claim, files: Sequence[Readable], maximum_bytes: int) -> Entered:
-    return enter(_opened(store), claim, files, maximum_bytes)
+def _enter(store: str, claim: Claim, files: Sequence[Readable], maximum_bytes: int, kind: Kind) -> Entered:
+    return enter(_opened(store), claim, files, maximum_bytes, kind)
 
 
 @cache

@@ -20,7 +20,7 @@ from perftrend.archive.fetch import choice
 from perftrend.archive.fetch.builds import ArchivedBuild, MissingError, Source
 from perftrend.archive.fetch.choice import Attempt, Kind
 from perftrend.archive.fetch.download import Fetcher
-from perftrend.archive.fetch.entering import Claim, Readable
+from perftrend.archive.fetch.entering import Claim, Entered, Readable
 from perftrend.archive.fetch.readers import Readers
 from perftrend.archive.reading import Unknown
 from perftrend.errors import ArchiveError, ServiceError, StoreError, UnstorableError
@@ -38,6 +38,8 @@ class Fate(StrEnum):
 
     NEW = "new"
     KNOWN = "known"
+    IN_PROGRESS = "in progress"
+    """A per-patch test that the store has as far as it is; it is read again when it has changed."""
     MISSING = "missing"
     """The source has the build, but none of its outputs."""
     BROKEN = "broken"
@@ -82,8 +84,8 @@ class Taker:
                 with _noting(refused, attempt.files[0].name):
                     files, bytes_ = self._fetched(attempt)
                     transferred += bytes_
-                    entered = self._readers.enter(claim, files)
-                    fate = Fate.NEW if entered.added else Fate.KNOWN
+                    entered = self._readers.enter(claim, files, attempt.kind)
+                    fate = _fate(entered)
                     note = _weaker(attempt, refused)
                     return Taken(build.name, fate, note, transferred, entered.results, entered.unknown)
         except ArchiveError as error:
@@ -158,6 +160,12 @@ def _noting(refused: list[str], name: str) -> Generator[None, None, None]:
             f"{name}: cannot be read: {type(error).__name__}: {error}{where}; this is a defect of perftrend"
         )
         refused.append(told)
+
+
+def _fate(entered: Entered) -> Fate:
+    if not entered.ended:
+        return Fate.IN_PROGRESS
+    return Fate.NEW if entered.added else Fate.KNOWN
 
 
 def _weaker(attempt: Attempt, refused: list[str]) -> str:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
 
+from perftrend.archive import patch_report
 from perftrend.archive.fetch.builds import ArchivedBuild, Wanted
 from perftrend.archive.fetch.disk import Disk
 from perftrend.archive.fetch.known import KnownBuilds
@@ -103,7 +104,9 @@ def _state(folder: Path) -> State | None:
     """Return what the files of a build are like; None: it is none of ours, or changes while we look."""
     found = set()
     try:
-        for path in folder.rglob("*"):
+        # The rounds of a per-patch test in progress change all the time; its report is replaced whole.
+        report = folder / patch_report.PLACE
+        for path in [report] if report.is_file() else folder.rglob("*"):
             if path.name == MARK:
                 # The job that measured it puts it into the store itself.
                 return None

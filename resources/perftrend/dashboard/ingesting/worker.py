@@ -2,7 +2,8 @@
 
 Each is done by ``./run ingest`` in a process of its own: what an output makes it need of memory goes with it,
 and what ends it does not end the dashboard. What a build's source does not have yet is tried again later:
-Jenkins tells of builds before all their files are there.
+Jenkins tells of builds before all their files are there. A per-patch test in progress is ingested
+again and again until it has ended.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ JOB = "jobs.ingest"
 """Started by its name: it is above us, and may import what we may not."""
 WAITS = tuple(timedelta(minutes=each) for each in (1, 2, 5, 15, 60))
 """Between the attempts."""
+POLL = timedelta(minutes=1)
+"""Between looks at a per-patch test in progress."""
+LONGEST_POLL = timedelta(days=1)
 
 _POLL_S = 1.0
 _BEAT_S = 10.0
@@ -41,7 +45,7 @@ _LONGEST = timedelta(hours=2)
 _FAREWELL_S = 15.0
 _TAIL_BYTES = 4096
 _LONGEST_TOLD = 500
-_STORED = re.compile(r"\b[1-9][0-9]* (?:new|known)\b")
+_STORED = re.compile(r"\b[1-9][0-9]* (?:new|known|in progress)\b")
 _GIVEN = ("store", "fetch.", "jenkins.")
 """Settings that the job gets, and no others."""
 
@@ -88,13 +92,21 @@ def work_once(site: Site, ending: threading.Event, *, command: Command | None = 
         ingestions.put_back(task, due=now, told="the dashboard ended meanwhile")
         return True
     LOG.info("ingestion of %s ended with exit code %d: %s", name, ended.exit_code, ended.told)
-    if ended.stored or task.attempts > len(WAITS):
+    if ended.stored and _is_in_progress(site, task, now):
+        ingestions.put_back(task, due=now + POLL, exit_code=ended.exit_code, told=ended.told)
+    elif ended.stored or task.attempts > len(WAITS):
         state = State.DONE if ended.stored else State.FAILED
         ingestions.finish(task, state=state, now=now, exit_code=ended.exit_code, told=ended.told)
     else:
         due = now + WAITS[task.attempts - 1]
         ingestions.put_back(task, due=due, exit_code=ended.exit_code, told=ended.told)
     return True
+
+
+def _is_in_progress(site: Site, task: Ingestion, now: datetime) -> bool:
+    """Tell whether a build is a per-patch test that may still go on; one that was aborted never ends."""
+    patch_test = site.store.patch_tests.of_build(task.job, task.build)
+    return patch_test is not None and not patch_test.ended and now - task.asked < LONGEST_POLL
 
 
 def command_of(task: Ingestion) -> Sequence[str]:

@@ -50,6 +50,17 @@ def test_build_is_asked_for_when_it_rests(site: Site, folder: Path, watched: Wat
     assert [("nightly-2n-clx", 17, str(folder / "nightly-2n-clx/17"))] == asked(site)
 
 
+def test_per_patch_test_is_asked_for_while_its_rounds_are_measured(
+    site: Site, folder: Path, watched: Watched
+) -> None:
+    write(folder, "perftest-2n-clx/17/report/perftest.json", "{}")
+    for number in (1, 2):
+        write(folder, "perftest-2n-clx/17/parent/.1.unfinished/output.xml", "<robot" * number)
+        ask_for(site, watched)
+
+    assert [("perftest-2n-clx", 17, str(folder / "perftest-2n-clx/17"))] == asked(site)
+
+
 def test_file_that_comes_to_it_makes_it_wait(site: Site, folder: Path, watched: Watched) -> None:
     write(folder, "nightly-2n-clx/17/output.xml")
     ask_for(site, watched)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from perftrend.dashboard.ingesting import worker
 from perftrend.dashboard.ingesting.worker import command_of, environment_of, work_once
 from perftrend.settings import Settings
 from perftrend.store.ingestions import Ingestion, State
+from perftrend.store.patch_tests import PatchTest
 
 JOB = "perftrend-trending-nightly-2n-clx"
 
@@ -42,6 +44,34 @@ def test_build_that_the_store_has_then_is_done(site: Site, fate: str) -> None:
 
     assert (State.DONE, 0) == (ended.state, ended.exit_code)
     assert ended.told.startswith(f"1 {fate}; 300 results")
+
+
+@pytest.mark.parametrize("fate", ["in progress", "known"])
+def test_per_patch_test_in_progress_is_polled_until_it_has_ended(site: Site, fate: str) -> None:
+    now = datetime.now(UTC)
+    ask(site)
+    test = PatchTest(JOB, 17, "2n-clx", "a" * 40, "b" * 40, now, now, 1, ended=False)
+    site.store.patch_tests.add(test, [])
+    waiting = work(site, f"print('1 {fate}; 3 results')")
+
+    assert State.WAITING == waiting.state
+    assert now + worker.POLL <= waiting.due <= datetime.now(UTC) + worker.POLL
+
+    site.store.ingestions.put_back(site.store.ingestions.claim(waiting.due), due=now)  # type: ignore[arg-type]
+    site.store.patch_tests.add(replace(test, ended=True), [])
+    assert State.DONE == work(site, "print('1 new; 3 results')").state
+
+
+def test_per_patch_test_that_was_aborted_is_not_polled_for_ever(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "LONGEST_POLL", timedelta(0))
+    now = datetime.now(UTC)
+    ask(site)
+    test = PatchTest(JOB, 17, "2n-clx", "a" * 40, "b" * 40, now, now, 1, ended=False)
+    site.store.patch_tests.add(test, [])
+
+    assert State.DONE == work(site, "print('1 in progress; 3 results')").state
 
 
 @pytest.mark.parametrize(
