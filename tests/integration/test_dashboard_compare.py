@@ -12,7 +12,9 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from perftrend.archive import patch_report
 from perftrend.report.perftest import Subject, document
+from perftrend.store import Store
 from tests.integration.accessibility import violations
 from tests.integration.servers.dashboard import (
     EDITOR,
@@ -35,18 +37,24 @@ PHONE = {"width": 360, "height": 740}
 
 @pytest.fixture(scope="module")
 def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
-    """Run a dashboard whose archive has the report of a patch set."""
+    """Run a dashboard whose store has per-patch tests, and no archive."""
     folder = tmp_path_factory.mktemp("compare")
     fill(folder / "store.sqlite")
-    report = compared(
-        {f"{TESTS[0]} mrr": (10e6, 9e6), f"{TESTS[1]} mrr": (20e6, 20e6)},
-        subject=Subject(TESTBEDS[0], "a" * 40, "b" * 40, change=1234, patch_set=3),
-    )
-    archived = folder / "archives" / JOB / "7" / "report"
-    archived.mkdir(parents=True)
-    (archived / "perftest.json").write_text(json.dumps(document(report)))
-    with Dashboard(folder, more={"archive": str(folder / "archives")}) as running:
+    store_patch_test(folder, 7)
+    with Dashboard(folder) as running:
         yield running
+
+
+def store_patch_test(folder: Path, build: int, *, rounds: int = 8, ended: bool = True) -> None:
+    """Put a per-patch test into the store of a dashboard, as ``./run ingest`` does."""
+    report = compared(
+        {f"{TESTS[0]} mrr": (10e6, 9e6), f"{TESTS[1]} mrr": (20e6, 20e6)}, number=rounds,
+        subject=Subject(TESTBEDS[0], "a" * 40, "b" * 40, change=1234, patch_set=3),
+    )  # fmt: skip
+    content = json.dumps(document(report) | {"ended": ended}).encode()
+    test, traces = patch_report.parse(content, job=JOB, build=build, name="report")
+    with Store.open(folder / "store.sqlite") as store:
+        assert store.patch_tests.add(test, traces)
 
 
 def rows(page: Page) -> Locator:
@@ -154,6 +162,20 @@ def test_editor_looks_at_the_message_before_it_is_posted(
         expect(page.get_by_role("alert")).to_contain_text("gerrit.url is not set")
         keep(page, "compare-message", tmp_path)
         assert [] == violations(page)
+
+
+def test_further_rounds_of_a_patch_set_appear_by_themselves(
+    browser: Browser, dashboard: Dashboard, tmp_path: Path
+) -> None:
+    store_patch_test(dashboard.folder, 8, rounds=6, ended=False)
+    with opened(browser, dashboard, f"/compare?by=patch&patch={JOB}/8") as page:
+        expect(page.locator("#in-progress")).to_have_text("in progress")
+        assert [] == violations(page)
+        keep(page, "compare-patch-in-progress", tmp_path)
+
+        store_patch_test(dashboard.folder, 8)
+        expect(page.locator("#in-progress")).to_have_count(0, timeout=PATIENCE_MS)
+        expect(page.locator(".ratios")).to_contain_text(WORSE)
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])

@@ -23,7 +23,7 @@ from perftrend.analysis.ratios import (
 from perftrend.dashboard.catalog import Traces
 from perftrend.dashboard.compare.model import Verdict
 from perftrend.dashboard.compare.moments import newest, places_of
-from perftrend.dashboard.compare.patches import Patch, Sampled, read_patch, traces_of
+from perftrend.dashboard.compare.patches import Patch, Sampled, patch_name, read_patch, traces_of
 from perftrend.dashboard.compare.question import Against, By, Question, Rule
 from perftrend.dashboard.compare.reading import WholeTiles
 from perftrend.dashboard.compare.sides import NOBODY, Alone, Sides, of_tests, of_traces
@@ -59,7 +59,7 @@ def compared(site: Site, asked: Question) -> Comparison:
     """Compare what is asked for.
 
     :raises UsageError: if something is not there, or too much was chosen.
-    :raises ArchiveError: if the report of a patch set cannot be read.
+    :raises ArchiveError: if the report of a patch set, which Jenkins has, is broken.
     :raises ServiceError: if Jenkins, which is asked for it, has none or fails.
     """
     now = site.catalog.now()
@@ -107,15 +107,12 @@ def _of_commits(site: Site, now: Traces, pairs: Pairs, asked: Question) -> Compa
 
 
 def _of_patch(site: Site, now: Traces, chosen: NDArray[np.intp], asked: Question) -> Comparison:
-    patch = read_patch(site.settings.archive, asked.patch, jenkins=site.settings.jenkins)
-    here = now.table.by_value("testbed", chosen).get(patch.testbed, np.arange(0))
+    patch = read_patch(site.store, asked.patch, jenkins=site.settings.jenkins)
+    here = now.table.by_value("testbed", chosen).get(patch.test.testbed, np.arange(0))
     keys = {place: now.stored[place].key for place in chosen[here].tolist()}
-    named = traces_of([each.test for each in patch.tests], keys, former=now.table.former.get("test", {}))
-    name = (
-        f"change {patch.change}, patch set {patch.patch_set}"
-        if patch.change
-        else f"patch {patch.commit[:12]}"
-    )
+    former = now.table.former.get("test", {})
+    named = traces_of([each.trace.test for each in patch.tests], keys, former=former)
+    name = patch_name(patch.test)
     if asked.against is Against.PARENT:
         return _of_parent(
             patch, named, keys, is_all=not asked.q, titles=(name, "its parent, measured beside it")
@@ -130,9 +127,9 @@ def _of_patch(site: Site, now: Traces, chosen: NDArray[np.intp], asked: Question
         lower_is_better=now.lower_is_better[pairs.right],
         sides=(of_tests(tests, [test.current for test in tests]), of_traces(right)),
         titles=(name, _told(asked.at, asked.rule)),
-        left_alone=Alone.of_tests([patch.tests[number].test for number in pairs.left_alone.tolist()]),
+        left_alone=Alone.of_tests([patch.tests[number].trace.test for number in pairs.left_alone.tolist()]),
         patch=patch,
-        simulated=[patch.testbed] if patch.simulated else [],
+        simulated=[patch.test.testbed] if patch.test.simulated else [],
     )
 
 
@@ -153,12 +150,12 @@ def _of_parent(
     return _comparison(
         pairs,
         (_values(currents), _values(parents)),
-        units=[test.unit for test in tests],
-        lower_is_better=np.array([test.better is Better.LOWER for test in tests], dtype=bool),
+        units=[test.trace.unit for test in tests],
+        lower_is_better=np.array([test.trace.better is Better.LOWER for test in tests], dtype=bool),
         sides=(of_tests(tests, currents), of_tests(tests, parents)),
         titles=titles,
         patch=patch,
-        simulated=[patch.testbed] if patch.simulated else [],
+        simulated=[patch.test.testbed] if patch.test.simulated else [],
     )
 
 
@@ -166,7 +163,7 @@ def _key(patch: Patch, number: int, place: int | None, keys: Mapping[int, TraceK
     """Return the trace of a test; of one that no trace is known of, what the report tells."""
     if place is not None:
         return keys[place]
-    return TraceKey.of(test=patch.tests[number].test, testbed=patch.testbed)
+    return TraceKey.of(test=patch.tests[number].trace.test, testbed=patch.test.testbed)
 
 
 def _both(

@@ -1,4 +1,4 @@
-"""Reports of per-patch tests that Jenkins keeps, for a dashboard that does not share the archive of the jobs.
+"""Reports of per-patch tests that Jenkins keeps, and that the store does not have.
 
 A build is asked for by its name or its address, one file of it, at the Jenkins of the settings. What is there
 stays as it is, so the newest ones are kept in memory.
@@ -7,10 +7,10 @@ stays as it is, so the newest ones are kept in memory.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from functools import lru_cache
 from urllib.parse import unquote
 
+from perftrend.archive.patch_report import MOST_BYTES
 from perftrend.clients.jenkins import connect
 from perftrend.clients.jenkins.paths import job_path
 from perftrend.errors import ArchiveError, UsageError
@@ -18,7 +18,6 @@ from perftrend.settings import JenkinsSettings
 
 REPORT = "artifact/report/perftest.json"
 """Where a build of ours has it on Jenkins."""
-MOST_BYTES = 32 * 1024**2
 _KEPT = 16
 _PATIENCE_S = 10.0
 """So long a page waits for a server that says nothing."""
@@ -47,8 +46,8 @@ def named(text: str, jenkins: str) -> tuple[str, int]:
 
 
 @lru_cache(maxsize=_KEPT)
-def fetched(settings: JenkinsSettings, job: str, number: int) -> tuple[bytes, datetime]:
-    """Return the report of a build, and when it was fetched.
+def fetched(settings: JenkinsSettings, job: str, number: int) -> bytes:
+    """Return the report of a build.
 
     :raises ArchiveError: if it is larger than any report is.
     :raises ServiceError: if Jenkins refuses, fails, or has no such report.
@@ -63,4 +62,4 @@ def fetched(settings: JenkinsSettings, job: str, number: int) -> tuple[bytes, da
                 raise ArchiveError(
                     f"the report is larger than {MOST_BYTES} bytes, which no per-patch test writes"
                 )
-    return bytes(content), datetime.now(UTC)
+    return bytes(content)

@@ -88,10 +88,16 @@ class ParameterEntry(BaseModel):
 
 
 class PatchEntry(BaseModel):
-    """A build that measured a patch set."""
+    """A per-patch test."""
 
     name: str
+    """``job/build``: what it is chosen by."""
+    patch: str
+    """The change and the patch set, or the commit."""
+    testbed: str
     finished: datetime
+    """When its newest round ended."""
+    in_progress: bool
 
 
 class TableEntry(BaseModel):
@@ -124,6 +130,10 @@ class TableEntry(BaseModel):
     """Testbeds that sent no packets."""
     patch: str
     """What the per-patch test itself says; empty where none is compared."""
+    in_progress: bool
+    """Whether the per-patch test has not ended: it may get further rounds."""
+    updated: datetime | None
+    """When the newest round of the per-patch test ended; null where none is compared."""
 
 
 class Compared(BaseModel):

@@ -1,87 +1,27 @@
-"""What per-patch tests found, as their reports in the archive tell it, or those that Jenkins keeps.
-
-Nothing that somebody types becomes a part of a path: the archive is listed, and what was typed is looked for
-in that list.
-"""
+"""What per-patch tests found, as the store has it, or the reports that Jenkins keeps."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from perftrend.analysis.ratios import noise_of_samples
-from perftrend.dashboard.compare.fetching import MOST_BYTES, fetched, named
-from perftrend.errors import ArchiveError, UsageError, nearest
-from perftrend.model import Better, TraceKey
+from perftrend.archive import patch_report
+from perftrend.dashboard.compare.fetching import fetched, named
+from perftrend.errors import UsageError, nearest
+from perftrend.model import TraceKey, Trials
 from perftrend.settings import JenkinsSettings
+from perftrend.store import Store
+from perftrend.store.patch_tests import PatchTest, PatchTrace
 
-FORMAT = "perftrend-perftest-1"
-REPORT = Path("report") / "perftest.json"
 MOST_LISTED = 50
-"""The newest builds of all jobs together that are offered."""
-_MOST_LOOKED_AT = 500
-_MOST_TESTS = 2000
-_JOB = re.compile(r"[\w.-]{1,200}")
-_BUILD = re.compile(r"[1-9][0-9]{0,8}")
-
-
-class _Told(BaseModel):
-    model_config = ConfigDict(extra="ignore", strict=True)
-
-
-class _Round(_Told):
-    round: int
-    samples: list[float | None]
-
-
-class _Observed(_Told):
-    rounds: list[_Round]
-
-
-class _Test(_Told):
-    test: str
-    unit: str
-    better: str
-    finding: str
-    parent: _Observed
-    current: _Observed
-
-
-class _Report(_Told):
-    format: str
-    sentence: str
-    testbed: str
-    simulated: bool
-    parent: str
-    patch: str
-    change: int | None
-    patch_set: int | None
-    page: str | None
-    tests: list[_Test]
-
-
-@dataclass(frozen=True, slots=True)
-class Build:
-    """A build that measured a patch set."""
-
-    job: str
-    number: int
-    finished: datetime
-    """When its report was written, UTC; of one that Jenkins has, when it was fetched."""
-    file: Path = Path()
-    """Where it lies in the archive."""
-
-    @property
-    def name(self) -> str:
-        """``job/build``: what it is chosen by."""
-        return f"{self.job}/{self.number}"
+"""The newest tests that are offered."""
+_BUILD = re.compile(r"(.{1,255})/([1-9][0-9]{0,8})", re.ASCII)
+_PATCH_SET = re.compile(r"([1-9][0-9]{0,8})/([1-9][0-9]{0,5})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +37,10 @@ class Sampled:
 
 
 @dataclass(frozen=True, slots=True)
-class PatchTest:
+class ComparedTest:
     """One test of a patch set."""
 
-    test: str
-    unit: str
-    better: Better
-    finding: str
-    """What the per-patch test itself says of it."""
+    trace: PatchTrace
     parent: Sampled
     current: Sampled
 
@@ -113,70 +49,34 @@ class PatchTest:
 class Patch:
     """A patch set that was measured."""
 
-    build: Build
-    sentence: str
-    testbed: str
-    simulated: bool
-    parent: str
-    """The commits, as whole hashes."""
-    commit: str
-    change: int | None
-    patch_set: int | None
-    page: str
-    tests: tuple[PatchTest, ...]
+    test: PatchTest
+    tests: tuple[ComparedTest, ...]
 
 
-def builds(archive: Path, *, most: int = MOST_LISTED) -> list[Build]:
-    """Return the builds that have a report, the newest first."""
-    found = sorted(_builds(archive), key=lambda build: (build.finished, build.name), reverse=True)
-    return found[:most]
+def read_patch(store: Store, name: str, *, jenkins: JenkinsSettings | None = None) -> Patch:
+    """Return what a per-patch test found.
 
-
-def read_patch(archive: Path, name: str, *, jenkins: JenkinsSettings | None = None) -> Patch:
-    """Return what a build found.
-
-    :param name: ``job/build``, as somebody typed it.
-    :param jenkins: where builds are looked for that the archive has not; with an address.
-    :raises UsageError: if there is no such build with a report.
-    :raises ArchiveError: if its report cannot be read.
+    :param name: ``job/build``, or ``change/patch set`` for the newest test of a patch set; if Jenkins has an
+        address, also the address of the build.
+    :param jenkins: where builds are looked for that the store does not have.
+    :raises UsageError: if there is no such test, or it is marked as invalid.
+    :raises ArchiveError: if the report that Jenkins has is broken.
     :raises ServiceError: if Jenkins refuses, fails, or has no such report.
     """
-    known = {build.name: build for build in _builds(archive)}
-    build = known.get(name)
-    if build:
-        report = _read(build.file)
-    elif jenkins and jenkins.url:
+    test = _stored(store, name)
+    if test is None and jenkins and jenkins.url:
         job, number = named(name, str(jenkins.url).rstrip("/"))
-        content, at = fetched(jenkins, job, number)
-        build, report = Build(job, number, at), _parsed(content)
-    else:
-        raise UsageError(
-            f"the archive has no report of {name[:100]!r}{nearest(name, list(known)[:MOST_LISTED])}"
-        )
-    if report.format != FORMAT:
-        raise ArchiveError(f"the report of {name} is of another format than {FORMAT}; upgrade perftrend")
-    return Patch(
-        build=build,
-        sentence=report.sentence,
-        testbed=report.testbed,
-        simulated=report.simulated,
-        parent=report.parent,
-        commit=report.patch,
-        change=report.change,
-        patch_set=report.patch_set,
-        page=report.page if report.page and report.page.startswith(("http://", "https://")) else "",
-        tests=tuple(
-            PatchTest(
-                each.test,
-                each.unit,
-                Better.LOWER if each.better == Better.LOWER else Better.HIGHER,
-                each.finding,
-                _sampled(each.parent),
-                _sampled(each.current),
-            )
-            for each in report.tests[:_MOST_TESTS]
-        ),
-    )
+        test = store.patch_tests.of_build(job, number)
+        if test is None:
+            content = fetched(jenkins, job, number)
+            fetched_test, traces = patch_report.parse(content, job=job, build=number, name=f"{job}/{number}")
+            return _patch(fetched_test, traces)
+    if test is None:
+        known = [each.name for each in store.patch_tests.newest(MOST_LISTED)]
+        raise UsageError(f"the store has no per-patch test {name[:100]!r}{nearest(name, known)}")
+    if test.invalid:
+        raise UsageError(f"per-patch test {test.name} is marked as invalid: {test.invalid}")
+    return _patch(test, store.patch_tests.traces(test))
 
 
 def traces_of(
@@ -212,52 +112,31 @@ def _only(places: Sequence[int], keys: Mapping[int, TraceKey]) -> int | None:
     return places[0] if places else None
 
 
-def _builds(archive: Path) -> Iterator[Build]:
-    """Yield the newest builds of each job that have a report; links are not followed."""
-    for job in _folders(archive, _JOB):
-        numbers = sorted((int(folder.name) for folder in _folders(job, _BUILD)), reverse=True)
-        for number in numbers[:_MOST_LOOKED_AT]:
-            file = job / str(number) / REPORT
-            try:
-                told = file.lstat()
-            except OSError:
-                continue
-            if not file.is_symlink() and not file.parent.is_symlink():
-                yield Build(job.name, number, datetime.fromtimestamp(told.st_mtime, UTC), file)
+def patch_name(test: PatchTest) -> str:
+    """Return what a person calls the patch."""
+    if test.change:
+        return f"change {test.change}, patch set {test.patch_set}"
+    return f"patch {test.patch[:12]}"
 
 
-def _folders(folder: Path, form: re.Pattern[str]) -> Iterator[Path]:
-    try:
-        entries = list(folder.iterdir())
-    except OSError:
-        return
-    for entry in entries:
-        if form.fullmatch(entry.name) and not entry.is_symlink() and entry.is_dir():
-            yield entry
+def _stored(store: Store, name: str) -> PatchTest | None:
+    build, patch_set = _BUILD.fullmatch(name), _PATCH_SET.fullmatch(name)
+    found = store.patch_tests.of_build(build[1], int(build[2])) if build else None
+    if found is None and patch_set:
+        found = store.patch_tests.of_patch_set(int(patch_set[1]), int(patch_set[2]))
+    return found
 
 
-def _read(file: Path) -> _Report:
-    try:
-        with file.open("rb") as opened:
-            content = opened.read(MOST_BYTES + 1)
-    except OSError:
-        raise ArchiveError("the report cannot be read; is it still in the archive?") from None
-    if len(content) > MOST_BYTES:
-        raise ArchiveError(f"the report is larger than {MOST_BYTES} bytes, which no per-patch test writes")
-    return _parsed(content)
+def _patch(test: PatchTest, traces: Sequence[PatchTrace]) -> Patch:
+    valid = (each for each in traces if not each.invalid)
+    return Patch(
+        test, tuple(ComparedTest(each, _sampled(each.parent), _sampled(each.current)) for each in valid)
+    )
 
 
-def _parsed(content: bytes) -> _Report:
-    try:
-        return _Report.model_validate_json(content)
-    except ValidationError:
-        raise ArchiveError("the report is broken; let the per-patch test write it again") from None
-
-
-def _sampled(observed: _Observed) -> Sampled:
+def _sampled(rounds: Trials) -> Sampled:
     """Return the average of all rounds; rounds are starts of the product, so their course is the noise."""
-    rounds = [[sample for sample in each.samples if sample is not None] for each in observed.rounds]
-    rounds = [samples for samples in rounds if samples]
+    rounds = tuple(samples for samples in rounds if samples)
     samples = [sample for each in rounds for sample in each]
     if not samples:
         return Sampled(math.nan, math.nan, 0, 0)

@@ -83,7 +83,7 @@ class Question(BaseModel):
     """The commit or the time that the values are of; empty: the latest."""
     rule: Rule = Rule.NEAREST
     patch: Annotated[str, Field(max_length=300)] = ""
-    """The job and the build that measured a patch set, ``job/build``."""
+    """The job and the build that measured a patch set, ``job/build``, or ``change/patch set``."""
     against: Against = Against.PARENT
     ratio: Ratio = Ratio.SIGNED
     sort: Annotated[str, Field(max_length=20)] = "weight"

@@ -27,7 +27,7 @@ from perftrend.dashboard.compare.model import (
     TableEntry,
     ToPost,
 )
-from perftrend.dashboard.compare.patches import Build, builds
+from perftrend.dashboard.compare.patches import MOST_LISTED, patch_name
 from perftrend.dashboard.compare.question import (
     BY_NAME,
     By,
@@ -178,7 +178,7 @@ def _answered(site: Site, asked: Question) -> Compared:
             )
             for name, found in choices.items()
         ],
-        patches=[PatchEntry(name=each.name, finished=each.finished) for each in _patches(site, asked)],
+        patches=_patches(site) if asked.by is By.PATCH else [],
         problem=problem,
         table=table,
     )
@@ -203,8 +203,17 @@ def _no_pairs(comparison: Comparison, asked: Question) -> str:
     return "the query fits no trace"
 
 
-def _patches(site: Site, asked: Question) -> Sequence[Build]:
-    return builds(site.settings.archive) if asked.by is By.PATCH else ()
+def _patches(site: Site) -> list[PatchEntry]:
+    return [
+        PatchEntry(
+            name=each.name,
+            patch=patch_name(each),
+            testbed=each.testbed,
+            finished=each.updated,
+            in_progress=not each.ended,
+        )
+        for each in site.store.patch_tests.newest(MOST_LISTED)
+    ]
 
 
 def _status(request: Request, told: Compared) -> int:
@@ -213,7 +222,7 @@ def _status(request: Request, told: Compared) -> int:
 
 
 def _caching(asked: Question) -> dict[str, str]:
-    """Return what may be kept of an answer: patch sets are read from the archive, which changes by itself."""
+    """Return what may be kept of an answer: Jenkins may have a patch set, and changes by itself."""
     return {"Cache-Control": "no-store" if asked.by is By.PATCH else "private, no-cache"}
 
 
@@ -229,7 +238,7 @@ def _link(site: Site, asked: Question) -> str:
 
 
 def _preview(site: Site, comparison: Comparison, text: str, change: int | None) -> Preview:
-    patch = comparison.patch
+    patch = comparison.patch.test if comparison.patch else None
     is_its_own = patch is not None and change in {None, patch.change}
     return Preview(
         text=text,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from perftrend.analysis.formula import format_key
 from perftrend.dashboard.catalog import Traces
-from perftrend.dashboard.compare.patches import PatchTest, Sampled
+from perftrend.dashboard.compare.patches import ComparedTest, Sampled
 from perftrend.dashboard.compare.values import Taken
 from perftrend.store.tiles import Column
 
@@ -70,10 +70,10 @@ def of_traces(taken: Taken) -> Sides:
     return side
 
 
-def of_tests(tests: Sequence[PatchTest], sampled: Sequence[Sampled]) -> Sides:
+def of_tests(tests: Sequence[ComparedTest], sampled: Sequence[Sampled]) -> Sides:
     """Tell of which tests of a patch set values are."""
 
     def side(number: int) -> Side:
-        return Side(tests[number].test, sampled[number].value, None, 0)
+        return Side(tests[number].trace.test, sampled[number].value, None, 0)
 
     return side

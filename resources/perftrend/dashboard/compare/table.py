@@ -86,7 +86,9 @@ def table_of(comparison: Comparison, asked: Question) -> TableEntry:
         left_alone_count=comparison.left_alone.count,
         right_alone_count=comparison.right_alone.count,
         simulated=list(comparison.simulated),
-        patch=comparison.patch.sentence if comparison.patch else "",
+        patch=comparison.patch.test.sentence if comparison.patch else "",
+        updated=comparison.patch.test.updated if comparison.patch else None,
+        in_progress=comparison.patch is not None and not comparison.patch.test.ended,
     )  # fmt: skip
 
 

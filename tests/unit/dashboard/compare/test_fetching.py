@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +14,7 @@ from starlette.testclient import TestClient
 from perftrend.dashboard.compare import fetching
 from perftrend.errors import ArchiveError, ServiceError, UsageError
 from perftrend.settings import JenkinsSettings, Settings
-from tests.unit.dashboard.compare.conftest import JOB, Archived
+from tests.unit.dashboard.compare.conftest import JOB, Stored, reported
 from tests.unit.dashboard.conftest import TESTS, Filled
 
 JENKINS = "https://jenkins.example.org/ci"
@@ -40,11 +39,10 @@ class Files:
 
 
 @pytest.fixture
-def files(monkeypatch: pytest.MonkeyPatch, archived: Archived, tmp_path: Path) -> Iterator[Files]:
-    """Move the report of a build from the archive to Jenkins."""
-    file = archived(7).rename(tmp_path / "perftest.json")
+def files(monkeypatch: pytest.MonkeyPatch) -> Iterator[Files]:
+    """Give a Jenkins that has the report of a build."""
     address = f"{JENKINS}/job/team/job/{JOB}/7/artifact/report/perftest.json"
-    found = Files(address, file.read_bytes())
+    found = Files(address, reported(7))
     monkeypatch.setattr(fetching, "connect", lambda _: found)
     fetching.fetched.cache_clear()
     yield found
@@ -93,6 +91,18 @@ def test_patch_set_that_jenkins_measured_is_compared(
         assert [200, ""] == [answer.status_code, answer.json()["problem"]]
         assert any(TESTS[0] in row["name"] for row in answer.json()["table"]["rows"])
     assert 1 == files.asked
+
+
+def test_patch_set_that_the_store_has_is_not_fetched(
+    client: TestClient, filled: Filled, files: Files, stored: Stored
+) -> None:
+    stored(7)
+    for text in (f"{JOB}/7", f"{JENKINS}/job/{JOB}/7/console"):
+        told = client.get("/compare", params={"by": "patch", "patch": text}, headers=JSON).json()
+        assert [f"{JOB}/7"] == [each["name"] for each in told["patches"]]
+        assert told["table"]
+
+    assert 0 == files.asked
 
 
 def test_what_jenkins_says_stands_beside_the_form(client: TestClient, files: Files) -> None:

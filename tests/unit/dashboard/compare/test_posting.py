@@ -14,7 +14,7 @@ from perftrend.dashboard import Site
 from perftrend.settings import Settings
 from tests.doubles import faulty
 from tests.doubles.gerrit import GerritDouble
-from tests.unit.dashboard.compare.conftest import JOB, Archived
+from tests.unit.dashboard.compare.conftest import JOB, Stored
 from tests.unit.dashboard.conftest import TESTBEDS, TESTS, Filled
 
 JSON = {"Accept": "application/json"}
@@ -156,8 +156,8 @@ def test_patch_set_that_is_not_there_is_refused(
     assert (400, []) == (answer.status_code, gerrit.posted)
 
 
-def test_change_of_a_patch_set_is_suggested(editor: TestClient, filled: Filled, archived: Archived) -> None:
-    archived(7, change=123, patch_set=4)
+def test_change_of_a_patch_set_is_suggested(editor: TestClient, filled: Filled, stored: Stored) -> None:
+    stored(7, change=123, patch_set=4)
 
     shown = previewed(editor, by="patch", patch=f"{JOB}/7")
 

@@ -320,7 +320,7 @@ def test_fault_is_told_to_each_and_not_kept(
         assert ([500, 500], 200) == (broken, client.get("/runs").status_code)
 
 
-def test_comparison_with_a_patch_set_reads_the_archive_each_time(
+def test_comparison_with_a_patch_set_is_made_each_time(
     people: Callable[[str], TestClient], filled: Filled
 ) -> None:
     answer = people("").get("/compare?by=patch")
