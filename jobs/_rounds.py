@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import TypeAlias
 
 from jobs import _measuring as measuring
 from jobs import _options as options
@@ -18,6 +19,8 @@ from perftrend.measure.specification import Specification
 from perftrend.model import Measured, TraceKey
 from perftrend.perftest import Broken, Criteria, Round, Side, Verdict, judge, measured_rounds
 from perftrend.settings import Settings
+
+InProgress: TypeAlias = Callable[[Verdict, Sequence[Round]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +55,12 @@ class Plan:
         )
 
 
-def compared(plan: Plan, product: Builds) -> tuple[Verdict, Sequence[Round]]:
+def compared(plan: Plan, product: Builds, in_progress: InProgress) -> tuple[Verdict, Sequence[Round]]:
     """Build both commits and measure them in an order drawn by lot until the verdict is settled.
 
     What is archived already is neither measured nor archived again.
 
+    :param in_progress: is called with the verdict and the rounds so far, as long as others follow.
     :raises TestbedError: if the testbed cannot be had, or Robot Framework not be run.
     """
     try:
@@ -67,7 +71,7 @@ def compared(plan: Plan, product: Builds) -> tuple[Verdict, Sequence[Round]]:
         with measuring.held(
             plan.settings, plan.spec, product, plan.names, folder=plan.folder, owner=plan.job
         ) as testbed:
-            return _measured(plan, built, testbed)
+            return _measured(plan, built, testbed, in_progress)
     except _BrokenError as error:
         log = Path(error.log)
         if log.is_file():
@@ -75,7 +79,9 @@ def compared(plan: Plan, product: Builds) -> tuple[Verdict, Sequence[Round]]:
         return Verdict(broken=error.broken), ()
 
 
-def _measured(plan: Plan, built: Mapping[Side, Built], testbed: Measuring) -> tuple[Verdict, Sequence[Round]]:
+def _measured(
+    plan: Plan, built: Mapping[Side, Built], testbed: Measuring, in_progress: InProgress
+) -> tuple[Verdict, Sequence[Round]]:
     criteria, verdict = plan.criteria, Verdict()
     rounds: Sequence[Round] = ()
 
@@ -94,6 +100,7 @@ def _measured(plan: Plan, built: Mapping[Side, Built], testbed: Measuring) -> tu
         options.say(f"after round {len(rounds)}: {settled} of {len(verdict.tests)} tests are settled")
         if verdict.is_settled:
             break
+        in_progress(verdict, rounds)
     return verdict, rounds
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -20,12 +21,14 @@ from jobs._noise import known_deviations
 from jobs._revisions import Review, Revisions
 from jobs._rounds import Plan
 from perftrend import errors
+from perftrend.archive import patch_report
 from perftrend.builds import Builds
 from perftrend.keywords import measuring_builds
 from perftrend.perftest import Asked, Round, Side, Verdict, begun
 from perftrend.report import perftest as report
 from perftrend.report.perftest import Report, Subject
 from perftrend.settings import Settings
+from perftrend.store import Store
 
 _REPORT = "report"
 
@@ -100,14 +103,19 @@ def perftest(given: argparse.Namespace, settings: Settings, asked: comment.Asked
             return code
         request = asked.request if asked else ""
         plan = _planned(chosen, product, compared, reviewed, job=job, request=request, resume=given.resume)
-        verdict, done = rounds.compared(plan, product)
-        told = _report(plan, verdict, done, _subject(plan, compared, reviewed), chosen.notices)
-        report.write(plan.folder / _REPORT, told)
+        subject = _subject(plan, compared, reviewed)
+
+        def in_progress(verdict: Verdict, done: Sequence[Round]) -> None:
+            _retain(plan, _report(plan, verdict, done, subject, chosen.notices, ended=False))
+
+        verdict, done = rounds.compared(plan, product, in_progress)
+        told = _report(plan, verdict, done, subject, chosen.notices)
+        stored = _retain(plan, told)
     options.say(report.console(told))
     code = posting.posted(settings, reviewed, job=job, text=report.message(told), vote=verdict.vote)
     print(f"report: {report.write(settings.report, told)}", flush=True)
     options.say_verdict(report.sentence(told))
-    return verdict.exit_code(unstable=settings.analysis.regression == "unstable") or code
+    return verdict.exit_code(unstable=settings.analysis.regression == "unstable") or code or stored
 
 
 def _planned(
@@ -156,9 +164,33 @@ def _subject(plan: Plan, compared: Revisions, reviewed: Review | None) -> Subjec
     )
 
 
+def _retain(plan: Plan, told: Report) -> int:
+    """Archive a report and enter it into the store; return the exit code of the store.
+
+    A store that is not there is not made.
+    """
+    report.write(plan.folder / _REPORT, told)
+    try:
+        if Store.may_be_there(plan.settings.store):
+            content = json.dumps(report.document(told)).encode()
+            name, archive = f"{told.job}/{told.build}", str(plan.folder.resolve())
+            test, traces = patch_report.parse(
+                content, job=told.job, build=told.build, name=name, archive=archive
+            )
+            with Store.open(plan.settings.store) as store:
+                store.patch_tests.add(test, traces)
+    except (errors.ArchiveError, errors.StoreError) as error:
+        options.warn(
+            f"the rounds are archived, but not stored: {error}; ./run ingest {plan.folder} stores them"
+        )
+        return error.exit_code
+    return errors.EXIT_PASS
+
+
 def _report(
-    plan: Plan, verdict: Verdict, done: Sequence[Round], subject: Subject, notices: Sequence[str]
-) -> Report:
+    plan: Plan, verdict: Verdict, done: Sequence[Round], subject: Subject, notices: Sequence[str],
+    *, ended: bool = True,
+) -> Report:  # fmt: skip
     measured = [each[side] for each in done for side in Side]
     now = datetime.now(UTC)
     return Report(
@@ -175,6 +207,7 @@ def _report(
         link=posting.link(),
         archive=posting.artifact(plan.folder) or str(plan.folder),
         notices=notices,
+        ended=ended,
     )
 
 

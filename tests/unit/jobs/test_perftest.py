@@ -15,6 +15,7 @@ from jobs import perftest
 from perftrend.builds import Builds
 from perftrend.clients.gerrit import reviews
 from perftrend.model import Measured
+from perftrend.store import Store
 from tests.doubles import gerrit
 from tests.doubles.gerrit import GerritDouble
 from tests.products.histories import History
@@ -57,6 +58,10 @@ class Place:
     @property
     def archive(self) -> Path:
         return self.bench.archives / "perftrend-perftest-1n-veth"  # type: ignore[no-any-return]
+
+    @property
+    def store(self) -> Path:
+        return self.bench.folder / "perftrend.sqlite"  # type: ignore[no-any-return]
 
     def report(self) -> Any:
         return json.loads((self.bench.folder / "report" / "perftest.json").read_text())
@@ -110,6 +115,73 @@ def test_archive_has_the_documented_folders_and_the_report(place: Place) -> None
     assert {"1/parent/1/measured.json", "1/parent/2/measured.json"} <= found
     assert {"1/current/1/measured.json", "1/current/2/measured.json"} <= found
     assert {"1/asked.json", "1/report/perftest.json", "1/report/message.txt"} <= found
+
+
+def test_rounds_are_stored_apart_from_runs(place: Place) -> None:
+    place.product.commit(100)
+    slower = place.product.commit(90)
+    with Store.open(place.store):
+        pass
+
+    place.run("--new", slower)
+
+    with Store.open(place.store) as store:
+        [found] = store.patch_tests.newest(10)
+        [trace] = store.patch_tests.traces(found)
+        assert ("perftrend-perftest-1n-veth/1", slower, 6, True) == (
+            found.name, found.patch, found.rounds, found.ended
+        )  # fmt: skip
+        assert ("ops", 6, 6) == (trace.unit, len(trace.parent), len(trace.current))
+        assert [] == store.runs("1n-veth")
+        assert {str(place.archive.resolve() / "1"): ""} == store.archives.versions(found.job)
+
+
+def test_store_that_is_not_there_is_not_made(place: Place) -> None:
+    place.product.commit(100)
+    place.run("--new", place.product.commit(90))
+
+    assert not place.store.exists()
+
+
+def test_rounds_are_archived_and_stored_while_others_follow(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With so much noise, the fewest rounds settle nothing."""
+    for name in ("older", "newer"):
+        script = scattered(100, seed=name, spread=0.05, count=5)
+        newer = place.product.history.commit(name, {SCRIPT: script, "build.sh": WORKS})
+    with Store.open(place.store):
+        pass
+    states = []
+    usual = Builds.measure
+
+    def noted(self: Builds, built: Any, number: int) -> Measured:
+        with Store.open(place.store) as store:
+            stored = [(each.rounds, each.ended) for each in store.patch_tests.newest(10)]
+        report = place.archive / "1" / "report" / "perftest.json"
+        told = json.loads(report.read_text()) if report.exists() else {}
+        states.append((stored, told.get("ended"), told.get("sentence")))
+        return usual(self, built, number)
+
+    monkeypatch.setattr(Builds, "measure", noted)
+    place.run("--new", newer, "--rounds", "8")
+
+    assert ([], None, None) == states[0]
+    assert ([(6, False)], False, "In progress: 6 of at most 8 rounds.") == states[12]
+    with Store.open(place.store) as store:
+        assert [(8, True)] == [(each.rounds, each.ended) for each in store.patch_tests.newest(10)]
+
+
+def test_store_that_cannot_be_written_stops_no_test(place: Place) -> None:
+    place.product.commit(100)
+    place.store.write_text("no database")
+
+    ended = place.run("--new", place.product.commit(100), "--rounds", "6")
+
+    assert 3 == ended.exit_code
+    told = r"the rounds are archived, but not stored: store .*/perftrend.sqlite: this is no database; .*"
+    assert re.search(told + r"; ./run ingest archives/perftrend-perftest-1n-veth/1 stores them\n", ended.err)
+    assert place.report()["ended"]
 
 
 def test_commit_that_changes_nothing_passes(place: Place) -> None:

@@ -52,3 +52,5 @@ class Report:
     """Where the files of all rounds are: a path or an address."""
     notices: Sequence[str] = ()
     """What a reader must be told besides."""
+    ended: bool = True
+    """False: further rounds follow."""

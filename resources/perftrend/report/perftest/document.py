@@ -27,7 +27,8 @@ def document(report: Report) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "sentence": words.sentence(report),
-        "vote": verdict.vote,
+        "ended": report.ended,
+        "vote": verdict.vote if report.ended else 0,
         "job": plain(report.job),
         "build": report.build,
         "testbed": plain(subject.testbed),

@@ -38,6 +38,8 @@ def sentence(report: Report) -> str:
     """Say what a busy person has to know, such as ``2 of 12 tests are slower by 3.1 to 5.2 %``."""
     verdict = report.verdict
     marked = "SIMULATED: " if report.subject.simulated else ""
+    if not report.ended:
+        return f"{marked}In progress: {verdict.rounds} of at most {report.maximum_rounds} rounds."
     if verdict.broken:
         return marked + _broken(verdict)
     parts = list(_parts(verdict, report.threshold))
