@@ -9,13 +9,15 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from urllib.parse import urlsplit
 
 import boto3
@@ -159,6 +161,52 @@ def done(folder: Path, source: str, *arguments: str, **more: str) -> tuple[int, 
     """Run the job to its end, and return its exit code and what it said."""
     code = job(folder, source, *arguments, **more).wait(timeout=300)
     return code, (folder / "said").read_text()
+
+
+class SlowLogServer(BaseHTTPRequestHandler):
+    """An index with one build, whose output is a chunk with a length that has no end."""
+
+    protocol_version = "HTTP/1.1"
+    entries: ClassVar = {"/": f"{JOB}/", f"/{JOB}/": "1/", f"/{JOB}/1/": "output.xml"}
+    requested: ClassVar = threading.Event()
+
+    def do_GET(self) -> None:
+        if entry := self.entries.get(self.path):
+            page = f'<html><a href="{entry}">{entry}</a></html>'.encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(page)))
+            self.end_headers()
+            self.wfile.write(page)
+            return
+        self.close_connection = True
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;")
+        self.requested.set()
+        with suppress(OSError):
+            while True:
+                self.wfile.write(b"x")
+                time.sleep(1)
+
+    def log_message(self, *_: object) -> None:
+        """Stay silent."""
+
+
+def test_slow_server_does_not_hold_a_job_that_is_to_end(tmp_path: Path) -> None:
+    """The library reads 65,536 bytes of a chunk's length, which takes this server 18 hours."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), SlowLogServer) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        # Longer than the test waits: it is the signal that ends the job.
+        started = job(
+            tmp_path / "job", f"http://127.0.0.1:{server.server_port}/", PERFTREND_JENKINS_TIMEOUT_S="600"
+        )
+        try:
+            assert SlowLogServer.requested.wait(120)
+            started.terminate()
+
+            assert 130 == started.wait(timeout=120)
+        finally:
+            started.kill()
+            server.shutdown()
 
 
 def content(folder: Path) -> list[str]:

@@ -14,6 +14,7 @@ import time
 import requests
 from pydantic import SecretStr
 
+from perftrend.clients.web.session import Session
 from perftrend.errors import ServiceError
 
 MOMENT_HEADER = "X-Perftrend-Timestamp"
@@ -44,9 +45,13 @@ def tell(url: str, secret: SecretStr, job: str, build: int, *, timeout_s: float 
     }
     address = url.rstrip("/") + PATH
     try:
-        answer = requests.post(address, data=body, headers=headers, timeout=timeout_s, allow_redirects=False)
+        with (
+            Session(timeout_s=timeout_s) as session,
+            session.post(address, data=body, headers=headers, stream=True) as answer,
+        ):
+            status = answer.status_code
     except requests.RequestException as error:
         reason = type(error).__name__
         raise ServiceError(f"{address}: {reason}; is the dashboard there?") from None
-    if answer.status_code != requests.codes.accepted:
-        raise ServiceError(f"{address}: answers {answer.status_code}; look into the log of the dashboard")
+    if status != requests.codes.accepted:
+        raise ServiceError(f"{address}: answers {status}; look into the log of the dashboard")

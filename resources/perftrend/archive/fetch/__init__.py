@@ -20,7 +20,8 @@ from perftrend.archive.fetch.pace import Pace
 from perftrend.archive.fetch.progress import Progress, Tally
 from perftrend.archive.fetch.readers import Readers
 from perftrend.archive.fetch.taking import Fate, Taken, Taker, in_parallel
-from perftrend.archive.fetch.web import Credentials, Web, origin
+from perftrend.archive.fetch.web import Credentials, Web
+from perftrend.clients.web.session import origin
 
 __all__ = [
     "Access",

@@ -16,7 +16,8 @@ from typing_extensions import override
 
 from perftrend.archive.fetch.builds import ANY, ArchivedFile, Transfer, Version
 from perftrend.archive.fetch.tree import Folder, Listing, segment_is_sound
-from perftrend.archive.fetch.web import Web, origin, shown
+from perftrend.archive.fetch.web import Web, shown
+from perftrend.clients.web.session import origin
 from perftrend.errors import ArchiveError
 
 _DATES = (

@@ -1,36 +1,38 @@
-"""Polite HTTP for servers that may be hostile: paced, retried, redirected with care.
+"""Polite HTTP for servers that may be hostile: paced and retried.
 
 Bytes are taken as they are stored: a log server sends ``output.xml.gz`` with
 ``Content-Encoding: gzip``, and a client that unpacked it in passing could neither resume nor check
-it. Redirects are followed here and not by the library, because each one is judged: only to http and
-https, never from https to http or from a public server to a private one, and no loop. Credentials are sent
-only to the server that was asked, not to where it points.
+it. Deadlines, redirects and logins are those of every session: see :mod:`perftrend.clients.web.session`.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from types import TracebackType
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 import requests
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
-from typing_extensions import override
 from urllib3.exceptions import HTTPError
 
 from perftrend.archive.fetch import answer
 from perftrend.archive.fetch.builds import ANY, InterruptedTransferError, MissingError, Transfer, Version
 from perftrend.archive.fetch.pace import Pace, backing_off
-from perftrend.clients.hosts import is_public
-from perftrend.clients.web.heads import InTimeAdapter
 from perftrend.clients.web.refusals import retry_after_s
+from perftrend.clients.web.session import (
+    FILE_DEADLINE_S,
+    DeadlineError,
+    PrivateRedirectError,
+    RedirectError,
+    Session,
+    origin,
+    slowness,
+)
 from perftrend.errors import ServiceError
 
-MAXIMUM_REDIRECTS = 10
 LONGEST_HOLD_S = 600.0
 """A server that wants to be left alone for longer is given up."""
 MAXIMUM_PAGE_BYTES = 32 * 1024 * 1024
@@ -40,14 +42,10 @@ PAGE_DEADLINE_S = 300.0
 _CHUNK_BYTES = 1 << 16
 _CONNECTIONS = 64
 _ANSWERED = {200, 206, 304, 416}
-_REDIRECTED = {301, 302, 303, 307, 308}
 _GONE = {404, 410}
 _REFUSED = {401, 403, 407}
 _BUSY = {408, 425, 429}
 _SERVER_ERRORS = 500
-
-Origin = tuple[str, str, int | None]
-_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +56,12 @@ class Credentials:
     token: str = field(repr=False)
 
 
-class _Session(requests.Session):
-    @override
-    def resolve_redirects(self, *args: object, **kwargs: object) -> Iterator[requests.Response]:
-        # The library would look ahead, and read the whole body of the redirect for that.
-        return iter(())
-
-
 class Web:
     """Opens URLs.
 
     :param credentials: by the server's address; a user's ``.netrc`` serves for all others.
-    :param timeout_s: how long a server may say nothing. Its whole head may take twice that.
-    :param attempts: how often something is asked before it is given up.
+    :param timeout_s: how long a server may say nothing.
+    :param attempts: how often a page is requested before it is given up.
     :param private_redirects: whether a public server may redirect to a private address.
     """
 
@@ -85,15 +76,18 @@ class Web:
         private_redirects: bool = False,
     ) -> None:
         self._pace = pace
-        self._timeout_s = timeout_s
         self._attempts = attempts
         self._first_pause_s = first_pause_s
-        self._private_redirects = private_redirects
         self._credentials = {origin(url): known for url, known in (credentials or {}).items()}
-        self._session = _Session()
+        self._session = Session(
+            timeout_s=timeout_s,
+            private_redirects=private_redirects,
+            netrc=True,
+            connections=_CONNECTIONS,
+            before=lambda url: pace.wait(urlsplit(url).netloc),
+            check=lambda: pace.sleep(0),
+        )
         self._session.headers["Accept-Encoding"] = "identity"
-        for scheme in _PORTS:
-            self._session.mount(f"{scheme}://", InTimeAdapter(pool_maxsize=_CONNECTIONS))
 
     def __enter__(self) -> Web:
         return self
@@ -112,87 +106,55 @@ class Web:
         :raises MissingError: if there is none.
         :raises ServiceError: if it cannot be had, or is longer than the limit in bytes.
         """
-        return self._retrying()(self._page, url, limit)
-
-    @contextmanager
-    def open(self, url: str, *, offset: int = 0, version: Version = ANY) -> Generator[Transfer, None, None]:
-        """Open a file; see :meth:`Source.open`."""
-        ask = self._retrying()
-        response = ask(self._ask, url, answer.conditions(offset, version))
-        if offset and not answer.continues(response, offset, version):
-            response.close()
-            response = ask(self._ask, url, {})
-        with closing(response):
-            yield answer.transfer(response, lambda amount: _read(response, amount))
-
-    def _retrying(self) -> Retrying:
-        return Retrying(
+        retrying = Retrying(
             retry=retry_if_exception_type(InterruptedTransferError),
             stop=stop_after_attempt(self._attempts),
             wait=backing_off(self._first_pause_s),
             sleep=self._pace.sleep,
             reraise=True,
         )
+        return retrying(self._page, url, limit)
+
+    @contextmanager
+    def open(self, url: str, *, offset: int = 0, version: Version = ANY) -> Generator[Transfer, None, None]:
+        """Open a file, in one attempt; see :meth:`Source.open`."""
+        response = self._ask(url, answer.conditions(offset, version), FILE_DEADLINE_S)
+        if offset and not answer.continues(response, offset, version):
+            response.close()
+            response = self._ask(url, {}, FILE_DEADLINE_S)
+        with closing(response):
+            yield answer.transfer(response, lambda amount: _read(response, amount))
 
     def _page(self, url: str, limit: int) -> tuple[str, bytes]:
-        end = time.monotonic() + PAGE_DEADLINE_S
         page = bytearray()
-        with closing(self._ask(url, {})) as response:
+        with closing(self._ask(url, {}, PAGE_DEADLINE_S)) as response:
             while chunk := _read(response, _CHUNK_BYTES):
                 page += chunk
                 if len(page) > limit:
                     raise ServiceError(
                         f"{shown(url)}: the page is longer than {limit} bytes; is it an index?"
                     )
-                if time.monotonic() > end:
-                    raise ServiceError(f"{shown(url)}: the page did not come within {PAGE_DEADLINE_S:.0f} s")
             return response.url, bytes(page)
 
-    def _ask(self, url: str, headers: Mapping[str, str]) -> requests.Response:
+    def _ask(self, url: str, headers: Mapping[str, str], deadline_s: float) -> requests.Response:
         """Ask once, and follow where the server points."""
-        seen = {url}
-        asked = url
-        while True:
-            response = self._request(url, headers, is_asked=origin(url) == origin(asked))
-            if response.status_code not in _REDIRECTED:
-                self._judge(response, asked)
-                return response
-            response.close()
-            following = _redirected(url, response.headers.get("Location", ""))
-            if following in seen or len(seen) > MAXIMUM_REDIRECTS:
-                raise ServiceError(f"{shown(asked)}: the server redirects in a circle")
-            self._require_reachable(asked, following)
-            seen.add(following)
-            url = following
-
-    def _require_reachable(self, asked: str, following: str) -> None:
-        """Refuse to be led by a public server to what only those inside may reach."""
-        host, target = origin(asked)[1], origin(following)[1]
-        if self._private_redirects or host == target or not is_public(host) or is_public(target):
-            return
-        raise ServiceError(
-            f"{shown(asked)}: the server redirects to {target}, a private address; refused: "
-            "the setting fetch.private_redirects allows it"
-        )
-
-    def _request(self, url: str, headers: Mapping[str, str], *, is_asked: bool) -> requests.Response:
-        self._pace.wait(urlsplit(url).netloc)
         known = self._credentials.get(origin(url))
         login = (known.user, known.token) if known else None
         try:
-            return self._session.get(
-                url,
-                headers=headers,
-                # Without a login the library looks for one in ~/.netrc, also for where a server points.
-                auth=login if is_asked else _anonymous,
-                timeout=self._timeout_s,
-                stream=True,
-                allow_redirects=False,
-            )
+            request = self._session.prepare_request(requests.Request("GET", url, headers, auth=login))
+            response = self._session.send(request, stream=True, deadline_s=deadline_s)
+        except requests.TooManyRedirects as error:
+            raise ServiceError(f"{shown(url)}: {error}") from error
+        except RedirectError as error:
+            allowed = ": the setting fetch.private_redirects allows it"
+            hint = allowed if isinstance(error, PrivateRedirectError) else ""
+            raise ServiceError(f"{shown(url)}: {error}{hint}") from error
         except (requests.ConnectionError, requests.Timeout) as error:
             raise _unreachable(url, error) from error
         except (requests.RequestException, HTTPError, HTTPException, ValueError) as error:
             raise ServiceError(f"{shown(url)}: cannot be asked: {_brief(error)}") from error
+        self._judge(response, url)
+        return response
 
     def _judge(self, response: requests.Response, asked: str) -> None:
         """Raise what the status means, if it is no answer."""
@@ -223,34 +185,10 @@ class Web:
             self._pace.hold(urlsplit(asked).netloc, seconds)
 
 
-def origin(url: str) -> Origin:
-    """Return whom a URL asks: scheme, host and port. Credentials are for one of them."""
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname or "", parts.port or _PORTS.get(parts.scheme)
-
-
 def shown(url: str) -> str:
     """Return a URL without what may be secret in it: user, password and query."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
-def _anonymous(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    return request
-
-
-def _redirected(url: str, location: str) -> str:
-    try:
-        following = urljoin(url, location)
-        scheme = urlsplit(following).scheme
-        origin(following)
-    except ValueError:
-        scheme = ""
-    if not location or scheme not in _PORTS:
-        raise ServiceError(f"{shown(url)}: the server redirects to what is neither http nor https; refused")
-    if urlsplit(url).scheme == "https" and scheme == "http":
-        raise ServiceError(f"{shown(url)}: the server redirects from https to http; refused")
-    return following
 
 
 def _read(response: requests.Response, amount: int) -> bytes:
@@ -258,6 +196,8 @@ def _read(response: requests.Response, amount: int) -> bytes:
         # read1: what came is there at once, so that a slow server is noticed.
         return response.raw.read1(amount, decode_content=False) or b""
     except (HTTPError, HTTPException, OSError) as error:
+        if isinstance(slow := slowness(error), DeadlineError):
+            raise ServiceError(f"{shown(response.url)}: {slow}") from error
         raise InterruptedTransferError(f"{shown(response.url)}: broke off: {_brief(error)}") from error
 
 
@@ -272,7 +212,7 @@ def _unreachable(url: str, error: Exception) -> ServiceError:
 
 def _brief(error: Exception) -> str:
     """Say in a few words what a library says with addresses of its objects."""
-    reason = error
+    reason = slowness(error) or error
     while reason.args and isinstance(reason.args[-1], Exception):
         reason = reason.args[-1]
     inner = getattr(reason, "reason", None)

@@ -21,7 +21,6 @@ import urllib3
 from requests.auth import HTTPBasicAuth
 
 from perftrend.clients.web.bodies import whole
-from perftrend.clients.web.heads import InTimeAdapter
 from perftrend.clients.web.refusals import (
     RefusedError,
     Service,
@@ -32,13 +31,13 @@ from perftrend.clients.web.refusals import (
     shown,
 )
 from perftrend.clients.web.retrying import Wait, retrying
+from perftrend.clients.web.session import Session
 from perftrend.errors import ServiceError, UsageError
 
 MAXIMUM_JSON = 32 * 1024**2
 """Bytes that an answer may have."""
 _MAXIMUM_REASON = 4096
 _LONGEST_REASON = 160
-_MAXIMUM_REDIRECTS = 5
 _PREFIX = b")]}'"
 """What Gerrit puts before JSON, so that no browser runs it."""
 _EXPLAINED = (
@@ -72,8 +71,8 @@ class Transport:
         self._service = Service("gerrit", user, timeout_s, _hints(user))
         self._secrets = _forms(user, token) if user and token else ()
         login = HTTPBasicAuth((user or "").encode(), (token or "").encode()) if user else None
-        self._api = pygerrit2.GerritRestAPI(self.url, auth=login, adapter=InTimeAdapter())
-        self._api.session.max_redirects = _MAXIMUM_REDIRECTS
+        self._api = pygerrit2.GerritRestAPI(self.url, auth=login)
+        self._api.session = Session(timeout_s=timeout_s)
         self.retrying = retrying(attempts, wait)
 
     def json(self, path: str, query: Query = ()) -> Any:  # noqa: ANN401 - whatever stands in the JSON
@@ -93,13 +92,12 @@ class Transport:
 
         :raises UnavailableError: if it may have been received; look before it is sent again.
         """
-        # A redirected POST would become a GET that seems to have worked.
-        return self._send("POST", path, json=body, allow_redirects=False)
+        return self._send("POST", path, json=body)
 
     def _send(self, method: str, path: str, **options: Any) -> Any:  # noqa: ANN401 - as above
         address = self._api.make_url(path)
         asked = shown(method, address)
-        arguments = self._api.translate_kwargs(stream=True, timeout=self._service.timeout_s, **options)
+        arguments = self._api.translate_kwargs(stream=True, **options)
         try:
             response = self._api.session.request(method, address, **arguments)
         except (OSError, ValueError, urllib3.exceptions.HTTPError) as error:

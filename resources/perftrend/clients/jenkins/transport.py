@@ -23,7 +23,6 @@ from typing_extensions import override
 
 from perftrend.clients.jenkins.bodies import Download, download
 from perftrend.clients.web.bodies import pieces, whole
-from perftrend.clients.web.heads import InTimeAdapter
 from perftrend.clients.web.refusals import (
     RefusedError,
     Service,
@@ -34,6 +33,7 @@ from perftrend.clients.web.refusals import (
     shown,
 )
 from perftrend.clients.web.retrying import Wait, retrying
+from perftrend.clients.web.session import FILE_DEADLINE_S, Session
 from perftrend.errors import ServiceError, UsageError
 
 MAXIMUM_JSON = 32 * 1024**2
@@ -42,7 +42,6 @@ MAXIMUM_LOG = 1024**3
 """Bytes that a console's text may have."""
 _IN_MEMORY = 1024**2
 _MAXIMUM_CRUMB = 64 * 1024
-_MAXIMUM_REDIRECTS = 5
 _HINTS: Mapping[int, str] = {HTTPStatus.TOO_MANY_REQUESTS: "ask less often, see fetch.requests_per_second"}
 
 
@@ -135,7 +134,7 @@ class Transport:
         request = requests.Request("GET", f"{self.url}/{path}", params=dict(query))
         with ExitStack() as unless_whole:
             file = unless_whole.enter_context(tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY))
-            response = unless_whole.enter_context(self._send(request))
+            response = unless_whole.enter_context(self._send(request, is_file=True))
             for piece in pieces(response, self._service, decode=True):
                 file.write(piece)
                 if file.tell() > MAXIMUM_LOG:
@@ -150,7 +149,7 @@ class Transport:
         headers = {"Accept-Encoding": "identity"}
         if start:
             headers |= {"Range": f"bytes={start}-"} | ({"If-Range": validator} if validator else {})
-        response = self._send(requests.Request("GET", url, headers=headers))
+        response = self._send(requests.Request("GET", url, headers=headers), is_file=True)
         found = download(response, start, validator, self._service)
         if found:
             return found, response
@@ -160,13 +159,11 @@ class Transport:
             raise ServiceError(f"{asked}: answers with status {response.status_code}, but no file")
         return self._open(url, 0, "")
 
-    def _send(self, request: requests.Request) -> requests.Response:
+    def _send(self, request: requests.Request, *, is_file: bool = False) -> requests.Response:
         """Send one request, once; return the answer with its body unread."""
+        deadline_s = FILE_DEADLINE_S if is_file else None
         with self._explained(shown(request.method, request.url)):
-            response: requests.Response = self._connection.jenkins_request(
-                request, add_crumb=False, stream=True
-            )
-        return response
+            return self._connection.open(request, deadline_s)
 
     def _add_crumb(self, request: requests.Request) -> None:
         asked = shown("GET", f"{self.url}/{jenkins.CRUMB_URL}")
@@ -186,10 +183,6 @@ class Transport:
             yield
         except _StatusError as error:
             raise refused(asked, error.response, self._service) from None
-        except jenkins.TimeoutException as error:
-            raise failed(asked, error.__context__ or error, self._service) from None
-        except jenkins.JenkinsException:
-            raise ServiceError(f"{asked}: no way to log in; check jenkins.user and jenkins.token") from None
         except (OSError, ValueError, urllib3.exceptions.HTTPError) as error:
             raise failed(asked, error, self._service) from None
 
@@ -207,20 +200,29 @@ class _NotFoundError(_StatusError, jenkins.NotFoundException):  # type: ignore[m
 class _Connection(jenkins.Jenkins):  # type: ignore[misc]  # the library has no types
     """The session, login and crumbs of python-jenkins; a status is ours to judge, and a crumb has bounds."""
 
+    _session: Session
+
     def __init__(self, url: str, token: str | None, service: Service) -> None:
         super().__init__(url, service.user, token, service.timeout_s)
         self._service = service
-        self._session.max_redirects = _MAXIMUM_REDIRECTS
-        for scheme in ("http://", "https://"):
-            self._session.mount(scheme, InTimeAdapter())
         # Neither does PYTHONHTTPSVERIFY turn the check of certificates off in silence, nor does an
         # installed Kerberos change who asks.
-        self._session.verify = True
+        given = self._session.headers
+        self._session = Session(timeout_s=service.timeout_s, netrc=True)
+        # JENKINS_API_EXTRA_HEADERS
+        self._session.headers.update({name: given[name] for name in given.keys() - self._session.headers})
         del self._auths[1:]
+
+    def open(self, request: requests.Request, deadline_s: float | None = None) -> requests.Response:
+        """Return the answer to a request, its body unread; see :meth:`Session.send`."""
+        self._maybe_add_auth()
+        prepared = self._session.prepare_request(request)
+        # After a POST a redirect says where the build waits: to follow it would be a request for nothing.
+        return self._response_handler(self._session.send(prepared, stream=True, deadline_s=deadline_s))
 
     @override
     def jenkins_open(self, req: requests.Request, add_crumb: bool = True, resolve_auth: bool = True) -> str:
-        with self.jenkins_request(req, add_crumb, resolve_auth, stream=True) as response:
+        with self.open(req) as response:
             return whole(response, _MAXIMUM_CRUMB, self._service).decode()
 
     @override
@@ -231,16 +233,4 @@ class _Connection(jenkins.Jenkins):  # type: ignore[misc]  # the library has no 
             response.close()
             missing = response.status_code == HTTPStatus.NOT_FOUND
             raise (_NotFoundError if missing else _StatusError)(response)
-        return response
-
-    @override
-    def _request(self, req: requests.Request, stream: bool | None = None) -> requests.Response:
-        prepared = self._session.prepare_request(req)
-        settings = self._session.merge_environment_settings(
-            prepared.url, {}, stream, self._session.verify, None
-        )
-        # After a POST a redirect says where the build waits: to follow it would be a request for nothing.
-        response: requests.Response = self._session.send(
-            prepared, timeout=self.timeout, allow_redirects=req.method != "POST", **settings
-        )
         return response

@@ -16,6 +16,7 @@ from http import HTTPStatus
 import requests
 import urllib3
 
+from perftrend.clients.web.session import RedirectError, slowness
 from perftrend.errors import ServiceError
 
 
@@ -96,6 +97,8 @@ def failed(asked: str, error: BaseException, service: Service) -> ServiceError:
         reason = re.search(r"\[Errno -?\d+\] ([\w ,]+)", str(error))
         why = f" ({reason[1]})" if reason else ""
         return UnreachedError(f"{asked}: cannot be reached{why}; check {url}, and that the server runs")
+    if slow := slowness(error):
+        return UnavailableError(f"{asked}: {slow}; try again later")
     if isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError):
         return UnavailableError(f"{asked}: said nothing for {service.timeout_s:g} s; try again later")
     lasting = _lasting(error, url)
@@ -129,7 +132,8 @@ def _lasting(error: BaseException, url: str) -> str:
     passing = requests.ConnectionError | urllib3.exceptions.HTTPError | ConnectionError
     if isinstance(error, passing | requests.exceptions.ChunkedEncodingError):
         return ""
-    return f"cannot be asked ({type(error).__name__}); check {url}"
+    why = error if isinstance(error, RedirectError) else type(error).__name__
+    return f"cannot be asked ({why}); check {url}"
 
 
 def _about_tls(text: str, url: str) -> str:

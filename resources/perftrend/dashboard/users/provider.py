@@ -29,8 +29,8 @@ from joserfc.jwk import KeySet
 from requests.adapters import BaseAdapter
 
 from perftrend.clients.web.bodies import whole
-from perftrend.clients.web.heads import InTimeAdapter
 from perftrend.clients.web.refusals import Service
+from perftrend.clients.web.session import Session
 from perftrend.dashboard.users.attempts import Attempt
 from perftrend.dashboard.users.roles import Person, is_name
 from perftrend.errors import PerftrendError, ServiceError, SettingsError
@@ -60,6 +60,10 @@ class SignInRefusedError(PerftrendError):
     """The provider says no, or says something that is not to be believed."""
 
 
+class _ProviderSession(Session, OAuth2Session):  # type: ignore[misc]  # the library has no types
+    """OAuth 2.0 by the rules of every session."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Known:
     """What a provider tells of itself."""
@@ -72,12 +76,12 @@ class _Known:
 class Provider:
     """The provider that people sign in at; safe for several threads.
 
-    :param adapter: makes what sends the requests.
+    :param adapter: makes what sends the requests in place of the network.
     :raises SettingsError: if the settings name no provider, or not how it knows us.
     """
 
     def __init__(
-        self, settings: DashboardSettings, *, adapter: Callable[[], BaseAdapter] = InTimeAdapter
+        self, settings: DashboardSettings, *, adapter: Callable[[], BaseAdapter] | None = None
     ) -> None:
         if settings.oidc_issuer is None or settings.oidc_client_id is None:
             raise SettingsError(
@@ -147,16 +151,17 @@ class Provider:
         return str(add_params_to_uri(url, told.items()))
 
     def _session(self, back: str) -> OAuth2Session:
-        session = OAuth2Session(
-            self._client_id,
-            self._client_secret,
+        session = _ProviderSession(
+            timeout_s=_TIMEOUT_S,
+            client_id=self._client_id,
+            client_secret=self._client_secret,
             scope=self._scope,
             redirect_uri=back,
             code_challenge_method="S256",
-            default_timeout=_TIMEOUT_S,
         )
-        for scheme in ("http://", "https://"):
-            session.mount(scheme, self._adapter())
+        if self._adapter:
+            for scheme in ("http://", "https://"):
+                session.mount(scheme, self._adapter())
         return session
 
     def _ask(self, *, anew: bool = False) -> _Known:
