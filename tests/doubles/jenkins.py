@@ -102,7 +102,6 @@ class JenkinsDouble:
         """What lies at a path, such as ``/job/x/1/artifact/a``."""
         self.tag = '"1"'
         """The files' ETag; empty: none is sent."""
-        self.ranges = True
         self.log = b""
         self.login: tuple[str, str] | None = None
         self.crumbs = False
@@ -269,7 +268,7 @@ class Handler(faulty.Handler):
         tag = {"ETag": self.double.tag} if self.double.tag else {}
         asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
         is_same = self.headers.get("If-Range", self.double.tag) == self.double.tag
-        start = int(asked[1]) if asked and is_same and self.double.ranges else 0
+        start = int(asked[1]) if asked and is_same else 0
         if start > len(content) - 1 and start:
             self.send(416, headers={"Content-Range": f"bytes */{len(content)}", **tag})
         elif start:

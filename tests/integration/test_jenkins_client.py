@@ -71,32 +71,14 @@ def test_builds_before_a_moment_are_left_out(jenkins: Jenkins) -> None:
     assert 1 not in [build.number for build in jenkins.builds(JOB, since=second.started)]
 
 
-def test_artifacts_are_read_whole_and_from_an_offset(jenkins: Jenkins) -> None:
+def test_artifacts_are_read_whole(jenkins: Jenkins) -> None:
     files = {artifact.path: artifact for artifact in jenkins.build(JOB, 1).artifacts}
     assert {"out/numbers.txt", "out/a b?#%.txt"} == files.keys()
 
-    with jenkins.open(files["out/numbers.txt"].url) as file:
-        assert (0, len(NUMBERS)) == (file.start, file.size)
-        assert NUMBERS == b"".join(file.chunks())
-    with jenkins.open(files["out/numbers.txt"].url, start=500_000, validator=file.validator) as rest:
-        assert (500_000, len(NUMBERS)) == (rest.start, rest.size)
-        assert NUMBERS[500_000:] == b"".join(rest.chunks())
-    with jenkins.open(files["out/a b?#%.txt"].url) as odd:
-        assert b"odd\n" == b"".join(odd.chunks())
-
-
-def test_file_that_has_changed_is_sent_from_its_beginning(jenkins: Jenkins) -> None:
-    url = jenkins.build(JOB, 1).artifacts[0].url
-
-    with jenkins.open(url, start=2, validator="Thu, 01 Jan 1970 00:00:00 UTC") as file:
-        assert 0 == file.start
-
-
-def test_file_that_is_there_already_brings_nothing_more(jenkins: Jenkins) -> None:
-    [url] = [each.url for each in jenkins.build(JOB, 1).artifacts if "numbers" in each.path]
-
-    with jenkins.open(url, start=len(NUMBERS)) as file:
-        assert (len(NUMBERS), b"") == (file.start, b"".join(file.chunks()))
+    with jenkins.open(files["out/numbers.txt"].url) as chunks:
+        assert NUMBERS == b"".join(chunks)
+    with jenkins.open(files["out/a b?#%.txt"].url) as chunks:
+        assert b"odd\n" == b"".join(chunks)
 
 
 def test_console_is_text(jenkins: Jenkins) -> None:

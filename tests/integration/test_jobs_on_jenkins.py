@@ -72,8 +72,8 @@ class Ci:
 
     def artifact(self, build: Build, path: str) -> bytes:
         (found,) = (artifact for artifact in build.artifacts if re.fullmatch(path, artifact.path))
-        with self.jenkins.open(found.url) as download:
-            return b"".join(download.chunks())
+        with self.jenkins.open(found.url) as chunks:
+            return b"".join(chunks)
 
     def console(self, build: Build) -> list[str]:
         return "".join(self.jenkins.console(build.job, build.number)).splitlines()

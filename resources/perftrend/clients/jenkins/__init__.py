@@ -5,7 +5,6 @@ The only importer of python-jenkins. How it is asked is told in the documentatio
 
 from __future__ import annotations
 
-from perftrend.clients.jenkins.bodies import Download
 from perftrend.clients.jenkins.builds import Artifact, Build
 from perftrend.clients.jenkins.client import Jenkins, connect
 from perftrend.clients.jenkins.running import Started
@@ -15,7 +14,6 @@ from perftrend.clients.web.refusals import RefusedError, TooLargeError, Unavaila
 __all__ = [
     "Artifact",
     "Build",
-    "Download",
     "Jenkins",
     "QueueItem",
     "RefusedError",

@@ -12,7 +12,6 @@ from datetime import datetime
 
 from perftrend.clients.jenkins import running, waiting
 from perftrend.clients.jenkins.api import Api
-from perftrend.clients.jenkins.bodies import Download
 from perftrend.clients.jenkins.builds import Build
 from perftrend.clients.jenkins.listing import newest_first
 from perftrend.clients.jenkins.paths import is_below, job_path, view_path
@@ -170,16 +169,11 @@ class Jenkins:
                 self._sleep(poll_s)
         yield decoder.decode(b"", final=True)
 
-    def open(self, url: str, *, start: int = 0, validator: str = "") -> AbstractContextManager[Download]:
-        """Open a file of this server, such as an artifact.
-
-        :param start: offset to begin at; the server may begin at 0 all the same.
-        :param validator: what the part that is there already came with: a file that has changed since is
-            sent from its beginning.
-        """
+    def open(self, url: str) -> AbstractContextManager[Iterator[bytes]]:
+        """Open a file of this server, such as an artifact; its bytes come up to 64 KiB at a time."""
         if not is_below(url, self.url):
             raise ServiceError(f"{url!r} does not lie below {self.url}; it is not asked for")
-        return self._transport.open(url, start, validator)
+        return self._transport.open(url)
 
     def start(self, job: str, parameters: Mapping[str, str] | None = None) -> Started:
         """Start a build; a parameter that is not given has its default.

@@ -21,7 +21,6 @@ import tenacity
 import urllib3
 from typing_extensions import override
 
-from perftrend.clients.jenkins.bodies import Download, download
 from perftrend.clients.web.bodies import pieces, whole
 from perftrend.clients.web.refusals import (
     RefusedError,
@@ -108,11 +107,16 @@ class Transport:
         raise AssertionError("the last attempt returns or raises")
 
     @contextmanager
-    def open(self, url: str, start: int, validator: str) -> Iterator[Download]:
-        """Open a file, at an offset where the server can do that and the file is still the same."""
-        download, response = self._retrying(self._open, url, start, validator)
-        with response:
-            yield download
+    def open(self, url: str) -> Iterator[Iterator[bytes]]:
+        """Open a file; yield its bytes as they come."""
+        # Packed for the way, a file would have other bytes.
+        request = requests.Request("GET", url, headers={"Accept-Encoding": "identity"})
+        with self._retrying(self._send, request, is_file=True) as response:
+            if response.status_code != HTTPStatus.OK:
+                raise ServiceError(
+                    f"{shown('GET', url)}: answers with status {response.status_code}, but no file"
+                )
+            yield pieces(response, self._service, decode=False)
 
     def _json(self, path: str, tree: str) -> dict[str, Any]:
         request = requests.Request("GET", f"{self.url}/{path}", params={"tree": tree})
@@ -143,21 +147,6 @@ class Transport:
         response.close()
         file.seek(0)
         return file, response.headers
-
-    def _open(self, url: str, start: int, validator: str) -> tuple[Download, requests.Response]:
-        # Packed for the way, a file has no length that is known, and no offsets.
-        headers = {"Accept-Encoding": "identity"}
-        if start:
-            headers |= {"Range": f"bytes={start}-"} | ({"If-Range": validator} if validator else {})
-        response = self._send(requests.Request("GET", url, headers=headers), is_file=True)
-        found = download(response, start, validator, self._service)
-        if found:
-            return found, response
-        response.close()
-        if not start:
-            asked = shown("GET", url)
-            raise ServiceError(f"{asked}: answers with status {response.status_code}, but no file")
-        return self._open(url, 0, "")
 
     def _send(self, request: requests.Request, *, is_file: bool = False) -> requests.Response:
         """Send one request, once; return the answer with its body unread."""
@@ -227,9 +216,7 @@ class _Connection(jenkins.Jenkins):  # type: ignore[misc]  # the library has no 
 
     @override
     def _response_handler(self, response: requests.Response) -> requests.Response:
-        # Whether a part of a file is missing there is for who asked for it to say.
-        allowed = response.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
-        if response.status_code >= HTTPStatus.BAD_REQUEST and not allowed:
+        if response.status_code >= HTTPStatus.BAD_REQUEST:
             response.close()
             missing = response.status_code == HTTPStatus.NOT_FOUND
             raise (_NotFoundError if missing else _StatusError)(response)

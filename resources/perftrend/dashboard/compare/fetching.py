@@ -55,8 +55,8 @@ def fetched(settings: JenkinsSettings, job: str, number: int) -> bytes:
     patience = {"timeout_s": min(settings.timeout_s, _PATIENCE_S), "attempts": 1}
     jenkins = connect(settings.model_copy(update=patience))
     content = bytearray()
-    with jenkins.open(f"{jenkins.url}/{job_path(job)}/{number}/{REPORT}") as download:
-        for chunk in download.chunks():
+    with jenkins.open(f"{jenkins.url}/{job_path(job)}/{number}/{REPORT}") as chunks:
+        for chunk in chunks:
             content += chunk
             if len(content) > MOST_BYTES:
                 raise ArchiveError(

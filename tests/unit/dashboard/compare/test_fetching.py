@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import pytest
 from starlette.testclient import TestClient
@@ -31,11 +30,11 @@ class Files:
     asked: int = 0
 
     @contextmanager
-    def open(self, address: str) -> Iterator[SimpleNamespace]:
+    def open(self, address: str) -> Iterator[Iterator[bytes]]:
         self.asked += 1
         if address != self.address:
             raise ServiceError(f"GET {address}: not found (404)")
-        yield SimpleNamespace(chunks=lambda: iter([self.content[:100], self.content[100:]]))
+        yield iter([self.content[:100], self.content[100:]])
 
 
 @pytest.fixture
