@@ -30,6 +30,8 @@ from perftrend.archive.fetch.pace import Pace
 from perftrend.archive.fetch.tree import Folder, Listing, segment_is_sound
 from perftrend.errors import ServiceError
 
+_DEADLINE_S = 300.0
+"""A listing, or the details of a key, take no longer; s3fs bounds each connection and read by itself."""
 _BLOCK_BYTES = 4 * 1024 * 1024
 _MD5 = re.compile(r"[0-9a-f]{32}")
 _ENCRYPTED = {"aws:kms", "aws:kms:dsse"}
@@ -61,7 +63,7 @@ class Bucket:
         """List a folder, a page of 1000 keys at a time."""
         place = self.location(folder).removeprefix("s3://").rstrip("/")
         with self._asked(place):
-            entries = self._files.ls(place, detail=True, refresh=True)
+            entries = self._files.ls(place, detail=True, refresh=True, timeout=_DEADLINE_S)
         begin = f"{folder}/" if folder else ""
         found = [(entry["name"].removeprefix(f"{place}/").rstrip("/"), entry) for entry in entries]
         sound = [(name, entry) for name, entry in found if segment_is_sound(name)]
@@ -77,7 +79,7 @@ class Bucket:
         """Open a key; it resumes while its ETag is the same."""
         place = file.location.removeprefix("s3://")
         with self._asked(place):
-            told = self._files.info(place, refresh=True)
+            told = self._files.info(place, refresh=True, timeout=_DEADLINE_S)
             current = _version(told)
             if not offset and version.etag and version.etag == current.etag:
                 yield Transfer(lambda _: b"", 0, current, unchanged=True)
@@ -106,8 +108,9 @@ class Bucket:
             raise ServiceError(
                 f"s3://{place}: access is denied; AWS_PROFILE or AWS_ACCESS_KEY_ID say who asks"
             ) from error
-        except (BotoCoreError, ClientError, OSError, TimeoutError) as error:
-            raise InterruptedTransferError(f"s3://{place}: {' '.join(str(error).split())[:200]}") from error
+        except (BotoCoreError, ClientError, OSError) as error:
+            reason = " ".join(str(error).split())[:200] or f"does not answer within {_DEADLINE_S:g} s"
+            raise InterruptedTransferError(f"s3://{place}: {reason}") from error
 
 
 def _file(name: str, entry: dict[str, Any]) -> ArchivedFile:
