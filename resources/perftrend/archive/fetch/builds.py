@@ -14,10 +14,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Protocol
 
+from perftrend.clients.web.refusals import UnavailableError
 from perftrend.errors import ArchiveError, ServiceError
 
 
-class InterruptedTransferError(ServiceError):
+class InterruptedTransferError(UnavailableError):
     """A transfer that broke off; it may go on where it stopped."""
 
 

@@ -8,8 +8,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tenacity import Retrying, retry_if_exception_type
-
 from perftrend.archive.fetch.builds import (
     ArchivedFile,
     Checksum,
@@ -21,7 +19,8 @@ from perftrend.archive.fetch.builds import (
     Version,
 )
 from perftrend.archive.fetch.cache import Begun, Cache, Entry, Partial
-from perftrend.archive.fetch.pace import Pace, backing_off
+from perftrend.archive.fetch.pace import Pace
+from perftrend.clients.web.retrying import backing_off, retrying
 from perftrend.errors import ServiceError
 
 CHUNK_BYTES = 1 << 17
@@ -123,14 +122,10 @@ class _Download:
 
     def complete(self, partial: Partial, unless: Version | None = None) -> Entry | None:
         """Fetch what is missing of the partial file; None if the source still has the version ``unless``."""
-        retrying = Retrying(
-            retry=retry_if_exception_type(InterruptedTransferError),
-            stop=lambda _: self._in_vain >= self._limits.attempts,
-            wait=backing_off(self._limits.first_pause_s),
-            sleep=self._pace.sleep,
-            reraise=True,
-        )
-        return retrying(self._attempt, partial, unless or Version())
+        limits = self._limits
+        usual = retrying(limits.attempts, backing_off(limits.first_pause_s), sleep=self._pace.sleep)
+        in_a_row = usual.copy(stop=lambda _: self._in_vain >= limits.attempts)
+        return in_a_row(self._attempt, partial, unless or Version())
 
     def _attempt(self, partial: Partial, unless: Version) -> Entry | None:
         self._in_vain += 1

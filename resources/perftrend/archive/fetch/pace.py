@@ -7,12 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 
-from tenacity import wait_exponential, wait_random
-from tenacity.wait import wait_base
-
 from perftrend.errors import ServiceError
-
-_LONGEST_PAUSE_S = 30.0
 
 
 class Pace:
@@ -52,8 +47,3 @@ class Pace:
         """Wait, or raise ServiceError when all is to end."""
         if self.stop.wait(seconds) if seconds > 0 else self.stop.is_set():
             raise ServiceError("fetching was interrupted; run again to go on")
-
-
-def backing_off(first_s: float) -> wait_base:
-    """Return ever longer pauses between attempts, up to half a minute, no two clients' alike."""
-    return wait_exponential(multiplier=first_s, max=_LONGEST_PAUSE_S) + wait_random(0, first_s)

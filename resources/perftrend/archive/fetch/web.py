@@ -15,13 +15,13 @@ from types import TracebackType
 from urllib.parse import urlsplit
 
 import requests
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 from urllib3.exceptions import HTTPError
 
 from perftrend.archive.fetch import answer
 from perftrend.archive.fetch.builds import ANY, InterruptedTransferError, MissingError, Transfer, Version
-from perftrend.archive.fetch.pace import Pace, backing_off
+from perftrend.archive.fetch.pace import Pace
 from perftrend.clients.web.refusals import retry_after_s
+from perftrend.clients.web.retrying import backing_off, retrying
 from perftrend.clients.web.session import (
     FILE_DEADLINE_S,
     DeadlineError,
@@ -76,8 +76,7 @@ class Web:
         private_redirects: bool = False,
     ) -> None:
         self._pace = pace
-        self._attempts = attempts
-        self._first_pause_s = first_pause_s
+        self._retrying = retrying(attempts, backing_off(first_pause_s), sleep=pace.sleep)
         self._credentials = {origin(url): known for url, known in (credentials or {}).items()}
         self._session = Session(
             timeout_s=timeout_s,
@@ -106,14 +105,7 @@ class Web:
         :raises MissingError: if there is none.
         :raises ServiceError: if it cannot be had, or is longer than the limit in bytes.
         """
-        retrying = Retrying(
-            retry=retry_if_exception_type(InterruptedTransferError),
-            stop=stop_after_attempt(self._attempts),
-            wait=backing_off(self._first_pause_s),
-            sleep=self._pace.sleep,
-            reraise=True,
-        )
-        return retrying(self._page, url, limit)
+        return self._retrying(self._page, url, limit)
 
     @contextmanager
     def open(self, url: str, *, offset: int = 0, version: Version = ANY) -> Generator[Transfer, None, None]:
