@@ -173,7 +173,9 @@ class Session(requests.Session):
         if home != away:
             for name in [name for name in following.headers if name.lower() not in _HARMLESS]:
                 del following.headers[name]
-        following.prepare_cookies(self.cookies)
+        # Cookies know no ports: another server of the same host would get them.
+        if home == away or home[1] != away[1]:
+            following.prepare_cookies(self.cookies)
         return following
 
 

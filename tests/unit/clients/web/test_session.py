@@ -253,14 +253,19 @@ def heads(monkeypatch: pytest.MonkeyPatch) -> list[requests.PreparedRequest]:
     return sent
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_redirect_to_another_origin_gets_no_secret(
-    serve: Serve, heads: list[requests.PreparedRequest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    serve: Serve,
+    heads: list[requests.PreparedRequest],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    host: str,
 ) -> None:
     """Neither the login, a cookie or a header of one's own, nor what ~/.netrc has for the other."""
-    other = serve(JSON).replace("127.0.0.1", "localhost")
+    other = serve(JSON).replace("127.0.0.1", host)
     url = serve(redirecting(f"{other}/job/x/doDelete"))
     netrc = tmp_path / "netrc"
-    netrc.write_text("machine localhost login me password secret\n")
+    netrc.write_text(f"machine {host} login me password secret\n")
     monkeypatch.setenv("NETRC", str(netrc))
 
     with Session(timeout_s=30.0, netrc=True) as session:
