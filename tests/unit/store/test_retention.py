@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from perftrend.model import Better, Result, Run, Status, TraceKey
-from perftrend.store import Store
-from perftrend.store.connection import engine_of, reading, writing
+from perftrend.store import Store, connection
+from perftrend.store.connection import reading, writing
 from perftrend.store.patch_tests import PatchTest, PatchTrace
 from perftrend.store.requests import Request, State
 from perftrend.store.retention import Kind
@@ -39,7 +39,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 @pytest.fixture
 def engine(store: Store, tmp_path: Path) -> Iterator[Engine]:
     """Give the same store, for rows of a chosen age."""
-    made = engine_of(tmp_path / "store.sqlite")
+    made = connection.engine_of(tmp_path / "store.sqlite")
     yield made
     made.dispose()
 
@@ -92,19 +92,19 @@ def test_duplicates_of_details_become_references_and_results_stay(store: Store, 
     ]
     for build in (1, 2):
         store.add(run_at(OLD, build), results)
-    with writing(engine) as connection:
+    with writing(engine) as opened:
         # As versions did that wrote no references; run 2 has one.
         of_run = details.c.run_id == sa.select(runs.c.id).where(runs.c.build == 1).scalar_subquery()
-        connection.execute(sa.update(details).where(of_run, _is_reference).values(details=alike))
+        opened.execute(sa.update(details).where(of_run, _is_reference).values(details=alike))
     before = [store.results(run_at(OLD, build)) for build in (1, 2)]
 
     assert (1, 1) == (store.retention.count_duplicates(), store.retention.delete_duplicates())
 
     assert before == [store.results(run_at(OLD, build)) for build in (1, 2)]
     assert 0 == store.retention.delete_duplicates()
-    with reading(engine) as connection:
+    with reading(engine) as opened:
         references = sa.select(sa.func.count()).select_from(details).where(_is_reference)
-        assert 2 == connection.execute(references).scalar()
+        assert 2 == opened.execute(references).scalar()
 
 
 _is_reference = sa.not_(sa.cast(details.c.details, sa.Text).startswith("{"))
@@ -127,8 +127,8 @@ def test_per_patch_tests_are_deleted_with_their_traces_and_archives(store: Store
 
 def test_many_rows_are_deleted_in_several_transactions(store: Store, engine: Engine) -> None:
     row = {"user": "eva", "action": "annotated", "subject": "commit 1", "detail": ""}
-    with writing(engine) as connection:
-        connection.execute(sa.insert(activity), [{**row, "moment": OLD}] * 1001 + [{**row, "moment": NEW}])
+    with writing(engine) as opened:
+        opened.execute(sa.insert(activity), [{**row, "moment": OLD}] * 1001 + [{**row, "moment": NEW}])
 
     assert 1001 == delete(store, Kind.ACTIVITY)
     assert [NEW] == [each.moment for each in store.activity.newest(10)]
@@ -136,8 +136,8 @@ def test_many_rows_are_deleted_in_several_transactions(store: Store, engine: Eng
 
 def test_short_addresses_are_retained_from_the_last_request(store: Store, engine: Engine) -> None:
     deleted, again = (store.short_urls.keep(query, user="eva") for query in ("a=1", "a=2"))
-    with writing(engine) as connection:
-        connection.execute(sa.update(short_urls).values(made=OLD))
+    with writing(engine) as opened:
+        opened.execute(sa.update(short_urls).values(made=OLD))
     store.short_urls.keep("a=2", user="bob")
 
     assert 1 == delete(store, Kind.SHORT_URLS)
@@ -184,10 +184,10 @@ def test_sent_messages_are_deleted_and_unsent_ones_stay(store: Store, engine: En
         "alert_id": 1, "item_id": 1, "action": "mail", "target": "", "payload": {}, "made": OLD, "due": OLD,
         "attempts": 9, "error": "",
     }  # fmt: skip
-    with writing(engine) as connection:
-        connection.execute(sa.insert(items), item)
+    with writing(engine) as opened:
+        opened.execute(sa.insert(items), item)
         sent = {"unsent": None, "old": OLD, "new": NEW}
-        connection.execute(
+        opened.execute(
             sa.insert(outbox), [{**message, "key": key, "sent": moment} for key, moment in sent.items()]
         )
 
