@@ -78,11 +78,17 @@ def causes(verdicts: Iterable[Verdict], *, run: Run, new_runs: int = 1) -> list[
     """
     found: dict[tuple[Outcome, str], list[Verdict]] = {}
     for verdict in verdicts:
-        if verdict.outcome in WITHOUT_RESULT:
+        if lacks_result(verdict):
             found.setdefault((verdict.outcome, normalised(verdict)), []).append(verdict)
     made = {key: _cause(group, run, new_runs) for key, group in found.items()}
     ordered = sorted(made, key=lambda key: (-made[key].count, WITHOUT_RESULT.index(key[0]), key[1]))
     return [made[key] for key in ordered]
+
+
+def lacks_result(verdict: Verdict) -> bool:
+    """Whether a test has no valid result, and no person marked it as invalid: that is no news."""
+    results = verdict.series.results
+    return verdict.outcome in WITHOUT_RESULT and not (results and results[-1].marked)
 
 
 def is_new(verdict: Verdict, run: Run, new_runs: int) -> bool:

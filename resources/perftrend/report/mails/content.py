@@ -13,7 +13,7 @@ import jinja2
 
 from perftrend.model import Outcome, Run, Verdict
 from perftrend.report.mails.aligned import WIDTH, aligned, wrapped
-from perftrend.report.mails.causes import WITHOUT_RESULT, Cause, causes
+from perftrend.report.mails.causes import Cause, causes, lacks_result
 from perftrend.report.mails.changes import MOST_ROWS, TEXT_COLUMNS, Table, tables
 from perftrend.report.mails.wording import counted, line, plain, shortened
 from perftrend.report.markup import environment
@@ -146,7 +146,7 @@ def _failed(verdicts: Sequence[Verdict], run: Run, new_runs: int) -> Part | None
     if not found:
         return None
     # One result counts, not one test: a test with two metrics may fail in two ways.
-    tests = len({_test(verdict) for verdict in verdicts if verdict.outcome in WITHOUT_RESULT})
+    tests = len({_test(verdict) for verdict in verdicts if lacks_result(verdict)})
     count = f"{counted(tests, 'test')} without a valid result"
     return Part(FAILED, count, causes=found[:MOST_CAUSES], left_out=max(len(found) - MOST_CAUSES, 0))
 

@@ -13,7 +13,7 @@ from functools import cache
 from perftrend.clients.mail import Mail, MailRefusedError, MailServer
 from perftrend.errors import PerftrendError, ServiceError, SettingsError
 from perftrend.model import Run, Verdict
-from perftrend.report.mails.causes import WITHOUT_RESULT, is_new
+from perftrend.report.mails.causes import is_new, lacks_result
 from perftrend.report.mails.content import (
     Content,
     Links,
@@ -169,7 +169,7 @@ def _concerning(owner: str, verdicts: Sequence[Verdict], run: Run, new_runs: int
         verdict
         for verdict in verdicts
         if owner in map(_folded, verdict.mail)
-        and (verdict.outcome not in WITHOUT_RESULT or is_new(verdict, run, new_runs))
+        and (not lacks_result(verdict) or is_new(verdict, run, new_runs))
     ]
 
 

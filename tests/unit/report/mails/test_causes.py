@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perftrend.model import Better, Outcome, Run, Series, Status, TraceKey, Verdict
+from perftrend.model import MARKED, Better, Outcome, Run, Series, Status, TraceKey, Verdict
 from perftrend.report.mails.causes import WITHOUT_RESULT, causes, is_new, normalised
+from perftrend.report.mails.content import Links, parts
 
 MakeVerdict = Callable[..., Verdict]
 
@@ -156,6 +157,21 @@ def test_failure_is_new_until_a_mail_has_told_of_it(
     verdict = history(make_verdict(outcome=Outcome.FAILED), statuses)
 
     assert expected is is_new(verdict, run, new_runs)
+
+
+@pytest.mark.parametrize(
+    ("invalid", "groups"), [("the generator was behind", 1), (f"{MARKED}ann: a fan failed", 0)]
+)
+def test_result_that_a_person_marked_is_no_news(
+    make_verdict: MakeVerdict, run: Run, invalid: str, groups: int
+) -> None:
+    verdict = make_verdict(outcome=Outcome.NOT_VALID)
+    *before, last = verdict.series.results
+    results = (*before, replace(last, invalid=invalid))
+    marked = replace(verdict, series=replace(verdict.series, results=results))
+
+    assert groups == len(causes([marked], run=run))
+    assert groups == len(parts([marked], run=run, links=Links()))
 
 
 @pytest.mark.parametrize(("build", "expected"), [(7, True), (8, False)])
