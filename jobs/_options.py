@@ -21,6 +21,9 @@ from perftrend.settings import Settings
 SUITES = Path(__file__).resolve().parent.parent / "tests" / "suites"
 """The suites of the checkout."""
 
+_REPEAT_AFTER_S = 0.05
+"""The finalizer has ended by then; if another one runs, the interruption is repeated once more."""
+
 
 class Parser(argparse.ArgumentParser):
     """A command line that refuses as everything else does: in one line that begins with ``perftrend:``."""
@@ -48,8 +51,36 @@ def reported() -> Iterator[errors.Outcome]:
             raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, end)
-    with discard_unread_output(), errors.reported() as outcome:
+    with repeated_interruptions(), discard_unread_output(), errors.reported() as outcome:
         yield outcome
+
+
+@contextmanager
+def repeated_interruptions() -> Iterator[None]:
+    """Interrupt the job again if Python drops an interruption.
+
+    It drops every exception of finalizers and of callbacks of weak references, such as those of SQLAlchemy.
+    If the signal came then, the job would go on.
+    """
+    handler = signal.signal(signal.SIGALRM, _interrupt)
+    hook, sys.unraisablehook = sys.unraisablehook, _handle_dropped
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+        sys.unraisablehook = hook
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _handle_dropped(dropped: sys.UnraisableHookArgs) -> None:
+    if issubclass(dropped.exc_type, KeyboardInterrupt):
+        signal.setitimer(signal.ITIMER_REAL, _REPEAT_AFTER_S)
+    else:
+        sys.__unraisablehook__(dropped)
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
