@@ -3,6 +3,9 @@
 Credentials, region and endpoint are those that every program for S3 takes: the environment
 (``AWS_PROFILE``, ``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT_URL``), ``~/.aws``, or the machine's role.
 Without any, the bucket is asked as a public one.
+
+Files come by the HTTP session of all downloads, from addresses that s3fs signs: its own reads have a time-out
+for each piece, and none for the whole.
 """
 
 from __future__ import annotations
@@ -10,8 +13,9 @@ from __future__ import annotations
 import re
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
-from typing import IO, Any
+from typing import Any
 
 import s3fs  # type: ignore[import-untyped]  # it has no types
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]  # it has no types
@@ -28,11 +32,13 @@ from perftrend.archive.fetch.builds import (
 )
 from perftrend.archive.fetch.pace import Pace
 from perftrend.archive.fetch.tree import Folder, Listing, segment_is_sound
+from perftrend.archive.fetch.web import Web
 from perftrend.errors import ServiceError
 
 _DEADLINE_S = 300.0
-"""A listing, or the details of a key, take no longer; s3fs bounds each connection and read by itself."""
-_BLOCK_BYTES = 4 * 1024 * 1024
+"""A listing, or the details of a key, take no longer."""
+_SIGNED_S = 3600
+"""So long a transfer may begin after its address was signed."""
 _MD5 = re.compile(r"[0-9a-f]{32}")
 _ENCRYPTED = {"aws:kms", "aws:kms:dsse"}
 
@@ -49,6 +55,7 @@ class Bucket:
         anonymous = Session().get_credentials() is None
         # Its listings must not be remembered: new builds are looked for again and again.
         self._files: Any = s3fs.S3FileSystem(anon=anonymous, use_listings_cache=False)
+        self._web = Web(pace)
 
     @property
     def path(self) -> tuple[str, ...]:
@@ -79,27 +86,18 @@ class Bucket:
         """Open a key; it resumes while its ETag is the same."""
         place = file.location.removeprefix("s3://")
         with self._asked(place):
-            told = self._files.info(place, refresh=True, timeout=_DEADLINE_S)
-            current = _version(told)
-            if not offset and version.etag and version.etag == current.etag:
-                yield Transfer(lambda _: b"", 0, current, unchanged=True)
-                return
-            start = offset if offset and version.etag == current.etag else 0
-            stream = self._files.open(place, "rb", block_size=_BLOCK_BYTES, cache_type="readahead")
-        with stream:
-            stream.seek(start)
-            yield Transfer(lambda amount: self._read(place, stream, amount), start, current, _checksum(told))
-
-    def _read(self, place: str, stream: IO[bytes], amount: int) -> bytes:
-        with self._asked(place, paced=False):
-            chunk: bytes = stream.read(amount)
-        return chunk
+            found = self._files.info(place, refresh=True, timeout=_DEADLINE_S)
+            url = self._files.url(place, expires=_SIGNED_S, timeout=_DEADLINE_S)
+        current = _version(found)
+        with self._web.open(url, offset=offset, version=version) as transfer:
+            if current.etag and transfer.version.etag not in ("", current.etag):
+                raise InterruptedTransferError(f"s3://{place}: was replaced at this moment")
+            yield replace(transfer, version=current, checksum=_checksum(found))
 
     @contextmanager
-    def _asked(self, place: str, *, paced: bool = True) -> Generator[None, None, None]:
+    def _asked(self, place: str) -> Generator[None, None, None]:
         """Ask politely, and put what goes wrong into words."""
-        if paced:
-            self._pace.wait("s3://" + self.path[0])
+        self._pace.wait("s3://" + self.path[0])
         try:
             yield
         except FileNotFoundError as error:
