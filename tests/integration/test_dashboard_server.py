@@ -243,6 +243,36 @@ def test_table_that_is_locked_is_told_in_time(hurried: Dashboard) -> None:
     assert [NOT_IN_TIME, NOT_SAVED] == [each.json()["error"] for each in away]
 
 
+def test_role_that_may_not_alter_tables_is_enough(
+    tmp_path: Path, postgresql_server: postgresql.Server
+) -> None:
+    owner = postgresql_server.database()
+    fill(owner)
+    with psycopg.connect(owner) as connection:
+        connection.execute(f"CREATE ROLE clerk LOGIN PASSWORD '{postgresql.PASSWORD}'")
+        connection.execute("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO clerk")
+        connection.execute("GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO clerk")
+    database = urlsplit(owner).path.removeprefix("/")
+    place = postgresql_server.url(database, user="clerk")
+    with psycopg.connect(place) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute("ALTER TABLE runs ADD COLUMN other integer")
+
+    with Dashboard(tmp_path, store=place) as dashboard:
+        pages = [
+            requests.get(dashboard.url + path, timeout=LIMIT_S)
+            for path in ("/", "/runs", "/triage", "/alerts", "/clusters", "/compare", "/healthz")
+        ]
+        written = annotate(dashboard, dashboard.new_token("writer", role="editor"))
+        with psycopg.connect(owner) as connection:
+            connection.execute("UPDATE perftrend_version SET version_num = '0001'")
+        code, said = Dashboard(tmp_path, store=place).refused("127.0.0.1:0")
+
+    assert {200} == {page.status_code for page in pages}, [page.url for page in pages]
+    assert 201 == written.status_code
+    assert 3 == code
+    assert "./run store migrate" in said[-1]
+
+
 def test_server_that_hangs_is_told_in_time(hurried: Dashboard, postgresql_server: postgresql.Server) -> None:
     numbers = range(2, 2 + READERS)
     with frozen(postgresql_server), ThreadPoolExecutor(READERS) as readers:
