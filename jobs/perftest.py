@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -29,8 +28,6 @@ from perftrend.report import perftest as report
 from perftrend.report.perftest import Report, Subject
 from perftrend.settings import Settings
 from perftrend.store import Store
-
-_REPORT = "report"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -169,10 +166,10 @@ def _retain(plan: Plan, told: Report) -> int:
 
     A store that is not there is not made.
     """
-    report.write(plan.folder / _REPORT, told)
+    report.write(plan.folder / patch_report.PLACE.parent, told)
     try:
         if Store.may_be_there(plan.settings.store):
-            content = json.dumps(report.document(told)).encode()
+            content = (plan.folder / patch_report.PLACE).read_bytes()
             name, archive = f"{told.job}/{told.build}", str(plan.folder.resolve())
             test, traces = patch_report.parse(
                 content, job=told.job, build=told.build, name=name, archive=archive
