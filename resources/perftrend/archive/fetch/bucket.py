@@ -87,8 +87,11 @@ class Bucket:
         place = file.location.removeprefix("s3://")
         with self._asked(place):
             found = self._files.info(place, refresh=True, timeout=_DEADLINE_S)
+            current = _version(found)
+            if not offset and version.etag and version.etag == current.etag:
+                yield Transfer(lambda _: b"", 0, current, unchanged=True)
+                return
             url = self._files.url(place, expires=_SIGNED_S, timeout=_DEADLINE_S)
-        current = _version(found)
         with self._web.open(url, offset=offset, version=version) as transfer:
             if current.etag and transfer.version.etag not in ("", current.etag):
                 raise InterruptedTransferError(f"s3://{place}: was replaced at this moment")

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from perftrend.archive.fetch import Pace, Web
-from perftrend.archive.fetch.builds import ArchivedFile, InterruptedTransferError
+from perftrend.archive.fetch.builds import ArchivedFile, InterruptedTransferError, Version
 from tests.doubles.archive_server import Server
 
 
@@ -59,3 +59,12 @@ def test_file_that_was_replaced_meanwhile_is_fetched_later(server: Server, pace:
         bucket.open(ArchivedFile("s3://ci/output.xml", "output.xml")),
     ):
         pass
+
+
+def test_key_that_is_known_is_not_requested(server: Server, pace: Pace) -> None:
+    bucket = pytest.importorskip("perftrend.archive.fetch.bucket", reason="needs s3fs").Bucket("ci", pace)
+    bucket._files = Signer(f"{server.url}output.xml")
+
+    with bucket.open(ArchivedFile("s3://ci/output.xml", "output.xml"), version=Version('"0123"')) as transfer:
+        assert transfer.unchanged
+    assert [] == server.behaviour.requests
