@@ -169,7 +169,7 @@ def _mark_patch_test(given: argparse.Namespace, store: Store, patch_test: PatchT
         store.patch_tests.restore(patch_test, author=getpass.getuser(), name=test)
     else:
         store.patch_tests.invalidate(patch_test, given.reason, author=getpass.getuser(), name=test)
-    return f"per-patch test {patch_test.name}" + (f", test {test}" if test else "")
+    return patch_test.subject(test)
 
 
 def _rename(given: argparse.Namespace, place: str) -> None:

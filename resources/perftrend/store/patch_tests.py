@@ -61,6 +61,10 @@ class PatchTest:
         """``job/build``."""
         return f"{self.job}/{self.build}"
 
+    def subject(self, trace: str = "") -> str:
+        """Say what a person marks: the test, or one trace of it."""
+        return f"per-patch test {self.name}" + (f", test {trace}" if trace else "")
+
 
 @dataclass(frozen=True, slots=True)
 class PatchTrace:
@@ -164,7 +168,7 @@ class PatchTests:
         marked = (
             (patch_traces.c.patch_test_id == owner) & (patch_traces.c.test == name) if name else _is(test)
         )
-        subject = f"per-patch test {test.name}" + (f", test {name}" if name else "")
+        subject = test.subject(name)
         with writing(self._engine) as connection:
             alone(connection, test.name)
             earlier = connection.execute(sa.select(table.c.invalid).where(marked)).scalar()
