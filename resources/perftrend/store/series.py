@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection
 from perftrend.model import Better, Result, Run, Series, TraceKey
 from perftrend.store import rows
 from perftrend.store.schema import details, renamed_traces, results, runs, trace_params, traces
-from perftrend.store.trace_names import TraceNames, names_of
+from perftrend.store.trace_names import IS_FORMER_TRACE, TraceNames, names_of
 from perftrend.store.validity import INVALID
 
 _COLUMNS = (results.c.status, results.c.value, results.c.samples, INVALID, results.c.message)
@@ -170,7 +170,7 @@ def _described(connection: Connection, where: Mapping[str, str]) -> dict[int, tu
 
     Traces of former names are not among them.
     """
-    known = sa.select(traces).where(~sa.exists().where(renamed_traces.c.trace_id == traces.c.id))
+    known = sa.select(traces).where(~IS_FORMER_TRACE)
     for name, value in where.items():
         matching = sa.select(trace_params.c.trace_id).where(
             trace_params.c.name == name, trace_params.c.value == value

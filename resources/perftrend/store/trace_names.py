@@ -16,6 +16,9 @@ from sqlalchemy.engine import Connection
 
 from perftrend.store.schema import renamed_traces, results, traces
 
+IS_FORMER_TRACE = sa.exists().where(renamed_traces.c.trace_id == traces.c.id)
+"""Whether a trace has a former name."""
+
 # Decided before anything else is looked up: most results have the current name.
 _IS_FORMER = results.c.trace_id.in_(sa.select(renamed_traces.c.trace_id))
 

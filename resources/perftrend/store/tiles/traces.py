@@ -11,9 +11,9 @@ from sqlalchemy.engine import Connection
 
 from perftrend.model import Better, Result, Run, TraceKey
 from perftrend.store import rows
-from perftrend.store.schema import renamed_traces, results, runs, traces
+from perftrend.store.schema import results, runs, traces
 from perftrend.store.tiles.columns import Column
-from perftrend.store.trace_names import names_of
+from perftrend.store.trace_names import IS_FORMER_TRACE, names_of
 from perftrend.store.validity import INVALID, USABLE
 
 _AT_ONCE = 5000
@@ -35,8 +35,7 @@ class StoredTrace:
 def traces_after(connection: Connection, trace_id: int) -> list[StoredTrace]:
     """Return the traces with greater ids, ascending; none of a former name."""
     columns = (traces.c.id, traces.c.hash, traces.c.unit, traces.c.better, traces.c.parameters)
-    is_former = sa.exists().where(renamed_traces.c.trace_id == traces.c.id)
-    query = sa.select(*columns).where(traces.c.id > trace_id, ~is_former).order_by(traces.c.id)
+    query = sa.select(*columns).where(traces.c.id > trace_id, ~IS_FORMER_TRACE).order_by(traces.c.id)
     better = {each.value: each for each in Better}
     keys = rows.KeyReader()
     found: list[StoredTrace] = []
