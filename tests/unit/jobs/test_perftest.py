@@ -61,7 +61,7 @@ class Place:
 
     @property
     def store(self) -> Path:
-        return self.bench.folder / "perftrend.sqlite"  # type: ignore[no-any-return]
+        return self.bench.folder / "perftrend.sqlite"  # type: ignore[no-any-return]  # the bench has no types
 
     def report(self) -> Any:
         return json.loads((self.bench.folder / "report" / "perftest.json").read_text())

@@ -100,7 +100,7 @@ def test_test_that_goes_on_after_its_end_is_the_same(store: Store) -> None:
 def test_another_execution_is_another_test(store: Store, other: dict[str, object]) -> None:
     store.patch_tests.add(TEST, [trace()])
 
-    assert store.patch_tests.add(replace(TEST, **other), [trace("l2")])  # type: ignore[arg-type]
+    assert store.patch_tests.add(replace(TEST, **other), [trace("l2")])  # type: ignore[arg-type]  # values of several types
     assert 2 == len(store.patch_tests.newest(10))
 
 

@@ -57,7 +57,7 @@ def test_per_patch_test_in_progress_is_polled_until_it_has_ended(site: Site, fat
     assert State.WAITING == waiting.state
     assert now + worker.POLL <= waiting.due <= datetime.now(UTC) + worker.POLL
 
-    site.store.ingestions.put_back(site.store.ingestions.claim(waiting.due), due=now)  # type: ignore[arg-type]
+    site.store.ingestions.put_back(site.store.ingestions.claim(waiting.due), due=now)  # type: ignore[arg-type]  # one waits
     site.store.patch_tests.add(replace(test, ended=True), [])
     assert State.DONE == work(site, "print('1 new; 3 results')").state
 
