@@ -15,6 +15,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
+from tests.integration.quiet import find_busy_core
 from tests.integration.servers import dashboard as dashboards
 from tests.integration.servers import gerrit, hudson, java, postgresql
 
@@ -51,6 +52,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupSchedul
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     order = list(GROUP_OF)
     items.sort(key=lambda item: order.index(item.path.stem) if item.path.stem in order else len(order))
+
+
+@pytest.fixture(autouse=True)
+def quiet_cores(request: pytest.FixtureRequest) -> None:
+    """Measure nothing for a test that cannot get quiet cores: it would take long to end as not run."""
+    if "require_quiet" in request.fixturenames:
+        request.getfixturevalue("require_quiet")(find_busy_core())
 
 
 def lifetime(fixture_name: str, config: pytest.Config) -> Literal["session", "module"]:

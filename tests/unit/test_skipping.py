@@ -6,9 +6,13 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from perftrend.measure.watch import two_cores
+from tests.integration.quiet import find_busy_core
 
 CONFTEST = Path(__file__).resolve().parents[1] / "conftest.py"
 
@@ -82,6 +86,27 @@ def test_busy_cores_are_counted_and_fail_nothing(tmp_path: Path, environment: di
     assert content
     assert "1 not run" in summary
     assert "NOT RUN test_it.py::test_it: another process used the cores" in summary
+
+
+BURN = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])}); print(flush=True)\nwhile True: pass"
+
+
+def test_core_with_other_work_is_noticed_before_anything_is_measured(
+    require: Callable[[object, str], None],
+) -> None:
+    _, core = two_cores()
+    require(core is not None, "needs two cores")
+    burning = subprocess.Popen([sys.executable, "-c", BURN, str(core)], stdout=subprocess.PIPE)
+    try:
+        assert burning.stdout is not None
+        burning.stdout.readline()
+
+        reason = find_busy_core()
+    finally:
+        burning.kill()
+        burning.communicate()
+
+    assert reason.startswith("another process used the cores: ")
 
 
 MEASURED = """
