@@ -82,7 +82,10 @@ read_archives = Table(
     Column("location", Text, primary_key=True),
     # One of the two is set.
     Column("run_id", ForeignKey("runs.id")),
-    Column("patch_test_id", ForeignKey("patch_tests.id", ondelete="CASCADE")),
+    Column(
+        "patch_test_id",
+        ForeignKey("patch_tests.id", name="fk_read_archives_patch_test", ondelete="CASCADE"),
+    ),
     Column("version", String(64), nullable=False),
     Index("ix_read_archives_run", "run_id"),
     Index("ix_read_archives_patch_test", "patch_test_id"),

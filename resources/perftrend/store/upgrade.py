@@ -9,7 +9,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from perftrend.errors import StoreError
 from perftrend.store.connection import alone, reading, writing
-from perftrend.store.schema import HEAD
+from perftrend.store.schema import HEAD, metadata
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -18,7 +18,7 @@ VERSION_TABLE = "perftrend_version"
 
 
 def upgrade(engine: Engine, name: str) -> None:
-    """Create the tables or bring them to the newest form; nothing is done where they have it.
+    """Create the tables, or bring them to the newest form; nothing is done where they have it.
 
     Safe when several start at once: the second waits for the first, and then finds it done.
 
@@ -30,7 +30,10 @@ def upgrade(engine: Engine, name: str) -> None:
             return
     with writing(engine, tables=True) as connection:
         alone(connection)
-        if _version(connection, name) != HEAD:
+        version = _version(connection, name)
+        if not version:
+            _create(connection)
+        elif version != HEAD:
             _migrate(connection)
 
 
@@ -60,6 +63,20 @@ def _version(connection: Connection, name: str) -> str:
             "upgrade perftrend"
         )
     return str(version)
+
+
+def _create(connection: Connection) -> None:
+    """Create the tables as they are now, which takes a third of the time of all migrations."""
+    metadata.create_all(connection, checkfirst=False)
+    # As Alembic would create it.
+    versions = sa.Table(
+        VERSION_TABLE,
+        sa.MetaData(),
+        sa.Column("version_num", sa.String(32)),
+        sa.PrimaryKeyConstraint("version_num", name=f"{VERSION_TABLE}_pkc"),
+    )
+    versions.create(connection, checkfirst=False)
+    connection.execute(sa.insert(versions), {"version_num": HEAD})
 
 
 def _migrate(connection: Connection) -> None:

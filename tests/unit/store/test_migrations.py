@@ -120,5 +120,31 @@ def test_store_of_an_earlier_version_goes_on(tmp_path: Path, engine: Engine, ver
         assert [RUN] == store.runs("2n-clx")
 
 
+def form_of(engine: Engine) -> dict[str, Any]:
+    """Return all that a database says of its tables, in an order that does not depend on who created them."""
+    found = sa.inspect(engine)
+    parts = (
+        found.get_columns, found.get_foreign_keys, found.get_unique_constraints, found.get_indexes
+    )  # fmt: skip
+    form: dict[str, Any] = {
+        table: [found.get_pk_constraint(table), *(sorted(map(repr, part(table))) for part in parts)]
+        for table in found.get_table_names()
+    }
+    if engine.dialect.name == "sqlite":
+        with connection.reading(engine) as opened:
+            numbered = "SELECT name FROM sqlite_master WHERE sql LIKE '%AUTOINCREMENT%' ORDER BY name"
+            form["numbered"] = opened.exec_driver_sql(numbered).all()
+    return form
+
+
+def test_new_store_is_what_all_migrations_lead_to(tmp_path: Path, engine: Engine) -> None:
+    migrated(engine, "head")
+    Store.open(tmp_path / "new.sqlite").close()
+    new = connection.engine_of(tmp_path / "new.sqlite")
+
+    assert form_of(engine) == form_of(new)
+    new.dispose()
+
+
 def test_last_version_is_the_newest() -> None:
     assert HEAD == VERSIONS[-1]
