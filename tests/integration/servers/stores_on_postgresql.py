@@ -15,12 +15,20 @@ from urllib.parse import quote
 
 import psycopg
 import pytest
+from hypothesis import settings
 from sqlalchemy.engine import Engine
 
 from perftrend.store import connection, store
 
 ADDRESS = "PERFTREND_TEST_POSTGRESQL"
 MARK = "sqlite"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Try fewer examples unless the run is thorough: each needs stores of its own, and SQLite had all."""
+    if not config.getoption("thorough"):
+        settings.register_profile("postgresql", settings.get_profile("gate"), max_examples=8)
+        settings.load_profile("postgresql")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
