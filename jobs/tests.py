@@ -77,7 +77,8 @@ STAGES = {
         Stage(
             "unit",
             "unit tests, without network, privileges or waiting",
-            f"pytest --numprocesses {CORES} --dist loadscope tests/unit",
+            # While some wait for a process, or for a server that is slow on purpose, others use the cores.
+            f"pytest --numprocesses {CORES + CORES // 2} --dist loadscope tests/unit",
         ),
         Stage(
             "servers",
