@@ -51,11 +51,9 @@ def without_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def serve() -> Iterator[Serve]:
     """Start servers that answer each connection by a function; the head of the request was read."""
-    ended = threading.Event()
 
     def start(feed: Feed) -> str:
         listening = socket.create_server(("127.0.0.1", 0))
-        closing.callback(listening.close)
 
         def answer(connection: socket.socket) -> None:
             with connection, suppress(OSError):
@@ -66,15 +64,19 @@ def serve() -> Iterator[Serve]:
 
         def accept() -> None:
             with suppress(OSError):
-                while not ended.is_set():
+                while True:
                     threading.Thread(target=answer, args=(listening.accept()[0],), daemon=True).start()
 
-        threading.Thread(target=accept, daemon=True).start()
+        accepting = threading.Thread(target=accept)
+        accepting.start()
+        closing.callback(listening.close)
+        closing.callback(accepting.join)
+        # A thread that still waits on a closed socket would take connections of the next with its number.
+        closing.callback(listening.shutdown, socket.SHUT_RDWR)
         return f"http://127.0.0.1:{listening.getsockname()[1]}"
 
     with ExitStack() as closing:
         yield start
-        ended.set()
 
 
 def dripping(begin: bytes, piece: bytes, pause_s: float = 0.02) -> Feed:

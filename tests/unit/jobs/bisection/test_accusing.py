@@ -95,6 +95,7 @@ def test_answer_that_could_not_be_posted_is_posted_by_asking_again(
 
     again = review.search()
 
+    assert "the verdict is not posted: " in refused.err
     assert (3, 0) == (refused.exit_code, again.exit_code)
     assert "made the only test faster" in refused.out.splitlines()[-1]
     assert "made the only test faster" in review.texts[-1]
