@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import shutil
 import tempfile
@@ -39,6 +40,14 @@ def _new_stores_are_copies(tmp_path_factory: pytest.TempPathFactory) -> Iterator
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store, "upgrade", copied)
         yield
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """Collect no garbage in a test that exhausts the stack: a finalizer of other tests would fail there."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -243,6 +243,7 @@ def _line(**changes: Any) -> str:
     return message.MARKER + json.dumps({name: value for name, value in fields.items() if value is not ...})
 
 
+@pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

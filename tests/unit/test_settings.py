@@ -447,6 +447,7 @@ def test_what_no_gerrit_could_be_spoken_to_with_is_refused(file: Path, content: 
     assert expected in refusal(file=file)
 
 
+@pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize("content", ["store: 2024-13-01", "[" * 5000, "a: &a [*a"])
 def test_what_yaml_cannot_hold_is_told(file: Path, content: str) -> None:
     file.write_text(content)

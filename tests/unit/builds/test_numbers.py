@@ -104,6 +104,7 @@ def test_no_number_at_all_is_refused(text: str) -> None:
         told("")
 
 
+@pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize(
     "text",
     ["true", '"5"', "null", "[true]", '{"a": {"b": 1}}', "NaN", "1e999", "9" * 400, "{", "[" * 100_000],

@@ -339,6 +339,7 @@ def test_event_tells_of_a_build(line: str, event: events.Event | None) -> None:
     assert event == events.parse(line.encode())
 
 
+@pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize(
     "line",
     [

@@ -237,6 +237,7 @@ def test_other_events_are_none_and_lost_ones_are_told() -> None:
     assert Dropped() == read_event(b'{"type": "dropped-output"}')
 
 
+@pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize(
     "wrong",
     [

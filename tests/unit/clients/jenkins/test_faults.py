@@ -81,6 +81,7 @@ def test_what_does_not_pass_is_told_after_the_last_attempt(
     assert 2 == len(double.requests)
 
 
+@pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [

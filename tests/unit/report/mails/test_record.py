@@ -142,6 +142,7 @@ def test_record_leaves_one_file_in_its_folder(tmp_path: Path) -> None:
     assert [".json"] == [file.suffix for file in tmp_path.iterdir()]
 
 
+@pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize(
     "content",
     [
