@@ -18,8 +18,6 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
 
 from perftrend.errors import StoreError
 from perftrend.model import Better, Result, Run, Status, TraceKey
@@ -27,7 +25,6 @@ from perftrend.store import Store, maintenance
 from perftrend.store.connection import engine_of
 from perftrend.store.patch_tests import PatchTest, PatchTrace
 from perftrend.store.schema import metadata
-from perftrend.store.upgrade import VERSION_TABLE
 from tests.integration.servers import postgresql
 from tests.integration.servers.stores_on_postgresql import ADDRESS
 
@@ -162,16 +159,6 @@ def rows_of(place: str) -> dict[str, list[str]]:
         }
     engine.dispose()
     return rows
-
-
-def test_migrations_lead_to_the_schema(url: str) -> None:
-    Store.open(url).close()
-    engine = engine_of(url)
-    with engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
-
-        assert [] == compare_metadata(context, metadata)
-    engine.dispose()
 
 
 def test_processes_that_create_a_store_at_once_all_succeed(url: str) -> None:

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from alembic import command
+from alembic.autogenerate import compare_metadata
 from alembic.config import Config
+from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy.engine import Engine
 
@@ -19,8 +21,8 @@ from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store, connection
 from perftrend.store.requests import Request, State
 from perftrend.store.rows import row_of_result
-from perftrend.store.schema import HEAD
-from perftrend.store.upgrade import MIGRATIONS
+from perftrend.store.schema import HEAD, metadata
+from perftrend.store.upgrade import MIGRATIONS, VERSION_TABLE
 
 MOMENT = datetime(2026, 3, 2, 18, 0, 0, 5)  # noqa: DTZ001 - as the table keeps it
 RUN = Run(
@@ -118,6 +120,14 @@ def test_store_of_an_earlier_version_goes_on(tmp_path: Path, engine: Engine, ver
         assert 1 == len(store.requests.add([REQUEST]))
     with Store.open(tmp_path / "store.sqlite") as store:
         assert [RUN] == store.runs("2n-clx")
+
+
+def test_migrations_lead_to_the_schema(engine: Engine) -> None:
+    migrated(engine, "head")
+    with connection.reading(engine) as opened:
+        context = MigrationContext.configure(opened, opts={"version_table": VERSION_TABLE})
+
+        assert [] == compare_metadata(context, metadata)
 
 
 def form_of(engine: Engine) -> dict[str, Any]:
