@@ -231,8 +231,7 @@ def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return an environment with this Python's programs, and without settings of perftrend's jobs."""
     clean = {name: value for name, value in environment.items() if not name.startswith(FOREIGN)}
     path = os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", os.defpath)])
-    # Pictures of every page of the dashboard, for people to look at.
-    return clean | {"PATH": path, "TEST_SCREENSHOTS": str(CHECKOUT / "screenshots")}
+    return clean | {"PATH": path}
 
 
 def progress(stage: Stage) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -10,7 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from perftrend.dashboard.pages import NAVIGATION
 from tests.integration.accessibility import violations
-from tests.integration.servers.dashboard import Dashboard, context_of, keep, opened, widths
+from tests.integration.servers.dashboard import Dashboard, context_of, opened, save_picture, widths
 
 PATHS = tuple(NAVIGATION)
 PHONE = {"width": 360, "height": 740}
@@ -36,19 +35,19 @@ def test_page_is_found_from_every_page(page: Page, dashboard: Dashboard, path: s
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", PATHS)
 def test_nothing_stands_in_the_way_of_anybody(
-    browser: Browser, dashboard: Dashboard, tmp_path: Path, path: str, scheme: str
+    browser: Browser, dashboard: Dashboard, path: str, scheme: str
 ) -> None:
     with opened(browser, dashboard, path, color_scheme=scheme) as page:
         page.wait_for_load_state("networkidle")
-        keep(page, f"{name_of(path)}-{scheme}", tmp_path)
+        save_picture(page, f"{name_of(path)}-{scheme}")
         assert [] == violations(page)
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_page_fits_a_narrow_window(browser: Browser, dashboard: Dashboard, tmp_path: Path, path: str) -> None:
+def test_page_fits_a_narrow_window(browser: Browser, dashboard: Dashboard, path: str) -> None:
     with opened(browser, dashboard, path, viewport=PHONE) as page:
         page.wait_for_load_state("networkidle")
-        keep(page, f"{name_of(path)}-narrow", tmp_path)
+        save_picture(page, f"{name_of(path)}-narrow")
         wide, window = widths(page)
 
     assert wide <= window

@@ -28,8 +28,8 @@ from tests.integration.servers.dashboard import (
     Dashboard,
     context_of,
     fill,
-    keep,
     opened,
+    save_picture,
     widths,
 )
 
@@ -74,40 +74,36 @@ def statuses(page: Page) -> Locator:
     return page.locator("[data-status]")
 
 
-def ask_and_see(page: Page, folder: Path) -> None:
+def ask_and_see(page: Page) -> None:
     page.goto("/clusters")
     page.get_by_label("Newest commits").fill("60")
     page.get_by_role("combobox", name="Testbed").nth(1).select_option(TESTBED)
-    keep(page, "clusters-empty", folder)
+    save_picture(page, "clusters-empty")
     page.get_by_role("button", name="Cluster", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text(f"Clustering of {TESTBED}")
     expect(page.locator("#state")).to_contain_text("It is done")
-    keep(page, "clustering", folder)
+    save_picture(page, "clustering")
     page.get_by_role("link", name=f"Clusters of {TESTBED}").click()
-    keep(page, "clusters-found", folder)
+    save_picture(page, "clusters-found")
     expect(items(page)).to_have_count(3)
     expect(items(page).first.locator("h2")).to_contain_text("regression")
     # Before that, no key does anything.
     page.wait_for_load_state("load")
 
 
-def test_clustering_is_asked_for_and_its_progress_seen(
-    browser: Browser, empty: Dashboard, tmp_path: Path
-) -> None:
+def test_clustering_is_asked_for_and_its_progress_seen(browser: Browser, empty: Dashboard) -> None:
     with opened(browser, empty, user=EDITOR) as page:
-        ask_and_see(page, tmp_path)
+        ask_and_see(page)
 
 
-def test_clustering_works_without_scripts(browser: Browser, empty: Dashboard, tmp_path: Path) -> None:
+def test_clustering_works_without_scripts(browser: Browser, empty: Dashboard) -> None:
     """The page of the progress loads itself again until it is done."""
     with opened(browser, empty, user=EDITOR, java_script_enabled=False) as page:
-        ask_and_see(page, tmp_path)
+        ask_and_see(page)
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
-def test_clustering_that_runs_is_cancelled(
-    browser: Browser, empty: Dashboard, tmp_path: Path, *, scripts: bool
-) -> None:
+def test_clustering_that_runs_is_cancelled(browser: Browser, empty: Dashboard, *, scripts: bool) -> None:
     with (
         Store.open(empty.store) as store,
         opened(browser, empty, user=EDITOR, java_script_enabled=scripts) as page,
@@ -122,13 +118,13 @@ def test_clustering_that_runs_is_cancelled(
         page.goto("/clusters")
         expect(page.get_by_text("a clustering is under way (iteration 3, total error 17).")).to_be_visible()
         page.get_by_role("link", name="Progress").click()
-        keep(page, "clustering-runs", tmp_path)
+        save_picture(page, "clustering-runs")
 
         page.get_by_role("button", name=f"Cancel the clustering of {TESTBED}").click()
 
         expect(page.locator("#state")).to_have_text(f"It was cancelled: {EDITOR} has cancelled it.")
         assert not store.clusterings.beat(task, "iteration 4", datetime.now(UTC))
-        keep(page, "clustering-cancelled", tmp_path)
+        save_picture(page, "clustering-cancelled")
 
 
 def test_all_of_it_works_on_postgresql(
@@ -140,7 +136,7 @@ def test_all_of_it_works_on_postgresql(
         Dashboard(tmp_path, settings=SETTINGS, store=url) as dashboard,
         opened(browser, dashboard, user=EDITOR) as page,
     ):
-        ask_and_see(page, tmp_path)
+        ask_and_see(page)
         page.keyboard.press("j")
         page.keyboard.press("i")
         expect(statuses(page).first).to_have_text("Ignore")
@@ -173,7 +169,7 @@ def test_two_processes_on_one_store_cluster_each_testbed_once(tmp_path: Path) ->
     assert [1, 1] == [said.count(f"clustering of {testbed}:") for testbed in (TESTBED, "3n-skx")], said
 
 
-def test_clusters_are_triaged_by_keys(browser: Browser, found: Dashboard, tmp_path: Path) -> None:
+def test_clusters_are_triaged_by_keys(browser: Browser, found: Dashboard) -> None:
     with opened(browser, found, "/clusters", user=EDITOR) as page:
         for key in ("j", "i", "j", "b"):
             page.keyboard.press(key)
@@ -186,7 +182,7 @@ def test_clusters_are_triaged_by_keys(browser: Browser, found: Dashboard, tmp_pa
         page.keyboard.press("n")
         expect(statuses(page).nth(2)).to_have_text("New")
         expect(page.locator("[data-count]")).to_have_text(["1", "1", "1"])
-        keep(page, "clusters-triaged", tmp_path)
+        save_picture(page, "clusters-triaged")
 
         page.reload()
 
@@ -195,12 +191,12 @@ def test_clusters_are_triaged_by_keys(browser: Browser, found: Dashboard, tmp_pa
         expect(items(page).nth(1)).to_contain_text(EDITOR)
 
 
-def test_several_are_triaged_together_by_keys(browser: Browser, found: Dashboard, tmp_path: Path) -> None:
+def test_several_are_triaged_together_by_keys(browser: Browser, found: Dashboard) -> None:
     with opened(browser, found, "/clusters", user=EDITOR) as page:
         for key in ("j", "x", "j", "x"):
             page.keyboard.press(key)
         expect(page.locator("[data-chosen]")).to_have_text("2")
-        keep(page, "clusters-chosen", tmp_path)
+        save_picture(page, "clusters-chosen")
         page.keyboard.press("i")
         expect(statuses(page).nth(1)).to_have_text("Ignore")
 
@@ -209,7 +205,7 @@ def test_several_are_triaged_together_by_keys(browser: Browser, found: Dashboard
         expect(statuses(page)).to_have_text(["Ignore", "Ignore", "New"])
 
 
-def test_clusters_are_triaged_without_scripts(browser: Browser, found: Dashboard, tmp_path: Path) -> None:
+def test_clusters_are_triaged_without_scripts(browser: Browser, found: Dashboard) -> None:
     with opened(browser, found, "/clusters", user=EDITOR, java_script_enabled=False) as page:
         page.get_by_label(re.compile("Choose cluster")).nth(0).check()
         page.get_by_label(re.compile("Choose cluster")).nth(2).check()
@@ -223,10 +219,10 @@ def test_clusters_are_triaged_without_scripts(browser: Browser, found: Dashboard
 
         expect(statuses(page)).to_have_text("Bug")
         expect(page.locator("main")).to_contain_text("New → Bug: 4711")
-        keep(page, "cluster-without-scripts", tmp_path)
+        save_picture(page, "cluster-without-scripts")
 
 
-def test_second_of_two_people_is_told(browser: Browser, found: Dashboard, tmp_path: Path) -> None:
+def test_second_of_two_people_is_told(browser: Browser, found: Dashboard) -> None:
     with (
         context_of(browser, found, user=EDITOR) as hers,
         context_of(browser, found, user=ADMIN) as his,
@@ -248,14 +244,12 @@ def test_second_of_two_people_is_told(browser: Browser, found: Dashboard, tmp_pa
         expect(ada.get_by_role("alert")).to_contain_text(f"{EDITOR} made cluster")
         expect(statuses(ada).first).to_have_text("Bug")
         expect(second.get_by_label("Message")).to_have_value("noise")
-        keep(ada, "clusters-conflict", tmp_path)
+        save_picture(ada, "clusters-conflict")
         second.get_by_role("button").click()
         expect(statuses(ada).first).to_have_text("Ignore")
 
 
-def test_second_of_two_people_is_told_without_scripts(
-    browser: Browser, found: Dashboard, tmp_path: Path
-) -> None:
+def test_second_of_two_people_is_told_without_scripts(browser: Browser, found: Dashboard) -> None:
     with (
         context_of(browser, found, user=EDITOR, java_script_enabled=False) as hers,
         context_of(browser, found, user=ADMIN, java_script_enabled=False) as his,
@@ -272,7 +266,7 @@ def test_second_of_two_people_is_told_without_scripts(
 
         expect(pages[1].get_by_role("heading", level=1)).to_have_text("Somebody was faster")
         expect(pages[1].get_by_label("Message")).to_have_value("noise")
-        keep(pages[1], "clusters-conflict-without-scripts", tmp_path)
+        save_picture(pages[1], "clusters-conflict-without-scripts")
         pages[1].get_by_role("button", name="Save").click()
         expect(pages[1].locator("[data-message]").first).to_have_text("noise")
 
@@ -287,39 +281,37 @@ def test_viewer_gets_no_forms(browser: Browser, found: Dashboard) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_stands_in_the_way_of_anybody(
-    browser: Browser, found: Dashboard, tmp_path: Path, scheme: str
-) -> None:
+def test_nothing_stands_in_the_way_of_anybody(browser: Browser, found: Dashboard, scheme: str) -> None:
     with opened(browser, found, "/clusters", user=EDITOR, color_scheme=scheme) as page:
         page.locator("li.cluster summary").first.click()
-        keep(page, f"clusters-{scheme}", tmp_path)
+        save_picture(page, f"clusters-{scheme}")
         assert [] == violations(page)
         items(page).first.locator("h2 a").click()
         expect(page.locator("#activity")).to_be_visible()
-        keep(page, f"cluster-{scheme}", tmp_path)
+        save_picture(page, f"cluster-{scheme}")
         assert [] == violations(page)
         page.goto(f"/clusters/reset?testbed={TESTBED}")
         assert [] == violations(page)
 
 
-def test_clusters_fit_a_narrow_window(browser: Browser, found: Dashboard, tmp_path: Path) -> None:
+def test_clusters_fit_a_narrow_window(browser: Browser, found: Dashboard) -> None:
     with opened(browser, found, "/clusters", user=EDITOR, viewport=PHONE) as page:
         for summary in page.locator("main summary").all():
             summary.click()
-        keep(page, "clusters-narrow", tmp_path)
+        save_picture(page, "clusters-narrow")
         wide, window = widths(page)
         assert wide <= window
         items(page).first.locator("h2 a").click()
         expect(page.locator("#members")).to_be_visible()
-        keep(page, "cluster-narrow", tmp_path)
+        save_picture(page, "cluster-narrow")
         wide, window = widths(page)
         assert wide <= window
 
 
-def test_traces_of_a_cluster_are_explored(browser: Browser, found: Dashboard, tmp_path: Path) -> None:
+def test_traces_of_a_cluster_are_explored(browser: Browser, found: Dashboard) -> None:
     with opened(browser, found, "/clusters") as page:
         page.get_by_role("link", name="Explore its traces").first.click()
         page.wait_for_url(lambda url: urlsplit(url).path == "/", wait_until="networkidle")
-        keep(page, "clusters-explored", tmp_path)
+        save_picture(page, "clusters-explored")
 
         expect(page.locator("main")).to_contain_text("64b-1c-ethip4-ip4base")

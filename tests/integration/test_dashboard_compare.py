@@ -22,8 +22,8 @@ from tests.integration.servers.dashboard import (
     Dashboard,
     context_of,
     fill,
-    keep,
     opened,
+    save_picture,
     widths,
 )
 from tests.unit.dashboard.conftest import RUNS, STEP, TESTBEDS, TESTS, commit
@@ -63,7 +63,7 @@ def rows(page: Page) -> Locator:
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
 def test_two_testbeds_are_compared_step_by_step(
-    browser: Browser, dashboard: Dashboard, tmp_path: Path, scripts: bool
+    browser: Browser, dashboard: Dashboard, scripts: bool
 ) -> None:
     with opened(browser, dashboard, "/compare", java_script_enabled=scripts) as page:
         page.get_by_label("Traces").fill("metric=mrr&metric=ndr")
@@ -76,26 +76,22 @@ def test_two_testbeds_are_compared_step_by_step(
         expect(page.get_by_role("row").nth(1)).to_contain_text(TESTS[0])
         expect(page.get_by_role("row").nth(1)).to_contain_text(WORSE)
         expect(page.locator("main")).to_contain_text("worse in 2")
-        keep(page, "compare", tmp_path)
+        save_picture(page, "compare")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_table_stands_in_nobodys_way(
-    browser: Browser, dashboard: Dashboard, tmp_path: Path, scheme: str
-) -> None:
+def test_table_stands_in_nobodys_way(browser: Browser, dashboard: Dashboard, scheme: str) -> None:
     with opened(browser, dashboard, TABLE, color_scheme=scheme) as page:
-        keep(page, f"compare-{scheme}", tmp_path)
+        save_picture(page, f"compare-{scheme}")
         assert [] == violations(page)
         page.goto(f"{TABLE}&row={TESTS[0]}")
-        keep(page, f"compare-row-{scheme}", tmp_path)
+        save_picture(page, f"compare-row-{scheme}")
         assert [] == violations(page)
 
 
-def test_wide_table_scrolls_in_itself_and_by_keyboard(
-    browser: Browser, dashboard: Dashboard, tmp_path: Path
-) -> None:
+def test_wide_table_scrolls_in_itself_and_by_keyboard(browser: Browser, dashboard: Dashboard) -> None:
     with opened(browser, dashboard, TABLE, viewport=PHONE) as page:
-        keep(page, "compare-narrow", tmp_path)
+        save_picture(page, "compare-narrow")
         wide, window = widths(page)
         assert wide <= window
         region = page.get_by_role("region", name=re.compile("compared with"))
@@ -132,7 +128,7 @@ def test_row_leads_to_its_plots(browser: Browser, dashboard: Dashboard) -> None:
         expect(page.locator("h1").first).to_be_visible()
 
 
-def test_two_commits_are_compared(browser: Browser, dashboard: Dashboard, tmp_path: Path) -> None:
+def test_two_commits_are_compared(browser: Browser, dashboard: Dashboard) -> None:
     with opened(browser, dashboard, "/compare") as page:
         page.get_by_role("link", name="Two commits").click()
         page.get_by_label("Left").fill(commit(STEP)[:12])
@@ -140,38 +136,34 @@ def test_two_commits_are_compared(browser: Browser, dashboard: Dashboard, tmp_pa
         page.get_by_role("button", name="Compare").click()
 
         expect(page.get_by_role("row").nth(1)).to_contain_text(TESTS[0])
-        keep(page, "compare-commits", tmp_path)
+        save_picture(page, "compare-commits")
 
 
-def test_patch_set_is_compared(browser: Browser, dashboard: Dashboard, tmp_path: Path) -> None:
+def test_patch_set_is_compared(browser: Browser, dashboard: Dashboard) -> None:
     with opened(browser, dashboard, "/compare") as page:
         page.get_by_role("link", name="A patch set").click()
         page.get_by_label("Patch set").select_option(f"{JOB}/7")
         page.get_by_role("button", name="Compare").click()
 
         expect(page.get_by_role("row").nth(1)).to_contain_text(WORSE)
-        keep(page, "compare-patch", tmp_path)
+        save_picture(page, "compare-patch")
 
 
-def test_editor_looks_at_the_message_before_it_is_posted(
-    browser: Browser, dashboard: Dashboard, tmp_path: Path
-) -> None:
+def test_editor_looks_at_the_message_before_it_is_posted(browser: Browser, dashboard: Dashboard) -> None:
     with opened(browser, dashboard, TABLE, user=EDITOR) as page:
         page.get_by_role("link", name="Post in Gerrit…").click()
         expect(page.locator("pre")).to_contain_text(f"{EDITOR} compares testbed {TESTBEDS[0]}")
         expect(page.get_by_role("alert")).to_contain_text("gerrit.url is not set")
-        keep(page, "compare-message", tmp_path)
+        save_picture(page, "compare-message")
         assert [] == violations(page)
 
 
-def test_further_rounds_of_a_patch_set_appear_by_themselves(
-    browser: Browser, dashboard: Dashboard, tmp_path: Path
-) -> None:
+def test_further_rounds_of_a_patch_set_appear_by_themselves(browser: Browser, dashboard: Dashboard) -> None:
     store_patch_test(dashboard.folder, 8, rounds=6, ended=False)
     with opened(browser, dashboard, f"/compare?by=patch&patch={JOB}/8") as page:
         expect(page.locator("#in-progress")).to_have_text("in progress")
         assert [] == violations(page)
-        keep(page, "compare-patch-in-progress", tmp_path)
+        save_picture(page, "compare-patch-in-progress")
 
         store_patch_test(dashboard.folder, 8)
         expect(page.locator("#in-progress")).to_have_count(0, timeout=PATIENCE_MS)
@@ -180,7 +172,7 @@ def test_further_rounds_of_a_patch_set_appear_by_themselves(
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
 def test_commit_is_annotated_corrected_and_forgotten(
-    browser: Browser, dashboard: Dashboard, tmp_path: Path, scripts: bool
+    browser: Browser, dashboard: Dashboard, scripts: bool
 ) -> None:
     hash_ = commit(10)
     with opened(browser, dashboard, "/annotations", user=EDITOR, java_script_enabled=scripts) as page:
@@ -191,7 +183,7 @@ def test_commit_is_annotated_corrected_and_forgotten(
         page.get_by_role("button", name="Annotate").click()
         expect(page.get_by_role("link", name="https://bugs.example.org/12")).to_be_visible()
         expect(page.locator(".text")).to_contain_text("<b>")
-        keep(page, "annotations", tmp_path)
+        save_picture(page, "annotations")
         assert not scripts or [] == violations(page)
 
         page.get_by_role("link", name="Edit").click()
@@ -205,9 +197,7 @@ def test_commit_is_annotated_corrected_and_forgotten(
         expect(page.locator(".annotations")).to_contain_text("Nobody has said anything")
 
 
-def test_second_editor_of_an_annotation_loses_nothing(
-    browser: Browser, dashboard: Dashboard, tmp_path: Path
-) -> None:
+def test_second_editor_of_an_annotation_loses_nothing(browser: Browser, dashboard: Dashboard) -> None:
     # The browser itself complains about the answer that is wanted here.
     with context_of(browser, dashboard, user=EDITOR) as context:
         page = context.new_page()
@@ -227,7 +217,7 @@ def test_second_editor_of_an_annotation_loses_nothing(
 
         expect(page.get_by_role("alert")).to_contain_text("ada has edited it at")
         expect(page.locator("main")).to_contain_text("Ada's")
-        keep(page, "annotations-conflict", tmp_path)
+        save_picture(page, "annotations-conflict")
         page.get_by_role("button", name="Save this instead").click()
         expect(page.locator(".text")).to_have_text("mine")
 

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterator
 from http import HTTPStatus
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -18,7 +17,7 @@ from playwright.sync_api import Browser, expect
 
 from perftrend.clients.jenkins import Build, Jenkins
 from tests.integration.servers import checkout, hudson
-from tests.integration.servers.dashboard import Dashboard, fill, keep, opened
+from tests.integration.servers.dashboard import Dashboard, fill, opened, save_picture
 from tests.products.histories import History
 from tests.products.printed import SCRIPT, scattered
 from tests.unit.jjb import rendering
@@ -91,7 +90,7 @@ def asked(dashboard: Dashboard, patch: str) -> requests.Response:
 
 
 def test_build_is_compared_by_its_name(
-    browser: Browser, dashboard: Dashboard, build: Build, report: Any, tmp_path: Path
+    browser: Browser, dashboard: Dashboard, build: Build, report: Any
 ) -> None:
     [test] = report["tests"]
     slower = average(test["parent"]) / average(test["current"])
@@ -105,7 +104,7 @@ def test_build_is_compared_by_its_name(
         expect(row).to_contain_text(test["test"])
         expect(row).to_contain_text(f"▼\N{MINUS SIGN}{slower:.3f}")
         expect(page.locator("main")).to_contain_text(report["patch"][:7])
-        keep(page, "compare-patch-on-jenkins", tmp_path)
+        save_picture(page, "compare-patch-on-jenkins")
 
 
 def average(side: Any) -> float:

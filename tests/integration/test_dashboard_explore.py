@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.integration.accessibility import violations
-from tests.integration.servers.dashboard import CHROMIUM, EDITOR, Dashboard, context_of, keep, opened, widths
+from tests.integration.servers.dashboard import (
+    CHROMIUM,
+    EDITOR,
+    Dashboard,
+    context_of,
+    opened,
+    save_picture,
+    widths,
+)
 from tests.unit.dashboard.conftest import RUNS, commit
 
 ALL_MRR = "/?q=metric=mrr"
@@ -67,13 +74,13 @@ def test_lines_are_drawn_with_their_values(page: Page) -> None:
         assert line["values"] == pytest.approx([value * 1e6 for value in curve["y"]], rel=1e-5)
 
 
-def test_webgl_draws_the_same(browser: Browser, dashboard: Dashboard, tmp_path: Path) -> None:
+def test_webgl_draws_the_same(browser: Browser, dashboard: Dashboard) -> None:
     options = ["--no-sandbox"] if os.geteuid() == 0 else []
     other = browser.browser_type.launch(executable_path=CHROMIUM, args=[*options, *WEBGL])
     with opened(other, dashboard, ALL_MRR) as page:
         drawn(page, 3)
         expect(page.locator("#plot")).to_have_attribute("data-kind", "scattergl")
-        keep(page, "explore-webgl", tmp_path)
+        save_picture(page, "explore-webgl")
         point = page.evaluate("""() => {
             const canvas = document.querySelector("#plot .gl-canvas-context");
             return [canvas.width, canvas.height];
@@ -310,21 +317,21 @@ def test_imported_query_keeps_its_meaning(page: Page) -> None:
     drawn(page, 3)
 
 
-def test_testbeds_stand_beside_each_other(page: Page, tmp_path: Path) -> None:
+def test_testbeds_stand_beside_each_other(page: Page) -> None:
     page.goto(ALL_MRR)
     drawn(page, 3)
     page.get_by_role("link", name="Other testbeds beside it").click()
     drawn(page, 6)
-    keep(page, "explore-testbeds", tmp_path)
+    save_picture(page, "explore-testbeds")
 
     assert all(len(curve["y"]) == 60 for curve in curves(page) if curve["place"] is not None)
 
 
-def test_narrow_window_begins_with_the_plot(browser: Browser, dashboard: Dashboard, tmp_path: Path) -> None:
+def test_narrow_window_begins_with_the_plot(browser: Browser, dashboard: Dashboard) -> None:
     with opened(browser, dashboard, ALL_MRR, viewport={"width": 400, "height": 800}) as page:
         drawn(page, 3)
         expect(page.locator("#choose")).to_be_hidden()
-        keep(page, "explore-narrow", tmp_path)
+        save_picture(page, "explore-narrow")
         wide, window = widths(page)
         assert wide <= window
         page.get_by_text("Choose what is drawn").click()
@@ -341,7 +348,7 @@ def test_keys_are_letters_where_somebody_writes(page: Page) -> None:
 
 
 def test_click_on_a_point_opens_its_panel_and_the_address_restores_it(
-    page: Page, dashboard: Dashboard, tmp_path: Path
+    page: Page, dashboard: Dashboard
 ) -> None:
     page.goto(ALL_MRR)
     drawn(page, 3)
@@ -349,7 +356,7 @@ def test_click_on_a_point_opens_its_panel_and_the_address_restores_it(
     panel = page.get_by_role("region").filter(has=page.locator("#panel-title"))
     expect(panel).to_be_visible()
     expect(panel.locator("code[title]").first).to_have_attribute("title", commit(40))
-    keep(page, "explore-point", tmp_path)
+    save_picture(page, "explore-point")
     expect(page).to_have_url(re.compile("[&?]at="))
     address = page.url
     page.goto("/runs")
@@ -433,13 +440,13 @@ def test_without_scripts_the_form_chooses(browser: Browser, dashboard: Dashboard
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pictures_for_people(browser: Browser, dashboard: Dashboard, tmp_path: Path, scheme: str) -> None:
+def test_spread_and_panel_are_accessible(browser: Browser, dashboard: Dashboard, scheme: str) -> None:
     with opened(browser, dashboard, f"{ALL_MRR}&spread=range", color_scheme=scheme) as page:
         drawn(page, 3)
-        keep(page, f"explore-spread-{scheme}", tmp_path)
+        save_picture(page, f"explore-spread-{scheme}")
         page.get_by_text("Functions", exact=True).click()
         page.locator(".happened summary").click()
         page.locator(".happened button.link").first.click()
         expect(page.locator("#panel-title")).to_be_focused()
-        keep(page, f"explore-panel-{scheme}", tmp_path)
+        save_picture(page, f"explore-panel-{scheme}")
         assert [] == violations(page)

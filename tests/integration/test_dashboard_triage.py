@@ -26,8 +26,8 @@ from tests.integration.servers.dashboard import (
     USER_HEADER,
     Dashboard,
     context_of,
-    keep,
     opened,
+    save_picture,
     widths,
 )
 
@@ -106,9 +106,9 @@ def statuses(page: Page) -> Locator:
     return page.locator("tr.item [data-status]")
 
 
-def test_morning_shows_what_matters_first(browser: Browser, triaging: Dashboard, tmp_path: Path) -> None:
+def test_morning_shows_what_matters_first(browser: Browser, triaging: Dashboard) -> None:
     with opened(browser, triaging, "/triage", user=EDITOR, viewport={"width": 1440, "height": 900}) as page:
-        keep(page, "triage", tmp_path)
+        save_picture(page, "triage")
         kinds = page.locator("tr.kind th").all_inner_texts()
 
         assert ["Regressions", "Improvements", "Silence"] == [text.split()[0] for text in kinds]
@@ -119,23 +119,23 @@ def test_morning_shows_what_matters_first(browser: Browser, triaging: Dashboard,
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", ["/triage", "/triage/1", "/alerts", "/alerts/1"])
 def test_nothing_stands_in_the_way_of_anybody(
-    browser: Browser, triaging: Dashboard, tmp_path: Path, path: str, scheme: str
+    browser: Browser, triaging: Dashboard, path: str, scheme: str
 ) -> None:
     with opened(browser, triaging, path, user=EDITOR, color_scheme=scheme) as page:
-        keep(page, f"{path.strip('/').replace('/', '-')}-{scheme}", tmp_path)
+        save_picture(page, f"{path.strip('/').replace('/', '-')}-{scheme}")
         assert [] == violations(page)
 
 
 @pytest.mark.parametrize("path", ["/triage", "/triage/1", "/alerts", "/alerts/1"])
-def test_page_fits_a_narrow_window(browser: Browser, triaging: Dashboard, tmp_path: Path, path: str) -> None:
+def test_page_fits_a_narrow_window(browser: Browser, triaging: Dashboard, path: str) -> None:
     with opened(browser, triaging, path, user=EDITOR, viewport=PHONE) as page:
-        keep(page, f"{path.strip('/').replace('/', '-')}-narrow", tmp_path)
+        save_picture(page, f"{path.strip('/').replace('/', '-')}-narrow")
         wide, window = widths(page)
 
     assert wide <= window
 
 
-def test_triage_by_keys(browser: Browser, triaging: Dashboard, tmp_path: Path) -> None:
+def test_triage_by_keys(browser: Browser, triaging: Dashboard) -> None:
     with opened(browser, triaging, "/triage", user=EDITOR) as page:
         number = page.locator("tr.item").count()
         page.keyboard.press("j")
@@ -145,7 +145,7 @@ def test_triage_by_keys(browser: Browser, triaging: Dashboard, tmp_path: Path) -
         page.keyboard.type("#4711")
         page.keyboard.press("Enter")
         expect(statuses(page).nth(1)).to_have_text("bug")
-        keep(page, "triage-by-keys", tmp_path)
+        save_picture(page, "triage-by-keys")
 
         expect(statuses(page)).to_have_text(["ignored", "bug", *["new"] * (number - 2)])
         expect(page.locator("tr.item [data-said]").nth(1)).to_have_text("#4711")
@@ -173,11 +173,11 @@ def test_several_items_are_closed_together(browser: Browser, triaging: Dashboard
         expect(statuses(page)).to_have_text(["new"] * number)
 
 
-def test_help_tells_the_keys(browser: Browser, triaging: Dashboard, tmp_path: Path) -> None:
+def test_help_tells_the_keys(browser: Browser, triaging: Dashboard) -> None:
     with opened(browser, triaging, "/triage", user=EDITOR) as page:
         page.keyboard.press("?")
         expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
-        keep(page, "triage-help", tmp_path)
+        save_picture(page, "triage-help")
         page.keyboard.press("Escape")
         expect(page.get_by_role("dialog", name="Keys")).to_be_hidden()
 
@@ -198,14 +198,14 @@ def test_who_is_later_sees_who_was_faster(browser: Browser, triaging: Dashboard)
         expect(statuses(page).first).to_have_text("closed")
 
 
-def test_triage_without_scripts(browser: Browser, triaging: Dashboard, tmp_path: Path) -> None:
+def test_triage_without_scripts(browser: Browser, triaging: Dashboard) -> None:
     with opened(browser, triaging, "/triage", user=EDITOR, java_script_enabled=False) as page:
         number = page.locator("tr.item").count()
         page.locator("tr.item input[type=checkbox]").first.check()
         page.get_by_label("Message").fill("#12")
         page.get_by_role("button", name="Bug").click()
         expect(page.get_by_text("1 item changed.")).to_be_visible()
-        keep(page, "triage-without-scripts", tmp_path)
+        save_picture(page, "triage-without-scripts")
         page.get_by_role("link", name="Bug 1").click()
         expect(statuses(page)).to_have_text(["bug"])
         page.go_back()
@@ -232,19 +232,19 @@ def test_viewer_reads_and_changes_nothing(browser: Browser, triaging: Dashboard)
         assert {"new"} == set(statuses(page).all_inner_texts())
 
 
-def test_alert_is_made_tried_and_deleted(browser: Browser, triaging: Dashboard, tmp_path: Path) -> None:
+def test_alert_is_made_tried_and_deleted(browser: Browser, triaging: Dashboard) -> None:
     with opened(browser, triaging, "/alerts", user=EDITOR) as page:
         page.get_by_text("Make an alert").click()
         page.get_by_label("Name").fill("IPv4 only")
         page.get_by_label("Query").fill("test=~ip4base")
         page.get_by_label("State").select_option("off")
-        keep(page, "alerts-make", tmp_path)
+        save_picture(page, "alerts-make")
         page.get_by_role("button", name="Make the alert").click()
         expect(page.get_by_role("heading", level=1)).to_contain_text("IPv4 only")
         page.locator("form[action$=dry-run] select").select_option("2n-clx")
         page.get_by_role("button", name="What would it have said?").click()
         expect(page.get_by_text("Nothing was sent.")).to_be_visible()
-        keep(page, "alerts-dry-run", tmp_path)
+        save_picture(page, "alerts-dry-run")
         expect(page.locator("tbody tr").first).to_be_visible()
         page.get_by_role("link", name="IPv4 only").click()
         page.get_by_role("button", name="Delete the alert").click()

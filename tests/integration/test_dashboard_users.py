@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.integration.accessibility import violations
 from tests.integration.servers import oidc
-from tests.integration.servers.dashboard import PATIENCE_MS, Dashboard, fill, keep
+from tests.integration.servers.dashboard import PATIENCE_MS, Dashboard, fill, save_picture
 
 SECRET = "0123456789abcdef0123456789abcdef"  # noqa: S105
 JSON = {"Accept": "application/json"}
@@ -87,7 +87,7 @@ def name_of(client: httpx.Client) -> str:
 
 
 def test_person_signs_in_does_something_and_signs_out(
-    browser: Browser, private: Dashboard, provider: str, tmp_path: Path
+    browser: Browser, private: Dashboard, provider: str
 ) -> None:
     with window(browser, private) as page:
         page.goto("/runs?last=5")
@@ -99,7 +99,7 @@ def test_person_signs_in_does_something_and_signs_out(
         expect(you).to_contain_text("alice")
         [cookie] = [each for each in page.context.cookies() if each["name"] == "perftrend"]
         assert (True, "Lax", -1) == (cookie["httpOnly"], cookie["sameSite"], cookie["expires"])
-        keep(page, "users-signed-in", tmp_path)
+        save_picture(page, "users-signed-in")
 
         you.get_by_role("button", name="Sign out").click()
         # The provider asks, because nothing shows it who comes.
@@ -109,14 +109,12 @@ def test_person_signs_in_does_something_and_signs_out(
 
         expect(page).to_have_url(f"{private.url}/sign-out/done")
         expect(page.get_by_role("main")).to_contain_text("You are signed out")
-        keep(page, "users-signed-out", tmp_path)
+        save_picture(page, "users-signed-out")
         page.goto("/runs")
         assert page.url.startswith(provider)
 
 
-def test_admin_makes_a_token_that_a_job_uses_and_revokes_it(
-    browser: Browser, private: Dashboard, tmp_path: Path
-) -> None:
+def test_admin_makes_a_token_that_a_job_uses_and_revokes_it(browser: Browser, private: Dashboard) -> None:
     with window(browser, private) as page:
         page.goto("/users")
         sign_in(page, "2")
@@ -124,20 +122,20 @@ def test_admin_makes_a_token_that_a_job_uses_and_revokes_it(
         page.get_by_label("Role").select_option("editor")
         page.get_by_role("button", name="Make a token").click()
         token = page.locator("#token").inner_text()
-        keep(page, "users-token", tmp_path)
+        save_picture(page, "users-token")
         bearer = {**JSON, "Authorization": f"Bearer {token}"}
         told = httpx.get(f"{private.url}/me", headers=bearer).json()
         assert {"name": "token nightly-2n-clx", "role": "editor", "signed_in": True} == told
 
         page.get_by_role("link", name="Back to the users").click()
-        keep(page, "users", tmp_path)
+        save_picture(page, "users")
         page.get_by_role("button", name="Revoke nightly-2n-clx").click()
         expect(page.get_by_text("by ada")).to_be_visible()
         assert 401 == httpx.get(f"{private.url}/me", headers=bearer).status_code
 
         page.goto("/activity")
         expect(page.get_by_role("row").filter(has_text="ada")).to_have_count(2)
-        keep(page, "users-activity", tmp_path)
+        save_picture(page, "users-activity")
 
 
 @pytest.mark.parametrize("path", ["/users", "/activity", "/me"])
@@ -151,9 +149,7 @@ def test_nothing_stands_in_the_way_of_anybody(
         assert [] == violations(page)
 
 
-def test_admin_needs_neither_scripts_nor_a_wide_window(
-    browser: Browser, private: Dashboard, tmp_path: Path
-) -> None:
+def test_admin_needs_neither_scripts_nor_a_wide_window(browser: Browser, private: Dashboard) -> None:
     with window(browser, private, java_script_enabled=False, viewport=PHONE) as page:
         page.goto("/users")
         sign_in(page, "2")
@@ -163,7 +159,7 @@ def test_admin_needs_neither_scripts_nor_a_wide_window(
 
         for path in ("/users", "/activity"):
             page.goto(path)
-            keep(page, f"users{path.replace('/', '-')}-narrow", tmp_path)
+            save_picture(page, f"users{path.replace('/', '-')}-narrow")
             expect(page.get_by_text("on-a-phone").first).to_be_visible()
             wide, wanted = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
             assert wide <= wanted

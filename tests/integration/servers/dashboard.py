@@ -191,11 +191,11 @@ def _is_known(complaint: str) -> bool:
     return complaint.startswith("Applying inline style violates")
 
 
-def keep(page: Page, name: str, folder: Path) -> None:
-    """Keep a picture of a page for people to look at."""
-    kept = Path(os.environ.get("TEST_SCREENSHOTS", folder))
-    kept.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=kept / f"{name}.png", full_page=True)
+def save_picture(page: Page, name: str) -> None:
+    """Save a picture of a page, for people to look at, if ``TEST_SCREENSHOTS`` names a folder for them."""
+    folder = os.environ.get("TEST_SCREENSHOTS")
+    if folder:
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
 
 
 def widths(page: Page) -> tuple[int, int]:
