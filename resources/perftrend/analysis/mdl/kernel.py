@@ -1,7 +1,7 @@
 """The search for the shortest description, compiled.
 
 The rules, their proofs and the words (state, start, predecessor, block) stand in
-docs/method/partition.rst. A *chain* is a start that is still alive, with the group from it to where
+docs/method/partition-formulas.rst. A *chain* is a start that is still alive, with the group from it to where
 the search has come:
 
 * ``chains``, shape (8, capacity): for each chain the rows ``BITS`` to ``SCRATCH``;

@@ -7,7 +7,7 @@ and a crowd of outliers never looks like a group that was settled on too early.
 
 Of numpy it takes only what can be compiled too.
 
-Derivation: docs/method/partition.rst, section One deviation for all groups.
+Derivation: docs/method/partition-formulas.rst, section One deviation for all groups.
 """
 
 from __future__ import annotations

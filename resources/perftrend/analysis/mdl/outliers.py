@@ -10,7 +10,7 @@ The search goes to and fro between two steps of which neither makes the descript
 best partition of the runs that are no outliers, which is exact, and the best outliers of each
 group. It begins with the runs that are far from those before and from those after.
 
-Derivation and limits: docs/method/partition.rst. Source of the pattern that it is made for:
+Derivation and limits: docs/method/partition-formulas.rst. Source of the pattern that it is made for:
 "Trend Analysis", section Reverted regression.
 """
 

@@ -1,6 +1,6 @@
 """What the compiled search does not have to look at: bounds for a block of ends, and dead starts.
 
-The proofs stand in docs/method/partition.rst, section Pruning, with proofs.
+The proofs are in docs/method/partition-formulas.rst, section Pruning, with proofs.
 """
 
 # ruff: noqa: PLR0917 - compiled functions take their arguments by position.

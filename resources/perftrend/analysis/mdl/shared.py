@@ -21,7 +21,7 @@ s^2 = sum S / (N - K). Of m outliers, none farther than W from the average of it
 The search goes to and fro between the groups with their outliers, which are found together, and s, r
 and W, until the description gets no shorter.
 
-Derivation: docs/method/partition.rst, section One deviation for all groups.
+Derivation: docs/method/partition-formulas.rst, section One deviation for all groups.
 """
 
 from __future__ import annotations

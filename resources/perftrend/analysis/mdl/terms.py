@@ -9,7 +9,7 @@ where t is 1 in the formula jumpavg-0.4 and 0 in jumpavg-0.1, G(p) is the logari
 polynomial, and D is a table. One sample fits in without a case of its own: s = 0.
 
 What the bounds of the pruning rules rest on is here too; their proofs stand in
-docs/method/partition.rst.
+docs/method/partition-formulas.rst.
 """
 
 from __future__ import annotations

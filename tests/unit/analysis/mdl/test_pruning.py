@@ -1,4 +1,4 @@
-"""The inequalities that the pruning rules rest on; docs/method/partition.rst proves them."""
+"""The inequalities that the pruning rules rest on; docs/method/partition-formulas.rst proves them."""
 
 from __future__ import annotations
 
