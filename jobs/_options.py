@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 from typing_extensions import override
 
@@ -18,6 +18,8 @@ from perftrend.broken_pipe import discard_unread_output
 from perftrend.errors import EXIT_USAGE, UsageError
 from perftrend.settings import Settings
 
+Group: TypeAlias = argparse._ArgumentGroup
+"""What a parser calls a group of its options; argparse has no public name for it."""
 SUITES = Path(__file__).resolve().parent.parent / "tests" / "suites"
 """The suites of the checkout."""
 
@@ -26,7 +28,32 @@ _REPEAT_AFTER_S = 0.05
 
 
 class Parser(argparse.ArgumentParser):
-    """A command line that refuses as everything else does: in one line that begins with ``perftrend:``."""
+    """A command line that refuses as everything else does: in one line that begins with ``perftrend:``.
+
+    :param job: what follows ``./run``.
+    :param notes: follow the options.
+    :param examples: commands, at the very end.
+    """
+
+    def __init__(
+        self,
+        job: str,
+        description: str | None,
+        *,
+        examples: Sequence[str],
+        notes: str = "",
+        usage: str | None = None,
+    ) -> None:
+        shown = "\n".join(
+            ["examples:" if len(examples) > 1 else "example:", *(f"  {each}" for each in examples)]
+        )
+        super().__init__(
+            prog=f"./run {job}",
+            usage=usage,
+            description=description,
+            epilog=f"{notes}\n\n{shown}" if notes else shown,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
 
     @override
     def error(self, message: str) -> NoReturn:
@@ -83,50 +110,99 @@ def _handle_dropped(dropped: sys.UnraisableHookArgs) -> None:
         sys.__unraisablehook__(dropped)
 
 
-def add_common(parser: argparse.ArgumentParser) -> None:
-    """Add what every job on a testbed takes."""
-    parser.add_argument("--settings", metavar="FILE", help="YAML file with the settings")
-    parser.add_argument("--testbed", metavar="NAME", help="which testbed; by default 1n-veth")
-    parser.add_argument(
-        "--store", metavar="PATH", help="where results are kept: an SQLite file, or a database URL"
-    )
+def show_default(setting: str) -> str:
+    """Return the default of a setting for a help text, so that both cannot differ."""
+    value: object = Settings()
+    for part in setting.split("."):
+        value = getattr(value, part)
+    return f"(default: {value:g})" if isinstance(value, float) else f"(default: {value})"
 
 
-def add_analysis(parser: argparse.ArgumentParser) -> None:
-    """Add what chooses how runs are judged."""
-    parser.add_argument("--report", metavar="DIR", help="folder that receives the report")
-    parser.add_argument("--method", choices=[method.value for method in Method], help="how changes are found")
-    parser.add_argument("--window", metavar="N", type=count, help="runs that the moving statistics look back")
-    parser.add_argument(
-        "--regression", choices=["fail", "unstable"], help="what a regression makes of the job"
-    )
+def add_files(parser: argparse.ArgumentParser, *, report: bool = True, archive: bool = True) -> Group:
+    """Add the settings, the store, and folders for what a job writes."""
+    group = parser.add_argument_group("files")
+    add = group.add_argument
+    add("--settings", metavar="FILE", help="YAML file with the settings")
+    add("--store", metavar="PATH", help=f"SQLite file or database URL of the results {show_default('store')}")
+    if archive:
+        add("--archive", metavar="DIR", help=f"folder for the files of each build {show_default('archive')}")
+    if report:
+        add("--report", metavar="DIR", help=f"folder for the report {show_default('report')}")
+    return group
 
 
-def add_suites(parser: argparse.ArgumentParser) -> None:
-    """Add what chooses tests, how they measure, and where the files go."""
-    add = parser.add_argument
-    add("--testbeds", metavar="DIR", help="folder of a team's own testbed files")
-    add("--suites", metavar="PATH", help="the Robot suites, a file or a folder")
+def add_tests(parser: argparse.ArgumentParser) -> Group:
+    """Add what selects tests."""
+    group = parser.add_argument_group("tests")
+    add = group.add_argument
+    add("--tags", metavar="EXPRESSION", action="append", help="tag expression that selects tests; repeatable")
+    add("--suites", metavar="PATH", help="the Robot suites, a file or a folder (default: those of perftrend)")
+    return group
+
+
+def add_testbed(parser: argparse.ArgumentParser) -> Group:
+    """Add what selects the testbed, and how its device is configured."""
+    group = parser.add_argument_group("testbed")
+    add = group.add_argument
+    add("--testbed", metavar="NAME", help=f"the testbed {show_default('testbed')}")
+    add("--testbeds", metavar="DIR", help="folder with testbed files of your own")
+    add("--device-option", metavar="KEY=VALUE", action="append", help="option for the device; repeatable")
     add(
-        "--tags",
-        metavar="EXPRESSION",
-        action="append",
-        help="tag expression that chooses tests; may be repeated",
+        "--wait",
+        metavar="SECONDS",
+        type=float,
+        help=f"how long to wait for a testbed that is in use {show_default('wait_s')}",
     )
     add(
-        "--device-option", metavar="KEY=VALUE", action="append", help="option for the device; may be repeated"
+        "--timeout",
+        metavar="SECONDS",
+        type=float,
+        help=f"end the suites of one run after this time {show_default('timeout_s')}",
     )
+    return group
+
+
+def add_trials(parser: argparse.ArgumentParser) -> Group:
+    """Add how long and how often to measure."""
+    group = parser.add_argument_group("trials and searches", "The testbed has the defaults.")
+    add = group.add_argument
     add("--trial-duration", metavar="SECONDS", type=float, help="duration of an MRR trial")
-    add("--trial-multiplicity", metavar="N", type=int, help="trials of an MRR test")
-    add("--final-trial-duration", metavar="SECONDS", type=float, help="duration of a search's last trials")
-    add("--search", choices=["predictive", "mdr", "binary"], help="how NDR and PDR are searched")
-    add("--archive", metavar="DIR", help="folder that receives the files of each build")
-    add("--wait", metavar="SECONDS", type=float, help="how long to wait for a testbed that is in use")
-    add("--timeout", metavar="SECONDS", type=float, help="the suites of one run are ended after this time")
+    add("--trial-multiplicity", metavar="N", type=int, help="number of trials of an MRR test")
+    add(
+        "--final-trial-duration",
+        metavar="SECONDS",
+        type=float,
+        help="duration of the last trials of a search",
+    )
+    add("--search", choices=["predictive", "mdr", "binary"], help="how to search NDR and PDR")
+    return group
+
+
+def add_analysis(parser: argparse.ArgumentParser) -> Group:
+    """Add how runs are judged."""
+    group = parser.add_argument_group("analysis")
+    add = group.add_argument
+    add(
+        "--method",
+        choices=[method.value for method in Method],
+        help=f"how to find changes {show_default('analysis.method')}",
+    )
+    add(
+        "--window",
+        metavar="N",
+        type=count,
+        help=f"number of runs in the window of the moving statistics {show_default('analysis.window')}",
+    )
+    add(
+        "--regression",
+        choices=["fail", "unstable"],
+        help=f"the result of the job if a test regressed {show_default('analysis.regression')}",
+    )
+    return group
 
 
 def of_suites(given: argparse.Namespace) -> dict[str, object]:
-    """Return the settings of :func:`add_suites`, by full name."""
+    """Return the settings by full name: those of tests, testbed, trials and searches, and the archive."""
     return {
         "testbeds": given.testbeds,
         "suites": given.suites,
@@ -142,15 +218,16 @@ def of_suites(given: argparse.Namespace) -> dict[str, object]:
     }
 
 
-def add_product(parser: argparse.ArgumentParser) -> None:
-    """Add what says how the product under test is built, and where the report goes."""
-    parser.add_argument("--profile", metavar="NAME", help="how the product is built")
-    parser.add_argument("--repository", metavar="URL", help="where the product's commits are fetched from")
-    parser.add_argument("--report", metavar="DIR", help="folder that receives the report")
+def add_product(group: Group) -> None:
+    """Add how the product under test is fetched and built."""
+    group.add_argument(
+        "--profile", metavar="NAME", help="the profile that describes how to build the product"
+    )
+    group.add_argument("--repository", metavar="URL", help="where to fetch the commits from")
 
 
 def of_product(given: argparse.Namespace) -> dict[str, object]:
-    """Return the settings of :func:`add_product`, by full name."""
+    """Return the settings of :func:`add_product` and the report, by full name."""
     return {
         "project.profile": given.profile,
         "project.repository": given.repository,

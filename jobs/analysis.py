@@ -1,4 +1,4 @@
-"""Judge the newest run in the store, or the one that is named, and write the report."""
+"""Judge the newest run in the store, or a given one, and write the report."""
 
 from __future__ import annotations
 
@@ -27,23 +27,36 @@ STANDARD_OUTPUT = Path("-")
 
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
-    described = options.Parser(prog="./run analysis", description=__doc__)
-    options.add_common(described)
-    options.add_analysis(described)
-    add = described.add_argument
-    add("--formula", choices=["jumpavg-0.4", "jumpavg-0.1"], help="description length that mdl goes by")
-    add("--samples", choices=["runs", "trials"], help="what mdl sees of each run: its average, or all trials")
+    described = options.Parser(
+        "analysis",
+        __doc__,
+        examples=["./run analysis --testbed 2n-clx --specification team.yaml"],
+    )
+    add = described.add_argument_group("run").add_argument
+    add("--testbed", metavar="NAME", help=f"the testbed {options.show_default('testbed')}")
+    add("--job", metavar="NAME", help="the job whose run is judged (default: that of the newest run)")
+    add("--build", metavar="N", type=options.count, help="the run of that job (default: the newest)")
+    add("--as-of", metavar="DATE", help="judge as on this day, with the results of that time")
+    add = options.add_analysis(described).add_argument
+    add(
+        "--formula",
+        choices=["jumpavg-0.4", "jumpavg-0.1"],
+        help=f"the description length of --method mdl {options.show_default('analysis.formula')}",
+    )
+    add(
+        "--samples",
+        choices=["runs", "trials"],
+        help=f"whether mdl uses averages of runs, or all trials {options.show_default('analysis.samples')}",
+    )
     add(
         "--outliers",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="separate single bad runs from the groups, which is the default, or not",
+        help="separate single bad runs from the groups (default: yes)",
     )
+    add = options.add_files(described, archive=False).add_argument
     add("--specification", metavar="FILE", help="YAML file with the tests, their thresholds and owners")
-    add("--job", metavar="NAME", help="whose run to judge; by default the testbed's newest run is judged")
-    add("--build", metavar="N", type=options.count, help="which run of that job; by default its newest")
-    add("--as-of", metavar="DATE", help="judge as on this day, with what was known then")
-    add("--json", metavar="FILE", type=Path, help="write the report as JSON, too; - for standard output")
+    add("--json", metavar="FILE", type=Path, help="also write the report as JSON; - for standard output")
     return described
 
 

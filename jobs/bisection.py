@@ -1,4 +1,4 @@
-"""Find the commit that changed the performance, and tell it in Gerrit."""
+"""Find the commit that changed the performance, and report it in Gerrit."""
 
 from __future__ import annotations
 
@@ -29,21 +29,52 @@ from perftrend.settings import Settings
 
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
-    described = options.Parser(prog="./run bisection", description=__doc__)
-    options.add_common(described)
-    add = described.add_argument
-    add("--example", action="store_true", help="make a small history with a slow commit, and find it")
-    add("--old", metavar="HASH", help="the older commit, before the change of performance")
+    described = options.Parser(
+        "bisection",
+        __doc__,
+        examples=[
+            "./run bisection --example",
+            "./run bisection --old 3ab5c9d --new 8e21f04 --testbed 2n-clx --tags mrrAND64b",
+            "./run bisection --old 3ab5c9d --change 1234 --testbed 2n-clx --tags mrrAND64b",
+        ],
+    )
+    commits = described.add_argument_group("commits")
+    add = commits.add_argument
+    add("--old", metavar="HASH", help="the older commit, before the change in performance")
     add("--new", metavar="HASH", help="the newer commit, after it")
-    add("--change", metavar="N", type=options.count, help="change in Gerrit, whose newest patch set is newer")
-    add("--strategy", choices=["adaptive", "documented"], help="how commits are chosen and judged")
-    add("--first-parent", action="store_true", default=None, help="look at merges as a whole")
-    add("--confidence", metavar="P", type=float, help="how sure it has to be of a commit, such as 0.99")
-    add("--measurements", metavar="N", type=options.count, help="measurements, at most")
-    options.add_product(described)
-    options.add_suites(described)
-    add("--dry-run", action="store_true", help="only tell what would be searched, and how long it takes")
-    add("--no-post", action="store_true", default=None, help="post nothing in Gerrit")
+    add(
+        "--change",
+        metavar="N",
+        type=options.count,
+        help="a change in Gerrit, instead of --new: its newest patch set",
+    )
+    add("--first-parent", action="store_true", default=None, help="treat each merge as a single commit")
+    options.add_product(commits)
+    add("--example", action="store_true", help="create a small history with a slow commit, and find it")
+    add = described.add_argument_group("search").add_argument
+    add(
+        "--strategy",
+        choices=["adaptive", "documented"],
+        help=f"how to choose and judge commits {options.show_default('bisect.strategy')}",
+    )
+    add(
+        "--confidence",
+        metavar="P",
+        type=float,
+        help=f"the probability that a commit needs to be named {options.show_default('bisect.confidence')}",
+    )
+    add(
+        "--measurements",
+        metavar="N",
+        type=options.count,
+        help=f"maximum number of measurements {options.show_default('bisect.maximum_measurements')}",
+    )
+    add("--dry-run", action="store_true", help="only show what would be searched, and how long it takes")
+    add("--no-post", action="store_true", default=None, help="do not post in Gerrit")
+    options.add_tests(described)
+    options.add_testbed(described)
+    options.add_trials(described)
+    options.add_files(described)
     return described
 
 

@@ -39,11 +39,17 @@ _WORDS = {
 }
 _DEFECT = 1
 """What Python ends with after an exception that nobody expected."""
-_TOLD = """
-exit codes: 0 the commit is like the old end; 1 like the new end; 125 it cannot be built or judged, and
-is skipped; 200 the ends do not differ; 201 a defect; 202 bad use or bad input; 203 a service failed;
-204 the testbed failed; 130 interrupted. From 128 on git bisect run stops.
-"""
+_EXIT_CODES = """\
+exit codes, of which those from 128 on stop git bisect run:
+  0    the commit is like the old end
+  1    the commit is like the new end
+  125  the commit cannot be built or judged, and is skipped
+  130  interrupted
+  200  the ends do not differ
+  201  a defect
+  202  bad use or bad input
+  203  a service failed
+  204  the testbed failed"""
 
 
 class _Parser(options.Parser):
@@ -54,15 +60,35 @@ class _Parser(options.Parser):
 
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
-    described = _Parser(prog="./run bisectrun", description=__doc__, epilog=_TOLD)
-    options.add_common(described)
-    add = described.add_argument
-    add("--old", metavar="HASH", help="the old end, instead of the first good commit that git was told")
-    add("--new", metavar="HASH", help="the new end, instead of the first bad one")
-    add("--confidence", metavar="P", type=float, help="how sure it has to be, such as 0.99")
-    add("--measurements", metavar="N", type=options.count, help="measurements for one commit, at most")
-    add("--profile", metavar="NAME", help="how the product is built")
-    options.add_suites(described)
+    described = _Parser(
+        "bisectrun",
+        __doc__,
+        notes=_EXIT_CODES,
+        examples=[
+            "git bisect start v2.1 v2.0; git bisect run ~/perftrend/run bisectrun --settings ~/parser.yaml"
+        ],
+    )
+    add = described.add_argument_group("commits").add_argument
+    add("--old", metavar="HASH", help="the old end (default: the first good commit of git bisect)")
+    add("--new", metavar="HASH", help="the new end (default: the first bad commit of git bisect)")
+    add("--profile", metavar="NAME", help="the profile that describes how to build the product")
+    add = described.add_argument_group("decision").add_argument
+    add(
+        "--confidence",
+        metavar="P",
+        type=float,
+        help=f"the probability that an answer needs {options.show_default('bisect.confidence')}",
+    )
+    add(
+        "--measurements",
+        metavar="N",
+        type=options.count,
+        help=f"maximum for one commit {options.show_default('bisect.maximum_measurements')}",
+    )
+    options.add_tests(described)
+    options.add_testbed(described)
+    options.add_trials(described)
+    options.add_files(described, report=False)
     return described
 
 

@@ -22,15 +22,32 @@ EXAMPLE = "perftrend-example.sqlite"
 
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
-    described = options.Parser(prog="./run dashboard", description=__doc__)
+    described = options.Parser(
+        "dashboard",
+        __doc__,
+        examples=[
+            "./run dashboard --example",
+            "./run dashboard --settings team.yaml --address 0.0.0.0:8080",
+            "./run dashboard --settings team.yaml --new-token nightly --role editor",
+        ],
+    )
     add = described.add_argument
-    add("--settings", metavar="FILE", help="YAML file with the settings")
-    add("--store", metavar="PATH", help="where results are kept: an SQLite file, or a database URL")
-    add("--address", metavar="HOST:PORT", help="where it is served; port 0 takes a free one")
-    add("--example", action="store_true", help="show a year of made-up nights, in a store of their own")
-    add("--new-token", metavar="NAME", help="make an API token for a job, print it once, and end")
-    add("--role", choices=[role.title for role in Role], default="viewer", help="what that token is good for")
-    add("--days", metavar="N", type=options.count, default=90, help="how long that token is taken")
+    add(
+        "--address",
+        metavar="HOST:PORT",
+        help=f"port 0 selects a free one {options.show_default('dashboard.address')}",
+    )
+    add("--example", action="store_true", help="show a year of simulated nights, in a store of its own")
+    add = described.add_argument_group("tokens of the API").add_argument
+    add("--new-token", metavar="NAME", help="create a token for a job, print it once, and end")
+    add(
+        "--role",
+        choices=[role.title for role in Role],
+        default="viewer",
+        help="its permissions (default: viewer)",
+    )
+    add("--days", metavar="N", type=options.count, default=90, help="how long it is valid (default: 90)")
+    options.add_files(described, report=False, archive=False)
     return described
 
 

@@ -1,4 +1,4 @@
-"""Fetch archived outputs, read them, and put them into the store."""
+"""Fetch archived outputs, read them, and add them to the store."""
 
 from __future__ import annotations
 
@@ -32,30 +32,45 @@ _RANGE = re.compile(r"(?P<first>\d{1,9})?(?P<dots>\.\.)?(?P<last>\d{1,9})?")
 
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
-    described = options.Parser(prog="./run ingest", description=__doc__)
-    add = described.add_argument
-    add("source", metavar="SOURCE", nargs="?", help="jenkins+https://…, https://…, s3://… or a path; "
-        "by default the Jenkins of the settings")  # fmt: skip
-    add("--settings", metavar="FILE", help="YAML file with the settings")
-    add("--store", metavar="PATH", help="where results are kept: an SQLite file, or a database URL")
-    add("--cache", metavar="DIR", help="folder that keeps what was fetched")
-    add(
-        "--testbed", metavar="NAME", default="", help="which testbed the builds are of, where they do not say"
+    described = options.Parser(
+        "ingest",
+        __doc__,
+        examples=[
+            "./run ingest jenkins+https://jenkins.example.org --job 'nightly-*' --since 2026-01-01",
+            "./run ingest s3://logs/ci --testbed 2n-clx --follow",
+        ],
     )
-    add("--testbed-pattern", metavar="REGEX", default=testbeds.DEFAULT,
-        help="finds the testbed in a job's name")  # fmt: skip
-    add("--job", metavar="PATTERN", default="*", help="only jobs whose name fits, such as 'nightly-*'")
-    add("--since", metavar="DATE", type=since, help="only builds from this day or moment on")
-    add(
-        "--builds",
-        metavar="A..B",
-        type=numbers,
-        default=(0, None),
-        help="only these builds; A.. and ..B, too",
+    described.add_argument(
+        "source",
+        metavar="SOURCE",
+        nargs="?",
+        help="jenkins+https://…, https://…, s3://… or a path (default: the Jenkins of the settings)",
     )
-    add("--follow", action="store_true", help="go on, and take new builds as they come")
-    add("--every", metavar="SECONDS", type=float, default=EVERY_S, help="how often --follow looks")
-    add("--events", action="store_true", help="take the builds that events on standard input tell of")
+    add = described.add_argument_group("builds").add_argument
+    add("--job", metavar="PATTERN", default="*", help="jobs by name, such as 'nightly-*' (default: all)")
+    add(
+        "--builds", metavar="A..B", type=numbers, default=(0, None), help="builds by number: A..B, A.. or ..B"
+    )
+    add("--since", metavar="DATE", type=since, help="builds from this day or moment on")
+    add("--testbed", metavar="NAME", default="", help="the testbed of builds that do not name it")
+    add(
+        "--testbed-pattern",
+        metavar="REGEX",
+        default=testbeds.DEFAULT,
+        help="finds the testbed in the name of a job",
+    )
+    add = described.add_argument_group("new builds").add_argument
+    add("--follow", action="store_true", help="continue with new builds as they appear")
+    add(
+        "--every",
+        metavar="SECONDS",
+        type=float,
+        default=EVERY_S,
+        help="how often --follow checks (default: %(default)g)",
+    )
+    add("--events", action="store_true", help="ingest the builds that events on standard input announce")
+    add = options.add_files(described, report=False, archive=False).add_argument
+    add("--cache", metavar="DIR", help="folder for fetched files")
     return described
 
 

@@ -1,4 +1,4 @@
-"""Listen to comments in Gerrit, start the jobs that they ask for, and answer them."""
+"""Read comments in Gerrit, start the jobs that they request, and reply to them."""
 
 from __future__ import annotations
 
@@ -33,13 +33,17 @@ from perftrend.trigger import Trigger
 
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
-    described = options.Parser(prog="./run listener", description=__doc__)
+    described = options.Parser(
+        "listener", __doc__, examples=["./run listener --settings team.yaml --runner local"]
+    )
     add = described.add_argument
-    add("--settings", metavar="FILE", help="YAML file with the settings")
-    add("--store", metavar="PATH", help="where requests are kept: an SQLite file, or a database URL")
-    add("--archive", metavar="DIR", help="folder that receives what the jobs say that run here")
-    add("--runner", choices=["jenkins", "local"], help="who runs the jobs: Jenkins, or this machine")
-    add("--once", action="store_true", help="look once, serve what is asked, and end")
+    add(
+        "--runner",
+        choices=["jenkins", "local"],
+        help=f"where the jobs run: in Jenkins or on this machine {options.show_default('listener.runner')}",
+    )
+    add("--once", action="store_true", help="read the comments once, process them, and end")
+    options.add_files(described, report=False)
     return described
 
 

@@ -1,4 +1,4 @@
-"""Compare a change under review with its parent, and tell the verdict in Gerrit."""
+"""Compare a change under review with its parent, and post the verdict in Gerrit."""
 
 from __future__ import annotations
 
@@ -32,18 +32,34 @@ from perftrend.store import Store
 
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
-    described = options.Parser(prog="./run perftest", description=__doc__)
-    options.add_common(described)
-    add = described.add_argument
+    described = options.Parser(
+        "perftest",
+        __doc__,
+        examples=[
+            "./run perftest --change 1234 --testbed 2n-clx --tags mrrAND64b",
+            "./run perftest --new 8e21f04 --profile vpp --testbed 2n-clx --tags mrrAND64b --no-post",
+        ],
+    )
+    commits = described.add_argument_group("commits")
+    add = commits.add_argument
     add("--change", metavar="N", type=options.count, help="number of the change in Gerrit")
-    add("--new", metavar="HASH", help="without Gerrit: the commit that is compared")
-    add("--old", metavar="HASH", help="without Gerrit: what it is compared with; by default its parent")
-    add("--rounds", metavar="N", type=options.count, help="rounds of both builds, at most")
-    options.add_product(described)
-    options.add_suites(described)
-    add("--dry-run", action="store_true", help="only tell what would be measured, and how long it takes")
-    add("--resume", action="store_true", help="go on with the newest build of this job that is archived")
-    add("--no-post", action="store_true", default=None, help="post nothing in Gerrit")
+    add("--new", metavar="HASH", help="without Gerrit: the commit to compare")
+    add("--old", metavar="HASH", help="without Gerrit: the commit to compare it with (default: its parent)")
+    options.add_product(commits)
+    add = described.add_argument_group("comparison").add_argument
+    add(
+        "--rounds",
+        metavar="N",
+        type=options.count,
+        help=f"maximum number of rounds of both builds {options.show_default('perftest.maximum_rounds')}",
+    )
+    add("--resume", action="store_true", help="continue the newest archived build of this job")
+    add("--dry-run", action="store_true", help="only show what would be measured, and how long it takes")
+    add("--no-post", action="store_true", default=None, help="do not post in Gerrit")
+    options.add_tests(described)
+    options.add_testbed(described)
+    options.add_trials(described)
+    options.add_files(described)
     return described
 
 

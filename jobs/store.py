@@ -24,6 +24,15 @@ from perftrend.store.retention import Kind
 
 ACTIONS = ("check", "backup", "restore", "migrate", "invalidate", "rename", "prune")
 
+_ACTIONS = """\
+actions:
+  check       look for damage
+  backup      write a copy into FILE while jobs continue
+  restore     fill an empty store from FILE
+  migrate     upgrade the store to the schema of this version; with --to, copy it into another database
+  invalidate  mark a run, or some of its results, as invalid; with --undo, as valid again
+  rename      continue the traces of a renamed test under its new name; without NAME, list the renames
+  prune       delete what is older than the settings retention.* allow, and duplicates of details"""
 _SUBJECTS = {
     "backup": "the FILE of the backup",
     "restore": "the FILE of the backup",
@@ -44,33 +53,34 @@ _FILES = {"archives": "folders", "bisections": "sessions"}
 
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
-    described = options.Parser(prog="./run store", description=__doc__)
+    described = options.Parser(
+        "store",
+        __doc__,
+        notes=_ACTIONS,
+        examples=[
+            "./run store backup perftrend.backup",
+            "./run store invalidate nightly/42 --reason 'a cable was loose'",
+            "./run store rename 64b-ip4base-mrr --to 64b-1c-ip4base-mrr",
+        ],
+    )
     add = described.add_argument
-    add("action", choices=ACTIONS, help="check: look for damage; backup: write a copy into FILE while jobs "
-        "go on; restore: fill an empty store from FILE; migrate: bring the store to this version's form, "
-        "or with --to copy it into another database; invalidate: mark a run, or results of it, as invalid, "
-        "or with --undo as valid again; rename: let the traces of a renamed test continue under its new "
-        "name, or without NAME list the renames; prune: delete what is older than the settings retention.* "
-        "allow, and duplicates of details")  # fmt: skip
+    add("action", choices=ACTIONS, metavar="ACTION", help=f"one of {', '.join(ACTIONS)}")
     add(
         "subject",
         metavar="FILE|JOB/BUILD|NAME",
         nargs="?",
-        help="the SQLite file of a backup, the run to mark, or the old name to replace",
+        help="the SQLite file of a backup, the run to invalidate, or the old name",
     )
-    add("--settings", metavar="FILE", help="YAML file with the settings")
-    add("--store", metavar="PATH", help="the store: an SQLite file, or a database URL")
-    add(
-        "--to",
-        metavar="URL|NAME",
-        help="of migrate: the empty database to copy into; of rename: the new name",
-    )
-    add("--dry-run", action="store_true", help="of migrate and prune: say what would be done, and do nothing")
-    add("--reason", metavar="TEXT", help="of invalidate: why the values cannot be trusted; required")
-    add("--test", metavar="NAME", help="of invalidate: only the results of this test")
-    add("--trace", metavar="HASH", help="of invalidate: only the result of the trace with this hash")
-    add("--parameter", metavar="NAME", help="of rename: what was renamed, such as suite; by default test")
-    add("--undo", action="store_true", help="of invalidate and rename: remove the mark or the rename")
+    add("--dry-run", action="store_true", help="migrate, prune: only show what would be done")
+    add = described.add_argument_group("migrate and rename").add_argument
+    add("--to", metavar="URL|NAME", help="migrate: the empty database to copy into; rename: the new name")
+    add("--parameter", metavar="NAME", help="rename: the parameter whose value changed (default: test)")
+    add("--undo", action="store_true", help="rename, invalidate: remove the rename or the mark")
+    add = described.add_argument_group("invalidate").add_argument
+    add("--reason", metavar="TEXT", help="why the values cannot be trusted; required")
+    add("--test", metavar="NAME", help="only the results of this test")
+    add("--trace", metavar="HASH", help="only the result of the trace with this hash")
+    options.add_files(described, report=False, archive=False)
     return described
 
 

@@ -108,18 +108,22 @@ QUICK = (("static", "unit"),)
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     described = Parser(
-        prog="./run tests",
+        "tests",
+        __doc__,
         usage="./run tests [-h] [--quick | --measure] [--thorough] [STAGE ...] [-- ARGUMENT ...]",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="stages, by default all but measure:\n"
+        notes="stages, by default all but measure:\n"
         + "\n".join(f"  {stage.name:<12}{stage.what}" for stage in STAGES.values()),
+        examples=["./run tests --quick", "./run tests unit -- -k settings"],
     )
     add = described.add_argument
-    add("stages", metavar="STAGE", nargs="*", help="what to run; arguments after -- go to pytest")
+    add("stages", metavar="STAGE", nargs="*", help="what to run; arguments after -- are passed to pytest")
     add("--quick", action="store_true", help="run static and unit")
-    add("--measure", action="store_true", help="run measure, on a machine that does nothing else")
-    add("--thorough", action="store_true", help="more examples, random ones, and every store twice")
+    add("--measure", action="store_true", help="run measure, on an idle machine")
+    add(
+        "--thorough",
+        action="store_true",
+        help="more and random examples, and all tests of the store on PostgreSQL",
+    )
     return described
 
 

@@ -1,4 +1,4 @@
-"""Make the tiles that are missing: what is drawn and clustered, packed."""
+"""Create the missing tiles: the values of traces, packed for plots and clusters."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ from perftrend.store import Store
 
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
-    described = options.Parser(prog="./run tiles", description=__doc__)
-    add = described.add_argument
-    add("--settings", metavar="FILE", help="YAML file with the settings")
-    add("--store", metavar="PATH", help="where results are kept: an SQLite file, or a database URL")
-    add("--anew", action="store_true", help="throw all tiles away first")
+    described = options.Parser("tiles", __doc__, examples=["./run tiles --store team.sqlite"])
+    described.add_argument("--anew", action="store_true", help="delete all tiles first")
+    options.add_files(described, report=False, archive=False)
     return described
 
 

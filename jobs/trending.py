@@ -29,15 +29,33 @@ from perftrend.trigger import Trigger
 
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
-    described = options.Parser(prog="./run trending", description=__doc__)
-    options.add_common(described)
-    options.add_analysis(described)
-    options.add_suites(described)
-    add = described.add_argument
-    add("--cadence", metavar="NAME", help="which tests when no tags are given: nightly or weekly")
-    add("--repeat", metavar="N", type=options.count, default=1, help="so many runs, one after the other")
-    add("--official", action="store_true", default=None, help="count as a nightly run, whatever the options")
-    add("--no-analysis", action="store_true", help="end after archiving and storing")
+    described = options.Parser(
+        "trending",
+        __doc__,
+        examples=[
+            "./run trending",
+            "./run trending --testbed 2n-clx --tags mrrAND64b --repeat 8",
+        ],
+    )
+    add = options.add_tests(described).add_argument
+    add(
+        "--cadence",
+        metavar="NAME",
+        help=f"which tests to run without --tags: nightly or weekly {options.show_default('cadence')}",
+    )
+    add(
+        "--repeat",
+        metavar="N",
+        type=options.count,
+        default=1,
+        help="number of runs, one after the other (default: 1)",
+    )
+    add("--official", action="store_true", default=None, help="count as a nightly run despite other options")
+    options.add_testbed(described)
+    options.add_trials(described)
+    add = options.add_analysis(described).add_argument
+    add("--no-analysis", action="store_true", help="end when the results are in the store")
+    options.add_files(described)
     return described
 
 
