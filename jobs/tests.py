@@ -78,13 +78,13 @@ STAGES = {
             "unit",
             "unit tests, without network, privileges or waiting",
             # While some wait for a process, or for a server that is slow on purpose, others use the cores.
-            f"pytest --numprocesses {CORES + CORES // 2} --dist loadscope tests/unit",
+            f"pytest --durations 20 --numprocesses {CORES + CORES // 2} --dist loadscope tests/unit",
         ),
         Stage(
             "servers",
             "integration tests against real servers, processes and browsers",
             # Much of it waits for servers. Groups that take long come first, and stay so.
-            f"pytest --numprocesses {2 * CORES} --dist loadfile --no-loadscope-reorder "
+            f"pytest --durations 20 --numprocesses {2 * CORES} --dist loadfile --no-loadscope-reorder "
             "-m 'not (packets or measure)' tests/integration",
         ),
         # Nothing else may use the cores meanwhile.
