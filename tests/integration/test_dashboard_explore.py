@@ -185,7 +185,7 @@ def test_links_and_short_addresses_have_what_is_seen(browser: Browser, dashboard
         zoomed = zoom_in(page)
         seen = page.url.partition("&")[2]
         page.get_by_role("button", name="Short address").click()
-        short = page.get_by_label("Kept as").input_value()
+        short = page.get_by_label("Saved as").input_value()
         page.locator("table.lines button.link").first.click()
         expect(page.locator("#panel-title")).to_be_visible()
         expect(page).to_have_url(re.compile(re.escape(f"&{seen}&at=")))
@@ -255,7 +255,7 @@ def test_point_is_opened_walked_from_and_closed_by_keyboard(page: Page) -> None:
 def test_keyboard_skips_what_can_be_chosen(page: Page) -> None:
     page.goto(ALL_MRR)
     drawn(page, 3)
-    page.get_by_role("link", name="Skip to what is drawn").focus()
+    page.get_by_role("link", name="Skip to the plot").focus()
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
 
@@ -297,7 +297,7 @@ def test_formula_that_is_drawn_can_be_changed(page: Page) -> None:
     page.locator("#formula").fill('ave(filter("metric=mrr"))')
     page.get_by_role("button", name="Show", exact=True).click()
     drawn(page, 4)
-    page.get_by_title("Change this formula").click()
+    page.get_by_title("Edit this formula").click()
     expect(page.locator("#formula")).to_have_value('ave(filter("metric=mrr"))')
     page.locator("#formula").fill('max(filter("metric=mrr"))')
     page.locator("#formula").press("Enter")
@@ -320,7 +320,7 @@ def test_imported_query_keeps_its_meaning(page: Page) -> None:
 def test_testbeds_stand_beside_each_other(page: Page) -> None:
     page.goto(ALL_MRR)
     drawn(page, 3)
-    page.get_by_role("link", name="Other testbeds beside it").click()
+    page.get_by_role("link", name="Compare with other testbeds").click()
     drawn(page, 6)
     save_picture(page, "explore-testbeds")
 
@@ -334,7 +334,7 @@ def test_narrow_window_begins_with_the_plot(browser: Browser, dashboard: Dashboa
         save_picture(page, "explore-narrow")
         wide, window = widths(page)
         assert wide <= window
-        page.get_by_text("Choose what is drawn").click()
+        page.get_by_text("Select traces").click()
         expect(page.locator("#choose")).to_be_visible()
 
 
@@ -408,8 +408,8 @@ def test_shortcut_and_short_address(browser: Browser, dashboard: Dashboard) -> N
     with opened(browser, dashboard, ALL_MRR, user=EDITOR) as page:
         drawn(page, 3)
         page.get_by_role("button", name="Short address").click()
-        short = page.get_by_label("Kept as").input_value()
-        page.get_by_role("button", name="Keep as shortcut").click()
+        short = page.get_by_label("Saved as").input_value()
+        page.get_by_role("button", name="Save as shortcut").click()
         expect(page).to_have_url("/?shortcut=1")
         drawn(page, 3)
         page.goto(short)

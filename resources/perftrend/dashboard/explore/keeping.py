@@ -31,7 +31,7 @@ def check_may_keep(request: Request, user: User) -> None:
     :raises HTTPException: 403.
     """
     if not may_keep(request, user):
-        raise HTTPException(HTTPStatus.FORBIDDEN, "sign in to keep something")
+        raise HTTPException(HTTPStatus.FORBIDDEN, "sign in to save shortcuts and short addresses")
 
 
 def is_key(text: str) -> bool:
@@ -57,7 +57,7 @@ def short_url(store: Store, url: str, user: User) -> Kept:
     """
     parts = urlsplit(url) if url.startswith(("/", "http://", "https://")) else None
     if parts and parts.path != "/":
-        raise UsageError("address: only pages of Explore have short addresses; give what stands behind its ?")
+        raise UsageError("address: only Explore pages have short addresses; enter the part after the ?")
     state = read(parts.query if parts else url.removeprefix("?"))
     if state.problems:
         raise UsageError(f"address: {state.problems[0].reason}")

@@ -218,7 +218,7 @@ def _add_shortcut(drawing: Drawing, window: Window, identity: str) -> None:
         drawing.problems.append(Problem("shortcut", identity, 0, error.reason))
         return
     if held is None:
-        drawing.problems.append(Problem("shortcut", identity, 0, f"there is no shortcut {identity}"))
+        drawing.problems.append(Problem("shortcut", identity, 0, f"shortcut {identity} does not exist"))
     else:
         _add_ids(drawing, window, [str(each) for each in held])
 

@@ -22,7 +22,7 @@ MOST_BANDS = 12
 _DIGITS = 6
 _NUMBERS = {
     Show.NORM: "standard deviations from the mean",
-    Show.SCALE_BY_AVE: "times the own average",
+    Show.SCALE_BY_AVE: "multiple of the average",
     Show.COUNT: "traces",
 }
 """What mere numbers are, where nothing else is drawn."""

@@ -142,5 +142,5 @@ def short(site: TheSite, _: Viewer, key: str) -> Response:
     """Lead to the page that a short address was given to."""
     query = site.store.short_urls.query(key) if keeping.is_key(key) else None
     if query is None:
-        raise HTTPException(404, "no page has this short address")
+        raise HTTPException(404, "this short address does not exist")
     return RedirectResponse(f"/?{query}", 302)

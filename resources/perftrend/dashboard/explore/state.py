@@ -82,10 +82,10 @@ class Show(StrEnum):
         return {
             Show.RAW: "values",
             Show.NORM: "normalised",
-            Show.SCALE_BY_AVE: "over their average",
+            Show.SCALE_BY_AVE: "divided by their average",
             Show.AVE: "average",
-            Show.MIN: "least",
-            Show.MAX: "greatest",
+            Show.MIN: "minimum",
+            Show.MAX: "maximum",
             Show.COUNT: "number of traces",
         }[self]
 
@@ -233,10 +233,10 @@ def read(encoded: str) -> State:
     if len(encoded) > LONGEST_QUERY:
         raise UsageError(
             f"address: {len(encoded)} characters are too many; "
-            f"write at most {LONGEST_QUERY}, or keep the traces in a shortcut"
+            f"write at most {LONGEST_QUERY}, or save the traces as a shortcut"
         )
     if encoded.count("&") >= 2 * MOST_TERMS:
-        raise UsageError("address: too many values; write a query with a regular expression, such as a|b")
+        raise UsageError("address: too many values; use a query with a regular expression, such as a|b")
     return _state(parse_qsl(encoded))
 
 
@@ -313,7 +313,7 @@ def _ids(pairs: Iterable[tuple[str, str]], *, dropped: str) -> tuple[tuple[str, 
     named = (_of_formula(text) if name == "formula" else text for name, text in given if text)
     ids = tuple(dict.fromkeys(each for each in named if each != dropped))
     if len(ids) > MOST_IDS:
-        raise UsageError(f"address: {len(ids)} trace ids are too many; keep them in a shortcut")
+        raise UsageError(f"address: {len(ids)} trace ids are too many; save them as a shortcut")
     problems = []
     for text in ids:
         try:
@@ -342,7 +342,7 @@ def _number(given: dict[str, str], name: str) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER):
-        raise UsageError(f"{name} {plain(text[:20])!r}: give a whole number of 0 or more")
+        raise UsageError(f"{name} {plain(text[:20])!r}: enter a whole number, 0 or more")
     return int(text)
 
 
@@ -350,7 +350,7 @@ def _choice(given: dict[str, str], name: str, default: _Choice) -> _Choice:
     text = given.get(name, "")
     kind = type(default)
     if text and text not in [each.value for each in kind]:
-        raise UsageError(f"{name} {plain(text[:20])!r}: there is none{errors.nearest(text[:20], list(kind))}")
+        raise UsageError(f"{name} {plain(text[:20])!r}: unknown value{errors.nearest(text[:20], list(kind))}")
     return kind(text) if text else default
 
 

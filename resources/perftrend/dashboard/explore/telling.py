@@ -104,30 +104,33 @@ class Seen:
         if self.drawing.left_out:
             whole = len(lines) + self.drawing.left_out
             found.append(
-                f"{len(lines)} of {whole} lines are drawn; narrow the choice, "
-                "or show averages, one line for each value of a parameter"
+                f"{len(lines)} of {whole} lines are drawn; select fewer, "
+                "or show averages with one line for each value of a parameter"
             )
         if optional := [key for key, terms in self.state.query.by_key.items() if admits_missing(terms)]:
             names = ", ".join(optional)
-            found.append(f"Traces without {names} fit, too (?!=, as in Skia Perf); != requires the parameter")
+            found.append(
+                f"Traces without {names} match too (?!=, as in Skia Perf); != requires the parameter"
+            )
         if self.markers is None:
-            much = "this much time" if len(lines) <= MOST_MARKED else f"more than {MOST_MARKED} traces"
-            found.append(f"Changes are not marked for {much}; zoom in or choose fewer")
+            much = "such a long time" if len(lines) <= MOST_MARKED else f"more than {MOST_MARKED} traces"
+            found.append(f"Changes are not marked for {much}; zoom in or select fewer traces")
         if self.bands is None:
             reason = "at scale 0" if coarse else f"for {MOST_BANDS} traces or fewer"
-            found.append(f"The spread of replicates is shown {reason} only")
+            found.append(f"The spread of replicates is shown only {reason}")
         elif self.state.spread is not Spread.NONE and lines and not self.bands:
             found.append("Calculated lines have no replicates")
         if self.units[AXES:]:
-            names = ", ".join(unit or "mere numbers" for unit in self.units[AXES:])
-            found.append(f"Not drawn for want of an axis: lines in {names}; choose by unit")
+            names = ", ".join(unit or "numbers without a unit" for unit in self.units[AXES:])
+            found.append(f"Not drawn because there is no axis left: lines in {names}; select by unit")
         if others := sorted(
             {window.testbed_of(line.trace) for line in lines.values() if line.trace} - {here}
         ):
-            found.append(f"What {', '.join(others)} measured is drawn at the commits that {here} has, too")
+            found.append(f"Values of {', '.join(others)} are drawn at the commits that {here} measured too")
         if self.state.tile is not None and self.state.tile != self.window.tile.number:
             found.append(
-                f"There is no tile {self.state.tile} yet; this is the newest one, {self.window.tile.number}"
+                f"Tile {self.state.tile} does not exist yet; "
+                f"the newest tile, {self.window.tile.number}, is shown"
             )
         return found
 

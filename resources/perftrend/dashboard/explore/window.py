@@ -248,7 +248,7 @@ def opened(site: Site, state: State) -> Window | None:
         return None
     if state.testbed and state.testbed not in testbeds:
         hint = errors.nearest(state.testbed, testbeds)
-        raise UsageError(f"testbed {state.testbed!r}: no run of it is in the store{hint}")
+        raise UsageError(f"testbed {state.testbed!r} has no runs in the store{hint}")
     axis = site.store.tiles.axis(state.testbed or usual_testbed(site, testbeds))
     last = newest(len(axis.columns), state.scale)
     tile = checked(state.scale, last.number if state.tile is None else state.tile)

@@ -47,7 +47,7 @@ class Range:
         low, high = map(float, found.groups()) if found else (math.inf, math.inf)
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise UsageError(
-                f"{name} {plain(text[:50])!r}: give two numbers, the lower one first, such as 12.5..40"
+                f"{name} {plain(text[:50])!r}: enter two numbers, the lower one first, such as 12.5..40"
             )
         return cls(low, high)
 
@@ -85,7 +85,7 @@ def _values(texts: Iterable[str]) -> dict[str, Range]:
     for text in texts:
         seen, _, unit = text.partition(" ")
         if len(unit) > _LONGEST_UNIT:
-            raise UsageError(f"y: a unit has at most {_LONGEST_UNIT} characters, and not {len(unit)}")
+            raise UsageError(f"y: the unit has {len(unit)} characters; at most {_LONGEST_UNIT} are allowed")
         found[unit.strip()] = Range.read("y", seen)
     if len(found) > AXES:
         raise UsageError(f"y: {len(found)} ranges are too many; a plot has axes for {AXES} units")

@@ -15,8 +15,8 @@ const readout = document.querySelector("#readout");
 const whole = document.querySelector("#whole");
 const opened = new Map();
 const HINT = matchMedia("(pointer: coarse)").matches
-  ? "A tap on a point opens it."
-  : "Drag to zoom in. A click on a point opens it; with Shift, it is compared with the one that is open.";
+  ? "Tap a point to open it."
+  : "Drag to zoom in. Click a point to open it. Shift-click a point to compare it with the open one.";
 const TYPING_MS = 350;
 const FIELDS = ["q", "queries", "formula", "find", "show", "by", "downsample", "spread", "changes"];
 const AGGREGATES = ["ave", "min", "max", "count"];
@@ -299,7 +299,7 @@ function correct(button) {
 
 function told(text) {
   const field = Object.assign(document.createElement("input"), { readOnly: true, value: text, size: text.length });
-  field.setAttribute("aria-label", "Kept as");
+  field.setAttribute("aria-label", "Saved as");
   document.querySelector("#kept").replaceChildren(field);
   field.select();
 }

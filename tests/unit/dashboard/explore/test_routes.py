@@ -47,7 +47,7 @@ def sent(client: TestClient, path: str, body: dict[str, Any]) -> Response:
 
 
 def test_store_without_a_run_says_what_to_do(client: TestClient) -> None:
-    assert "The store has no run yet" in page_of(client)
+    assert "The store has no runs yet" in page_of(client)
     assert asked(client)["tile"] is None
 
 
@@ -202,7 +202,7 @@ def test_formulas_are_about_every_nth_commit(client: TestClient, filled: Filled)
 def test_page_says_which_commits_are_shown(client: TestClient, filled: Filled) -> None:
     pairs = [("id", format_key(filled.slower)), ("scale", 2), ("at", 15), ("of", format_key(filled.slower))]
 
-    assert "16 commits a point" in page_of(client, *pairs)
+    assert "16 commits per point" in page_of(client, *pairs)
     assert "every 16th commit" in page_of(client, *pairs, ("downsample", "nth"))
 
 
@@ -373,7 +373,9 @@ def test_lines_without_an_axis_are_told(client: TestClient, filled: Filled) -> N
     answer = asked(client, ("q", "metric=~mrr|ndr|latency"), ("formula", 'norm(filter("metric=ndr"))'))
 
     assert answer["units"] == ["pps", "us", ""]
-    assert answer["notices"] == ["Not drawn for want of an axis: lines in mere numbers; choose by unit"]
+    assert answer["notices"] == [
+        "Not drawn because there is no axis left: lines in numbers without a unit; select by unit"
+    ]
 
 
 def test_formula_that_gives_nothing_is_kept(client: TestClient, filled: Filled) -> None:
@@ -463,7 +465,7 @@ def test_imported_query_keeps_its_meaning(client: TestClient, filled: Filled) ->
 
     assert (0, 9) == (here["matched"], imported["matched"])
     assert "arch?!=x86" == imported["query"]
-    assert ["Traces without arch fit, too (?!=, as in Skia Perf); != requires the parameter"] == imported[
+    assert ["Traces without arch match too (?!=, as in Skia Perf); != requires the parameter"] == imported[
         "notices"
     ]
 
