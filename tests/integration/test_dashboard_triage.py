@@ -111,7 +111,7 @@ def test_morning_shows_what_matters_first(browser: Browser, triaging: Dashboard)
         save_picture(page, "triage")
         kinds = page.locator("tr.kind th").all_inner_texts()
 
-        assert ["Regressions", "Improvements", "Silence"] == [text.split()[0] for text in kinds]
+        assert ["Regressions", "Improvements", "Missing"] == [text.split()[0] for text in kinds]
         expect(page.locator("tr.item").first).to_contain_text("3n-icx")
         assert page.locator("svg.spark").count() == page.locator("tr.item").count()
 
@@ -176,10 +176,10 @@ def test_several_items_are_closed_together(browser: Browser, triaging: Dashboard
 def test_help_tells_the_keys(browser: Browser, triaging: Dashboard) -> None:
     with opened(browser, triaging, "/triage", user=EDITOR) as page:
         page.keyboard.press("?")
-        expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+        expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
         save_picture(page, "triage-help")
         page.keyboard.press("Escape")
-        expect(page.get_by_role("dialog", name="Keys")).to_be_hidden()
+        expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_hidden()
 
 
 def test_who_is_later_sees_who_was_faster(browser: Browser, triaging: Dashboard) -> None:
@@ -194,7 +194,7 @@ def test_who_is_later_sees_who_was_faster(browser: Browser, triaging: Dashboard)
         page.keyboard.press("j")
         with page.expect_response(lambda answer: answer.status == 409):
             page.keyboard.press("i")
-        expect(page.locator("[data-problem]")).to_contain_text("ada has made item")
+        expect(page.locator("[data-problem]")).to_contain_text("ada set item")
         expect(statuses(page).first).to_have_text("closed")
 
 
@@ -234,20 +234,20 @@ def test_viewer_reads_and_changes_nothing(browser: Browser, triaging: Dashboard)
 
 def test_alert_is_made_tried_and_deleted(browser: Browser, triaging: Dashboard) -> None:
     with opened(browser, triaging, "/alerts", user=EDITOR) as page:
-        page.get_by_text("Make an alert").click()
+        page.get_by_text("Create an alert").click()
         page.get_by_label("Name").fill("IPv4 only")
         page.get_by_label("Query").fill("test=~ip4base")
         page.get_by_label("State").select_option("off")
         save_picture(page, "alerts-make")
-        page.get_by_role("button", name="Make the alert").click()
+        page.get_by_role("button", name="Create alert").click()
         expect(page.get_by_role("heading", level=1)).to_contain_text("IPv4 only")
         page.locator("form[action$=dry-run] select").select_option("2n-clx")
-        page.get_by_role("button", name="What would it have said?").click()
+        page.get_by_role("button", name="Start dry run").click()
         expect(page.get_by_text("Nothing was sent.")).to_be_visible()
         save_picture(page, "alerts-dry-run")
         expect(page.locator("tbody tr").first).to_be_visible()
         page.get_by_role("link", name="IPv4 only").click()
-        page.get_by_role("button", name="Delete the alert").click()
+        page.get_by_role("button", name="Delete alert").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Alerts")
         expect(page.get_by_role("link", name="IPv4 only")).to_have_count(0)
 
@@ -311,7 +311,7 @@ def test_of_all_who_triage_an_item_at_once_one_is_first_and_all_others_are_told(
         now["item"][name] for name in ("status", "message", "version")
     )
     who, when = winner.split()[0], now["item"]["changed"][:19].replace("T", " ")
-    assert {f"nothing was changed: {who} has made item {number} bug at {when} UTC"} == {
+    assert {f"nothing was changed: {who} set item {number} to bug at {when} UTC"} == {
         answer.json()["error"] for answer in refused
     }
     assert {winner} == {answer.json()["items"][0]["message"] for answer in refused}

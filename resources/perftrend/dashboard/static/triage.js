@@ -9,7 +9,7 @@ const undoForm = document.querySelector("[data-undo]");
 const problem = document.querySelector("[data-problem]");
 const help = document.querySelector("#help");
 const message = bulk?.elements.message;
-const WORDS = { ignored: "ignored", bug: "marked as a bug", closed: "closed", new: "made new again" };
+const WORDS = { ignored: "ignored", bug: "marked as a bug", closed: "closed", new: "marked as new" };
 
 /** What was done on this page, the last at the end: rows and the versions that undo has to carry. */
 const done = [];
@@ -55,7 +55,7 @@ async function send(url, body) {
     return (await sendJson(url, body)).items;
   } catch (error) {
     (error.told?.items ?? []).forEach(show);
-    tell(`${error.message}${error.status === 409 ? "; the list shows what there is now" : ""}`);
+    tell(`${error.message}${error.status === 409 ? "; the list shows the current state" : ""}`);
     return null;
   }
 }
@@ -101,7 +101,7 @@ async function undo() {
   if (!items) return done.push(last);
   items.forEach(show);
   last.forEach((row) => row.classList.remove("said-now"));
-  offerUndo(`${items.length} item${items.length === 1 ? "" : "s"} as before.`);
+  offerUndo(`${items.length} item${items.length === 1 ? "" : "s"} restored.`);
   announce("Undone.");
   return last[0].focus();
 }

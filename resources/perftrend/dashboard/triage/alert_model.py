@@ -40,15 +40,15 @@ StepName = Literal["original", "corrected", "absolute", "percent", "cohen", "man
 def _day(value: datetime) -> datetime:
     """Refuse what no calendar of ours has."""
     if value.year not in _YEARS:
-        raise ValueError(f"write a day of the years from {_YEARS.start} on")
+        raise ValueError(f"enter a date from the year {_YEARS.start} on")
     return value
 
 
 _YEARS = range(2000, 3000)
 _TARGETS = {
-    "mail": "write addresses, such as team@example.org",
-    "gerrit": "write the project whose changes are told, as Gerrit names it",
-    "webhook": "write its address, such as https://example.org/hook",
+    "mail": "enter addresses, such as team@example.org",
+    "gerrit": "enter the name of the project in Gerrit",
+    "webhook": "enter its URL, such as https://example.org/hook",
 }
 Day = Annotated[datetime, AfterValidator(_day)]
 
@@ -102,14 +102,14 @@ class AlertRules(BaseModel):
     @classmethod
     def _is_query(cls, value: str) -> str:
         if not value.isprintable():
-            raise ValueError("write what cannot be seen as %XX")
+            raise ValueError("write unprintable characters as %XX")
         return str(_sensible(parse, value.strip()))
 
     @model_validator(mode="after")
     def _is_sensible(self) -> AlertRules:
         _sensible(self._detector)
         if self.confidence_percent and self.method != "mdl":
-            raise ValueError(f"the detector {self.method} knows no certainty; leave confidence_percent at 0")
+            raise ValueError(f"the detector {self.method} has no confidence; leave confidence_percent at 0")
         if self.action == "none":
             return self
         if not self.target:

@@ -161,7 +161,7 @@ def dry_run(
     alert = _one(site, identity)
     found = runs.find(identity, testbed)
     if found is None:
-        raise HTTPException(404, f"alert {identity} had no dry run on {testbed}; begin one on its page")
+        raise HTTPException(404, f"alert {identity} has no dry run on {testbed}; start one on its page")
     headers = {"Refresh": "2"} if found.state in {"waiting", "running"} else {}
     return page(
         request, "alert-dry-run.html", found, title=f"Dry run of {alert.rules.name}", name=alert.rules.name,
@@ -182,15 +182,15 @@ def _answer(
     """Answer an edit: with what there is now, or with who was faster."""
     now = outcome.alert
     if now is None:
-        raise HTTPException(404, f"nothing was changed: there is no alert {identity}, or none any more")
+        raise HTTPException(404, f"nothing was changed: alert {identity} does not exist, or was deleted")
     if outcome.is_done:
         return done(request, back or f"/alerts/{identity}", _detail(site, now, user))
-    who = f"{now.changed_by} has changed it at {now.changed:%Y-%m-%d %H:%M:%S} UTC"
+    who = f"{now.changed_by} changed it at {now.changed:%Y-%m-%d %H:%M:%S} UTC"
     told = _detail(site, now, user).model_copy(
         update={"error": f"nothing was changed: {who}, after you opened it"}
     )
     return page(
-        request, "alert-conflict.html", told, title="Somebody was faster", status=409,
+        request, "alert-conflict.html", told, title="Someone else changed this", status=409,
         wanted=wanted.model_dump() if wanted else None,
     )  # fmt: skip
 
@@ -200,7 +200,7 @@ def _overridden(site: Site, said: OverrideEdit) -> list[str]:
     now = site.catalog.now()
     trace = now.by_hash.get(said.trace)
     if trace is None:
-        raise UsageError(f"the store has no trace {said.trace}; copy its hash from the page of an item")
+        raise UsageError(f"the store has no trace {said.trace}; copy the hash from the page of an item")
     test = {name: value for name, value in trace.key.as_dict().items() if name in {"testbed", "test"}}
     if said.scope == "trace" or "test" not in test:
         return [trace.hash]
@@ -211,7 +211,7 @@ def _overridden(site: Site, said: OverrideEdit) -> list[str]:
 def _one(site: Site, identity: int) -> Alert:
     found = site.store.alerts.one(identity)
     if found is None:
-        raise HTTPException(404, f"there is no alert {identity}, or none any more")
+        raise HTTPException(404, f"alert {identity} does not exist, or was deleted")
     return found
 
 

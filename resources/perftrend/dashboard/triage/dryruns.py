@@ -61,13 +61,13 @@ class DryRuns:
         outliers = site.settings.analysis.outliers
         watches = watches_of(known.table, rows, [alert], overrides, outliers=outliers, now=datetime.now(UTC))
         if not watches:
-            raise UsageError(f"alert {alert.rules.name!r} looks at no trace of testbed {testbed}")
+            raise UsageError(f"alert {alert.rules.name!r} matches no traces of testbed {testbed}")
         (watch,) = watches
         chosen = [known.stored[row] for row in rows[watch.rows]]
         nights = min(nights, len(site.store.tiles.axis(testbed).columns))
         if len(chosen) * nights > MOST_WORK:
             fewer = MOST_WORK // len(chosen)
-            hint = f"ask for {fewer} nights" if fewer else "give the alert a query with fewer traces"
+            hint = f"choose {fewer} nights" if fewer else "give the alert a query with fewer traces"
             raise UsageError(f"{len(chosen)} traces in {nights} nights are too many for a dry run; {hint}")
         key = (alert.identity, testbed)
         with self._lock:

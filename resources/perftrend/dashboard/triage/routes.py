@@ -117,7 +117,7 @@ def explore(site: TheSite, user: Viewer, identity: Identity) -> RedirectResponse
     """Go to where exactly the traces of an item are drawn."""
     found = exploring(site, _one(site, identity))
     if not found.ids:
-        raise HTTPException(404, f"item {identity} has no trace that the store still knows")
+        raise HTTPException(404, f"item {identity} has no traces that are still in the store")
     if found.url:
         return RedirectResponse(found.url, 303)
     kept = site.store.shortcuts.keep(list(found.ids), user=user.name)
@@ -127,14 +127,14 @@ def explore(site: TheSite, user: Viewer, identity: Identity) -> RedirectResponse
 def _one(site: Site, identity: int) -> Item:
     item = site.store.alerts.items.one(identity)
     if item is None:
-        raise HTTPException(404, f"there is no item {identity}")
+        raise HTTPException(404, f"item {identity} does not exist")
     return item
 
 
 def _answer(request: Request, site: Site, outcome: Triaged, back: str, wanted: dict[str, str]) -> Response:
     """Answer an edit: with the items as they are now, or with who was faster."""
     if outcome.gone:
-        raise HTTPException(404, f"nothing was changed: there is no item {', '.join(map(str, outcome.gone))}")
+        raise HTTPException(404, f"nothing was changed: no such item: {', '.join(map(str, outcome.gone))}")
     if outcome.is_done:
         told = Changed(done=True, items=item_views(site, outcome.now))
         versions = ",".join(f"{item.identity}.{item.version}" for item in outcome.now)
@@ -149,7 +149,7 @@ def _answer(request: Request, site: Site, outcome: Triaged, back: str, wanted: d
         request,
         "triage-conflict.html",
         told,
-        title="Somebody was faster",
+        title="Someone else changed this",
         status=409,
         back=_back(back),
         shown=told.items,
@@ -158,7 +158,7 @@ def _answer(request: Request, site: Site, outcome: Triaged, back: str, wanted: d
 
 def _who(item: Item) -> str:
     who = item.changed_by or "an evaluation"
-    return f"{who} has made item {item.identity} {item.status} at {item.changed:%Y-%m-%d %H:%M:%S} UTC"
+    return f"{who} set item {item.identity} to {item.status} at {item.changed:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _back(text: str, changed: str = "") -> str:

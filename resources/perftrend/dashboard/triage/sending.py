@@ -99,11 +99,11 @@ def lacking(settings: Settings, action: str) -> str:
     """Return why messages of an action cannot be sent, as the settings are; empty where they can."""
     match action:
         case "mail" if settings.mail.server is None:
-            return "mail.server is not set; say who takes the mails of alerts"
+            return "mail.server is not set; set it to send mails of alerts"
         case "gerrit" if not settings.gerrit.post:
-            return "gerrit.post is off; no message of an alert is posted"
+            return "gerrit.post is off; messages of alerts are not posted"
         case "gerrit" if settings.gerrit.url is None:
-            return "gerrit.url is not set; say which Gerrit to tell"
+            return "gerrit.url is not set; set it to post messages of alerts"
         case "webhook" if settings.dashboard.alert_secret is None:
             return "dashboard.alert_secret is not set; webhooks are signed with it"
     return ""

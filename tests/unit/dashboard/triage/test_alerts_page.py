@@ -51,7 +51,7 @@ def test_alert_is_made_by_a_form(store: Store, editor: TestClient, token: str) -
         ({"action": "mail", "target": "Ann <a@example.org>"}, "no mail address"),
         ({"action": "webhook", "target": "http://example.org/hook"}, "not encrypted"),
         ({"action": "webhook", "target": "https://u:p@example.org/"}, "without user"),
-        ({"method": "step", "confidence_percent": 99}, "no certainty"),
+        ({"method": "step", "confidence_percent": 99}, "no confidence"),
         ({"change_percent": -1}, "greater than or equal"),
         ({"name": " "}, "name"),
         ({"cutoff": "NaN"}, "cutoff"),
@@ -85,7 +85,7 @@ def test_edit_that_was_made_from_an_older_version_is_refused_and_kept(
     page = editor.post(path, data={"csrf": token_of(editor), "name": "eva's", "version": 1})
 
     assert 409 == answer.status_code
-    assert "ada has changed it at" in answer.json()["error"]
+    assert "ada changed it at" in answer.json()["error"]
     assert "ada's" == answer.json()["alert"]["rules"]["name"]
     assert 409 == page.status_code
     assert 'value="eva&#39;s"' in page.text
@@ -209,7 +209,7 @@ def test_dry_run_tells_night_by_night_and_writes_nothing(
     assert [] == nights.items()
     assert 0 == nights.store.alerts.outbox.waiting()
     page = editor.get(f"/alerts/{alert.identity}/dry-run?testbed={TESTBED}")
-    assert "It would have told" in page.text
+    assert "It would have reported" in page.text
 
 
 def test_dry_run_that_meets_a_defect_says_so(
@@ -236,17 +236,17 @@ def test_alert_that_cannot_tell_anybody_says_so(editor: TestClient) -> None:
     made = send(editor, "/alerts", {"name": "a", "action": "mail", "target": "ann@example.org"}).json()
 
     assert made["problem"].startswith("mail.server is not set")
-    assert "Nobody is told: mail.server is not set" in editor.get(f"/alerts/{made['id']}").text
-    assert "cannot be taken" in editor.get("/alerts").text
+    assert "No messages are sent: mail.server is not set" in editor.get(f"/alerts/{made['id']}").text
+    assert "not configured" in editor.get("/alerts").text
 
 
 @pytest.mark.parametrize(
     ("action", "target", "hint"),
     [
-        ("mail", "", "write addresses"),
+        ("mail", "", "enter addresses"),
         ("mail", " ,;", "has no mail address"),
-        ("gerrit", "", "write the project"),
-        ("webhook", "", "write its address"),
+        ("gerrit", "", "enter the name of the project"),
+        ("webhook", "", "enter its URL"),
     ],
 )
 def test_action_without_a_target_says_what_to_write(
@@ -266,7 +266,7 @@ def test_dry_run_of_too_much_is_refused_with_what_would_do(
     answer = send(editor, f"/alerts/{alert.identity}/dry-run", {"testbed": TESTBED, "nights": 20})
 
     assert 400 == answer.status_code
-    assert "ask for 10 nights" in answer.json()["error"]
+    assert "choose 10 nights" in answer.json()["error"]
 
 
 def test_dry_run_without_traces_is_refused(nights: Nights, editor: TestClient) -> None:

@@ -37,11 +37,11 @@ def say(client: TestClient, body: dict[str, Any], path: str = "/triage") -> Any:
 
 
 def test_page_without_alerts_says_what_to_do(client: TestClient) -> None:
-    assert "No alert looks at anything yet" in client.get("/triage").text
+    assert "No alerts yet" in client.get("/triage").text
 
 
 def test_morning_without_news_is_short(store: Any, client: TestClient, alert: Alert) -> None:
-    assert "Nothing new" in client.get("/triage").text
+    assert "No new items" in client.get("/triage").text
 
 
 def test_item_is_listed_with_what_decides(found: Nights, client: TestClient) -> None:
@@ -130,7 +130,7 @@ def test_who_was_later_is_told_who_was_faster_and_loses_nothing(
 
     assert 409 == answer.status_code
     told = answer.json()
-    assert "ada has made item" in told["error"]
+    assert "ada set item" in told["error"]
     assert [("ignored", "noise")] == [(each["status"], each["message"]) for each in told["items"]]
     page = editor.post(
         "/triage", data={"csrf": token_of(editor), f"item.{item['id']}": 1, "status": "bug", "message": "#7"}
