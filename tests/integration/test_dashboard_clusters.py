@@ -81,7 +81,7 @@ def ask_and_see(page: Page) -> None:
     save_picture(page, "clusters-empty")
     page.get_by_role("button", name="Cluster", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text(f"Clustering of {TESTBED}")
-    expect(page.locator("#state")).to_contain_text("It is done")
+    expect(page.locator("#state")).to_contain_text("Done")
     save_picture(page, "clustering")
     page.get_by_role("link", name=f"Clusters of {TESTBED}").click()
     save_picture(page, "clusters-found")
@@ -116,13 +116,13 @@ def test_clustering_that_runs_is_cancelled(browser: Browser, empty: Dashboard, *
             time.sleep(0.05)
         store.clusterings.beat(task, "iteration 3, total error 17", datetime.now(UTC))
         page.goto("/clusters")
-        expect(page.get_by_text("a clustering is under way (iteration 3, total error 17).")).to_be_visible()
+        expect(page.get_by_text("a clustering is in progress (iteration 3, total error 17).")).to_be_visible()
         page.get_by_role("link", name="Progress").click()
         save_picture(page, "clustering-runs")
 
         page.get_by_role("button", name=f"Cancel the clustering of {TESTBED}").click()
 
-        expect(page.locator("#state")).to_have_text(f"It was cancelled: {EDITOR} has cancelled it.")
+        expect(page.locator("#state")).to_have_text(f"Cancelled: {EDITOR} has cancelled it.")
         assert not store.clusterings.beat(task, "iteration 4", datetime.now(UTC))
         save_picture(page, "clustering-cancelled")
 
@@ -207,9 +207,9 @@ def test_several_are_triaged_together_by_keys(browser: Browser, found: Dashboard
 
 def test_clusters_are_triaged_without_scripts(browser: Browser, found: Dashboard) -> None:
     with opened(browser, found, "/clusters", user=EDITOR, java_script_enabled=False) as page:
-        page.get_by_label(re.compile("Choose cluster")).nth(0).check()
-        page.get_by_label(re.compile("Choose cluster")).nth(2).check()
-        page.get_by_role("button", name="Save all chosen").click()
+        page.get_by_label(re.compile("Select cluster")).nth(0).check()
+        page.get_by_label(re.compile("Select cluster")).nth(2).check()
+        page.get_by_role("button", name="Save selected").click()
         expect(statuses(page)).to_have_text(["Ignore", "New", "Ignore"])
 
         form = page.locator("[data-triage]").nth(1)
@@ -241,7 +241,7 @@ def test_second_of_two_people_is_told(browser: Browser, found: Dashboard) -> Non
         second.get_by_label("Message").fill("noise")
         second.get_by_role("button").click()
 
-        expect(ada.get_by_role("alert")).to_contain_text(f"{EDITOR} made cluster")
+        expect(ada.get_by_role("alert")).to_contain_text(f"{EDITOR} set cluster")
         expect(statuses(ada).first).to_have_text("Bug")
         expect(second.get_by_label("Message")).to_have_value("noise")
         save_picture(ada, "clusters-conflict")
@@ -264,7 +264,7 @@ def test_second_of_two_people_is_told_without_scripts(browser: Browser, found: D
             # The one is done before the other begins.
             expect(page.locator("main")).to_contain_text("4711")
 
-        expect(pages[1].get_by_role("heading", level=1)).to_have_text("Somebody was faster")
+        expect(pages[1].get_by_role("heading", level=1)).to_have_text("Someone else changed this")
         expect(pages[1].get_by_label("Message")).to_have_value("noise")
         save_picture(pages[1], "clusters-conflict-without-scripts")
         pages[1].get_by_role("button", name="Save").click()
@@ -310,7 +310,7 @@ def test_clusters_fit_a_narrow_window(browser: Browser, found: Dashboard) -> Non
 
 def test_traces_of_a_cluster_are_explored(browser: Browser, found: Dashboard) -> None:
     with opened(browser, found, "/clusters") as page:
-        page.get_by_role("link", name="Explore its traces").first.click()
+        page.get_by_role("link", name="Explore traces").first.click()
         page.wait_for_url(lambda url: urlsplit(url).path == "/", wait_until="networkidle")
         save_picture(page, "clusters-explored")
 

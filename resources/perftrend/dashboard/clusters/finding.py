@@ -58,7 +58,7 @@ def checked(site: Site, testbed: str, options: Options) -> None:
     :raises UsageError: if the testbed is unknown, no trace fits the query, or there are too many values.
     """
     if testbed not in site.store.tiles.testbeds():
-        raise UsageError(f"testbed {testbed!r}: the store has no run of it; choose one of the list")
+        raise UsageError(f"testbed {testbed!r} has no runs in the store; choose one from the list")
     _columns(site, testbed, options)
     _chosen(site.catalog.now(), testbed, options)
 
@@ -85,7 +85,7 @@ def find(site: Site, testbed: str, options: Options, tell: Tell) -> Found:
         progress=lambda iteration, error: tell(f"iteration {iteration}, total error {error:,.0f}"),
     )
     interesting = [cluster for cluster in clustering.clusters if _is_interesting(cluster, options)]
-    tell(f"compares {len(interesting)} interesting clusters with those that are kept")
+    tell(f"compares {len(interesting)} interesting clusters with the stored ones")
     columns = [axis.columns[number] for number in window]
     simulated = any(run.simulated for run in site.store.runs(testbed, last=1))
     return Found(
@@ -143,7 +143,7 @@ def _chosen(traces: Traces, testbed: str, options: Options) -> NDArray[np.intp]:
     mask = traces.table.mask(Query((Term("testbed", testbed),))) & traces.table.mask(parse(options.query))
     places = np.flatnonzero(mask)
     if not places.size:
-        raise UsageError(f"testbed {testbed}: no trace fits the query {options.query!r}; choose another")
+        raise UsageError(f"testbed {testbed}: the query {options.query!r} matches no traces; choose another")
     if places.size * options.window > MOST_VALUES:
         most = MOST_VALUES // options.window
         raise UsageError(

@@ -155,7 +155,7 @@ def reset(request: Request, site: TheSite, user: Editor, wanted: TheReset) -> Re
     """Delete all clusters that are no bugs."""
     before = _reset_page(site, wanted.testbed)
     if not wanted.confirm:
-        raise HTTPException(400, "a reset deletes what is no bug; confirm it: tick the box, or send confirm")
+        raise HTTPException(400, "a reset deletes clusters; select the check box, or send confirm")
     deleted = site.store.clusters.reset(wanted.testbed or None, keep=TriageStatus.BUG, who=user.name)
     told = before.model_copy(update={"deleted": deleted})
     return done(request, _list_of(wanted.testbed, deleted), told)
@@ -214,7 +214,7 @@ def _answer(
     request: Request, site: Site, triaged: Triaged, status: TriageStatus, message: str | None
 ) -> Response:
     if triaged.gone and not triaged.now:
-        raise HTTPException(404, f"cluster {', '.join(map(str, triaged.gone))}: it is not there any more")
+        raise HTTPException(404, f"no such cluster: {', '.join(map(str, triaged.gone))}")
     told = Changed(
         done=triaged.done,
         error="" if triaged.done else _conflict(triaged),
@@ -224,7 +224,7 @@ def _answer(
         back = f"/clusters/{told.clusters[0].id}" if len(told.clusters) == 1 else "/clusters"
         return done(request, back, told)
     return page(
-        request, "clusters_conflict.html", told, title="Somebody was faster", status=409,
+        request, "clusters_conflict.html", told, title="Someone else changed this", status=409,
         wanted_status=status, wanted_message=message,
     )  # fmt: skip
 
@@ -233,7 +233,7 @@ def _conflict(triaged: Triaged) -> str:
     """Say who was faster, and what they said."""
     told = [_said_of(each) for each in triaged.refused]
     told += [f"cluster {identity} was deleted" for identity in triaged.gone]
-    return f"{'; '.join(told)}: nothing was changed, look again"
+    return f"{'; '.join(told)}: nothing was changed"
 
 
 def _said_of(cluster: StoredCluster) -> str:
@@ -241,7 +241,7 @@ def _said_of(cluster: StoredCluster) -> str:
         return f"cluster {cluster.identity} was never changed, and has version {cluster.version}"
     message = f" ({cluster.message})" if cluster.message else ""
     when = f"{cluster.changed:%Y-%m-%d %H:%M} UTC"
-    return f"{cluster.changed_by} made cluster {cluster.identity} {cluster.status}{message} at {when}"
+    return f"{cluster.changed_by} set cluster {cluster.identity} to {cluster.status}{message} at {when}"
 
 
 def _reset_page(site: Site, testbed: str) -> ResetPage:
@@ -253,20 +253,20 @@ def _reset_page(site: Site, testbed: str) -> ResetPage:
 def _one(site: Site, identity: int) -> StoredCluster:
     kept = site.store.clusters.one(identity)
     if kept is None:
-        raise HTTPException(404, f"there is no cluster {identity}; it may have been deleted by a reset")
+        raise HTTPException(404, f"cluster {identity} does not exist; a reset may have deleted it")
     return kept
 
 
 def _clustered(testbed: str, task: Clustering | None) -> Clustering:
     if task is None:
-        raise HTTPException(404, f"testbed {testbed} was never clustered; ask for it at /clusters")
+        raise HTTPException(404, f"testbed {testbed} was never clustered; request a clustering at /clusters")
     return task
 
 
 def _known(site: Site, testbed: str) -> str | None:
     """Return a testbed that the store knows, None for all of them."""
     if testbed and testbed not in site.store.tiles.testbeds():
-        raise HTTPException(404, f"testbed {testbed!r} has no run in the store")
+        raise HTTPException(404, f"testbed {testbed!r} has no runs in the store")
     return testbed or None
 
 

@@ -154,7 +154,7 @@ def named(parameters: Mapping[str, str]) -> str:
 def label(member: Member, left_out: Collection[str]) -> str:
     """Name a trace by the parameters that tell it from others of a list."""
     if not member.parameters:
-        return f"a trace that the store has no more, {member.hash}"
+        return f"a trace that is no longer in the store, {member.hash}"
     rest = {name: value for name, value in member.parameters.items() if name not in left_out}
     return named(rest or member.parameters)
 

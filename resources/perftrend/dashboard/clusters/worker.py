@@ -107,7 +107,7 @@ class Worker:
         except StoreError:
             raise
         except (PerftrendError, MemoryError) as error:
-            reason = explained(error) or "it needs more memory than there is; ask for fewer traces"
+            reason = explained(error) or "not enough memory; select fewer traces"
             LOG.warning("clustering of %s: %s", task.testbed, reason)
             clusterings.fail(task, reason)
         except Exception as error:

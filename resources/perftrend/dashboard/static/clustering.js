@@ -13,7 +13,7 @@ async function look() {
     return setTimeout(look, 5 * POLL_MS);
   }
   if (!now.under_way) return location.reload();
-  line.textContent = now.state === "asked" ? "It waits for its turn." : `It runs: ${now.stage}.`;
+  line.textContent = now.state === "asked" ? "Waiting." : `Running: ${now.stage}.`;
   return setTimeout(look, POLL_MS);
 }
 

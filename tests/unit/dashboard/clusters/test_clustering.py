@@ -78,10 +78,10 @@ def test_corrected_statistic_has_a_cutoff_of_its_own(site: Site, filled: Filled)
 @pytest.mark.parametrize(
     ("testbed", "options", "reason"),
     [
-        ("nowhere", {}, "the store has no run of it"),
-        (TESTBED, {"query": "metric=nothing"}, "no trace fits"),
+        ("nowhere", {}, "has no runs in the store"),
+        (TESTBED, {"query": "metric=nothing"}, "matches no traces"),
         (TESTBED, {"query": "metric=~("}, "no regular expression"),
-        (TESTBED, {"query": "testbed=3n-skx"}, "no trace fits"),
+        (TESTBED, {"query": "testbed=3n-skx"}, "matches no traces"),
     ],
 )
 def test_what_cannot_be_clustered_is_refused_at_once(
@@ -185,7 +185,7 @@ def test_failure_is_shown(site: Site, client: TestClient, filled: Filled) -> Non
     Worker(site).work_once()
 
     page = client.get("/clusters/progress", params={"testbed": TESTBED}).text
-    assert "no trace fits the query" in page
+    assert "matches no traces" in page
     assert "the last clustering failed" in client.get("/clusters").text
 
 
@@ -253,7 +253,7 @@ def test_clustering_that_waits_is_cancelled_by_a_form(site: Site, editor: TestCl
     answer = editor.post("/clusters/cancel", data={"testbed": TESTBED})
 
     assert (303, progress) == (answer.status_code, answer.headers["location"])
-    assert "It was cancelled: eva has cancelled it." in " ".join(editor.get(progress).text.split())
+    assert "Cancelled: eva has cancelled it." in " ".join(editor.get(progress).text.split())
     assert 'action="/clusters/cancel"' not in editor.get(progress).text
     assert not Worker(site).work_once()
     assert ["cancelled a clustering", "asked for a clustering"] == [

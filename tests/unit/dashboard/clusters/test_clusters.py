@@ -81,7 +81,7 @@ def test_second_of_two_people_is_told_by_page_and_by_json(
     )
 
     assert (409, 409) == (told.status_code, page.status_code)
-    assert "ann made cluster" in told.json()["error"]
+    assert "ann set cluster" in told.json()["error"]
     assert ("Bug", "<b>7</b>", 2) == tuple(
         told.json()["clusters"][0][name] for name in ("status", "message", "version")
     )
@@ -200,7 +200,7 @@ def test_many_clusters_are_told_page_by_page(site: Site, client: TestClient, fil
     rest = listed(client, page=2)
     statistics = [each["regression"] for each in (*first["clusters"], *rest)]
     assert list(range(229, 199, -1)) == statistics
-    assert "page 2 of 2" in client.get("/clusters", params={"page": 2}).text
+    assert "Page 2 of 2" in client.get("/clusters", params={"page": 2}).text
 
 
 def test_list_has_twenty_traces_and_the_page_of_the_cluster_all(
