@@ -68,7 +68,7 @@ def test_two_testbeds_are_compared_step_by_step(
     with opened(browser, dashboard, "/compare", java_script_enabled=scripts) as page:
         page.get_by_label("Traces").fill("metric=mrr&metric=ndr")
         page.get_by_label("Parameter").select_option("testbed")
-        page.get_by_role("button", name="Show its values").click()
+        page.get_by_role("button", name="Show values").click()
         page.get_by_label("Left").select_option(TESTBEDS[0])
         page.get_by_label("Right").select_option(TESTBEDS[1])
         page.get_by_role("button", name="Compare").click()

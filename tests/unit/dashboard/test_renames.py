@@ -122,7 +122,7 @@ def test_compare_takes_either_name(client: TestClient, renamed: Filled, left: st
     found = client.get("/compare", params=asked, headers=JSON).json()
 
     # They differ in their cores as well, so all of them are alone.
-    assert found["problem"].startswith("3 traces are left and 3 are right")
+    assert found["problem"].startswith("3 traces are on the left and 3 on the right")
 
 
 def test_compare_has_the_history(client: TestClient, renamed: Filled) -> None:

@@ -115,7 +115,7 @@ def _of_patch(site: Site, now: Traces, chosen: NDArray[np.intp], asked: Question
     name = patch_name(patch.test)
     if asked.against is Against.PARENT:
         return _of_parent(
-            patch, named, keys, is_all=not asked.q, titles=(name, "its parent, measured beside it")
+            patch, named, keys, is_all=not asked.q, titles=(name, "its parent, measured in the same test")
         )
     pairs = of_named(named, now.table.own)
     right = _at(site, now, pairs.right, asked.at, asked.rule)

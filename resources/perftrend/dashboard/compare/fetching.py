@@ -39,7 +39,7 @@ def named(text: str, jenkins: str) -> tuple[str, int]:
     found = _NAME.fullmatch(text)
     if not found:
         raise UsageError(
-            f"patch set {text[:100]!r}: give the job and the number of the build, "
+            f"patch set {text[:100]!r}: enter the job and the number of the build, "
             f"such as perftrend-perftest-2n-clx/7, or its address at {jenkins}"
         )
     return found[1], int(found[2])
@@ -60,6 +60,6 @@ def fetched(settings: JenkinsSettings, job: str, number: int) -> bytes:
             content += chunk
             if len(content) > MOST_BYTES:
                 raise ArchiveError(
-                    f"the report is larger than {MOST_BYTES} bytes, which no per-patch test writes"
+                    f"the report is larger than {MOST_BYTES} bytes, so it is not from a per-patch test"
                 )
     return bytes(content)

@@ -51,10 +51,10 @@ def places_of(text: str, axes: Mapping[str, Axis]) -> dict[str, Place]:
         if _HASH.fullmatch(wanted):
             raise UsageError(
                 f"no testbed of these traces has measured commit {wanted}; "
-                "write one that was measured, or a day such as 2026-03-02"
+                "enter a measured commit, or a day such as 2026-03-02"
             ) from None
         raise UsageError(
-            "a commit is 7 to 40 hex digits, and a time is written 2026-03-02 or 2026-03-02T18:00Z"
+            "enter a commit of 7 to 40 hex digits, or a time such as 2026-03-02 or 2026-03-02T18:00Z"
         ) from None
     return {testbed: _gap(axis.columns, moment) for testbed, axis in axes.items()}
 
@@ -72,7 +72,7 @@ def _of_commit(wanted: str, axes: Mapping[str, Axis]) -> dict[str, Place]:
     longest = max(revisions, key=len)
     if not all(longest.startswith(revision) for revision in revisions):
         told = ", ".join(sorted(revision[:12] for revision in revisions)[:3])
-        raise UsageError(f"several commits begin with {wanted}: {told}; write more digits")
+        raise UsageError(f"several commits begin with {wanted}: {told}; enter more digits")
     begun = min(column.started for column in measured)
     return {
         testbed: Place(min(each), max(each)) if each else _gap(axes[testbed].columns, begun)

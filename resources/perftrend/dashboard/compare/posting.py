@@ -29,12 +29,12 @@ def digest_of(text: str) -> str:
 def why_not(site: Site) -> str:
     """Say why nothing can be posted; empty where it can."""
     if not site.settings.gerrit.post:
-        return "gerrit.post is off: nothing is posted from here"
+        return "gerrit.post is off; messages are not posted"
     try:
         connect(site.settings.gerrit)
     except SettingsError as error:
         return str(error)
-    return "" if site.settings.gerrit.user else "gerrit.user is not set; say who posts"
+    return "" if site.settings.gerrit.user else "gerrit.user is not set; set it to post messages"
 
 
 def post(site: Site, asked: Question, wanted: ToPost, text: str, *, user: str, link: str) -> PostedEntry:

@@ -52,7 +52,7 @@ router = APIRouter()
 _PATH = "/compare"
 _MESSAGE = f"{_PATH}/message"
 _VALUES, _VALUES_OF_VERTICAL = 20, 500
-_CHANGED = "the table has changed since you looked at the message; this is what it says now"
+_CHANGED = "the table has changed since you opened the message; this is the new message"
 _WRONG: dict[int | str, dict[str, Any]] = {
     400: {"model": Compared | Fault, "description": "Something of it is wrong; the answer tells it."}
 }
@@ -195,12 +195,12 @@ def _no_pairs(comparison: Comparison, asked: Question) -> str:
     if asked.by is By.VERTICAL:
         left, right = comparison.left_alone.count, comparison.right_alone.count
         return (
-            f"{left} traces are left and {right} are right, but no two of them agree in all other "
+            f"{left} traces are on the left and {right} on the right, but no two of them agree in all other "
             "parameters; choose other values or another query"
         )
     if asked.by is By.PATCH:
-        return "no test of this patch set belongs to one of these traces; choose another query"
-    return "the query fits no trace"
+        return "no test of this patch set matches one of these traces; choose another query"
+    return "the query matches no traces"
 
 
 def _patches(site: Site) -> list[PatchEntry]:
@@ -228,7 +228,7 @@ def _caching(asked: Question) -> dict[str, str]:
 
 def _require_whole(asked: Question) -> None:
     if not asked.is_whole:
-        raise HTTPException(HTTPStatus.BAD_REQUEST, "say what is left and what is right")
+        raise HTTPException(HTTPStatus.BAD_REQUEST, "choose what is left and what is right")
 
 
 def _link(site: Site, asked: Question) -> str:

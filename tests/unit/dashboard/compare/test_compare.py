@@ -154,7 +154,7 @@ def test_two_commits_of_the_same_traces(client: TestClient, filled: Filled) -> N
     [
         ({"at": "fffffff"}, "no testbed of these traces has measured commit fffffff"),
         ({"at": "yesterday"}, "7 to 40 hex digits"),
-        ({"q": "a=b"}, "0 traces are left and 0 are right"),
+        ({"q": "a=b"}, "0 traces are on the left and 0 on the right"),
         ({"q": "="}, "query, character 1"),
         ({"q": "test=~("}, "no regular expression"),
     ],

@@ -86,7 +86,7 @@ def test_begin_of_several_hashes_is_refused() -> None:
 
 @pytest.mark.parametrize("text", ["", "yesterday", "123456", "g" * 7, "2026-13-01", "\x00", "9" * 50])
 def test_what_is_neither_is_refused_in_one_line(text: str) -> None:
-    with pytest.raises(UsageError, match="a commit is 7 to 40 hex digits") as refused:
+    with pytest.raises(UsageError, match="enter a commit of 7 to 40 hex digits") as refused:
         places_of(text, AXES)
     assert "\n" not in str(refused.value)
 

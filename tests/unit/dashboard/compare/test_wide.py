@@ -60,7 +60,7 @@ def test_page_is_light(client: TestClient) -> None:
     page = client.get("/compare", params=ASKED, headers={"Accept-Encoding": "identity"})
 
     assert len(page.content) < 300_000
-    assert "Further rows" in page.text
+    assert "Next rows" in page.text
 
 
 def test_csv_has_what_the_page_has_not(client: TestClient) -> None:
@@ -76,4 +76,4 @@ def test_cells_without_known_noise_have_no_interval(client: TestClient) -> None:
 
 
 def test_row_that_is_not_there_is_told(client: TestClient) -> None:
-    assert "There is no such row" in client.get("/compare", params={**ASKED, "row": "nothing"}).text
+    assert "This row does not exist" in client.get("/compare", params={**ASKED, "row": "nothing"}).text
