@@ -194,7 +194,7 @@ def test_commit_is_annotated_corrected_and_forgotten(
 
         page.get_by_role("link", name="Edit").click()
         page.get_by_role("button", name="Delete").click()
-        expect(page.locator(".annotations")).to_contain_text("Nobody has said anything")
+        expect(page.locator(".annotations")).to_contain_text("No annotations of this commit yet")
 
 
 def test_second_editor_of_an_annotation_loses_nothing(browser: Browser, dashboard: Dashboard) -> None:
@@ -215,10 +215,10 @@ def test_second_editor_of_an_annotation_loses_nothing(browser: Browser, dashboar
         with page.expect_response(lambda answer: answer.status == 409):
             page.get_by_role("button", name="Save").click()
 
-        expect(page.get_by_role("alert")).to_contain_text("ada has edited it at")
+        expect(page.get_by_role("alert")).to_contain_text("ada edited it at")
         expect(page.locator("main")).to_contain_text("Ada's")
         save_picture(page, "annotations-conflict")
-        page.get_by_role("button", name="Save this instead").click()
+        page.get_by_role("button", name="Save your version").click()
         expect(page.locator(".text")).to_have_text("mine")
 
 

@@ -99,7 +99,7 @@ def one_annotation(request: Request, site: TheSite, user: Viewer, identity: Iden
     """Tell one annotation; who may edit gets the form for it."""
     found = site.store.annotations.find(identity)
     if found is None:
-        raise HTTPException(HTTPStatus.NOT_FOUND, f"there is no annotation {identity}, or none any more")
+        raise HTTPException(HTTPStatus.NOT_FOUND, f"annotation {identity} does not exist, or was deleted")
     return page(
         request,
         "annotation.html",
@@ -153,8 +153,8 @@ def _answered(request: Request, site: Site, identity: int, outcome: Edited, text
         return done(request, _PATH, AnnotationEntry.of(now), commit=now.commit)
     last = site.store.activity.newest(1, subject_of(identity))
     if not last:
-        raise HTTPException(HTTPStatus.NOT_FOUND, f"there is no annotation {identity}")
-    who = f"{last[0].user} has {last[0].action} it at {last[0].moment:%Y-%m-%d %H:%M:%S} UTC"
+        raise HTTPException(HTTPStatus.NOT_FOUND, f"annotation {identity} does not exist")
+    who = f"{last[0].user} {last[0].action} it at {last[0].moment:%Y-%m-%d %H:%M:%S} UTC"
     told = Conflict(
         error=f"nothing was changed: {who}, after you opened it",
         annotation=AnnotationEntry.of(now) if now else None,
@@ -164,7 +164,7 @@ def _answered(request: Request, site: Site, identity: int, outcome: Edited, text
         request,
         "annotation-conflict.html",
         told,
-        title="Somebody was faster",
+        title="Someone else changed this",
         status=409,
         identity=identity,
         linked=linked,

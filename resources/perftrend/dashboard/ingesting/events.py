@@ -63,7 +63,7 @@ def check(request: Request, body: bytes, secret: SecretStr | None, spent: Spent,
     :raises HTTPException: saying no more of why than a sender needs to mend it.
     """
     if secret is None:
-        raise HTTPException(403, "no event is taken; dashboard.ingest_secret is not set")
+        raise HTTPException(403, "events are not accepted; dashboard.ingest_secret is not set")
     moment = request.headers.get(MOMENT_HEADER, "")
     given = request.headers.get(SIGNATURE_HEADER, "")
     right = signature(secret, moment, body)
@@ -76,7 +76,7 @@ def check(request: Request, body: bytes, secret: SecretStr | None, spent: Spent,
         raise HTTPException(401, "the event is too old or from the future; is the sender's clock right?")
     until = datetime.fromtimestamp(int(moment), UTC) + WINDOW
     if not spent.spend(right.removeprefix("sha256=")[:64], now, until + timedelta(seconds=1)):
-        raise HTTPException(409, "the event came already; sign it anew to send it again")
+        raise HTTPException(409, "the event was already received; sign it again to send it again")
 
 
 def parsed(body: bytes, jobs: Sequence[str]) -> Event | None:
@@ -90,5 +90,5 @@ def parsed(body: bytes, jobs: Sequence[str]) -> Event | None:
     except ArchiveError as error:
         raise HTTPException(400, str(error)) from None
     if event and not any(fnmatchcase(event.job, pattern) for pattern in jobs):
-        raise HTTPException(403, "no event of this job is taken; see dashboard.ingest_jobs")
+        raise HTTPException(403, "events of this job are not accepted; see dashboard.ingest_jobs")
     return event
