@@ -27,8 +27,8 @@ HURRIED = {**SIGNING_IN, "database_timeout_s": 2}
 STOPPED_SOON = {**SIGNING_IN, "database_timeout_s": 60, "stop_timeout_s": 1}
 READERS = 60
 """More than the threads that answer, so that some have to wait for one."""
-NOT_IN_TIME = "the database cannot be reached, or not in time; nothing is lost, try again in a moment"
-NOT_SAVED = "your change was not saved: the database cannot be written, or not in time; try again in a moment"
+NOT_IN_TIME = "the database cannot be reached or is too slow; nothing is lost, try again in a moment"
+NOT_SAVED = "your change was not saved: the database cannot be written or is too slow; try again in a moment"
 HUNDRED_MB = 100 * 1024**2
 
 

@@ -95,7 +95,7 @@ def test_person_signs_in_does_something_and_signs_out(
         sign_in(page, "1")
 
         expect(page).to_have_url(f"{private.url}/runs?last=5")
-        you = page.get_by_role("navigation", name="You")
+        you = page.get_by_role("navigation", name="Your account")
         expect(you).to_contain_text("alice")
         [cookie] = [each for each in page.context.cookies() if each["name"] == "perftrend"]
         assert (True, "Lax", -1) == (cookie["httpOnly"], cookie["sameSite"], cookie["expires"])
@@ -120,14 +120,14 @@ def test_admin_makes_a_token_that_a_job_uses_and_revokes_it(browser: Browser, pr
         sign_in(page, "2")
         page.get_by_label("Name").fill("nightly-2n-clx")
         page.get_by_label("Role").select_option("editor")
-        page.get_by_role("button", name="Make a token").click()
+        page.get_by_role("button", name="Create token").click()
         token = page.locator("#token").inner_text()
         save_picture(page, "users-token")
         bearer = {**JSON, "Authorization": f"Bearer {token}"}
         told = httpx.get(f"{private.url}/me", headers=bearer).json()
         assert {"name": "token nightly-2n-clx", "role": "editor", "signed_in": True} == told
 
-        page.get_by_role("link", name="Back to the users").click()
+        page.get_by_role("link", name="Back to users").click()
         save_picture(page, "users")
         page.get_by_role("button", name="Revoke nightly-2n-clx").click()
         expect(page.get_by_text("by ada")).to_be_visible()
@@ -170,9 +170,9 @@ def test_viewer_sees_and_changes_nothing(browser: Browser, private: Dashboard) -
         page.goto("/users")
         sign_in(page, "3")
 
-        expect(page.get_by_role("alert")).to_contain_text("this is for admins")
+        expect(page.get_by_role("alert")).to_contain_text("this requires the role admin")
         page.goto("/runs")
-        expect(page.get_by_role("navigation", name="You")).to_contain_text("otto")
+        expect(page.get_by_role("navigation", name="Your account")).to_contain_text("otto")
 
 
 def test_page_elsewhere_sends_a_form_in_vain(browser: Browser, private: Dashboard, store: Path) -> None:

@@ -37,12 +37,12 @@ _STATUS: Mapping[type[PerftrendError], int] = {
     ServiceError: HTTPStatus.BAD_GATEWAY,
     StoreError: HTTPStatus.SERVICE_UNAVAILABLE,
 }
-_AWAY = "the database cannot be reached, or not in time; nothing is lost, try again in a moment"
-_NOT_REACHED = "the database cannot be written, or not in time; try again in a moment"
-_FULL = "the disk of the database is full; try again when somebody has made room"
+_AWAY = "the database cannot be reached or is too slow; nothing is lost, try again in a moment"
+_NOT_REACHED = "the database cannot be written or is too slow; try again in a moment"
+_FULL = "the disk of the database is full; try again when it has free space"
 _READING = {"GET", "HEAD", "OPTIONS"}
-_NOWHERE = "there is no such page"
-_OUR_FAULT = "this is a fault of the dashboard; the log says more"
+_NOWHERE = "this page does not exist"
+_OUR_FAULT = "internal error of the dashboard; see its log"
 
 
 class Fault(BaseModel):

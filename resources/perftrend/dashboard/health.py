@@ -48,7 +48,7 @@ def _problems(site: Site) -> Iterator[str]:
         free = site.store.free_bytes()
     except StoreError as error:
         LOG.error("%s", error)
-        yield "the database cannot be reached, or not in time"
+        yield "the database cannot be reached or is too slow"
         return
     if free is not None and free < _LEAST_FREE_BYTES:
         yield f"the disk of the database is full ({free // 2**20} MiB are free); nothing can be saved"

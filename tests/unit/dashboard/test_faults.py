@@ -66,7 +66,7 @@ def test_person_gets_a_page_in_which_nothing_is_markup(client: TestClient) -> No
 def test_page_that_is_not_there(client: TestClient) -> None:
     answer = client.get("/nowhere", headers={"Accept": "application/json"})
 
-    assert (404, {"error": "there is no such page"}) == (answer.status_code, answer.json())
+    assert (404, {"error": "this page does not exist"}) == (answer.status_code, answer.json())
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_database_may_go_and_come_back(client: TestClient, tmp_path: Path) -> No
     mended(tmp_path)
 
     assert 503 == answer.status_code
-    said = "the database cannot be reached, or not in time; nothing is lost, try again in a moment"
+    said = "the database cannot be reached or is too slow; nothing is lost, try again in a moment"
     assert {"error": said} == answer.json()
     assert "Retry-After" in answer.headers
     assert (503, False) == (health.status_code, health.json()["healthy"])
@@ -127,12 +127,12 @@ def test_who_writes_is_told_that_nothing_was_saved(
     event.remove(site.store._engine, "connect", limit)
     site.store._engine.dispose()
 
-    full = "the disk of the database is full; try again when somebody has made room"
+    full = "the disk of the database is full; try again when it has free space"
     assert (503, {"error": f"your change was not saved: {full}"}) == (
         answers[-1].status_code, answers[-1].json(),
     )  # fmt: skip
     edited(tmp_path, "ALTER TABLE short_urls RENAME TO away")
-    away = "the database cannot be written, or not in time; try again in a moment"
+    away = "the database cannot be written or is too slow; try again in a moment"
     assert {"error": f"your change was not saved: {away}"} == keep("/?q=metric%3Dy").json()
 
 

@@ -20,7 +20,7 @@ class Bounded:
     def __init__(self, app: ASGIApp, *, maximum_bytes: int) -> None:
         self._app = app
         self._maximum_bytes = maximum_bytes
-        self._message = f"the request is too long; it may have {maximum_bytes} bytes"
+        self._message = f"the request is too long; at most {maximum_bytes} bytes are allowed"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""

@@ -40,7 +40,7 @@ class Hosted:
         if _asked(scope) in self._hosts:
             await self._app(scope, receive, send)
         else:
-            message = "this dashboard does not answer to that host name; dashboard.hosts lists the others"
+            message = "the dashboard does not serve this host name; add it to dashboard.hosts"
             await refused(scope, HTTPStatus.MISDIRECTED_REQUEST, message)(scope, receive, send)
 
 

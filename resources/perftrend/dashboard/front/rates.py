@@ -76,6 +76,6 @@ class Limited:
             await self._app(scope, receive, send)
             return
         seconds = math.ceil(wait_s)
-        message = f"too many requests; ask again in {seconds} s"
+        message = f"too many requests; try again in {seconds} s"
         answer = refused(scope, HTTPStatus.TOO_MANY_REQUESTS, message, headers={"Retry-After": str(seconds)})
         await answer(scope, receive, send)

@@ -20,7 +20,7 @@ from perftrend.dashboard.users.gate import Gate, Identity
 from perftrend.dashboard.users.roles import NOBODY, Role, User
 from perftrend.errors import StoreError
 
-_FORGED = "this form is not from here, or too old; load the page again and send it once more"
+_FORGED = "this form is from another site or too old; reload the page and send it again"
 
 BEARER = HTTPBearer(
     scheme_name="token",
@@ -93,7 +93,7 @@ def _require_role(request: Request, gate: Gate, user: User, role: Role) -> None:
         if user.role >= role:
             return
         if user.signed_in:
-            reason = f"this is for {role.title}s, and you are here as {user.role.title}"
+            reason = f"this requires the role {role.title}, and your role is {user.role.title}"
             raise HTTPException(HTTPStatus.FORBIDDEN, reason)
     if gate.provider is not None and request.method == "GET" and _is_browser(request):
         place = request.url.path + (f"?{request.url.query}" if request.url.query else "")

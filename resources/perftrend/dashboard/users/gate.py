@@ -30,8 +30,8 @@ FRESH = "perftrend.fresh_session"
 _SHORTEST_SECRET = 32
 _EVERYWHERE = ("0.0.0.0:", "[::]:")
 _BEARER = "bearer "
-_HOW = "an admin makes them at /users, and who runs the dashboard by ./run dashboard --new-token NAME"
-_WRONG_TOKEN = f"this API token is wrong, too old or revoked; send another one: {_HOW}"
+_HOW = "admins create tokens at /users, and operators by ./run dashboard --new-token NAME"
+_WRONG_TOKEN = f"this API token is invalid, expired or revoked; send another one: {_HOW}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,9 @@ class Gate:
         """What somebody can do whom nobody knows, in one line."""
         ways = ["sign in at /sign-in"] if self.provider else []
         if self._settings.user_header and self._settings.proxies:
-            ways.append("come through the proxy where people sign in")
+            ways.append("sign in at the proxy")
         ways.append("send an API token in a header, Authorization: Bearer TOKEN")
-        return f"say who you are: {', or '.join(ways)} ({_HOW})"
+        return f"authentication is required: {', or '.join(ways)} ({_HOW})"
 
     def identify(self, request: Request) -> Identity:
         """Return who makes a request.

@@ -125,7 +125,7 @@ class Provider:
         """
         known = self._ask()
         if issuer is not None and issuer != known.metadata["issuer"]:
-            raise SignInRefusedError("another provider answered than was asked; sign in again")
+            raise SignInRefusedError("the answer is from another provider; sign in again")
         with self._session(back) as session:
             told = self._exchange(session, known, attempt, code)
             claims = self._verified(str(told.get("id_token") or ""), attempt, str(told["access_token"]))
@@ -180,7 +180,7 @@ class Provider:
     def _discover(self) -> _Known:
         metadata = self._get(f"{self._issuer}/.well-known/openid-configuration")
         if str(metadata.get("issuer", "")).rstrip("/") != self._issuer:
-            raise ServiceError(f"{self._issuer} calls itself otherwise; correct dashboard.oidc_issuer")
+            raise ServiceError(f"{self._issuer} reports another issuer; correct dashboard.oidc_issuer")
         for name in _ENDPOINTS:
             self._check_endpoint(name, metadata.get(name))
         keys = self._get(metadata["jwks_uri"]).get("keys")
@@ -192,12 +192,12 @@ class Provider:
         try:
             return _Known(metadata, KeySet.import_key_set({"keys": usable}), time.monotonic())
         except (JoseError, ValueError, TypeError) as error:
-            raise ServiceError(f"{metadata['jwks_uri']}: keys that cannot be read") from error
+            raise ServiceError(f"{metadata['jwks_uri']}: the keys cannot be read") from error
 
     def _check_endpoint(self, name: str, url: object) -> None:
         issuer, parts = urlsplit(self._issuer), urlsplit(url if isinstance(url, str) else "")
         if not parts.hostname or parts.scheme not in {"https", issuer.scheme}:
-            raise ServiceError(f"{self._issuer}: its discovery document has no safe {name}")
+            raise ServiceError(f"{self._issuer}: its discovery document has no secure {name}")
 
     def _get(self, url: str) -> Claims:
         """Return a JSON object from the provider."""
@@ -211,7 +211,7 @@ class Provider:
                 url, grant_type="authorization_code", code=code, code_verifier=attempt.verifier
             )
         except OAuthError as error:
-            raise SignInRefusedError("the provider does not take this sign-in; sign in again") from error
+            raise SignInRefusedError("the provider rejected this sign-in; sign in again") from error
         except (requests.RequestException, OSError, ValueError) as error:
             raise _silent(url) from error
         if not isinstance(told.get("access_token"), str):
@@ -236,8 +236,8 @@ class Provider:
             claims.validate(leeway=_LEEWAY_S)
         except (JoseError, ValueError, TypeError, KeyError) as error:
             raise SignInRefusedError(
-                f"the provider's answer is not to be believed ({type(error).__name__}); sign in again, "
-                "and tell who runs the dashboard if that does not help"
+                f"the provider's answer is invalid ({type(error).__name__}); sign in again, "
+                "and contact the operator of the dashboard if that does not help"
             ) from error
         return dict(claims)
 
@@ -262,8 +262,8 @@ class Provider:
             raise SignInRefusedError("the provider has not verified this mail address; verify it there")
         if not isinstance(name, str) or not is_name(name):
             raise SignInRefusedError(
-                f"the provider tells no {self._name_claim} that can be a name; "
-                "look at dashboard.oidc_name_claim and dashboard.oidc_scopes"
+                f"the provider sends no valid name in {self._name_claim}; "
+                "check dashboard.oidc_name_claim and dashboard.oidc_scopes"
             )
         groups = claims.get(self._groups_claim)
         listed = groups if isinstance(groups, list) else [groups]
@@ -283,4 +283,4 @@ def _object(session: OAuth2Session, url: str, **options: bool) -> Claims:
 
 
 def _silent(url: str) -> ServiceError:
-    return ServiceError(f"{url.partition('?')[0]} does not answer as a provider should; try again later")
+    return ServiceError(f"{url.partition('?')[0]} does not answer correctly; try again later")

@@ -48,7 +48,7 @@ def revoke(
 ) -> Response:
     """Make an API token useless; nothing changes where it is already."""
     if site.store.tokens.find(key) is None:
-        raise HTTPException(404, f"there is no token {key}")
+        raise HTTPException(404, f"token {key} does not exist")
     site.store.tokens.revoke(key, admin.name, datetime.now(UTC))
     return done(request, "/users", _users(site))
 
@@ -57,7 +57,7 @@ def revoke(
 def me(request: Request, user: Viewer) -> Response:
     """Tell who makes the request, and what they may do."""
     told = Myself(name=user.name, role=cast("RoleName", user.role.title), signed_in=user.signed_in)
-    return page(request, "me.html", told, title="Who you are", headers=_NO_STORE)
+    return page(request, "me.html", told, title="Your account", headers=_NO_STORE)
 
 
 def _page(request: Request, site: Site) -> Response:

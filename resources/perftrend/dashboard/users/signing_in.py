@@ -24,7 +24,7 @@ TheGate = Annotated[Gate, Depends(gate_of)]
 Told = Annotated[str, Query(max_length=4096)]
 
 _NO_STORE = {"Cache-Control": "no-store"}
-_LOST = "this sign-in is not yours, was used before or took too long; sign in again"
+_LOST = "this sign-in belongs to another browser, was used before or took too long; sign in again"
 
 
 @router.get("/sign-in", status_code=303, response_class=RedirectResponse)
@@ -48,7 +48,7 @@ def come_back(
         raise HTTPException(400, _LOST)
     if not code:
         # What the provider says of it is text that anybody can put into a link.
-        raise HTTPException(403, "the provider did not let you in; sign in again")
+        raise HTTPException(403, "the provider denied access; sign in again")
     try:
         person = provider.person(attempt, gate.back(request), code, iss)
     except SignInRefusedError as error:
@@ -106,7 +106,7 @@ def _also_at_provider(request: Request, gate: Gate) -> str:
 
 def _provider(gate: Gate) -> Provider:
     if gate.provider is None:
-        raise HTTPException(404, "nobody signs in here; dashboard.oidc_issuer names no provider")
+        raise HTTPException(404, "signing in is not configured; dashboard.oidc_issuer is not set")
     return gate.provider
 
 

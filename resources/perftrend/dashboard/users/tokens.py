@@ -31,9 +31,9 @@ def check(name: str, *, days: int) -> None:
     :raises UsageError: for a name or a time that cannot be.
     """
     if not is_name(name):
-        raise UsageError(f"token {name[:100]!r}: give it another name, such as nightly-2n-clx")
+        raise UsageError(f"token {name[:100]!r}: choose another name, such as nightly-2n-clx")
     if not 1 <= days <= LONGEST_DAYS:
-        raise UsageError(f"token {name!r}: it may be taken for 1 to {LONGEST_DAYS} days, not {days}")
+        raise UsageError(f"token {name!r}: it can be valid for 1 to {LONGEST_DAYS} days, not {days}")
 
 
 def new_token(tokens: Tokens, *, name: str, role: Role, owner: str, days: int) -> tuple[Token, str]:

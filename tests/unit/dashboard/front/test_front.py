@@ -99,7 +99,7 @@ def test_body_that_is_told_to_be_too_long_is_refused(client: TestClient) -> None
     answer = client.post("/sizes/x", content=b"x" * (MOST + 1), headers={"Accept": "application/json"})
 
     assert 413 == answer.status_code
-    assert {"error": "the request is too long; it may have 1000 bytes"} == answer.json()
+    assert {"error": "the request is too long; at most 1000 bytes are allowed"} == answer.json()
     assert "close" == answer.headers["Connection"]
 
 
@@ -158,7 +158,7 @@ def test_fault_tells_nothing_of_itself(client: TestClient) -> None:
     answer = client.get("/faulty", headers={"Accept": "application/json"})
 
     assert 500 == answer.status_code
-    assert {"error": "this is a fault of the dashboard; the log says more"} == answer.json()
+    assert {"error": "internal error of the dashboard; see its log"} == answer.json()
 
 
 def test_large_answers_are_packed(client: TestClient, store: Store) -> None:

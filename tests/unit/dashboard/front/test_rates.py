@@ -88,5 +88,5 @@ def test_client_is_told_when_to_come_back(store: Store) -> None:
 
     assert [200, 200, 429] == [answer.status_code for answer in answers]
     assert "10" == answers[-1].headers["Retry-After"]
-    assert {"error": "too many requests; ask again in 10 s"} == answers[-1].json()
+    assert {"error": "too many requests; try again in 10 s"} == answers[-1].json()
     assert 200 == health.status_code

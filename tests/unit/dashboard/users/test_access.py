@@ -97,7 +97,9 @@ def test_whatever_changes_something_is_refused_without_the_token_of_a_form(
 
     assert len(answers) > 15
     assert {} == {
-        place: told for place, told in answers.items() if "form is not from here" not in told.get("error", "")
+        place: told
+        for place, told in answers.items()
+        if "form is from another site" not in told.get("error", "")
     }
     assert before == all_of(tmp_path)
 
@@ -139,7 +141,7 @@ def test_viewer_may_read_and_do_no_more(client: TestClient) -> None:
 def test_editor_is_no_admin(editor: TestClient, token: str) -> None:
     answer = editor.post("/users/tokens", json={"name": "x"}, headers={**JSON, "X-CSRF-Token": token})
 
-    assert (403, "this is for admins, and you are here as editor") == (
+    assert (403, "this requires the role admin, and your role is editor") == (
         answer.status_code,
         answer.json()["error"],
     )
@@ -198,7 +200,7 @@ def test_other_site_writes_nothing_even_for_nobody(client: TestClient) -> None:
         answer = client.post("/short", data={"url": "/?q="}, headers={**JSON, **headers})
 
         assert 403 == answer.status_code
-        assert "not from here" in answer.json()["error"]
+        assert "from another site" in answer.json()["error"]
 
 
 @pytest.mark.parametrize("token", ["", "x", "W10.x", "é", "a" * 9000])

@@ -81,7 +81,7 @@ def test_impossible_page_is_refused(client: TestClient, query: str) -> None:
 
 
 def test_empty_log_says_so(client: TestClient) -> None:
-    assert "Nobody did anything yet" in client.get("/activity").text
+    assert "No activity yet" in client.get("/activity").text
 
 
 def test_who_is_active_gets_a_fresh_cookie(editor: TestClient, site: Site) -> None:
@@ -101,10 +101,10 @@ def test_who_is_active_gets_a_fresh_cookie(editor: TestClient, site: Site) -> No
 
 
 def test_page_tells_who_reads_it(editor: TestClient, client: TestClient) -> None:
-    assert "You are eva, editor" in editor.get("/me").text
+    assert "You are signed in as eva. Your role is editor" in editor.get("/me").text
     assert "eva" in editor.get("/runs").text
     assert "Sign out" in editor.get("/runs").text
-    assert "You may read" in client.get("/me").text
+    assert "You can read" in client.get("/me").text
 
 
 def test_refusal_knows_whom_it_refuses(editor: TestClient) -> None:

@@ -110,14 +110,14 @@ def test_usual_signatures_are_believed(idp: Idp, key: Any, algorithm: str) -> No
 def test_id_token_that_is_not_for_this_is_refused(idp: Idp, claims: dict[str, Any]) -> None:
     idp.claims |= claims
 
-    with pytest.raises(SignInRefusedError, match="not to be believed"):
+    with pytest.raises(SignInRefusedError, match="answer is invalid"):
         signed_in(idp)
 
 
 def test_id_token_of_another_key_is_refused(idp: Idp) -> None:
     idp.signed_by = OTHER
 
-    with pytest.raises(SignInRefusedError, match="not to be believed"):
+    with pytest.raises(SignInRefusedError, match="answer is invalid"):
         signed_in(idp)
 
 
@@ -128,7 +128,7 @@ def test_public_key_signs_nothing(idp: Idp) -> None:
     mac = hmac.digest(RSA.as_pem(private=False), signed.encode(), "sha256")
     idp.bodies["/token"] = answer_with(f"{signed}.{encoded(mac)}")
 
-    with pytest.raises(SignInRefusedError, match="not to be believed"):
+    with pytest.raises(SignInRefusedError, match="answer is invalid"):
         signed_in(idp)
 
 
