@@ -29,6 +29,8 @@ from perftrend.bisect.state import State
 
 ERROR = 1 / 128
 """The probability that any innocent commit is named is below this, whatever the noise."""
+NEEDED = 1 - ERROR / 2
+"""The probability that a name needs at least: of the first one by its pairs, of each by all measurements."""
 FEWEST_PAIRS, MOST_PAIRS = 5, 40
 """Before a candidate is confirmed or refuted, and after which it is left open."""
 REFUTED = 0.05

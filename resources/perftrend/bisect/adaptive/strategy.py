@@ -20,6 +20,7 @@ from perftrend.bisect.adaptive.belief import Belief, TestData, test_data
 from perftrend.bisect.adaptive.choice import Costs, choose
 from perftrend.bisect.adaptive.confirmation import (
     FEWEST_PAIRS,
+    NEEDED,
     Confirmation,
     Status,
     begin,
@@ -139,7 +140,7 @@ class Adaptive:
             if each.status is Status.CONFIRMED:
                 last = beliefs[-1]
                 found = suspects.most_suspected(each.changed, last.held)
-                if last.by_all_builds(found) >= self.confidence:
+                if last.by_all_builds(found) >= max(self.confidence, NEEDED):
                     beliefs.append(Belief(data, suspects, (*last.found, found), last.cleared - {found}))
         return beliefs
 
