@@ -140,10 +140,9 @@ def add_tests(parser: argparse.ArgumentParser) -> Group:
     return group
 
 
-def add_testbed(parser: argparse.ArgumentParser) -> Group:
+def add_testbed(parser: argparse.ArgumentParser) -> None:
     """Add what selects the testbed, and how its device is configured."""
-    group = parser.add_argument_group("testbed")
-    add = group.add_argument
+    add = parser.add_argument_group("testbed").add_argument
     add("--testbed", metavar="NAME", help=f"the testbed {show_default('testbed')}")
     add("--testbeds", metavar="DIR", help="folder with testbed files of your own")
     add("--device-option", metavar="KEY=VALUE", action="append", help="option for the device; repeatable")
@@ -159,13 +158,11 @@ def add_testbed(parser: argparse.ArgumentParser) -> Group:
         type=float,
         help=f"end the suites of one run after this time {show_default('timeout_s')}",
     )
-    return group
 
 
-def add_trials(parser: argparse.ArgumentParser) -> Group:
+def add_trials(parser: argparse.ArgumentParser) -> None:
     """Add how long and how often to measure."""
-    group = parser.add_argument_group("trials and searches", "The testbed has the defaults.")
-    add = group.add_argument
+    add = parser.add_argument_group("trials and searches", "The testbed has the defaults.").add_argument
     add("--trial-duration", metavar="SECONDS", type=float, help="duration of an MRR trial")
     add("--trial-multiplicity", metavar="N", type=int, help="number of trials of an MRR test")
     add(
@@ -175,7 +172,14 @@ def add_trials(parser: argparse.ArgumentParser) -> Group:
         help="duration of the last trials of a search",
     )
     add("--search", choices=["predictive", "mdr", "binary"], help="how to search NDR and PDR")
-    return group
+
+
+def add_suites(parser: argparse.ArgumentParser, *, report: bool = True) -> None:
+    """Add what every job has that runs suites: tests, testbed, trials and searches, and files."""
+    add_tests(parser)
+    add_testbed(parser)
+    add_trials(parser)
+    add_files(parser, report=report)
 
 
 def add_analysis(parser: argparse.ArgumentParser) -> Group:
@@ -202,7 +206,7 @@ def add_analysis(parser: argparse.ArgumentParser) -> Group:
 
 
 def of_suites(given: argparse.Namespace) -> dict[str, object]:
-    """Return the settings by full name: those of tests, testbed, trials and searches, and the archive."""
+    """Return the settings of :func:`add_suites`, by full name, without those that all jobs have."""
     return {
         "testbeds": given.testbeds,
         "suites": given.suites,

@@ -71,10 +71,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--dry-run", action="store_true", help="only show what would be searched, and how long it takes")
     add("--no-post", action="store_true", default=None, help="do not post in Gerrit")
-    options.add_tests(described)
-    options.add_testbed(described)
-    options.add_trials(described)
-    options.add_files(described)
+    options.add_suites(described)
     return described
 
 

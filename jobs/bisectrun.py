@@ -85,10 +85,7 @@ def parser() -> argparse.ArgumentParser:
         type=options.count,
         help=f"maximum for one commit {options.show_default('bisect.maximum_measurements')}",
     )
-    options.add_tests(described)
-    options.add_testbed(described)
-    options.add_trials(described)
-    options.add_files(described, report=False)
+    options.add_suites(described, report=False)
     return described
 
 

@@ -56,10 +56,7 @@ def parser() -> argparse.ArgumentParser:
     add("--resume", action="store_true", help="continue the newest archived build of this job")
     add("--dry-run", action="store_true", help="only show what would be measured, and how long it takes")
     add("--no-post", action="store_true", default=None, help="do not post in Gerrit")
-    options.add_tests(described)
-    options.add_testbed(described)
-    options.add_trials(described)
-    options.add_files(described)
+    options.add_suites(described)
     return described
 
 
