@@ -155,7 +155,9 @@ def reset(request: Request, site: TheSite, user: Editor, wanted: TheReset) -> Re
     """Delete all clusters that are no bugs."""
     before = _reset_page(site, wanted.testbed)
     if not wanted.confirm:
-        raise HTTPException(400, "a reset deletes clusters; select the check box, or send confirm")
+        raise HTTPException(
+            400, "a reset deletes all clusters but bugs; select the check box, or send confirm"
+        )
     deleted = site.store.clusters.reset(wanted.testbed or None, keep=TriageStatus.BUG, who=user.name)
     told = before.model_copy(update={"deleted": deleted})
     return done(request, _list_of(wanted.testbed, deleted), told)
