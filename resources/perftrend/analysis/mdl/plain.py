@@ -1,7 +1,7 @@
 """The search for the shortest description, in numpy.
 
 For each end the states of all live starts are computed at once. The rules by which states and
-starts are dropped, their proofs are in docs/method/partition-formulas.rst.
+starts are dropped, with their proofs, are in docs/method/partition-formulas.rst.
 """
 
 from __future__ import annotations
