@@ -234,7 +234,9 @@ def _environment() -> dict[str, object]:
 @cache
 def _packages() -> dict[str, str]:
     """Return the versions of what is installed, by name; a job that measures often reads them once."""
-    return {one.metadata["Name"]: one.version for one in distributions()}
+    # Each metadata is parsed whenever it is asked for.
+    described = (one.metadata for one in distributions())
+    return {one["Name"]: one["Version"] for one in described}
 
 
 def _processor() -> str:
