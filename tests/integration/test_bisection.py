@@ -85,7 +85,7 @@ class Job:
 
 # ---- killed
 
-KILLS = 6
+KILLS = 4
 MANY_KILLS = 30
 """With ``--thorough``."""
 

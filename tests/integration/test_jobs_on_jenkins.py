@@ -115,22 +115,20 @@ def test_every_job_is_created_there_with_its_command_and_parameters(
 def test_slow_down_fails_the_analysis_and_its_end_does_not(ci: Ci) -> None:
     """On simulated packets without noise. One slow run is a single bad one, as soon as the next is back.
 
-    An experiment is judged by itself.
+    An experiment is judged by itself. What a comment selects is measured as what parameters do.
     """
     store = str(ci.folder / "story.sqlite")
     grow_trend(ci, store)
     comment = encoded(f"trendingtest-{TESTBED} {TAGS}")
     chapters = {
-        "steady": {"GERRIT_EVENT_COMMENT_TEXT": comment},
         "slowed": {"PERFTREND_TAGS": TAGS, **SLOW, "PERFTREND_OFFICIAL": "true"},
         "tried": {"PERFTREND_TAGS": TAGS, **SLOW},
-        "back": {"PERFTREND_TAGS": TAGS},
+        "back": {"GERRIT_EVENT_COMMENT_TEXT": comment},
     }
 
     story = {name: run_chapter(ci, PERFTREND_STORE=store, **given) for name, given in chapters.items()}
 
     assert {
-        "steady": ("SUCCESS", "SUCCESS", "normal"),
         "slowed": ("SUCCESS", "FAILURE", "regression"),
         "tried": ("SUCCESS", "SUCCESS", "normal"),
         "back": ("SUCCESS", "SUCCESS", "normal"),
@@ -187,7 +185,7 @@ def grow_trend(ci: Ci, store: str) -> None:
     given = {"JOB_NAME": "history", "PERFTREND_TESTBED": TESTBED, "PERFTREND_STORE": store}
     given |= {"PERFTREND_TAGS": TAGS}
     ended = subprocess.run(
-        ["./run", "trending", "--no-analysis", "--repeat", "3", "--settings", ci.folder / "settings.yaml"],
+        ["./run", "trending", "--no-analysis", "--repeat", "4", "--settings", ci.folder / "settings.yaml"],
         cwd=ci.workspaces[TRENDING], env=inherited() | given, check=False, capture_output=True, text=True,
     )  # fmt: skip
     assert 0 == ended.returncode, ended.stderr

@@ -33,8 +33,10 @@ UNIT_TESTS = Path("tests") / "unit" / "store"
 DIFFERENT = (
     "alerts", "test_archives.py", "test_changes.py", "test_clusterings.py", "test_clusters.py",
     "test_executions.py", "test_ingestions.py", "test_invalidations.py",
-    "test_migrations.py", "test_patch_tests.py", "test_renames.py", "test_retention.py", "test_shortcuts.py",
-    "test_store.py",
+    "test_migrations.py", "test_patch_tests.py", "test_retention.py", "test_shortcuts.py", "test_store.py",
+    "test_renames.py::test_history_continues_under_the_new_name_until_it_is_undone",
+    "test_renames.py::test_overrides_and_findings_follow_the_rename",
+    "test_renames.py::test_points_of_coarser_scales_have_the_old_name",
     "tiles/test_tiles.py::test_values_keep_all_their_digits",
     "tiles/test_tiles.py::test_testbeds_are_read_side_by_side",
     "tiles/test_tiles.py::test_tables_that_are_gone_are_made_again",
@@ -43,7 +45,8 @@ DIFFERENT = (
 )  # fmt: skip
 """Tests of modules that lock rows, set savepoints, migrate, or send PostgreSQL other SQL than SQLite.
 
-Of tiles only those with several transactions: the others are about arithmetic.
+Of tiles only those with several transactions, as the others are about arithmetic; of renames only those
+that write to all the tables, as the others send the same SQL.
 """
 IMPATIENT = (
     "?connect_timeout=2&tcp_user_timeout=2000&keepalives_idle=1&keepalives_interval=1&keepalives_count=2"

@@ -27,7 +27,7 @@ MARK = "sqlite"
 def pytest_configure(config: pytest.Config) -> None:
     """Try fewer examples unless the run is thorough: each needs stores of its own, and SQLite had all."""
     if not config.getoption("thorough"):
-        settings.register_profile("postgresql", settings.get_profile("gate"), max_examples=8)
+        settings.register_profile("postgresql", settings.get_profile("gate"), max_examples=3)
         settings.load_profile("postgresql")
 
 
