@@ -1,3 +1,3 @@
-"""perftrend: measure a data plane every night, find what changed, and say who should know."""
+"""perftrend: nightly performance measurement of a data plane, change detection, and notification."""
 
 __version__ = "0.1.0"

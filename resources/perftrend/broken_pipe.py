@@ -1,7 +1,7 @@
-"""Output whose reader may go away, as that of ``./run trending | head`` does.
+"""Output to a pipe whose reader may close it, as in ``./run trending | head``.
 
-A closed pipe is an error of the next write. It must not end a job whose work is more than printing: the rest
-of the output is discarded, and the job goes on to its own exit code.
+A closed pipe is an error of the next write. It must not end a job that does more than printing: the rest
+of the output is discarded, and the job continues to its own exit code.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, TextIO, cast
 
 @contextmanager
 def discard_unread_output() -> Iterator[None]:
-    """Go on if the reader of standard output or standard error goes away, to the end of the block."""
+    """Continue to the end of the block if the reader of standard output or standard error closes it."""
     originals = sys.stdout, sys.stderr
     # A stream that was closed before the start is None.
     sys.stdout, sys.stderr = (cast("TextIO", stream and _Output(stream)) for stream in originals)
@@ -23,19 +23,19 @@ def discard_unread_output() -> Iterator[None]:
         yield
     finally:
         for stream in filter(None, (sys.stdout, sys.stderr)):
-            # The interpreter flushes once more, and reports what else is wrong with a stream.
+            # The interpreter flushes once more, and reports other errors of a stream.
             with suppress(OSError):
                 stream.flush()
         sys.stdout, sys.stderr = originals
 
 
 class _Output:
-    """A text stream that discards what nobody reads."""
+    """A text stream that discards output if the pipe is closed."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - that of the stream
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the type of the stream's attribute
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
@@ -52,7 +52,7 @@ class _Output:
         try:
             yield
         except BrokenPipeError:
-            # The stream still holds the text, and writes it to where it is now discarded.
+            # The stream still holds the text, and writes it to the null device from now on.
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._stream.fileno())
             os.close(nowhere)

@@ -1,4 +1,4 @@
-"""Every exception of perftrend, and the exit code that each one ends a job with.
+"""Every exception of perftrend, and its exit code.
 
 =========  =============================================================
 exit code  meaning
@@ -6,26 +6,26 @@ exit code  meaning
 0          all tests pass
 1          a regression was found: the verdict of the job, not an error
 2          bad use or bad input
-3          an outside service failed
-4          a testbed failed, or a test has no result that can be trusted
-5          a regression was found, and the settings say that it makes the job unstable
-130        interrupted (Ctrl-C or SIGTERM): the run under way is dropped whole
+3          an external service failed
+4          a testbed failed, or a test has no valid result
+5          a regression was found, and the settings make the job unstable for it
+130        interrupted (Ctrl-C or SIGTERM): the running run is discarded completely
 =========  =============================================================
 
 ::
 
     PerftrendError            2
     ├── UsageError            2   an option or a tag expression that cannot be used
-    │   └── FormulaError      2   a formula, a query or a trace id that cannot be understood
-    ├── SettingsError         2   a setting, a testbed file or a parameter that is wrong
+    │   └── FormulaError      2   a formula, a query or a trace id that is not valid
+    ├── SettingsError         2   a setting, a testbed file or a parameter that is not valid
     ├── ArchiveError          2   an archived output that cannot be read
     ├── BuildError            2   a commit of the product that cannot be built or installed
     ├── StoreError            3   a store that cannot be opened, read or written
     │   ├── StoreFullError    3   a store whose disk is full
-    │   └── UnstorableError   2   a run that no store can hold, or that contradicts what it holds
+    │   └── UnstorableError   2   a run that no store can hold, or that contradicts its contents
     ├── ServiceError          3   Jenkins, Gerrit, a mail or a file server
     └── TestbedError          4   a traffic generator or a device
-        └── SearchTimeoutError 4   a search that took longer than it may
+        └── SearchTimeoutError 4   a search that timed out
 
 A message is one line: what was wrong, where, and what to do.
 """
@@ -55,7 +55,7 @@ _OS_HINTS = {
 
 
 class PerftrendError(Exception):
-    """The base of all: something that a person can understand and act on."""
+    """The base class: an error that a user can understand and act on."""
 
     exit_code = EXIT_USAGE
 
@@ -65,10 +65,10 @@ class UsageError(PerftrendError):
 
 
 class FormulaError(UsageError):
-    """A formula, a query or a trace id that cannot be understood.
+    """A formula, a query or a trace id that is not valid.
 
     :param subject: which of them it is.
-    :param position: offset of what is wrong, from 0; people are told it from 1.
+    :param position: offset of the error, from 0; the message counts from 1.
     :param reason: what is wrong there, and what to write instead.
     """
 
@@ -80,7 +80,7 @@ class FormulaError(UsageError):
 
 
 class SettingsError(PerftrendError):
-    """A setting, a testbed file or a parameter that is wrong."""
+    """A setting, a testbed file or a parameter that is not valid."""
 
 
 class ArchiveError(PerftrendError):
@@ -95,11 +95,11 @@ class BuildError(PerftrendError):
     ) -> None:
         super().__init__(message)
         self.step = step
-        """What failed: ``build``, ``artifacts``, ``install``, ``identify`` or ``measure``."""
+        """The step that failed: ``build``, ``artifacts``, ``install``, ``identify`` or ``measure``."""
         self.log = log
-        """The file with all that the commands said."""
+        """The file with the whole output of the commands."""
         self.last_lines = last_lines
-        """What they said last."""
+        """The last lines of their output."""
 
 
 class StoreError(PerftrendError):
@@ -113,13 +113,13 @@ class StoreFullError(StoreError):
 
 
 class UnstorableError(StoreError):
-    """A run that no store can hold, or that contradicts what it holds: another run may enter it."""
+    """A run that no store can hold, or that contradicts its contents: another run may still be stored."""
 
     exit_code = EXIT_USAGE
 
 
 class ServiceError(PerftrendError):
-    """An outside service that refused, failed or did not answer."""
+    """An external service that refused, failed or did not respond."""
 
     exit_code = EXIT_SERVICE
 
@@ -127,16 +127,16 @@ class ServiceError(PerftrendError):
 class TestbedError(PerftrendError):
     """A traffic generator or a device that cannot be used."""
 
-    # pytest would otherwise take a class of this name for a collection of tests.
+    # pytest would otherwise collect a class of this name as tests.
     __test__ = False
 
     exit_code = EXIT_TESTBED
 
 
 class SearchTimeoutError(TestbedError):
-    """A search that took longer than it may.
+    """A search that timed out.
 
-    ``result`` is what was known by then: a SearchResult, or the Measurement of a test.
+    ``result`` is the state at the time-out: a SearchResult, or the Measurement of a test.
     """
 
     def __init__(self, message: str, result: object = None) -> None:
@@ -145,7 +145,7 @@ class SearchTimeoutError(TestbedError):
 
 
 class Outcome:
-    """The exit code of a block that ran inside :func:`reported`."""
+    """The exit code of a block that runs inside :func:`reported`."""
 
     def __init__(self) -> None:
         self.exit_code = EXIT_PASS
@@ -153,7 +153,7 @@ class Outcome:
 
 @contextmanager
 def reported() -> Iterator[Outcome]:
-    """Turn the errors that a person can act on into one line on stderr and an exit code.
+    """Convert the errors that a user can act on to one line on stderr and an exit code.
 
     Used once, around the whole of a job's ``main``. A traceback that passes through is a defect.
 
@@ -175,10 +175,10 @@ def reported() -> Iterator[Outcome]:
 
 
 def explained(error: BaseException) -> str:
-    """Return what a person is told of an error, in one line."""
+    """Return the message of an error for users, in one line."""
     told = str(error)
     if isinstance(error, OSError):
-        # A full disk or a missing permission can meet any write, and says the same wherever it does.
+        # A full disk or a missing permission can affect any write; its hint is the same everywhere.
         place = f"{error.filename}: " if error.filename else ""
         told = f"{place}{error.strerror or error}{_OS_HINTS.get(error.errno or 0, '')}"
     return " ".join(told.split())
@@ -190,9 +190,10 @@ def _told(message: str, exit_code: int) -> int:
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:
-    """Say which known word was probably meant: ``"; did you mean 'x'?"``, or all the choices.
+    """Return the known word that was probably meant: ``"; did you mean 'x'?"``, or all the choices.
 
-    :param word: what was written.
+    :param word: the unknown word.
+    :param choices: the known words.
     :param choices: what may be written.
     :returns: the end of an error message, beginning with ``"; "``.
     """

@@ -1,8 +1,8 @@
-"""The message of a test: sentences for people, and one line of JSON that holds everything.
+"""The message of a test: sentences for users, and one line of JSON with all data.
 
-The sentences have the form that packet-forwarding CI has used for years, so that a person and
-an older reader find what they are used to. The line after them begins with :data:`MARKER` and
-is ASCII, so that neither XML nor a terminal can bend it. Its schema is published in
+The sentences have the form that packet-forwarding CI has used for years, so that users and
+existing parsers find what they expect. The line after them begins with :data:`MARKER` and
+is ASCII, so that neither XML nor a terminal can change it. Its schema is published in
 ``docs/formats/message.schema.json``.
 """
 
@@ -20,21 +20,21 @@ from perftrend.errors import ArchiveError
 from perftrend.model import CriticalLoad, HeldRate, Interval, Measurement, Phase, Step
 
 MARKER = "perftrend: "
-"""What the line of JSON begins with."""
+"""The prefix of the line of JSON."""
 
 SCHEMA = 1
-"""Version of the JSON: a reader refuses a greater one and knows every smaller one."""
+"""Version of the JSON: a parser refuses greater versions and knows all smaller ones."""
 
 GAP_BYTES = 20
-"""What a frame takes on the wire beside itself: preamble, start delimiter and gap."""
+"""The bytes on the wire in addition to the frame: preamble, start delimiter and gap."""
 
 _Bounds: TypeAlias = tuple[float, float] | tuple[float, float, str]
-"""Lower, upper and, where that is not valid, the reason."""
+"""Lower, upper and, if a bound is not valid, the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A step as the JSON has it: its trial is named by its place among all trials."""
+    """A step in the JSON: its trial is given by its index among all trials."""
 
     trial: int
     reason: str
@@ -43,7 +43,7 @@ class _Step:
 
 @dataclass(frozen=True, slots=True)
 class _Phase:
-    """A phase as the JSON has it."""
+    """A phase in the JSON."""
 
     name: str
     duration_s: float
@@ -53,7 +53,7 @@ class _Phase:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """The part of the JSON that tells the way of a search."""
+    """The part of the JSON with the course of a search."""
 
     phases: tuple[_Phase, ...] = ()
 
@@ -69,13 +69,13 @@ _OPTIONAL = (
     "critical_load",
     "held",
 )
-"""Fields that are left out where they have nothing to tell, as in the messages of older versions."""
+"""Fields that are omitted if they are empty, as in the messages of older versions."""
 
 
 def render(measurement: Measurement) -> str:
-    """Write the message of a test.
+    """Return the message of a test.
 
-    :param measurement: what was measured; its times must know their time zone.
+    :param measurement: the result; its times must have a time zone.
     :returns: several lines, the last of them the JSON.
     :raises ValueError: if a number is not finite, or a time has no time zone.
     """
@@ -83,15 +83,15 @@ def render(measurement: Measurement) -> str:
 
 
 def line(measurement: Measurement) -> str:
-    """Write the line of JSON alone: what a test that failed after all adds to its message.
+    """Return the line of JSON alone: a test that fails after the measurement adds it to its message.
 
-    :raises ValueError: as :func:`render` does.
+    :raises ValueError: like :func:`render`.
     """
     return MARKER + json.dumps(document(measurement), separators=(",", ":"), allow_nan=False)
 
 
 def document(measurement: Measurement) -> dict[str, Any]:
-    """Return the measurement as it stands in the JSON: strings, numbers, lists and objects.
+    """Return the measurement as in the JSON: strings, numbers, lists and objects.
 
     :raises ValueError: if a time has no time zone, or a step's trial is not among the trials.
     """
@@ -109,10 +109,10 @@ def document(measurement: Measurement) -> dict[str, Any]:
 def parse(text: str) -> Measurement | None:
     """Read the message of a test: the inverse of :func:`render`.
 
-    :param text: the whole message; sentences around the line of JSON do not matter. Of several
-        such lines the last counts: a test that measures again says what it found last.
+    :param text: the whole message; sentences around the line of JSON are ignored. The last of several
+        such lines counts: a test that measures again adds its newest result last.
     :returns: the measurement, its times in UTC; None if there is no such line.
-    :raises ArchiveError: if the line is broken or of a newer schema.
+    :raises ArchiveError: if the line is not valid or of a newer schema.
     """
     lines = [each for each in text.split("\n") if each.startswith(MARKER + "{")]
     if not lines:
@@ -126,9 +126,9 @@ def parse(text: str) -> Measurement | None:
 def measurement_of(document: Mapping[str, Any]) -> Measurement:
     """Return the measurement of a JSON object: the inverse of :func:`document`.
 
-    :param document: as :func:`document` gave it; samples may have been left out.
+    :param document: the result of :func:`document`; samples may have been omitted.
     :returns: the measurement, its times in UTC.
-    :raises ArchiveError: if a field is wrong, or the schema is newer.
+    :raises ArchiveError: if a field is not valid, or the schema is newer.
     :raises ValueError: if a number is not finite.
     """
     fields = dict(document)
@@ -232,7 +232,7 @@ def _held(held: HeldRate, frame_bytes: float) -> Iterator[str]:
 
 
 def _rate(pps: float, frame_bytes: float) -> str:
-    """Packets per second, and the bandwidth that the frames take on the wire."""
+    """Return packets per second, and the bandwidth that the frames use on the wire."""
     return f"{pps:.1f} pps, {pps * (frame_bytes + GAP_BYTES) * 8 / 1e9:.3f} Gbps"
 
 

@@ -1,8 +1,8 @@
-"""What the rest speaks of: trials, results, runs, traces, groups, changes and verdicts.
+"""The common data types: trials, results, runs, traces, groups, changes and verdicts.
 
 Frozen dataclasses with units in their names. Rates are bidirectional aggregates in packets
-per second (pps); times are in seconds or, where they are moments, in UTC. What cannot be
-trusted says so itself: ``invalid`` holds the reason, and is empty where all is well.
+per second (pps); times are in seconds or, if they are moments, in UTC. Invalid
+data is marked: ``invalid`` contains the reason, and is empty for valid data.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from numpy.typing import NDArray
 Samples: TypeAlias = NDArray[np.float64]
 """Values of a trace in the order of time, shape (n,), NaN where a run has none."""
 Trials: TypeAlias = tuple[tuple[float, ...], ...]
-"""All samples of each run in the order of time, none where a run has none."""
+"""All samples of each run in the order of time, an empty tuple for a run without samples."""
 
 
 def finite(number: float) -> float | None:
-    """Return a number as files and answers hold it: None for NaN and infinity."""
+    """Return a number for files and responses: None for NaN and infinity."""
     return float(number) if math.isfinite(number) else None
 
 
 class Better(StrEnum):
-    """Which direction of a trace is good news."""
+    """Which direction of a trace is good."""
 
     HIGHER = "higher"
     LOWER = "lower"
@@ -39,55 +39,55 @@ class Better(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Traffic sent at one rate for one duration, and what came back."""
+    """Traffic sent at one rate for one duration, and the frames received."""
 
     rate_pps: float
     """The intended rate, both directions together."""
     duration_s: float
     """The intended duration."""
     elapsed_s: float
-    """The time spent; shorter than intended when the trial was ended early."""
+    """The time spent; shorter than intended if the trial was ended early."""
     sent: int
     received: int
     invalid: str = ""
-    """Why the trial cannot be trusted; empty when it can."""
+    """Why the trial is not valid; empty if it is."""
     sending_s: float = 0.0
-    """How long frames were sent; 0 if the driver does not know: then as long as intended."""
+    """The duration of sending; 0 if the driver does not know it: then the intended duration counts."""
     sent_each: tuple[int, ...] = ()
-    """How many frames were sent in each direction; empty if the driver does not know."""
+    """The number of frames sent in each direction; empty if the driver does not know it."""
 
     @property
     def loss_ratio(self) -> float:
-        """The share of the sent frames that did not come back."""
+        """The fraction of the sent frames that were not received."""
         return 1.0 - self.received / self.sent if self.sent else 0.0
 
     @property
     def receive_rate_pps(self) -> float:
-        """Received frames over the time of sending: the sample of an MRR test (document 000).
+        """Received frames over the time of sending: the sample of an MRR test.
 
-        A generator that is slower than intended sends for longer. Over the intended duration, what came
-        back would pass for a higher rate than any that was there.
+        A generator that is slower than intended sends for longer. Divided by the intended duration, the
+        received frames would give a higher rate than any that occurred.
         """
         return self.received / (self.sending_s or self.duration_s)
 
     @property
     def sent_each_pps(self) -> tuple[float, ...]:
-        """The rate that was reached, of each direction if that is known, else of both together."""
+        """The actual rate, for each direction if that is known, else for both together."""
         return tuple(sent / (self.sending_s or self.duration_s) for sent in self.sent_each or (self.sent,))
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Where a searched rate lies: it passed at ``lower`` and failed at ``upper``, in pps."""
+    """The bounds of a searched rate: it passed at ``lower`` and failed at ``upper``, in pps."""
 
     lower: float
     upper: float
     invalid: str = ""
-    """Why a bound is none: loss at the minimum rate, or the search timed out."""
+    """Why a bound is not valid: loss at the minimum rate, or the search timed out."""
 
     @property
     def relative_width(self) -> float:
-        """The width relative to the upper bound, as the MDR document counts it."""
+        """The width relative to the upper bound, as defined for MDR."""
         return (self.upper - self.lower) / self.upper if self.upper else 0.0
 
 
@@ -99,7 +99,7 @@ class Step:
     reason: str
     """Why this rate was measured, such as ``lower bound of 0.005 exceeds it``."""
     intervals: tuple[Interval, ...]
-    """What was known after the trial, one per loss ratio; empty while nothing was."""
+    """The bounds after the trial, one per loss ratio; empty while none were known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class TraceKey:
 
     @classmethod
     def of(cls, **parameters: str) -> TraceKey:
-        """Make a key; the order of the parameters does not matter."""
+        """Return a key; the order of the parameters does not matter."""
         return cls(tuple(sorted(parameters.items())))
 
     def __getitem__(self, name: str) -> str:
@@ -141,7 +141,7 @@ class TraceKey:
         return dict(self.parameters)
 
     def of_experiment(self, experiment: str) -> TraceKey:
-        """Return the name of the same test's trace in an experiment; empty: in nightly runs.
+        """Return the key of the same test's trace in an experiment; if empty, in nightly runs.
 
         :param experiment: see :class:`Run`.
         """
@@ -149,7 +149,7 @@ class TraceKey:
 
     @property
     def json(self) -> str:
-        """The parameters as sorted JSON: what the store keeps and hashes."""
+        """The parameters as sorted JSON, which the store contains and hashes."""
         return json.dumps(self.as_dict(), sort_keys=True, separators=(",", ":"))
 
     @property
@@ -160,79 +160,79 @@ class TraceKey:
 
 @dataclass(frozen=True, slots=True)
 class CriticalLoad:
-    """The rate whose average loss ratio over a long time is a target, as a soak estimates it."""
+    """The rate whose average loss ratio over a long time is a target, as estimated by a soak test."""
 
     rate_pps: float
     target_loss_ratio: float
     credibility: float
-    """The probability that the critical load lies in the interval that is told with it."""
+    """The probability that the critical load is in the interval that is reported with it."""
     hiccups: int = 0
-    """Trials that lost frames which their rate does not explain; the estimate is without them."""
+    """Trials that lost frames which their rate does not explain; the estimate excludes them."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldRate:
-    """What one rate lost while it was held for long, in slices."""
+    """The loss at one rate that was offered for a long time, in slices."""
 
     rate_pps: float
     loss_ratio: float
     loss_ratio_limit: float
-    """What the average loss ratio does not exceed, with the confidence, where loss is by chance."""
+    """The limit of the average loss ratio, with the confidence, if loss is random."""
     confidence: float
     lossy_slices: int
     bursty: bool = False
-    """Whether loss came in bursts: the average may then exceed the limit."""
+    """Whether loss was in bursts: the average may then exceed the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What one test measured: what its message tells, to people and to programs."""
+    """The measurement of one test: the contents of its message, for users and for programs."""
 
     kind: str
     """``mrr``, ``ndrpdr`` (several loss ratios in one search), ``binary`` (one loss ratio), ``soak`` (the
-    critical load) or ``hold`` (one rate, held for long)."""
+    critical load) or ``hold`` (one rate for a long time)."""
     testbed: str
     frame: str
     """``64B`` or another length, ``IMIX``, or a pattern such as ``64x7+570x4+1518x1``."""
     frame_bytes: float
-    """Average length of a frame with its checksum; with 20 bytes more it gives the bandwidth."""
+    """Average length of a frame with its checksum; 20 bytes are added for the bandwidth."""
     started: datetime
     finished: datetime
     samples: tuple[float, ...] = ()
     """MRR: the receive rate of each trial, in pps; a hold: that of each slice."""
     intervals: Mapping[str, Interval] = field(default_factory=dict, hash=False)
-    """Searches: ``{"ndr": …, "pdr": …}``; a soak: ``{"soak": …}``, which holds the critical load."""
+    """Searches: ``{"ndr": …, "pdr": …}``; a soak: ``{"soak": …}``, which contains the critical load."""
     trials: tuple[Trial, ...] = ()
-    """Every trial, in the order of time, those that were measured again included."""
+    """Every trial, in the order of time, including those that were repeated."""
     loss_ratios: Mapping[str, float] = field(default_factory=dict, hash=False)
-    """Searches: what may be lost at each of the intervals, ``{"ndr": 0.0, "pdr": 0.005}``, ascending. Further
-    PDRs are named after their loss ratio: ``pdr_0.01``."""
+    """Searches: the accepted loss ratio of each of the intervals, ``{"ndr": 0.0, "pdr": 0.005}``, ascending.
+    Further PDRs are named after their loss ratio: ``pdr_0.01``."""
     phases: tuple[Phase, ...] = ()
-    """An MDR search: the way that it took. Its steps have their trials out of ``trials``, and their
-    intervals in the order of ``loss_ratios``."""
+    """The course of an MDR search. The trials of its steps are those in ``trials``, and their
+    intervals are in the order of ``loss_ratios``."""
     strategy: str = ""
-    """A search for NDR and PDR: ``predictive``, ``mdr`` or ``binary``."""
+    """The strategy of a search for NDR and PDR: ``predictive``, ``mdr`` or ``binary``."""
     conditional_throughput_pps: Mapping[str, float] = field(default_factory=dict, hash=False)
-    """A search whose bounds are decided by several trials: what comes back of each lower bound."""
+    """A search whose bounds are decided by several trials: the throughput at each lower bound."""
     mrr_pps: float = 0.0
-    """Searches: what came back at the highest rate, with which the search begins; 0 if that is not known."""
+    """Searches: the receive rate at the highest rate, with which the search begins; 0 if not known."""
     critical_load: CriticalLoad | None = None
     """A soak: its estimate."""
     held: HeldRate | None = None
-    """A hold: what the rate lost."""
+    """A hold: the loss at the rate."""
     counters: str = ""
     """File with the counters that were collected, relative to the archive."""
     versions: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """What was measured and by what: ``{"device": "<commit>", "generator": …}``."""
+    """The versions of the device and of the generator: ``{"device": "<commit>", "generator": …}``."""
     invalid: str = ""
-    """Why the result cannot be trusted; empty when it can."""
+    """Why the result is not valid; empty if it is."""
     simulated: bool = False
 
     @property
     def rates(self) -> dict[str, tuple[float, ...]]:
         """The samples of each trace that the test belongs to, in pps, by metric.
 
-        Of a search that is the lower bound; of a soak, the critical load.
+        For a search that is the lower bound; for a soak, the critical load.
         """
         sampled = {self.kind: self.samples} if self.samples else {}
         found = {name: (interval.lower,) for name, interval in self.intervals.items()}
@@ -241,7 +241,7 @@ class Measurement:
 
 
 class Status(StrEnum):
-    """How a test ended in Robot Framework."""
+    """The result of a test in Robot Framework."""
 
     PASS = "pass"  # noqa: S105 - a verdict, not a password
     FAIL = "fail"
@@ -249,33 +249,33 @@ class Status(StrEnum):
 
 
 MARKED = "marked as invalid by "
-"""What ``invalid`` begins with in a result that a person marked."""
+"""The prefix of ``invalid`` in a result that a user marked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one test of one run gave for one metric."""
+    """The result of one test of one run for one metric."""
 
     key: TraceKey
     unit: str
     better: Better
     status: Status
     samples: tuple[float, ...] = ()
-    """All samples, in the order of measuring; empty when nothing was measured."""
+    """All samples, in the order of measuring; empty if nothing was measured."""
     value: float = math.nan
-    """What the trace shows: the average of the samples, or the lower bound of a search.
+    """The value in the trace: the average of the samples, or the lower bound of a search.
 
-    Of a soak, the critical load."""
+    For a soak, the critical load."""
     invalid: str = ""
-    """Why the value cannot be trusted; empty when it can."""
+    """Why the value is not valid; empty if it is."""
     message: str = ""
-    """What the test said, when it failed."""
+    """The message of the test, if it failed."""
     details: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """Bounds, trials, counters' file, versions and times, as they stand in the test's JSON."""
+    """Bounds, trials, counters' file, versions and times, as in the test's JSON."""
 
     @property
     def marked(self) -> bool:
-        """Whether a person marked the result, or its run, as invalid."""
+        """Whether a user marked the result, or its run, as invalid."""
         return self.invalid.startswith(MARKED)
 
     @property
@@ -294,33 +294,33 @@ class Run:
     started: datetime
     finished: datetime
     versions: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """What was measured and by what: ``{"device": "<commit>", "generator": …}``."""
+    """The versions of the device and of the generator: ``{"device": "<commit>", "generator": …}``."""
     archive: str = ""
-    """Where the run's files lie: a path or a URL."""
+    """The location of the run's files: a path or a URL."""
     simulated: bool = False
-    """Whether no packet was ever sent; marked as such down to the graph."""
+    """Whether no packet was sent; the data is marked as simulated everywhere, up to the graph."""
     suites_started: datetime | None = None
-    """When the first suite started, by the clock of the machine that ran it, taken for UTC. A job that is
-    deleted and created anew counts from 1 again: these times tell its builds from the earlier ones. None
-    if the output has no times."""
+    """When the first suite started, by the clock of the machine that ran it, interpreted as UTC. A job that
+    is deleted and created again counts from 1 again: these times distinguish its builds from the earlier
+    ones. None if the output has no times."""
     suites_finished: datetime | None = None
     """When the last suite finished, in the same way."""
     experiment: str = ""
-    """How it differs from the nightly runs, such as ``acl_rules=60``; empty: it is one of them. The results
+    """The difference from the nightly runs, such as ``acl_rules=60``; empty: it is one of them. The results
     of an experiment belong to traces of their own, whose parameter ``experiment`` is this text."""
 
     @property
     def name(self) -> str:
-        """``job/build``: what a person calls the run."""
+        """``job/build``: the name of the run for users."""
         return f"{self.job}/{self.build}"
 
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What one measurement of one build gave for one metric of one test."""
+    """The samples of one measurement of one build for one metric of one test."""
 
     samples: tuple[float, ...]
-    """In the order of measuring, one at least."""
+    """In the order of measuring, at least one."""
     unit: str = "pps"
     better: Better = Better.HIGHER
 
@@ -330,27 +330,27 @@ class Measured:
     """One measurement of one build of the product: the chosen tests, run once."""
 
     commit: str
-    """The whole hash of what was built."""
+    """The whole hash of the commit that was built."""
     started: datetime
     """UTC."""
     finished: datetime
     values: Mapping[str, Sampled] = field(default_factory=dict, hash=False)
-    """By the name of the test, with the metric behind it where a test has several: ``64b-1c-ndrpdr pdr``."""
+    """By the name of the test, followed by the metric if a test has several: ``64b-1c-ndrpdr pdr``."""
     failed: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Tests without a value that can be trusted, by the same names, and why."""
+    """Tests without a valid value, by the same names, and why."""
     archive: str = ""
-    """Where the files of the measurement lie, relative to the job's archive."""
+    """The folder of the measurement, relative to the job's archive."""
     against: str = ""
-    """The other commit of the pair that it was measured in, to confirm a suspicion; empty if in none."""
+    """The other commit of the pair in which it was measured, to confirm a suspicion; empty without a pair."""
     variant: int = 0
     """The layout of the build or its environment that was measured, from 0."""
     disturbed: str = ""
-    """What disturbed it, also when it was repeated, in words; empty if nothing was seen."""
+    """What disturbed it, even after repetition, as text; empty if nothing was detected."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Series:
-    """A trace with its values: one entry a run, in the order of time."""
+    """A trace with its values: one entry per run, in the order of time."""
 
     key: TraceKey
     unit: str
@@ -358,13 +358,13 @@ class Series:
     runs: tuple[Run, ...]
     """The runs that tried this trace, n of them."""
     samples: Samples
-    """Run values, shape (n,), NaN where the run has none that may enter the trend."""
+    """Run values, shape (n,), NaN if the run has none that may enter the trend."""
     results: tuple[Result, ...] = ()
-    """The results behind the samples, n of them: they say why a value is missing."""
+    """The results of the samples, n of them: they contain the reason for a missing value."""
 
     @property
     def trials(self) -> Trials:
-        """All samples of each run, n of them; none of a run whose value may not enter the trend."""
+        """All samples of each run, n of them; empty for a run whose value may not enter the trend."""
         return tuple(
             result.samples if math.isfinite(value) else ()
             for value, result in zip(self.samples, self.results, strict=True)
@@ -401,7 +401,7 @@ class Group:
 
 
 class Direction(StrEnum):
-    """Whether a change is bad or good news."""
+    """Whether a change is bad or good."""
 
     REGRESSION = "regression"
     PROGRESSION = "progression"
@@ -417,26 +417,26 @@ class Change:
     after: float
     direction: Direction
     confidence: float = math.nan
-    """One less the probability that noise alone makes such a step; NaN where that is not known."""
+    """One less the probability that noise alone causes such a step; NaN if not known."""
     effect_size: float = math.nan
-    """The step in standard deviations, negative where the values fell; NaN where that is not known."""
+    """The step in standard deviations, negative if the values fell; NaN if not known."""
     last_before: int | None = None
-    """Position of the last run that is before the change at 95 %; None where that is not known."""
+    """Position of the last run that is before the change at 95 %; None if not known."""
     first_after: int | None = None
     """Position of the first run that is after the change at 95 %."""
     pattern: str = ""
-    """What "Trend Analysis" calls such a course, such as ``ordinary`` or ``small``; empty where not known."""
+    """The pattern by "Trend Analysis", such as ``ordinary`` or ``small``; empty if not known."""
     drift: bool = False
-    """Whether it is a slow drift and no step."""
+    """Whether it is a slow drift instead of a step."""
 
     @property
     def relative(self) -> float:
-        """The step relative to the trend before it; NaN where that was zero."""
+        """The step relative to the trend before it; NaN if that was zero."""
         return (self.after - self.before) / self.before if self.before else math.nan
 
 
 class Outcome(StrEnum):
-    """What is said of a test in the newest run."""
+    """The outcome of a test in the newest run."""
 
     NORMAL = "normal"
     REGRESSION = "regression"
@@ -457,19 +457,19 @@ class Verdict:
     series: Series
     outcome: Outcome
     reason: str
-    """Why, in one sentence for a person."""
+    """Why, in one sentence for users."""
     groups: tuple[Group, ...] = ()
     changes: tuple[Change, ...] = ()
     vanished: tuple[Change, ...] = ()
-    """Changes that an earlier analysis told of, and that later runs have taken back."""
+    """Changes that an earlier analysis reported, and that are gone with later runs."""
     suspected: Change | None = None
-    """What the newest run hints at; the next ones decide whether it is a change."""
+    """A change that the newest run suggests; the next ones decide whether it is a change."""
     bad_runs: tuple[Change, ...] = ()
     """Single runs that are separated from the groups, each as a step away from its trend."""
     owners: tuple[str, ...] = ()
-    """Who looks after the test."""
+    """The persons responsible for the test."""
     mail: tuple[str, ...] = ()
-    """Addresses of those who are told when it changes."""
+    """The addresses that are notified if it changes."""
     trend: float = math.nan
     """Last Trend: the average of the last group."""
     runs: int = 0
@@ -483,4 +483,4 @@ class Verdict:
     trimmed_deviation: Samples = field(default_factory=lambda: np.empty(0))
     """TMSD, shape (n,)."""
     outliers: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=bool))
-    """True where a sample lies 1.5 IQR or more outside its window's quartiles, shape (n,)."""
+    """True where a sample is 1.5 IQR or more outside its window's quartiles, shape (n,)."""

@@ -1,7 +1,7 @@
-"""How far something is, in one line: it changes on a terminal, and comes once a minute in a log.
+"""Progress of a task, in one line: it changes on a terminal, and is printed once a minute in a log.
 
-No thread runs for that: nothing shall disturb what is measured, so a line stands still while nothing
-new is told.
+No thread runs for that, so that measurements are not disturbed: the line does not change without new
+progress.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ LOG_EVERY_S = 60.0
 class ProgressLine:
     """Shows a line, from entering to leaving.
 
-    :param output: where the line comes in a log, or changes, if this is a terminal.
-    :param terminal: one that somebody looks at where the output is none.
-    :param guard_errors: whether what others write to standard error meanwhile stays clear of the line.
+    :param output: receives the line in a log, or the changing line, if this is a terminal.
+    :param terminal: a terminal to use if the output is not one.
+    :param guard_errors: whether output of others to standard error is separated from the line.
     """
 
     def __init__(self, output: TextIO, *, terminal: TextIO | None = None, guard_errors: bool = False) -> None:
@@ -55,12 +55,12 @@ class ProgressLine:
             self._live.stop()
 
     def clear(self) -> None:
-        """Make room on the terminal for a line of somebody else."""
+        """Clear the line on the terminal for other output."""
         if self._live is not None:
             self._live.update(Text(""), refresh=True)
 
     def show(self, line: str) -> None:
-        """Show how far it is by now."""
+        """Show the progress."""
         if self._live is not None:
             self._live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
         elif time.monotonic() - self._logged >= LOG_EVERY_S:
@@ -70,7 +70,7 @@ class ProgressLine:
 
 
 def _columns(terminal: TextIO) -> int | None:
-    """Return the width of a terminal, which need not be that of any standard stream; None: unknown."""
+    """Return the width of a terminal, which may differ from that of the standard streams; None: unknown."""
     try:
         return os.get_terminal_size(terminal.fileno()).columns or None
     except OSError:

@@ -1,11 +1,10 @@
-"""The specification of an analysis: which tests are watched, from which change on, and for whom.
+"""The specification of an analysis: which tests are watched, their minimum change, and their owners.
 
-A YAML file lists entries. Each says by ``tags``, ``names``, ``keys`` and ``metrics`` which traces it
-is about; all that are given must fit, and a trace belongs to the first entry that fits it. A trace
-that fits none is not analysed. ``lists`` give tag expressions a name, by which a comment asks for
-them. ``aliases`` give renamed tests their new names, so that their history goes
-on: the store keeps what was measured under the name that it had, and series are put together when they
-are read.
+A YAML file lists entries. Each selects traces by ``tags``, ``names``, ``keys`` and ``metrics``; all
+that are given must match, and a trace belongs to the first entry that matches it. A trace
+without a matching entry is not analysed. ``lists`` name tag expressions, for use in comments.
+``aliases`` map the old names of renamed tests to the new ones, so that their history continues: the store
+contains the results under their original names, and series are joined when they are read.
 
 Source: "Continuous Performance Trending and Analysis", section Analysis (the list of tests in the
 specification).
@@ -37,7 +36,7 @@ from perftrend import errors
 from perftrend.model import Result, Run, Series, TraceKey
 
 Tagged = Callable[[tuple[str, ...]], Collection[TraceKey]]
-"""Tells which traces the tests have that match any of some tag expressions."""
+"""Returns the traces of the tests that match any of some tag expressions."""
 
 
 def _several(value: object) -> object:
@@ -62,25 +61,25 @@ class _Strict(BaseModel):
 
 
 class Entry(_Strict):
-    """Some tests, and how they are watched."""
+    """A selection of tests, and how they are watched."""
 
     tags: Words | None = None
-    """Tag expressions of Robot Framework; one of them must fit."""
+    """Tag expressions of Robot Framework; one of them must match."""
     names: Words | None = None
-    """Names of tests, with ``*``, ``?`` and ``[…]``, in any case; one of them must fit."""
+    """Names of tests, with ``*``, ``?`` and ``[…]``, ignoring case; one of them must match."""
     keys: tuple[dict[str, str], ...] | None = Field(default=None, min_length=1)
-    """Parameters of traces, each with all the values that a trace must have; one of them must fit."""
+    """Parameters of traces, each with all the values that a trace must have; one of them must match."""
     metrics: Words | None = None
     """``mrr``, ``ndr``, ``pdr``, …; none: all."""
     minimum_change: float | None = Field(default=None, ge=0, le=1)
-    """A smaller change is shown and does not fail the job; none: what the settings say."""
+    """A smaller change is shown and does not fail the job; none: the value of the settings."""
     owners: Annotated[tuple[Word, ...], BeforeValidator(_several)] = ()
-    """Who looks after these tests."""
+    """The persons responsible for these tests."""
     mail: Addresses = ()
-    """Who is told of their changes."""
+    """The addresses that are notified of their changes."""
 
     def fits(self, key: TraceKey, tagged: Tagged) -> bool:
-        """Whether the entry is about a trace."""
+        """Whether the entry matches a trace."""
         parameters = key.as_dict()
         name = parameters.get("test", "").lower()
         return (
@@ -92,16 +91,16 @@ class Entry(_Strict):
 
 
 class Alias(_Strict):
-    """What a parameter of a trace was called before, and what it is called now."""
+    """The old and the new value of a parameter of a trace."""
 
     parameter: Word = "test"
-    """``test``, ``suite`` or any other but the testbed: runs are of a testbed, not traces alone."""
+    """``test``, ``suite`` or any other except the testbed: runs, not only traces, belong to a testbed."""
     was: Word | None = None
-    """The whole old value, exactly as it was."""
+    """The whole old value, exactly."""
     pattern: Word | None = None
-    """In its place: a regular expression that the whole old value must match."""
+    """Instead of ``was``: a regular expression that the whole old value must match."""
     now: str
-    """The new value; after ``pattern`` it may name groups, as in ``\\1`` and ``\\g<rest>``."""
+    """The new value; with ``pattern`` it may contain groups, such as ``\\1`` and ``\\g<rest>``."""
 
     @model_validator(mode="after")
     def _can_be_used(self) -> Self:
@@ -114,7 +113,7 @@ class Alias(_Strict):
         return self
 
     def renamed(self, value: str) -> str:
-        """Return the new value of an old one, and any other as it is."""
+        """Return the new value of an old one, and any other unchanged."""
         if self.pattern is None:
             return self.now if value == self.was else value
         found = re.fullmatch(self.pattern, value)
@@ -122,9 +121,9 @@ class Alias(_Strict):
 
 
 def _check_pattern(pattern: str, template: str) -> None:
-    """Make sure that a pattern and what takes its place can be used.
+    """Check that a pattern and its replacement are valid.
 
-    :raises ValueError: if not, or if the template names a group that the pattern does not have.
+    :raises ValueError: if not, or if the template contains a group that the pattern does not have.
     """
     try:
         compiled = re.compile(pattern)
@@ -144,14 +143,14 @@ class Watchlist(_Strict):
 
     tests: tuple[Entry, ...] = Field(min_length=1)
     aliases: tuple[Alias, ...] = ()
-    """Applied one after the other, each to what the one before made."""
+    """Applied in order, each to the result of the one before."""
     lists: Mapping[ListName, Words] = {}
-    """Tag expressions by the name that a comment asks for them by, without the ``#``."""
+    """Tag expressions by their name in comments, without the ``#``."""
 
     def listed(self, name: str) -> tuple[str, ...]:
         """Return the tag expressions of a test list.
 
-        :raises UsageError: if there is none of that name, with the nearest.
+        :raises UsageError: if no list has that name; suggests the nearest.
         """
         if name not in self.lists:
             choices = errors.nearest(f"#{name}", (f"#{known}" for known in self.lists))
@@ -159,9 +158,9 @@ class Watchlist(_Strict):
         return self.lists[name]
 
     def renamed(self, key: TraceKey) -> TraceKey:
-        """Return the key that a trace has under its newest names.
+        """Return the key of a trace under its newest names.
 
-        A parameter that becomes empty is left out, and one that is missing counts as empty.
+        A parameter that becomes empty is removed, and one that is missing counts as empty.
         """
         if not self.aliases:
             return key
@@ -171,10 +170,10 @@ class Watchlist(_Strict):
         return TraceKey.of(**{name: value for name, value in parameters.items() if value})
 
     def joined(self, series: Iterable[Series]) -> list[Series]:
-        """Put the series of renamed traces together, in the order of their newest keys.
+        """Join the series of renamed traces, in the order of their newest keys.
 
-        Where a run has results under the old and the new name, that under the new one counts. Series
-        of another unit or direction stay apart, under their old key.
+        If a run has results under the old and the new name, that under the new one counts. Series
+        of another unit or direction stay separate, under their old key.
         """
         parts: dict[TraceKey, list[Series]] = {}
         apart: list[Series] = []
@@ -188,10 +187,10 @@ class Watchlist(_Strict):
         return sorted([*together, *apart], key=lambda one: str(one.key))
 
     def choose(self, keys: Iterable[TraceKey], tagged: Tagged) -> Chosen:
-        """Say which traces are watched, and which entries fit none of them.
+        """Return the traces that are watched, and the entries that match none of them.
 
-        :param keys: the traces that there are.
-        :param tagged: which traces the tests have that match any of some tag expressions.
+        :param keys: all traces.
+        :param tagged: returns the traces of the tests that match any of some tag expressions.
         """
         watched: dict[TraceKey, Entry] = {}
         unused = set(range(len(self.tests)))
@@ -204,7 +203,7 @@ class Watchlist(_Strict):
 
 
 def _together(key: TraceKey, parts: list[Series]) -> Series:
-    """Return one series of several, that of the newest name first."""
+    """Join several series into one; that of the newest name comes first."""
     if len(parts) == 1:
         return replace(parts[0], key=key)
     by_run: dict[str, tuple[Run, float, Result | None]] = {}
@@ -225,21 +224,21 @@ def _together(key: TraceKey, parts: list[Series]) -> Series:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The traces that are watched, each with its entry, and the entries that fit none, from 1 on."""
+    """The traces that are watched, each with its entry, and the entries that match none, from 1 on."""
 
     watched: Mapping[TraceKey, Entry]
     unused: tuple[int, ...]
 
 
 _MODELS: Mapping[str, type[_Strict]] = {"tests": Entry, "aliases": Alias}
-"""What the lists of the file hold."""
+"""The types of the list items in the file."""
 
 
 def load(file: Path) -> Watchlist:
     """Read a specification.
 
-    :raises SettingsError: if it cannot be read, is no YAML, or has a key or a value that is wrong; of
-        a wrong key it says the nearest right one.
+    :raises SettingsError: if it cannot be read, is not valid YAML, or has an invalid key or value; for
+        an invalid key it suggests the nearest.
     """
     where = f"specification {file}"
     try:
@@ -254,9 +253,9 @@ def load(file: Path) -> Watchlist:
 
 
 def _explained(error: ErrorDetails) -> str:
-    """Say of a wrong place in the file what it is and what is expected."""
+    """Describe an invalid place in the file and what is expected there."""
     *place, last = error["loc"] or ("",)
-    # What people count begins with 1.
+        # Positions in messages begin with 1.
     path = ".".join(str(part + 1) if isinstance(part, int) else part for part in (*place, last))
     if error["type"] == "extra_forbidden":
         known = _MODELS.get(str(error["loc"][0]) if place else "", Watchlist).model_fields
