@@ -1,7 +1,7 @@
 """The partitions of many series: on all cores of a machine, or on a cluster.
 
-Series are handed out in lots, a few lots ahead of the answers: however many series there are, no
-more than those are in memory.
+Series are submitted in lots, a few lots ahead of the results: only these lots are in memory, however many
+series there are.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from perftrend.analysis.mdl.exact import partition
 from perftrend.analysis.mdl.partitions import Partition
 
 LOT = 64
-"""Series that are handed out at once."""
+"""Series submitted in one call."""
 LOTS_AHEAD = 4
-"""Lots that wait for each worker."""
+"""Lots queued for each worker."""
 
 
 class Options(TypedDict, total=False):
@@ -37,10 +37,10 @@ class Options(TypedDict, total=False):
 
 @runtime_checkable
 class Cluster(Protocol):
-    """What is asked of a cluster: ``dask.distributed.Client`` has it."""
+    """The methods of a cluster that are used; ``dask.distributed.Client`` has them."""
 
     def get_executor(self) -> Executor:
-        """Return something to submit calls to."""
+        """Return an executor to submit calls to."""
 
     def nthreads(self) -> dict[str, int]:
         """Return the number of threads of each worker."""
@@ -56,16 +56,16 @@ def partition_all(
 ) -> Iterator[Partition]:
     """Partition many series.
 
-    :param series: the series, each as :func:`~perftrend.analysis.partition` takes it; consumed
-        as the work goes on.
+    :param series: the series, each in a form that :func:`~perftrend.analysis.partition` accepts; consumed
+        as the work proceeds.
     :param client: a ``dask.distributed.Client``, or any executor of ``concurrent.futures``; None
         for the cores of this machine.
-    :param workers: how many calls the client works on at once; None for what a cluster says, or
-        for the number of cores.
+    :param workers: number of calls that the client runs at once; None for the number of threads of a
+        cluster, or for the number of cores.
     :param progress: called after each lot with the number of series that are done.
     :param options: those of :func:`~perftrend.analysis.partition`.
     :returns: the partitions, in the order of the series.
-    :raises SettingsError: if an option has no meaning.
+    :raises SettingsError: if an option is invalid.
     """
     if isinstance(client, Cluster):
         workers = workers or sum(client.nthreads().values())
@@ -79,7 +79,7 @@ def partition_all(
 
 
 def _own_pool(workers: int, options: Options) -> Executor:
-    # The compiled search lets other threads run; numpy holds them up.
+    # The compiled search releases the interpreter lock; the search in numpy holds it.
     if options.get("engine") != "numpy" and is_compiled():
         return ThreadPoolExecutor(workers)
     try:

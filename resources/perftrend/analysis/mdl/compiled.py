@@ -1,4 +1,4 @@
-"""The compiled search: the memory that its kernel works on."""
+"""The compiled search: the arrays that its kernel works on."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from perftrend.analysis.mdl.terms import Terms
 
 _SHORTEST_BLOCK, _LONGEST_BLOCK = 8, 64
 _PREDECESSORS = 4
-"""How many a start has, as a rule at most; there is more room when more are needed."""
+"""The usual maximum per start; the array is enlarged if more are needed."""
 
 
 class CompiledSearch:
-    """Fewest bits of all partitions of the runs so far; more runs can follow.
+    """A search for the partition of the runs so far with the fewest bits; runs can be added.
 
-    :param terms: the formula, for all runs that will ever follow.
-    :param capacity: runs to make room for; more are welcome.
+    :param terms: the formula, for all runs that will be added.
+    :param capacity: number of runs to allocate memory for; more can be added.
     """
 
     def __init__(self, terms: Terms, capacity: int) -> None:
@@ -31,7 +31,7 @@ class CompiledSearch:
         self._before = np.empty((3, _PREDECESSORS * capacity))
 
     def extend(self, lots: Floats) -> None:
-        """Take up more runs: sizes, averages and sums of squared deviations, shape (3, m)."""
+        """Add runs: sizes, averages and sums of squared deviations, shape (3, m)."""
         stop = self._count + lots.shape[1]
         if stop > self._least.size:
             self._make_room(2 * stop)

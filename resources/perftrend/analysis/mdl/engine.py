@@ -1,14 +1,14 @@
-"""Which edition of the search evaluates a series: numpy's or the compiled one.
+"""The choice between the two implementations of the search: numpy and compiled.
 
-To import numba and to load what it has compiled takes a process about 0.6 s. From then on the search is 20 to
-100 times as fast as in numpy, which takes 0.1 to 0.2 ms for a value. So a process begins with numpy, and
+Importing numba and loading its compiled code takes a process about 0.6 s. After that the search is 20 to 100
+times as fast as in numpy, which takes 0.1 to 0.2 ms per value. A process therefore begins with numpy, and
 switches to the compiled search for good at the first series of ``LONG`` values, or when it has partitioned
-``MANY`` values: numpy has then taken about as long as loading does. A job that evaluates four tests does not
-pay for loading, one that evaluates thousands hardly pays for numpy, and callers need not know which of
-them they are. Both editions give the same answer.
+``MANY`` values: by then numpy has taken about as long as loading does. A job that evaluates four tests does
+not pay for loading, one that evaluates thousands hardly pays for numpy, and callers need not choose. Both
+implementations return the same result.
 
-Source: Karlin, Manasse, Rudolph and Sleator, "Competitive snoopy caching", 1988: who buys when the rent has
-cost as much never pays more than twice the least possible.
+Source: Karlin, Manasse, Rudolph and Sleator, "Competitive snoopy caching", 1988: to buy when the rent paid
+has reached the price never costs more than twice the minimum.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MANY = 5000
 
 @functools.cache
 def is_compiled() -> bool:
-    """Whether the compiled search can be loaded; loads it."""
+    """Return whether the compiled search can be loaded, and load it."""
     try:
         from perftrend.analysis.mdl import kernel  # noqa: F401, PLC0415 - numba takes long to import
     except (ImportError, OSError):
@@ -37,7 +37,7 @@ def is_compiled() -> bool:
 
 
 class EngineChoice:
-    """Chooses the engine of each series by the number of values so far."""
+    """The choice of the engine for each series, by the number of values so far."""
 
     def __init__(self) -> None:
         self._values = 0
@@ -46,8 +46,8 @@ class EngineChoice:
         """Return ``compiled`` or ``numpy``.
 
         :param engine: one of these, or ``fastest`` to choose by the number of values.
-        :param values: of the series.
-        :raises SettingsError: if there is no such engine, or numba cannot be imported.
+        :param values: number of values of the series.
+        :raises SettingsError: if the engine does not exist, or numba cannot be imported.
         """
         if engine not in ENGINES:
             hint = errors.nearest(engine, ENGINES)
@@ -70,4 +70,4 @@ def _is_loaded() -> bool:
 
 
 OF_PROCESS = EngineChoice()
-"""Loading is paid once by a process, so its values are counted together."""
+"""A process pays for loading once, so the values of all its series are counted together."""

@@ -1,10 +1,9 @@
-"""The partition of a trace into groups that takes the fewest bits to tell.
+"""The partition of a trace into groups that takes the fewest bits to describe.
 
-A trace is taken for a concatenation of groups, each drawn from one normal distribution. Of all
-partitions into groups the right one is the one with the shortest description (minimum
-description length). A group's bits depend on the average of the group before it, so that the
-best partition up to a position is not enough to go on from: the search goes over all pairs of a
-start and a stop, and drops those of which it is proven that they cannot matter.
+A trace is modelled as a concatenation of groups, each drawn from one normal distribution. The right partition
+into groups is the one with the shortest description (minimum description length). A group's bits depend on
+the average of the group before it, so the best partition up to a position is not enough to continue from: the
+search covers all pairs of a start and a stop, and drops those that are proven to be irrelevant.
 
 Source: "Trend Analysis", sections Partitioning into groups and Minimum Description Length.
 """
@@ -29,7 +28,7 @@ from perftrend.analysis.mdl.terms import terms_of
 
 DEFAULT_FORMULA = NEWER
 MOST_OUTLIERS = 0.2
-"""The part of the runs from which on they are not outliers."""
+"""The largest fraction of the runs that can be outliers."""
 DEVIATIONS = ("own", "shared", "shorter")
 
 
@@ -44,24 +43,24 @@ def partition(
 ) -> Partition:
     """Find the partition with the fewest bits over all partitions.
 
-    The formulas need a positive maximum. Where no sample is positive, the samples are described
-    with their signs turned; where all are zero, they are one group.
+    The formulas need a positive maximum. If no sample is positive, the samples are described with reversed
+    signs; if all are zero, they are one group.
 
     :param samples: one value for each run in the order of time, shape (n,), any unit; or all
-        samples of each run, shape (n, m) or n sequences of any lengths: groups begin and end with
-        whole runs then. What is not finite keeps its position and belongs to no group.
+        samples of each run, shape (n, m) or n sequences of any lengths: groups then begin and end with
+        whole runs. A value that is not finite occupies its position and belongs to no group.
     :param formula: ``jumpavg-0.4`` or ``jumpavg-0.1``.
     :param unit: resolution of the samples, in their unit; None for the formula's default.
-    :param outliers: whether single runs may be told apart from the groups, at a price; then the
-        partition has few bits, but not provably the fewest. Needs one value for each run.
-    :param deviation: ``own`` for groups that have a deviation each; ``shared`` for groups that all
-        have the same, which sees smaller steps in even noise, and where ``formula`` decides on the
-        unit only; ``shorter`` for the one of these two whose description has fewer bits. None: ``shorter``
-        with outliers, else ``own``. Others than ``own`` need one value for each run.
-    :param engine: ``compiled`` (needs numba) or ``numpy``, which give the same answer, or ``fastest`` to
+    :param outliers: whether single runs may be excluded from the groups, at a price; the partition then
+        has few bits, but not provably the fewest. Requires one value for each run.
+    :param deviation: ``own`` for groups with a deviation each; ``shared`` for one deviation of all groups,
+        which detects smaller steps in even noise; ``formula`` then determines the unit only; ``shorter``
+        for the one of these two whose description has fewer bits. None: ``shorter`` with outliers, else
+        ``own``. All but ``own`` require one value for each run.
+    :param engine: ``compiled`` (needs numba) or ``numpy``, which return the same result, or ``fastest`` to
         choose by the number of values; see :mod:`~perftrend.analysis.mdl.engine`.
-    :returns: the partition, without groups where no sample is finite.
-    :raises SettingsError: if an argument has no meaning.
+    :returns: the partition, without groups if no sample is finite.
+    :raises SettingsError: if an argument is invalid.
     """
     return partition_after(
         RepeatedSearch(),
@@ -84,7 +83,7 @@ def partition_after(
     deviation: str | None = None,
     engine: str = "fastest",
 ) -> Partition:
-    """Return what :func:`partition` does, faster if it is repeated with outliers as a series grows.
+    """Return the result of :func:`partition`, faster if repeated with outliers as a series grows.
 
     :param search: the same object for all partitions of one series.
     """
@@ -115,7 +114,7 @@ def partition_after(
         found.append(shared_partition(runs, scaled, far, formula=chosen, outliers=outliers, engine=engine))
     if chosen_freely and outliers:
         found = [one for one in found if len(one.outliers) <= max(MOST_OUTLIERS * scaled.size, 2)]
-        # What a fifth of the runs are is a mode of the machine: they belong to the groups.
+        # A fifth of the runs is a mode of the machine, not outliers: they belong to the groups.
         found = found or [
             _exact_partition(runs, scaled, formula=chosen, engine=engine),
             shared_partition(runs, scaled, far, formula=chosen, outliers=False, engine=engine),
@@ -124,7 +123,7 @@ def partition_after(
 
 
 def load() -> None:
-    """Load all of the compiled search, if there is one, so that nobody waits for it later."""
+    """Load all of the compiled search, if it is available, so that later calls do not wait for it."""
     if is_compiled():
         partition([1.0, 1.0, 2.0, 2.0], engine="compiled", outliers=True)
 

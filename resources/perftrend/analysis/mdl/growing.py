@@ -18,17 +18,16 @@ from perftrend.analysis.mdl.terms import terms_of
 
 
 class GrowingPartition:
-    """What :func:`~perftrend.analysis.partition` answers, for a series that gets longer.
+    """The result of :func:`~perftrend.analysis.partition` for a series that grows.
 
-    A run that is larger than all before it changes the unit, or at least the price of every
-    average: then the search starts again, at the cost of one ``partition``. So does one below
-    zero that is smaller than all before it.
+    A run larger than all before it changes the unit, or at least the price of every average: the search then
+    restarts, at the cost of one ``partition``. So does a negative run smaller than all before it.
 
-    :param samples: the series so far, as :func:`~perftrend.analysis.partition` takes it.
+    :param samples: the series so far, in a form that :func:`~perftrend.analysis.partition` accepts.
     :param formula: ``jumpavg-0.4`` or ``jumpavg-0.1``.
     :param unit: resolution of the samples, in their unit; None for the formula's default.
     :param engine: as in :func:`~perftrend.analysis.partition`; chosen whenever the search starts.
-    :raises SettingsError: if an argument has no meaning.
+    :raises SettingsError: if an argument is invalid.
     """
 
     def __init__(
@@ -49,9 +48,9 @@ class GrowingPartition:
         self._restart()
 
     def append(self, run: ArrayLike) -> None:
-        """Take up a run.
+        """Add a run.
 
-        :param run: its value, or all its samples. What is not finite keeps its position only.
+        :param run: its value, or all its samples. A value that is not finite only occupies its position.
         """
         self._runs.append(run)
         if isinstance(run, float | int):
@@ -86,7 +85,7 @@ class GrowingPartition:
             self._search.extend(np.array([[size], [mean / step], [square / step / step]]))
 
     def _restart(self) -> None:
-        """Search all runs so far; without a positive sample there is nothing to go on from."""
+        """Search all runs so far; without a sample other than zero there is no search."""
         runs = runs_of(self._runs)
         self._search = None
         self._count = runs.samples.size
@@ -106,5 +105,5 @@ class GrowingPartition:
         self._step = self._high / maximum
         self._low = low * self._step
         if self._high <= 0:
-            # The next run may be positive, or nearer to zero: then no sign is turned any more.
+            # The signs are reversed, so no limit holds: every further run restarts the search.
             self._low, self._high = 1.0, 0.0

@@ -1,8 +1,8 @@
 """The search for the shortest description, compiled.
 
-The rules, their proofs and the words (state, start, predecessor, block) stand in
-docs/method/partition-formulas.rst. A *chain* is a start that is still alive, with the group from it to where
-the search has come:
+The rules, their proofs and the terms (state, start, predecessor, block) are in
+docs/method/partition-formulas.rst. A *chain* is a start that is still alive, with the group from it to the
+current run:
 
 * ``chains``, shape (8, capacity): for each chain the rows ``BITS`` to ``SCRATCH``;
 * ``least`` and ``reach``, shape (n,) and (n+1,): for each start the cost of the best predecessor,
@@ -59,7 +59,7 @@ cheapest_course = compiled(levels.cheapest_course)
 def offer(
     row: Table, low: int, high: int, start: int, bound: Table, slope: float, found: Floats, count: Indices
 ) -> None:
-    """Keep the states of a start that the reference does not dominate, for the ends in a block."""
+    """Add the states of a start that the reference does not dominate, for the ends in a block."""
     for i in range(low, high):
         if not useless(row[BITS, i], row[MEAN, i], bound[0, i], bound[1, i], slope):
             k = count[i]
@@ -73,9 +73,9 @@ def offer(
 def predecessors(
     states: Table, count: int, constants: Constants, costs: Floats, chosen: Indices
 ) -> tuple[int, float]:
-    """Choose the states that no other one dominates at a glance; ``chosen``, their ``costs`` as weights.
+    """Select the states that the cheapest one does not dominate: ``chosen``, their ``costs`` as weights.
 
-    :returns: how many there are, and the least cost.
+    :returns: the number of selected states, and the least cost.
     """
     best = cheapest(states[BITS], count)
     best_bits = states[BITS, best]
@@ -104,7 +104,7 @@ def predecessors(
 
 @compiled
 def record(states: Table, costs: Floats, chosen: Indices, kept: int, before: Table, first: int) -> int:
-    """Write those of the chosen states that no other of them dominates; return where they end."""
+    """Write the chosen states that no other chosen state dominates to ``before``; return where they end."""
     last = first
     for i in range(kept):
         mean = states[MEAN, chosen[i]]
@@ -126,7 +126,7 @@ def record(states: Table, costs: Floats, chosen: Indices, kept: int, before: Tab
 
 @compiled
 def enlarged(before: Table, used: int, room: int) -> Table:
-    """Copy the predecessors to where there is room for more."""
+    """Return a copy of the predecessors with room for at least ``room`` more."""
     larger = np.empty((3, 2 * (used + room)))
     for i in range(used):
         for field in range(3):
@@ -151,7 +151,7 @@ def follow(
     found: Floats,
     count: Indices,
 ) -> None:
-    """Keep the states inside a block of those chains that are not screened."""
+    """Add the states of the chains that are not screened, for the ends inside a block."""
     for c in range(live):
         if margin[c] <= 0.0:
             start = int(chains[START, c])
@@ -199,7 +199,7 @@ def grow(runs: Table, first: int, stop: int, row: Table, here: int, sizes: Float
 
 @compiled
 def store(row: Table, i: int, tail: float, chains: Table, c: int, start: int) -> None:
-    """Make a chain of the state in a column of ``row``."""
+    """Store the state in a column of ``row`` as a chain."""
     for field in (BITS, MEAN, SIZE, SQUARE, NEAR):
         chains[field, c] = row[field, i]
     s = math.sqrt(row[SQUARE, i] / row[SIZE, i])
@@ -222,7 +222,7 @@ def extend(
     before: Table,
     width: int,
 ) -> tuple[int, Table]:
-    """Carry the search on from run ``here`` to run ``stop``, block by block.
+    """Continue the search from run ``here`` to run ``stop``, block by block.
 
     :param runs: sizes, averages and sums of squared deviations, shape (3, n).
     :param live: number of chains.
@@ -275,7 +275,7 @@ def extend(
                 found,
                 count,
             )
-        # The groups that begin in it, each after those that end where it begins.
+        # The groups that begin in the block, each after those that end where it begins.
         for o in range(block):
             start = here + o
             if start == 0:
@@ -286,7 +286,7 @@ def extend(
             else:
                 before = settle(found[o], count[o], start, constants, least, reach, before, costs, chosen)
             if o == 0:
-                # Not before: the predecessors were the chains as they ended at the block's begin.
+                # Only now: ``settle`` reads the chains as they are at the start of the block.
                 advance(chains, live, inside[:, block], sizes, tail, least, reach, before)
             grow(runs, start, here + block, row, here, sizes)
             describe(row, o + 1, block + 1, tail, least[start], before, reach[start], reach[start + 1])
@@ -300,7 +300,7 @@ def extend(
 
 @compiled
 def bounds(runs: Table, stop: int, chains: Table, live: int, reach: Indices, before: Table) -> Indices:
-    """Go back from the best state; return where the groups begin and where the last one ends."""
+    """Trace back from the best state; return where the groups begin and where the last one ends."""
     found = np.empty(stop + 1, np.int64)
     left = stop
     found[left] = stop

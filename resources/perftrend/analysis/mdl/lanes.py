@@ -1,7 +1,7 @@
-"""Rows of numbers that the compiled search computes at once: groups, and the bits of states.
+"""Vectorised kernels of the compiled search: groups, and the bits of their states.
 
-Arrays are two-dimensional, a quantity a row, so that inner loops run over neighbouring numbers and
-the compiler can do four or eight of them at once; logarithms are our own for the same reason.
+Arrays are two-dimensional with one quantity per row, so that inner loops run over adjacent numbers and the
+compiler can process four or eight of them at once. The logarithm is implemented here for the same reason.
 """
 
 # ruff: noqa: PLR0917 - compiled functions take their arguments by position.
@@ -34,7 +34,7 @@ WEIGHT, CENTRE, ORIGIN = range(3)
 """Rows of the predecessors: 2^(least - cost), average and start."""
 
 LANES = 4
-"""Numbers that the machine computes at once: loops are widened to a multiple of it."""
+"""Numbers that the machine processes at once; loops are widened to a multiple of it."""
 
 _FRACTION = 0x000FFFFFFFFFFFFF
 _ONE = 0x3FF0000000000000
@@ -48,27 +48,27 @@ prepare_cache()
 
 
 def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Compile a function when it is first called, or load what was compiled before."""
-    # Division by zero gives inf as in numpy: the check for it would keep loops from being vectorised.
+    """Compile a function on its first call, or load it from the cache."""
+    # Division by zero gives inf as in numpy: a check for it would prevent vectorisation.
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
     made: Callable[_P, _R]
     try:
         made = njit(cache=True, **options)(function)
     except RuntimeError:
-        # There is no directory to store it in.
+        # numba found no directory that it can write to.
         made = njit(**options)(function)
     return made
 
 
 def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Make a function a part of the compiled ones that call it."""
+    """Inline a function into the compiled functions that call it."""
     made: Callable[_P, _R] = njit(inline="always", error_model="numpy", fastmath={"contract"})(function)
     return made
 
 
 @inlined
 def log2(x: float) -> float:
-    """Logarithm of a normal positive number, to the last bit or two: 2 artanh((m-1)/(m+1)) / ln 2."""
+    """Return log2 of a normal positive number, to the last bit or two: 2 artanh((m-1)/(m+1)) / ln 2."""
     raw = np.float64(x).view(np.int64)
     fraction = np.int64((raw & _FRACTION) | _ONE).view(np.float64)
     exponent = float((raw >> 52) - 1023)
@@ -92,7 +92,7 @@ def log2(x: float) -> float:
 
 @inlined
 def useless(bits: float, mean: float, other_bits: float, other_mean: float, slope: float) -> bool:
-    """Whether a state is dominated by another: 2^x is looked up, rounded down."""
+    """Return whether a state is dominated by another; 2^x is read from a table, rounded down."""
     distance = abs(mean - other_mean)
     excess = bits - other_bits - slope * distance
     return excess >= 0.0 and _POWERS[min(int(_STEPS * excess), 511)] > distance + 1.0
@@ -110,7 +110,7 @@ def cheapest(bits: Floats, count: int) -> int:
 
 @compiled
 def gather(runs: Table, here: int, block: int, inside: Table) -> None:
-    """Size, average and squares of the first 0, 1, … ``block`` runs from ``here`` on."""
+    """Compute size, average and squares of the first 0, 1, … ``block`` runs from ``here``."""
     n = m = q = 0.0
     inside[0, 0] = inside[1, 0] = inside[2, 0] = 0.0
     for i in range(block):
@@ -146,7 +146,7 @@ def join(chains: Table, c: int, inside: Table, sizes: Floats, row: Table, stop: 
 def describe(
     row: Table, low: int, high: int, tail: float, least: float, before: Table, first: int, last: int
 ) -> None:
-    """Count the bits of the states in ``row[low:high]`` from their sizes, averages and squares."""
+    """Compute the bits of the states in ``row[low:high]`` from their sizes, averages and squares."""
     low -= low % LANES
     high += -high % LANES
     for i in range(low, high):
@@ -178,7 +178,7 @@ def advance(
     reach: Indices,
     before: Table,
 ) -> None:
-    """Lengthen every chain's group by ``lot``: size, average and squares of a whole block."""
+    """Extend every chain's group by ``lot``: size, average and squares of a whole block."""
     n, mean, square = lot[0], lot[1], lot[2]
     for c in range(live):
         size = chains[SIZE, c] + n

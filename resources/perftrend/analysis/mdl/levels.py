@@ -1,11 +1,11 @@
-"""The cheapest course of levels under a trace whose noise is known, outliers left aside.
+"""The cheapest course of levels for a trace with known noise, excluding outliers.
 
-A sample costs half the square of its distance from the level, in deviations, but never more than an
-outlier does; a new level costs a penalty. The search goes from run to run and keeps, for each of
-a row of levels, the fewest bits of all courses that end on it: groups and outliers are found together,
-and a crowd of outliers never looks like a group that was settled on too early.
+A sample costs half the square of its distance from the level, in deviations, but at most as much as an
+outlier; a new level costs a penalty. The search goes from run to run and stores, for each level of a grid,
+the fewest bits of all courses that end on it. Groups and outliers are found together, so that a cluster of
+outliers is not accepted as a group too early.
 
-Of numpy it takes only what can be compiled too.
+Uses only those functions of numpy that numba can compile.
 
 Derivation: docs/method/partition-formulas.rst, section One deviation for all groups.
 """
@@ -20,16 +20,16 @@ from perftrend.analysis.description import Floats
 from perftrend.analysis.mdl.runs import Indices
 
 _PER_DEVIATION = 8
-"""Levels that are tried within one deviation: a group of 40 runs takes at most 0.1 bits more so."""
+"""Levels per deviation: a group of 40 runs takes at most 0.1 bits more with this grid."""
 
 BITS_PER_SQUARE = 1 / (2 * math.log(2))
 
 
 def levels_near(samples: Floats, deviation: float) -> Floats:
-    """Return the levels to try, rising: all within a deviation of a sample, and maybe others between.
+    """Return the levels to try, ascending: all within a deviation of a sample, and possibly others between.
 
     :param samples: shape (n,).
-    :param deviation: in their unit.
+    :param deviation: in the unit of the samples.
     """
     reach = np.arange(-_PER_DEVIATION, _PER_DEVIATION + 1.0)
     cells = np.round(samples * (_PER_DEVIATION / deviation))
@@ -37,7 +37,7 @@ def levels_near(samples: Floats, deviation: float) -> Floats:
     if last - first < cells.size * reach.size:
         found = np.arange(first, last + 1)
     else:
-        # One sample far away does not fill the space between.
+        # Skip the levels between a distant sample and the others.
         found = np.unique(cells[:, np.newaxis] + reach)
     levels: Floats = found * (deviation / _PER_DEVIATION)
     return levels
@@ -48,14 +48,14 @@ def cheapest_course(
 ) -> Indices:
     """Return the level of each run, as an index into ``levels``; shape (n,).
 
-    Bits are counted above those of a course of outliers alone. So a run only changes those of the levels
-    near it, and these never rise: it is early enough to look when a level is touched whether a
-    course that moves to it now is cheaper than all that came to it before.
+    Bits are counted relative to a course of outliers only. A run therefore changes only the bits of the
+    levels near it, and these bits never rise. It is sufficient to check, for these levels, whether a course
+    that moves to one of them now is cheaper than all courses that reached it before.
 
-    :param samples: shape (n,), n from 1 on.
-    :param levels: what may be told, rising.
+    :param samples: shape (n,), n at least 1.
+    :param levels: the candidates, ascending.
     :param deviation: of the noise, in the unit of the samples.
-    :param clip: the bits that a sample costs at most; the last one is never an outlier.
+    :param clip: the maximum bits of a sample; the last one is never an outlier.
     :param penalty: the bits of a new level.
     """
     count = samples.size

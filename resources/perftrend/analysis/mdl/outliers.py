@@ -1,14 +1,14 @@
-"""The partition of a trace in which single bad runs neither break a group nor widen it.
+"""The partition of a trace in which single bad runs neither split a group nor widen it.
 
-Each run is an outlier or belongs to a group; an outlier is told apart from the groups, at a price
-of its own. With a share r of outliers expected, N runs, m of them outliers, and A the largest
-sample of all, the description takes
+Each run is an outlier or belongs to a group. An outlier is described separately from the groups, at a price
+of its own. With an expected fraction r of outliers, N runs, m of them outliers, and A the largest
+absolute value of all samples, the description takes
 
     bits of the partition of the N - m others + m (log2(A+1) - log2 r) - (N - m) log2(1-r).
 
-The search goes to and fro between two steps of which neither makes the description longer: the
-best partition of the runs that are no outliers, which is exact, and the best outliers of each
-group. It begins with the runs that are far from those before and from those after.
+The search alternates between two steps that never make the description longer: the best partition of the
+runs that are not outliers, which is exact, and the best outliers of each group. It begins with the runs
+that are far from those before and from those after.
 
 Derivation and limits: docs/method/partition-formulas.rst. Source of the pattern that it is made for:
 "Trend Analysis", section Reverted regression.
@@ -31,21 +31,21 @@ from perftrend.analysis.mdl.search import trimmer
 from perftrend.analysis.mdl.terms import Terms, terms_of
 
 EXPECTED = 0.02
-"""r: the share of outliers that a trace is expected to have. From 0.005 to 0.05 it hardly matters."""
+"""r: the expected fraction of outliers in a trace. From 0.005 to 0.05 it hardly matters."""
 
 _NEIGHBOURS = 5
-"""Runs before and after that a run is compared with at first."""
+"""Runs before and after that a run is compared with initially."""
 _FAR = 3.5
-"""Standard deviations from which on a run is far from its neighbours."""
+"""Distance in standard deviations from which a run is far from its neighbours."""
 _IN_A_ROW = 2
-"""So many bad runs are outliers; more are a group."""
+"""The maximum number of bad runs in a row that are outliers; more are a group."""
 _ROUNDS = 4
-"""Two are the rule."""
+"""Two are usual."""
 _BY_CHANCE = 0.0005
-"""How probable so many outliers in a row may be, each as frequent as those that lie as far off."""
+"""Probability of a sequence of outliers, each as frequent as those as far off, up to which it is a group."""
 _HALF_WAY = 0.5
 _OTHER_SCALE = 8.0
-"""Times the median from which on runs do not count for the unit: it may then be as much coarser."""
+"""Multiple of the median above which runs do not determine the unit, which may then be as much coarser."""
 Mask = NDArray[np.bool_]
 
 
@@ -65,8 +65,8 @@ def robust_partition(
 
     :param runs: at least one, of one sample each.
     :param scaled: the samples in units.
-    :param dropped: the runs that are taken for outliers at first.
-    :param search: what was searched in the first runs of this series before.
+    :param dropped: the runs that are outliers initially.
+    :param search: retains the searches of the first runs of this series.
     :returns: the partition; ``bits`` counts groups and outliers.
     """
     price = _outlier_bits(scaled)
@@ -89,11 +89,11 @@ def robust_partition(
 
 
 def regrouped(scaled: Floats, dropped: Mask, bounds: list[int]) -> tuple[Mask, list[int]]:
-    """Make groups of outliers in a row that are like each other, and too many to be there by chance.
+    """Convert sequences of outliers that are similar, and too long to occur by chance, into groups.
 
-    Those of the trace that lie as far off say how frequent such runs are.
-    They are like each other if they lie as near together as the runs of the trace, relative to their level:
-    at a hundred times the level they may lie a hundred times as far apart.
+    The frequency of such runs is that of the outliers in the rest of the trace at least half as far off.
+    Outliers are similar if their spread is at most that of the trace, relative to their level: at a hundred
+    times the level it may be a hundred times as large.
 
     :param bounds: where the groups begin and end among the runs that are not dropped.
     :returns: the runs that are still dropped, and where the groups begin and end then.
@@ -104,7 +104,7 @@ def regrouped(scaled: Floats, dropped: Mask, bounds: list[int]) -> tuple[Mask, l
     means, squares = moments(scaled[~dropped], np.array(bounds))
     noise = math.sqrt(squares.sum() / max(bounds[-1] - len(bounds) + 1, 1))
     off = dropped.copy()
-    # The newest run is never dropped, but it may be one of those before it.
+    # The newest run is never dropped, but it may belong to the outliers before it.
     off[-1] = abs(scaled[-1] - means[-1]) > _FAR * max(noise, 1.0)
     edges = np.flatnonzero(np.diff(off, prepend=False, append=False)).reshape(-1, 2).tolist()
     for number, (start, stop) in enumerate(edges, len(bounds)):
@@ -126,9 +126,9 @@ def regrouped(scaled: Floats, dropped: Mask, bounds: list[int]) -> tuple[Mask, l
 
 
 def count_as_far(outliers: Floats, level: float, other: float) -> int:
-    """Return how many outliers lie at least half as far from a level as another level, on its side.
+    """Return how many outliers are at least half as far from a level as another level, on its side.
 
-    A level that a trace left for a bad run before is one that it may leave again; farther away it never was.
+    A trace that left a level for a bad run may do so again. Outliers that are nearer are no evidence of that.
 
     :param outliers: in the unit of both levels, shape (n,).
     """
@@ -136,7 +136,7 @@ def count_as_far(outliers: Floats, level: float, other: float) -> int:
 
 
 def _chance_of_so_many(bad: int, runs: int, share: float) -> float:
-    """Return a bound of the probability of so many bad runs, or more, each as frequent as the share.
+    """Return an upper bound of the probability of at least ``bad`` bad runs, each with probability ``share``.
 
     Source: Chernoff, A measure of asymptotic efficiency for tests of a hypothesis, 1952.
     """
@@ -151,14 +151,14 @@ def _chance_of_so_many(bad: int, runs: int, share: float) -> float:
 
 
 def first_guess(scaled: Floats, formula: Formula | None) -> tuple[Floats, Mask]:
-    """Return the samples in units, and the first outliers among them; shape (n,) each.
+    """Return the samples in units, and the initial outliers among them; shape (n,) each.
 
     :param scaled: the samples in units, shape (n,).
-    :param formula: whose default the unit is; None where the unit was given, and stays.
+    :param formula: provides the default unit; None if the unit was given, and does not change.
     """
     far = _candidates(scaled)
     if formula is not None and scaled.any():
-        # The unit belongs to the usual groups: what is a hundred times as large must not hide the rest.
+        # The unit is that of the usual groups: samples a hundred times as large must not hide the rest.
         top, known = float(scaled.max()), scaled[~far]
         usual = float(known[known <= _OTHER_SCALE * abs(middle(known))].max(initial=0.0))
         if usual > 0:
@@ -167,15 +167,15 @@ def first_guess(scaled: Floats, formula: Formula | None) -> tuple[Floats, Mask]:
 
 
 def _outlier_bits(scaled: Floats) -> float:
-    """Count the bits of an outlier among samples in units."""
+    """Return the bits of an outlier among samples in units."""
     return math.log2(float(np.abs(scaled).max()) + 1) - math.log2(EXPECTED)
 
 
 def _candidates(samples: Floats) -> Mask:
-    """Mark runs that are far from the median of the five before and from that of the five after.
+    """Return a mask of the runs far from the median of the five before and from that of the five after.
 
-    The last run is none: it may be the first one of a new group. Neither are more than two in a
-    row that are like each other: they are a group.
+    The last run is excluded: it may be the first one of a new group. More than two similar runs in a row
+    are excluded too: they are a group.
 
     :param samples: shape (n,), finite.
     """
@@ -184,15 +184,15 @@ def _candidates(samples: Floats) -> Mask:
     if size <= _IN_A_ROW:
         return far
     noise = noise_of_steps(samples)
-    # Where most neighbours are equal: one unit, were the median the largest sample.
+    # If most neighbours are equal, the limit is one unit, as if the median were the largest sample.
     limit = _FAR * max(noise, abs(middle(samples)) / MAXIMUM_IN_UNITS)
     usual = max(abs(middle(samples)), 1.0)
     before, after = _medians_before(samples), _medians_before(samples[::-1])[::-1]
-    # What is a hundred times as large strays a hundred times as far.
+    # The spread grows with the level: at a hundred times the level it is a hundred times as large.
     wider = [
         limit * np.where(np.abs(each) > 2 * usual, np.abs(each) / usual, 1.0) for each in (before, after)
     ]
-    # Where there is no neighbour on a side, the other one decides.
+    # If a run has no neighbours on one side, the other side decides.
     far[:] = (np.abs(samples - before) > wider[0]) & (np.abs(samples - after) > wider[1])
     far[0] = abs(samples[0] - after[0]) > wider[1][0]
     far[-1] = False
@@ -209,7 +209,7 @@ def _candidates(samples: Floats) -> Mask:
 
 
 def _medians_before(samples: Floats) -> Floats:
-    """Return the median of the five samples before each, or of as many as there are; NaN for the first."""
+    """Return the median of up to five samples before each; NaN for the first."""
     medians = np.full(samples.size, np.nan)
     for at in range(1, min(_NEIGHBOURS, samples.size)):
         medians[at] = sorted(samples[:at].tolist())[at // 2]
@@ -229,12 +229,12 @@ def _describe(
     price: float,
     search: RepeatedSearch,
 ) -> _Description:
-    """Find the best partition of the runs that are not dropped; count the bits of all."""
+    """Find the best partition of the runs that are not dropped; count the bits of all runs."""
     kept = ~dropped
     count = int(np.count_nonzero(kept))
     rest = Runs(runs.positions[kept], np.arange(count + 1), runs.samples[kept])
     samples = scaled[kept]
-    # Where only negative samples are kept the formulas have no meaning: those are one group.
+    # The formulas have no meaning without a positive sample: such samples are one group.
     maximum = max(float(samples.max()), 0.0)
     low = min(float(samples.min()), 0.0)
     terms = terms_of(formula, maximum=maximum or 1.0, low=low, samples=2 * count)
@@ -263,7 +263,7 @@ def _counted(
 
 
 def _outliers(scaled: Floats, description: _Description, engine: str, price: float) -> Mask:
-    """Choose the outliers of each group anew, those that it has now among them."""
+    """Choose the outliers of each group again, from its runs and its current outliers."""
     owners = _owners_of(scaled, description.dropped, description.bounds)
     order = np.lexsort((scaled, owners))
     firsts = np.searchsorted(owners[order], np.arange(len(description.bounds)))
@@ -275,13 +275,13 @@ def _outliers(scaled: Floats, description: _Description, engine: str, price: flo
     trim(samples, firsts, sizes, description.terms.constants.tail, dearer, chosen)
     dropped = np.zeros_like(chosen)
     dropped[order] = chosen
-    # It may be the first one of a new group, and is never dismissed.
+    # The newest run may be the first one of a new group, and is never dropped.
     dropped[-1] = False
     return dropped
 
 
 def _owners_of(scaled: Floats, dropped: Mask, bounds: list[int]) -> Indices:
-    """Return the group of each run; an outlier between two groups goes to the nearer one.
+    """Return the group of each run; an outlier between two groups belongs to the nearer one.
 
     :param bounds: where the groups begin and end among the runs that are not dropped.
     """
@@ -296,7 +296,7 @@ def _owners_of(scaled: Floats, dropped: Mask, bounds: list[int]) -> Indices:
 
 
 def suspected(runs: Runs, scaled: Floats, dropped: Mask, bounds: list[int]) -> tuple[int, ...]:
-    """Return the runs at the end that are far off, but too few to be a change for certain.
+    """Return the runs at the end that are far off, but too few for a certain change.
 
     :param bounds: where the groups begin and end among the runs that are not dropped.
     """

@@ -1,4 +1,4 @@
-"""What a partition is, and how many bits it takes."""
+"""Partitions of a trace, and the bits that they take."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Partition:
     groups: tuple[Group, ...]
     """Averages and deviations in the unit of the samples."""
     bits: float
-    """The sum of the groups' bits, and of the outliers'; 0 where there is no group."""
+    """The sum of the groups' bits, and of the outliers'; 0 without groups."""
     outliers: tuple[int, ...] = ()
-    """Positions of the runs that are told apart from the groups; none unless that was asked for."""
+    """Positions of the runs excluded from the groups; empty unless outliers were requested."""
     suspected: tuple[int, ...] = ()
-    """Positions at the end that are far off, with too few runs yet to tell a change from outliers."""
+    """Positions at the end that are far off, with too few runs yet to distinguish a change from outliers."""
 
     def trends(self, size: int) -> Samples:
-        """Return the average of the group that each position lies in.
+        """Return the average of the group at each position.
 
         :param size: the number of positions.
-        :returns: shape (size,), NaN where a position lies between groups or outside them.
+        :returns: shape (size,), NaN for a position between groups or outside them.
         """
         trends = np.full(size, np.nan)
         for group in self.groups:
@@ -47,7 +47,7 @@ class Partition:
     def by_averages(self, averages: Samples) -> Partition:
         """Return the same groups, with the averages and deviations of their runs instead of their samples.
 
-        :param averages: one for each run, shape (n,), NaN where a run has none.
+        :param averages: one for each run, shape (n,), NaN for a run without one.
         """
 
         def described(group: Group) -> Group:
@@ -61,7 +61,7 @@ class Partition:
 def described(
     runs: Runs, scaled: Floats, bounds: Sequence[int], maximum: float, formula: Formula
 ) -> Partition:
-    """Count the bits of a given partition.
+    """Return the partition with given bounds, and count its bits.
 
     :param scaled: the samples of ``runs`` in units.
     :param bounds: where the groups begin among the runs, and where the last one ends.
@@ -70,7 +70,7 @@ def described(
     firsts = runs.firsts[ends]
     sizes = np.diff(firsts)
     largest = max(float(runs.samples.max()), -float(runs.samples.min()))
-    # Squares of huge and tiny numbers are none: a power of two, which costs no digit, is set apart.
+    # Squares of huge and tiny numbers overflow or underflow: factor out a power of two, which is exact.
     exponent = 0 if _TINY < largest < _HUGE else math.frexp(largest)[1]
     samples = np.ldexp(runs.samples, -exponent) if exponent else runs.samples
     means, squares = moments(np.stack([scaled, samples]), firsts)

@@ -1,7 +1,7 @@
 """The search for the shortest description, in numpy.
 
-For each end the states of all live starts are computed at once. The rules by which states and
-starts are dropped, with their proofs, are in docs/method/partition-formulas.rst.
+For each end the states of all live starts are computed at once. The rules for dropping states and starts,
+with their proofs, are in docs/method/partition-formulas.rst.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from perftrend.analysis.mdl.terms import Terms
 
 _START, _LEAST, _SIZE, _MEAN, _SQUARE = range(5)
 """Rows of the chains, the live starts: where each starts and what its best predecessor costs; size,
-average and squares of the group from it to where the search has come."""
+average and squares of the group from it to the current run."""
 
 _ROOM = 256
 
@@ -30,13 +30,13 @@ class _Predecessors(NamedTuple):
 
 
 _NONE = _Predecessors(np.zeros(1), np.zeros(1), np.zeros(1))
-"""Before the first group; the weight of 0 makes it the nearest to nothing."""
+"""Before the first group; the weight of 0 excludes it from the search for the nearest."""
 
 
 class PlainSearch:
-    """Fewest bits of all partitions of the runs so far; more runs can follow.
+    """A search for the partition of the runs so far with the fewest bits; runs can be added.
 
-    :param terms: the formula, for all runs that will ever follow.
+    :param terms: the formula, for all runs that will be added.
     """
 
     def __init__(self, terms: Terms) -> None:
@@ -46,14 +46,14 @@ class PlainSearch:
         self._chains = np.empty((5, _ROOM))
         self._live = 0
         self._bits = np.empty(0)
-        # The predecessors of all live starts side by side: weights, averages, and whose they are.
+        # The predecessors of all live starts, concatenated: weights, averages, and the index of their start.
         self._weights = np.empty(0)
         self._centres = np.empty(0)
         self._owners = np.empty(0, np.intp)
         self._firsts = np.empty(0, np.intp)
 
     def __copy__(self) -> PlainSearch:
-        """Return a search that goes on from here, without an effect on this one."""
+        """Return a search that continues from here, without an effect on this one."""
         other = PlainSearch(self._terms)
         other.__dict__.update(self.__dict__)
         # All other arrays are replaced, and never written to.
@@ -61,7 +61,7 @@ class PlainSearch:
         return other
 
     def extend(self, lots: Floats) -> None:
-        """Take up more runs: sizes, averages and sums of squared deviations, shape (3, m)."""
+        """Add runs: sizes, averages and sums of squared deviations, shape (3, m)."""
         self._lots = np.concatenate([self._lots, lots], axis=1)
         for size, mean, square in lots.T.tolist():
             self._start()
@@ -80,7 +80,7 @@ class PlainSearch:
         return [0, *found]
 
     def _start(self) -> None:
-        """Let a group start here, after those that end here."""
+        """Start a group here, after those that end here."""
         if not self._before:
             before, least = _NONE, self._terms.constants.first
         else:
@@ -96,12 +96,12 @@ class PlainSearch:
         self._live += 1
 
     def _predecessors(self) -> tuple[_Predecessors, float]:
-        """Return the states that no other one dominates, and the least cost."""
+        """Return the states that no other state dominates, and the least cost."""
         constants = self._terms.constants
         means = self._chains[_MEAN, : self._live]
         best = int(np.argmin(self._bits))
         distances = np.abs(means - means[best])
-        # At most the logarithm of the range can make up for bits: most states need no logarithm.
+        # At most the logarithm of the range can compensate for bits: most states need no logarithm.
         near = np.flatnonzero(
             self._bits - self._bits[best] <= constants.slope * distances + np.log2(distances + 1)
         )
@@ -116,14 +116,14 @@ class PlainSearch:
         least = float(costs[0])
         weights = np.exp2(least - costs)
         reached = weights[:, np.newaxis] * (np.abs(means[:, np.newaxis] - means) + 1)
-        # Cheaper ones stand before dearer ones: only those count that are above the diagonal.
+        # Cheaper states come before dearer ones: only entries above the diagonal count.
         dominated = np.triu(weights[:, np.newaxis] >= reached.T, 1).any(axis=0)
         useful = np.flatnonzero(~dominated)
         starts = self._chains[_START, near[order[useful]]]
         return _Predecessors(weights[useful], means[useful], starts), least
 
     def _lengthen(self, size: float, mean: float, square: float) -> None:
-        """Lengthen every chain's group by a run, count its bits, and drop the starts that are dead."""
+        """Extend every chain's group by a run, count its bits, and drop the starts that are dead."""
         terms, constants = self._terms, self._terms.constants
         _, least, sizes, means, squares = self._chains[:, : self._live]
         distances = mean - means

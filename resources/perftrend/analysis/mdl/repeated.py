@@ -1,4 +1,4 @@
-"""The search repeated with one more run each time: what all but the newest run say is searched once."""
+"""The search repeated with one more run each time: all runs but the newest are searched once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from perftrend.analysis.mdl.search import new_search
 from perftrend.analysis.mdl.terms import Terms
 
 _RETAINED = 4
-"""Searches: an analysis makes one for each choice of outliers that it tries, two as a rule."""
+"""Number of searches: an analysis makes one for each choice of outliers that it tries, usually two."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,7 +25,7 @@ class _Begun:
     """The samples that were searched."""
 
     def fits(self, samples: Floats, terms: Terms) -> bool:
-        """Whether the search of these samples begins as this one."""
+        """Return whether the search of these samples can continue this one."""
         known = self.known.size
         return (
             self.terms.constants == terms.constants
@@ -35,11 +35,11 @@ class _Begun:
 
 
 class RepeatedSearch:
-    """Finds the bounds of one series after the other.
+    """A search for the bounds of one series after another.
 
-    In numpy a series that begins as an earlier one, but for the newest run of that, costs only its further
-    runs. The newest run is searched apart, since the next analysis may leave it out as an outlier. The
-    compiled search takes so little time that nothing is retained.
+    In numpy, a series that begins with all but the newest run of an earlier one costs only its further runs.
+    The newest run is searched separately, since the next analysis may exclude it as an outlier. Nothing is
+    cached for the compiled search, which is fast enough without.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Samples as a search sees them: runs in units, each an indivisible lot of samples."""
+"""The input of a search: runs in units, each an indivisible lot of samples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Indices = np.ndarray[tuple[int], np.dtype[np.int64]]
 _NORMAL_MEDIAN = 1.4826
 """Standard deviation of a normal distribution over the median of its absolute deviations."""
 
-_LARGEST = 1e100  # In units: squares of it, and sums of them, are still numbers.
+_LARGEST = 1e100  # In units: squares of it, and sums of them, are still finite.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,7 +26,7 @@ class Runs:
     """The runs that have a finite sample."""
 
     positions: Indices
-    """Where the runs stand in the series, shape (n,)."""
+    """Positions of the runs in the series, shape (n,)."""
     firsts: Indices
     """Where each run's samples begin, and where the last one's end, shape (n+1,)."""
     samples: Samples
@@ -35,7 +35,7 @@ class Runs:
     def lots(self, samples: Floats) -> Floats:
         """Return sizes, averages and sums of squared deviations of the runs, shape (3, n).
 
-        :param samples: all samples, in the unit that the averages shall have.
+        :param samples: all samples, in the unit of the averages.
         """
         lots = np.zeros((3, self.positions.size))
         if samples.size == self.positions.size:
@@ -50,7 +50,7 @@ class Runs:
 def moments(samples: Floats, firsts: Indices) -> tuple[Floats, Floats]:
     """Return averages and sums of squared deviations of consecutive lots of samples.
 
-    Relative to the lot's first sample, so that equal samples have no deviation at all.
+    Computed relative to the lot's first sample, so that equal samples have a deviation of exactly 0.
 
     :param samples: shape (..., m).
     :param firsts: where each lot begins, and where the last one ends, shape (n+1,).
@@ -65,7 +65,7 @@ def moments(samples: Floats, firsts: Indices) -> tuple[Floats, Floats]:
 
 
 def runs_of(samples: ArrayLike | Sequence[ArrayLike]) -> Runs:
-    """Sort out the finite samples.
+    """Return the finite samples as runs.
 
     :param samples: one value for each run, shape (n,), or all samples of each run: an array of
         shape (n, m), or n sequences of any lengths.
@@ -108,9 +108,9 @@ def _of_lots(lots: list[Floats]) -> Runs:
 
 
 def require_one_sample_each(runs: Runs) -> None:
-    """Refuse runs of several samples.
+    """Require that each run has one sample.
 
-    :raises SettingsError: if there is one.
+    :raises SettingsError: if a run has several.
     """
     if runs.samples.size != runs.positions.size:
         raise errors.SettingsError(
@@ -120,9 +120,9 @@ def require_one_sample_each(runs: Runs) -> None:
 
 
 def in_units(samples: Samples, formula: Formula, unit: float | None) -> Floats:
-    """Return the samples in units, their signs turned where none is positive.
+    """Return the samples in units, with reversed signs if none is positive.
 
-    :raises SettingsError: if the unit has no meaning, or is too small for the samples.
+    :raises SettingsError: if the unit is not a positive number, or is too small for the samples.
     """
     if unit is not None and not 0 < unit < math.inf:
         raise errors.SettingsError(f"partition: unit is {unit}; give a positive number")
@@ -135,7 +135,7 @@ def in_units(samples: Samples, formula: Formula, unit: float | None) -> Floats:
         return np.zeros_like(samples)
     step = formula.default_unit(top) if unit is None else unit
     with np.errstate(over="ignore"):
-        # The smallest of all numbers cannot be divided further: then the samples are made larger.
+        # The smallest of all numbers cannot be divided further: scale the samples up instead.
         tiny = step < np.finfo(np.float64).tiny
         scaled: Floats = upright / top * MAXIMUM_IN_UNITS if tiny else upright / step
     if max(scaled.max(), -scaled.min()) > _LARGEST:
@@ -147,9 +147,9 @@ def in_units(samples: Samples, formula: Formula, unit: float | None) -> Floats:
 
 
 def noise_of_steps(samples: Floats) -> float:
-    """Return the standard deviation within groups, from the steps between neighbours; 0 without any.
+    """Return the standard deviation within groups, from the steps between neighbours; 0 without steps.
 
-    Few of these steps are changes, and the median does not heed them.
+    Few of these steps are changes, and the median ignores them.
 
     :param samples: one for each run, shape (n,).
     """
@@ -158,9 +158,9 @@ def noise_of_steps(samples: Floats) -> float:
 
 
 def middle(samples: Floats) -> float:
-    """Return the median; numpy's own takes longer to begin than some partitions take in all.
+    """Return the median; numpy's own takes longer to start than some partitions take in total.
 
-    :param samples: shape (n,), n from 1 on.
+    :param samples: shape (n,), n at least 1.
     """
     ordered = np.sort(samples)
     return float(ordered[(samples.size - 1) // 2] + ordered[samples.size // 2]) / 2

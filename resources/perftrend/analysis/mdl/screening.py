@@ -1,4 +1,4 @@
-"""What the compiled search does not have to look at: bounds for a block of ends, and dead starts.
+"""Pruning of the compiled search: bounds for a block of ends, and dead starts.
 
 The proofs are in docs/method/partition-formulas.rst, section Pruning, with proofs.
 """
@@ -27,15 +27,15 @@ from perftrend.analysis.mdl.terms import GROWTH, Constants
 _ALARM = 14.0
 """Bits that a block's reference may fall behind its own bound before the block is ended."""
 _EARLY = 8
-"""Runs that a block has at least, if so many are left."""
+"""Minimum length of a block in runs, if that many are left."""
 _QUIET, _NOISY = 0.4, 0.85
-"""Shares of the reference's variance: chains with at least so much have sharper bounds."""
+"""Fractions of the reference's variance: chains with at least that variance have sharper bounds."""
 _NEVER = 1e300
 
 
 @compiled
 def gain(n: float, v: float, m: float, w: float, spared: float) -> float:
-    """Bits that m samples add at least to a group of n or more with variance v or more.
+    """Return the bits that m samples add at least to a group of n or more with variance v or more.
 
     :param w: the sum of the m samples' squared deviations from their own average.
     """
@@ -46,7 +46,7 @@ def gain(n: float, v: float, m: float, w: float, spared: float) -> float:
 
 @compiled
 def most_promising(chains: Table, live: int, excess: Floats) -> int:
-    """Choose a reference: a group of few samples may be the cheapest, but will not stay it."""
+    """Return the chain to use as reference: one of few samples may be the cheapest, but not for long."""
     best = 0
     least = _NEVER
     for c in range(live):
@@ -68,11 +68,11 @@ def refer(
     constants: Constants,
     screen: Floats,
 ) -> int:
-    """Take the best chain as the reference of a block: bound what every other chain must beat.
+    """Use the best chain as the reference of a block: bound what every other chain must beat.
 
     :param bound: filled with the reference's bits and averages.
-    :param screen: filled with three margins, and with what decides which one a chain may use.
-    :returns: the block's length, shorter if the reference gets so bad that it screens nothing.
+    :param screen: filled with three margins, and with the values that decide which one a chain may use.
+    :returns: the block's length, shorter if the reference becomes too poor to screen any chain.
     """
     centre = chains[MEAN, best]
     bits = chains[BITS, best]
@@ -109,7 +109,7 @@ def refer(
 
 @compiled
 def screened(chains: Table, live: int, total: float, screen: Floats, margin: Floats) -> None:
-    """Bound how far each chain stays behind the reference all through a block; shape (live,)."""
+    """Bound how far each chain stays behind the reference throughout a block; ``margin``, shape (live,)."""
     plain, quiet, noisy, many = screen[0], screen[1], screen[2], screen[3]
     quiet_variance, noisy_variance, walk, centre = screen[4], screen[5], screen[6], screen[7]
     for c in range(live):

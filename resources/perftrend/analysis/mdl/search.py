@@ -1,8 +1,8 @@
-"""The search for the shortest description, in two editions that give the same answer.
+"""The search for the shortest description, in two implementations that return the same result.
 
-:class:`~perftrend.analysis.mdl.plain.PlainSearch` needs numpy alone;
+:class:`~perftrend.analysis.mdl.plain.PlainSearch` needs only numpy;
 :class:`~perftrend.analysis.mdl.compiled.CompiledSearch` needs numba, which takes long to import, and is
-imported when it is used. :mod:`~perftrend.analysis.mdl.engine` chooses between them.
+imported on first use. :mod:`~perftrend.analysis.mdl.engine` chooses between them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from perftrend.analysis.mdl.trim import trim
 
 
 class Search(Protocol):
-    """Fewest bits of all partitions of the runs so far; more runs can follow."""
+    """A search for the partition of the runs so far with the fewest bits; runs can be added."""
 
     def extend(self, lots: Floats) -> None:
-        """Take up more runs: sizes, averages and sums of squared deviations, shape (3, m)."""
+        """Add runs: sizes, averages and sums of squared deviations, shape (3, m)."""
 
     def bounds(self) -> list[int]:
         """Return where the groups of the best partition begin, and where the last one ends."""
@@ -49,10 +49,10 @@ def course_finder(engine: str) -> Callable[..., Indices]:
 
 
 def new_search(terms: Terms, *, capacity: int, engine: str) -> Search:
-    """Begin a search.
+    """Create a search.
 
-    :param terms: the formula, for all runs that will ever follow.
-    :param capacity: how many runs will probably follow.
+    :param terms: the formula, for all runs that will be added.
+    :param capacity: the expected number of runs.
     :param engine: ``compiled`` or ``numpy``.
     """
     if engine == "numpy":

@@ -1,25 +1,25 @@
-"""The partition of a trace whose groups all have one deviation.
+"""The partition of a trace whose groups all have the same deviation.
 
-Where the noise comes from the testbed and not from what is measured, all groups of a trace have
-the same deviation s. To know that helps to see small steps, as a group of few runs need not tell
-its own; and it tells what is no noise, so that outliers can be told from changes even where they are
-frequent: a machine with a second mode. With everything in units, N runs, K groups, n samples and squared
-deviations S in each, and the largest sample M, the description takes
+If the noise comes from the testbed and not from the measured software, all groups of a trace have the same
+deviation s. Knowing this helps to detect small steps, as a group of few runs need not describe its own
+deviation. It also separates noise from outliers, so that outliers can be distinguished from changes even if
+they are frequent, as on a machine with a second mode. With everything in units, N runs, K groups, n samples
+and squared deviations S in each, and the largest sample M, the description takes
 
 * for the deviation, once: log2((s+1) (s+2));
 * for each group but the first, where it starts: log2 N;
 * for each group, its average and its samples:
   log2 M + log2(n)/2 + (n - 1) log2(s sqrt(2 pi)) + S / (2 s^2 ln 2),
 
-the last being the length of the code that averages over all averages from 0 to M. It is least at
-s^2 = sum S / (N - K). Of m outliers, none farther than W from the average of its group, it takes
+The last term is the length of the code that averages over all averages from 0 to M. It is least at
+s^2 = sum S / (N - K). For m outliers, none farther than W from the average of its group, it takes
 
-* how many there are, log2(N+1), and how far they reach, log2((W+1) (W+2));
-* which ones they are: -log2 r for each, and -log2(1-r) for each other run, r = (m + 1/2) / (N + 1);
-* for each, where it lies: log2(2W + 1).
+* for their number, log2(N+1), and for their reach, log2((W+1) (W+2));
+* for their choice among the runs, -log2 r each, and -log2(1-r) for each other run, r = (m + 1/2) / (N + 1);
+* for the position of each, log2(2W + 1).
 
-The search goes to and fro between the groups with their outliers, which are found together, and s, r
-and W, until the description gets no shorter.
+The search alternates between the groups with their outliers, which are found together, and s, r and W,
+until the description gets no shorter.
 
 Derivation: docs/method/partition-formulas.rst, section One deviation for all groups.
 """
@@ -41,28 +41,28 @@ from perftrend.model import Group
 
 _ROUNDS = 4
 _REACH_AT_FIRST = 30.0
-"""In deviations, where nothing is known of outliers."""
+"""In deviations, before any outlier is known."""
 _LEAST_CLIP = 4.0
-"""In bits: an outlier lies at least 2.4 deviations off."""
+"""In bits: an outlier is at least 2.4 deviations off."""
 _ROOT = math.sqrt(2 * math.pi)
 
 
 @dataclass(frozen=True, slots=True)
 class _Code:
-    """What a description tells once for all groups; lengths in units."""
+    """The parameters that are described once for all groups; lengths in units."""
 
     deviation: float
     share: float
-    """Of outliers; 0 where there may be none."""
+    """Fraction of outliers; 0 if outliers are not allowed."""
     reach: float
-    """No outlier lies farther from its group."""
+    """The largest distance of an outlier from its group."""
     maximum: float
     usual_size: float
-    """Of a group, in runs; the search charges each group for that many."""
+    """Runs of a group; the search charges each group for this number."""
 
     @property
     def on_level(self) -> float:
-        """The bits of a sample that lies on its level."""
+        """The bits of a sample at its level."""
         return math.log2(self.deviation * _ROOT) - math.log2(1 - self.share)
 
     @property
@@ -72,7 +72,7 @@ class _Code:
 
     @property
     def clip(self) -> float:
-        """How many more bits an outlier takes than a sample on its level."""
+        """The bits that an outlier takes in addition to those of a sample at its level."""
         return max(self.outlier - self.on_level, _LEAST_CLIP) if self.share else math.inf
 
 
@@ -84,10 +84,10 @@ class _Choice:
     """Where the groups begin and end among the runs that are not dropped."""
     dropped: Mask
     distances: Floats
-    """Of the outliers from their levels, in units."""
+    """Distances of the outliers from their levels, in units."""
 
     def same_as(self, other: _Choice) -> bool:
-        """Whether both have the same groups and outliers."""
+        """Return whether both have the same groups and outliers."""
         return np.array_equal(self.bounds, other.bounds) and np.array_equal(self.dropped, other.dropped)
 
 
@@ -96,7 +96,7 @@ class _Description:
     choice: _Choice
     code: _Code
     bits: Floats
-    """Of each group, with where it starts."""
+    """Of each group, including those of its start."""
     total: float
 
 
@@ -143,7 +143,7 @@ def _choose(scaled: Floats, code: _Code, engine: str) -> _Choice:
     course = course_finder(engine)(scaled, levels, code.deviation, code.clip, max(penalty, 1.0))
     distances = np.abs(scaled - levels[course])
     dropped: Mask = BITS_PER_SQUARE * (distances / code.deviation) ** 2 > code.clip
-    # It may be the first one of a new group, and is never dismissed.
+    # The newest run may be the first one of a new group, and is never dropped.
     dropped[-1] = False
     steps = course[~dropped]
     moves = np.flatnonzero(steps[1:] != steps[:-1]) + 1
@@ -153,14 +153,14 @@ def _choose(scaled: Floats, code: _Code, engine: str) -> _Choice:
 def _describe(scaled: Floats, choice: _Choice, code: _Code) -> _Description:
     """Find the best code for groups and outliers, and count the bits.
 
-    :param code: says whether there may be outliers.
+    :param code: determines whether outliers are allowed, and provides their reach if there are none.
     """
     kept = scaled[~choice.dropped]
     bounds = choice.bounds
     sizes, squares = bounds[1:] - bounds[:-1], moments(kept, bounds)[1]
     count, outliers = scaled.size, choice.distances.size
     code = _Code(
-        # Below one unit samples are not told more exactly.
+        # Samples are not described more exactly than to one unit.
         deviation=max(math.sqrt(float(squares.sum()) / max(kept.size - sizes.size, 1)), 1.0),
         share=(outliers + 0.5) / (count + 1) if code.share else 0.0,
         reach=float(choice.distances.max()) if outliers else code.reach,

@@ -1,4 +1,4 @@
-r"""The description length, regrouped for a search: what does not change within one series.
+r"""The description length, regrouped for a search: the terms that do not change within one series.
 
 With everything in units (see :mod:`perftrend.analysis.description`), a group of n samples with
 deviation s and average μ costs, after a predecessor with average p whose partition costs V,
@@ -6,9 +6,9 @@ deviation s and average μ costs, after a predecessor with average p whose parti
     D(n) + (n - 2 + t) log2(s+1) + log2(t s + 1 + t) + V + G(p) - log2(\|μ-p\|+1)
 
 where t is 1 in the formula jumpavg-0.4 and 0 in jumpavg-0.1, G(p) is the logarithm of a
-polynomial, and D is a table. One sample fits in without a case of its own: s = 0.
+polynomial, and D is a table. A single sample needs no special case: s = 0.
 
-What the bounds of the pruning rules rest on is here too; their proofs stand in
+The constants in the bounds of the pruning rules are here too; their proofs are in
 docs/method/partition-formulas.rst.
 """
 
@@ -29,7 +29,7 @@ class Constants(NamedTuple):
     """Numbers that a formula, a maximum and a range of samples determine; all in units or bits."""
 
     tail: float
-    """t: 1 where the deviation's code grows with it (jumpavg-0.4), else 0."""
+    """t: 1 if the deviation's code grows with it (jumpavg-0.4), else 0."""
     first: float
     """Bits of the first group's average."""
     square: float
@@ -37,12 +37,12 @@ class Constants(NamedTuple):
     constant: float
     """G(p) = log2(square p² + linear p + constant)."""
     slope: float
-    """The steepest that G gets, in bits for one unit."""
+    """The steepest slope of G, in bits per unit."""
     span: float
     """The largest difference of G between two averages of the series."""
     low: float
     high: float
-    """No sample, now or later, lies outside."""
+    """No sample, now or later, is outside."""
     deviation: float
     """Bits of the deviation that do not depend on it, without their sign."""
 
@@ -53,24 +53,24 @@ class Terms(NamedTuple):
     sizes: Floats
     """D(n) at index n."""
     excess: Floats
-    """D(n), without what depends on the maximum, minus ``GROWTH`` n; at index n."""
+    """D(n) without the part that depends on the maximum, minus ``GROWTH`` n; at index n."""
     constants: Constants
 
 
 def terms_of(formula: Formula, *, maximum: float, low: float, samples: int) -> Terms:
     """Regroup a formula.
 
-    :param formula: of the two, the one to use.
+    :param formula: the one to use.
     :param maximum: the largest sample, in units; positive.
-    :param low: no sample lies below.
-    :param samples: the number of samples that a group may have at most.
+    :param low: a lower bound of the samples.
+    :param samples: the largest number of samples in a group.
     """
     table = size_bits(samples)
     excess = table - GROWTH * np.arange(table.size)
     if formula.name == NEWER:
         deviation = math.log2(1 - 1 / (maximum + 2))
         sizes = table + deviation
-        # A sample alone has no deviation: log2(s+2) stands for its only bit.
+        # A single sample has no deviation: log2(s+2) provides its only bit.
         sizes[1] = 0.0
         constants = _newer_constants(maximum, low)
     else:

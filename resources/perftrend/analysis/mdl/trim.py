@@ -1,6 +1,6 @@
-"""Which samples of a group are cheaper told apart from it.
+"""The choice of the samples that are cheaper as outliers than in their group.
 
-Plain Python, so that it can be compiled too.
+Plain Python, so that numba can compile it too.
 """
 
 # ruff: noqa: PLR0917 - compiled functions take their arguments by position.
@@ -25,16 +25,16 @@ def trim(
 ) -> None:
     """Mark in each group the samples without which it costs the fewest bits.
 
-    What stays is a run of neighbours in the order of size. From the densest such run that is
-    allowed on, the nearest sample is taken in, one after the other, until all are in; the cheapest
-    of these choices wins, of equal ones the largest.
+    The remaining samples are neighbours in the order of size. The search starts from the densest such
+    range of the minimum length, and adds the nearest sample, one at a time, until all are included. The
+    cheapest of these choices is selected; of equal ones, the largest.
 
     :param samples: in units, group after group, each in the order of size.
     :param firsts: where each group begins, and where the last one ends.
     :param sizes: D(n) at index n.
     :param tail: as in the formula, 1 or 0.
-    :param price: what a sample costs that is told apart.
-    :param dropped: as long as ``samples``; set to True for samples told apart, else to False.
+    :param price: the bits of an excluded sample.
+    :param dropped: as long as ``samples``; set to True for excluded samples, else to False.
     """
     for g in range(len(firsts) - 1):
         first, last = firsts[g], firsts[g + 1]
@@ -50,7 +50,7 @@ def trim(
         best = math.inf
         best_low, best_high = first, last
         while high - low < size:
-            # Inside the densest run the order does not matter: it fills from its lower end.
+            # Within the densest range the order does not matter: it is filled from its lower end.
             upwards = high - low < kept
             if not upwards:
                 upwards = low == first or (high < last and samples[high] - mean < mean - samples[low - 1])
