@@ -1,10 +1,10 @@
-"""Compares builds by repeated measurements: the model of their noise, and the verdict on two of them.
+"""The comparison of two builds by repeated measurements: the model of their noise, and the verdict.
 
-``compare`` says what is known of the difference between a patch and its parent, ``is_settled`` whether more
-rounds can change that, and ``documented`` what the documented method says: two groups or one. The
-model under the first one serves whole ranges of commits: ``levels`` brings observations onto its scale,
-``Model`` gives the evidence of no step and of one, ``two_steps`` that of two, and ``fitted`` leaves out what
-lies far off, and ``predict`` says what one more observation would show.
+``compare`` returns what is known of the difference between a patch and its parent, ``is_settled`` whether
+more rounds can change that, and ``documented`` the result of the CSIT method: two groups or one. The model
+under ``compare`` also serves ranges of commits: ``levels`` converts observations to its scale, ``Model``
+gives the evidence of no step and of one, ``two_steps`` that of two, ``fitted`` excludes far-off observations,
+and ``predict`` predicts one more observation.
 """
 
 from perftrend.analysis.comparison.decide import Comparison, Conclusion, Rule, compare

@@ -1,21 +1,22 @@
-"""Two builds compared: what is known of their difference, and what that means.
+"""The comparison of two builds: what is known of their difference, and the verdict.
 
-Two things have to agree before a difference is shown. The order of measuring, which was drawn by lot, says
-whether the builds differ at all: by :mod:`.randomization`, whatever the noise is, and with one error for all
-looks and all tests. A posterior distribution of the difference says in which direction and by how much. It
-weighs two models of the noise by their evidence: normal noise with drift and a few runs far off
-(:mod:`.model`), and noise of any shape, such as two speeds (:mod:`.kernels`). Then the outcome is
+A difference is shown only if two criteria agree. The random order of measuring decides whether the builds
+differ at all: by :mod:`.randomization`, whatever the noise is, and with one error for all looks and all
+tests. A posterior distribution of the difference gives its direction and its size. It weighs two models of
+the noise by their evidence: normal noise with drift and a few far-off runs (:mod:`.model`), and noise of any
+shape, such as two speeds (:mod:`.kernels`). The outcome is
 
 * a regression or a progression, if the order of measuring shows a difference, the central interval of the
-  posterior does not hold zero, and the difference is at least as probable to exceed the threshold as not; if
+  posterior excludes zero, and the difference is at least as probable to exceed the threshold as not; if
   each build was measured in several layouts, they must not explain it either (:mod:`.layouts`);
-* no difference, if the whole interval lies within the threshold on both sides;
-* else undecided, which is no statement about the patch: it says how large a difference would have shown.
-  So it is, too, where something was left out and a build has fewer than three observations left.
+* no difference, if the whole interval is within the threshold on both sides;
+* else undecided, which is not a statement about the patch: the result includes how large a difference would
+  have been shown. The outcome is also undecided if observations were excluded and a build has fewer than
+  three left.
 
-Nine tenths of the prior of normal noise say that the difference is small, in units of the noise, as if
-``HANDICAP`` of the planned rounds had been measured already, without a difference. One tenth lets large
-differences through: most of it those of some per cent, a little those of a half or more.
+Nine tenths of the prior of normal noise assume that the difference is small, in units of the noise, as if
+``HANDICAP`` of the planned rounds had been measured already, without a difference. One tenth allows large
+differences: most of it those of some per cent, a little those of a half or more.
 
 Source: Grossman, Parmar, Spiegelhalter and Freedman, A unified method for monitoring and analysing
 controlled trials, 1994, for the handicap; Kruschke, Rejecting or accepting parameter values in Bayesian
@@ -45,7 +46,7 @@ from perftrend.analysis.comparison.randomization import Design, RandomizationTes
 from perftrend.model import Better
 
 HANDICAP = 0.1
-"""The share of the planned rounds that the prior weighs as much as."""
+"""The prior weighs as much as this fraction of the planned rounds."""
 ANY_SHAPE = 0.02
 """The prior probability of noise of any shape instead of normal noise."""
 _WEIGHTS = (0.9, 0.08, 0.02)
@@ -55,15 +56,15 @@ _LARGE_SCALES = (10.0, 100.0)
 DESIGN = Design()
 _HALF = 0.5
 LEAST_LEFT = 3
-"""So many observations of each build, where something was left out: of two nobody knows which one is off."""
+"""Observations of each build required after exclusions: of two it is not known which one is off."""
 _LARGEST = 700.0
 """Logarithm of the largest odds."""
 POWER = 1.0364
-"""Normal quantile of 0.85: with this probability the smallest difference would have shown."""
+"""Normal quantile of 0.85: the smallest difference would have been shown with this probability."""
 
 
 class Conclusion(StrEnum):
-    """What a comparison says about the patch."""
+    """The verdict on a patch."""
 
     REGRESSION = "regression"
     PROGRESSION = "progression"
@@ -73,16 +74,16 @@ class Conclusion(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """When a difference is one.
+    """The criteria for a difference.
 
-    :raises SettingsError: if a value has no meaning.
+    :raises SettingsError: if a value is invalid.
     """
 
     better: Better = Better.HIGHER
     threshold: float = 0.01
     confidence: float = 0.99
     tests: int = 1
-    """How many are compared at once, which share the error."""
+    """The number of tests that are compared at once, which share the error."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.threshold < 1:
@@ -101,66 +102,66 @@ class Rule:
 
     @property
     def error(self) -> float:
-        """The probability with which a test may be shown to differ although it does not."""
+        """The probability that a test is shown to differ although it does not."""
         return (1 - self.confidence) / self.tests
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What is known of the difference between a patch and its parent.
+    """The result of comparing a patch with its parent.
 
-    Differences are ratios to the parent: -0.03 is 3 % less. Where a sample is zero or negative they are
-    ratios to the absolute median of the parent's samples. Where a build has no samples, nothing is known:
-    NaN, an interval without ends, and ``smallest`` infinite.
+    Differences are ratios to the parent: -0.03 is 3 % less. If a sample is zero or negative, they are
+    ratios to the absolute median of the parent's samples. If a build has no samples, nothing is known: the
+    values are NaN, the interval has no ends, and ``smallest`` is infinite.
     """
 
     outcome: Conclusion
     relative: float
-    """The median of the posterior: as probably more as less."""
+    """The median of the posterior."""
     low: float
     high: float
-    """The difference lies between them with the confidence."""
+    """The difference is between ``low`` and ``high`` with the confidence."""
     probability_worse: float
-    """The probability that the patch is worse at all."""
+    """The probability that the patch is worse by any amount."""
     probability_better: float
     probability_matters: float
     """The probability that the patch is worse by more than the threshold."""
     smallest: float
-    """The smallest difference that this measurement would have shown, in 85 of 100 cases; not negative.
+    """The smallest difference that this measurement would have shown in 85 of 100 cases; not negative.
     Infinite if there are too few rounds to show any."""
     outliers: tuple[int, ...]
-    """Indices of the observations that lie far off and were left out."""
+    """Indices of the observations that are far off and were excluded."""
     parent: float
-    """The average of the parent's samples, those that lie far off left out, in their unit."""
+    """The average of the parent's samples, without far-off observations, in their unit."""
     patch: float
     rounds: float
-    """The number of pairs that the observations are worth."""
+    """The number of pairs that the observations are equivalent to."""
     design: Design
     rule: Rule
     estimate: float
-    """What the measurement alone says of the difference, without the prior."""
+    """The difference by the measurement alone, without the prior."""
     error: float
-    """The standard error of that, as a ratio."""
+    """The standard error of ``estimate``, as a ratio."""
     evidence: RandomizationTest
-    """Whether there is a difference, by the order of measuring alone."""
+    """The evidence for a difference by the order of measuring alone."""
     any_shape: float
     """The probability that the noise is not normal."""
     layouts: Layouts | None = None
-    """What both builds differ by for no reason; None if one of them was measured in one layout."""
+    """The difference that layouts cause; None if one of the builds was measured in one layout."""
 
     @property
     def layout_limit(self) -> float:
-        """The smallest estimate that layouts do not explain, as a ratio; 0 if there is one layout."""
+        """The smallest estimate that layouts do not explain, as a ratio; 0 with one layout."""
         return self.layouts.least(_layout_error(self.rule, self.design)) / 100 if self.layouts else 0.0
 
     @property
     def is_explained_by_layouts(self) -> bool:
-        """Whether the builds differ, but by no more than each of them does from layout to layout."""
+        """Whether the builds differ, but by no more than each of them differs between layouts."""
         return self.evidence.is_shown and not _beyond_layouts(self.layouts, self.rule, self.design)
 
     @property
     def is_any_shape(self) -> bool:
-        """Whether the difference is one of values that are alike, and not of averages."""
+        """Whether the noise is probably not normal: similar values are then compared instead of averages."""
         return self.any_shape > _HALF
 
     @property
@@ -170,7 +171,7 @@ class Comparison:
 
     @property
     def tail_decisive(self) -> float:
-        """What may lie on the other side of zero of a difference that is shown after all rounds."""
+        """The probability on the other side of zero allowed for a difference shown after all rounds."""
         return _tail(self.rule, self.design.limit_from(self.design.maximum_rounds, self.rule.error))
 
 
@@ -187,14 +188,14 @@ def compare(
     """Compare two builds by repeated measurements of both.
 
     :param observations: of build 0, the parent, and build 1, the patch, measured in the order that the design
-        has drawn. Those that failed, without samples, belong to it.
+        has drawn. Include those that failed, without samples.
     :param threshold: the smallest difference that matters, as a ratio.
-    :param confidence: what the interval holds, and how sure a verdict is.
-    :param known_deviation: deviation between runs as the trace's own history knows it, in per cent.
-    :param design: of the order of measuring. The verdict may be looked for after each of its blocks.
-    :param tests: how many are compared at once, this one included.
+    :param confidence: the probability that the interval contains the difference, and that a verdict is right.
+    :param known_deviation: deviation between runs by the history of the trace, in per cent.
+    :param design: of the order of measuring. The verdict may be evaluated after each of its blocks.
+    :param tests: number of tests that are compared at once, including this one.
     :returns: the comparison; takes about 20 milliseconds for ten rounds.
-    :raises SettingsError: if an argument has no meaning.
+    :raises SettingsError: if an argument is invalid.
     """
     rule = Rule(better, threshold, confidence, tests)
     strange = next((each.build for each in observations if each.build not in {PARENT, PATCH}), None)
@@ -209,7 +210,7 @@ def compare(
     step = known.builds == PATCH
     model, outliers = fitted(known, step[np.newaxis], noise=noise, sizes=sizes)
     if np.ptp(model.levels.builds) == 0:
-        # All of a build lies far off: then that is what there is to compare.
+        # All observations of a build are far off: compare them nevertheless.
         model, outliers = Model(known, noise, sizes), ()
     fit = _weighed(known, model, outliers)
     evidence = randomization_test(*_in_time(observations, known), design, rule.error)
@@ -219,7 +220,7 @@ def compare(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Fit:
-    """What is known of the difference under both models of the noise."""
+    """The difference and the noise, by both models."""
 
     posterior: Mixture
     measured: Estimated
@@ -229,7 +230,7 @@ class _Fit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimated:
-    """The difference as the measurement alone knows it, in 100 ln(value)."""
+    """The difference by the measurement alone, in 100 ln(value)."""
 
     size: float
     error: float
@@ -238,7 +239,7 @@ class Estimated:
 
 
 def _weighed(known: Levels, model: Model, outliers: tuple[int, ...]) -> _Fit:
-    """Weigh normal noise and noise of any shape by how well they explain what was measured."""
+    """Weigh normal noise and noise of any shape by how well they explain the measurements."""
     step = model.levels.builds == PATCH
     kernels = fit_kernels(known)
     far_off = known.y[np.isin(known.positions, outliers)] - np.median(model.levels.y)
@@ -259,8 +260,8 @@ def _central(size: Mixture) -> Estimated:
 
 
 def _in_time(observations: Sequence[Observation], known: Levels) -> tuple[list[float], list[int]]:
-    """Return the level, NaN if there is none, and the build of all observations in the order of time."""
-    # Rounded, and without the median that moves, so that what was counted at earlier looks is found again.
+    """Return the level, NaN without one, and the build of all observations in the order of time."""
+    # Rounded, and not relative to the changing median, so that the cache serves the results of earlier looks.
     y = np.round(known.y + known.middle, 9)
     level = dict(zip(known.positions.tolist(), y.tolist(), strict=True))
     order = sorted(range(len(observations)), key=lambda position: observations[position].at_h)
@@ -317,7 +318,7 @@ def _judged(
 
 
 def _least(measured: Estimated, sign: float, worst: float, tail: float) -> float:
-    """Return the smallest estimate that decides, without its sign."""
+    """Return the absolute value of the smallest estimate that decides."""
     if measured.model is None:
         return max(NormalDist().inv_cdf(1 - tail) * measured.error, abs(worst))
     return measured.model.least(lambda other: _lies_beyond(other, sign, worst, tail), sign=sign)
@@ -338,7 +339,7 @@ def _conclusion(posterior: Mixture, limits: tuple[float, float], rule: Rule, *, 
 
 
 def _lies_beyond(posterior: Mixture, sign: float, limit: float, tail: float) -> bool:
-    """Say whether the interval lies on one side of zero, and the median beyond the limit on that side."""
+    """Return whether the interval is on one side of zero, and the median beyond the limit on that side."""
     if sign < 0:
         return posterior.above(0.0) <= tail and posterior.below(limit) >= _HALF
     return posterior.below(0.0) <= tail and posterior.above(limit) >= _HALF
@@ -349,13 +350,13 @@ def _beyond_layouts(layouts: Layouts | None, rule: Rule, design: Design) -> bool
 
 
 def _layout_error(rule: Rule, design: Design) -> float:
-    """Return the probability with which layouts may pass for a difference at one look."""
+    """Return the probability with which layouts may be mistaken for a difference at one look."""
     looks = sum(limit > 0 for limit in design.limits(rule.error).values())
     return rule.error / max(looks, 1)
 
 
 def _tail(rule: Rule, limit: float) -> float:
-    """Return what may lie beyond zero of a difference that a randomization test with this limit shows."""
+    """Return the probability beyond zero allowed for a difference shown by a randomization test."""
     return min(rule.tail, (limit or rule.error) / 2)
 
 
@@ -365,7 +366,7 @@ def _average(kept: Sequence[tuple[int, tuple[float, ...]]], build: int) -> float
 
 
 def _nothing(observations: Sequence[Observation], rule: Rule, design: Design) -> Comparison:
-    """Say that a build was not measured."""
+    """Return the comparison of builds one of which was not measured."""
     kept = [(each.build, each.samples) for each in observations]
     nan = math.nan
     return Comparison(

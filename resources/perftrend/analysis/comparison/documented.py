@@ -1,8 +1,8 @@
-"""Two groups or one: the documented comparison of two builds, by description length.
+"""Two groups or one: the CSIT comparison of two builds, by description length.
 
-The samples of the parent are a group, those of the current build are another, told relative to the
-parent's average; or all of them are one group. The shorter description wins, and where that is the one of
-two groups, the averages say whether it is a regression or a progression.
+The samples of the parent form one group and those of the current build another, described relative to the
+parent's average; or all of them form one group. The shorter description is selected. If that is the one of
+two groups, the averages decide whether it is a regression or a progression.
 
 Source: "Bisecting", section Console output; the formula is that of :mod:`perftrend.analysis.description`.
 """
@@ -22,10 +22,10 @@ from perftrend.model import Better, Outcome
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A group of samples, and what it takes to tell it."""
+    """A group of samples, and the bits of its description."""
 
     samples: tuple[float, ...]
-    """In the order of measuring, what is not finite left out."""
+    """In the order of measuring, without values that are not finite."""
     average: float
     """In the unit of the samples; NaN without any."""
     deviation: float
@@ -36,21 +36,21 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class Documented:
-    """What the documented console output says of one test."""
+    """The CSIT console output for one test."""
 
     parent: Described
     current: Described
     """Its bits include the effect of the parent's average."""
     combined: Described
     difference_percent: float
-    """The current average less the parent's, in per cent of the parent's; infinite where that is zero and the
-    other is not, NaN where one of them has no samples."""
+    """The current average minus the parent's, in per cent of the parent's absolute value; infinite if only
+    the parent's is zero, NaN if one of them has no samples."""
     classification: Outcome
-    """Normal, a regression, a progression; failed where a build has no samples."""
+    """Normal, a regression, a progression; failed if a build has no samples."""
 
     @property
     def shorter_by_bits(self) -> float:
-        """How many bits two groups save against one; negative where one group is shorter."""
+        """The bits that two groups save compared with one; negative if one group is shorter."""
         return self.combined.bits - self.parent.bits - self.current.bits
 
     @property
@@ -66,15 +66,14 @@ def documented(
     formula: str = OLDER,
     better: Better = Better.HIGHER,
 ) -> Documented:
-    """Compare two builds as the documents do.
+    """Compare two builds by the CSIT method.
 
-    :param parent_samples: any unit, any number; what is not finite is left out.
-        The two numbers need not be equal.
-    :param current_samples: of the other build.
-    :param formula: ``jumpavg-0.1``, as documented, or ``jumpavg-0.4``.
-    :returns: both groups, the combined one, and the classification. Where no sample is positive, the bits are
-        those of the samples with their signs turned; where all are zero, none is a change.
-    :raises SettingsError: if there is no such formula, or the samples are too large for its unit.
+    :param parent_samples: any unit, any number; values that are not finite are ignored.
+    :param current_samples: of the other build; their number may differ from that of the parent.
+    :param formula: ``jumpavg-0.1``, as in the CSIT documentation, or ``jumpavg-0.4``.
+    :returns: both groups, the combined one, and the classification. If no sample is positive, the bits are
+        those of the samples with reversed signs; if all are zero, there is no change.
+    :raises SettingsError: if the formula does not exist, or the samples are too large for its unit.
     """
     chosen = formula_named(formula)
     parent, current = _finite(parent_samples), _finite(current_samples)

@@ -1,12 +1,12 @@
-"""A difference under noise of any shape: what both builds have in common is learned from their values.
+"""The difference under noise of any shape, which is estimated from the values of both builds.
 
-A machine of two speeds gives two sharp levels to each build. A normal model takes their distance for noise.
-Here the density of a value is a sum of kernels around the others, those of the patch moved back by the
-difference Δ (see :mod:`.paired`): it is large where Δ brings the levels of both builds together. The evidence
-is on the scale of :class:`.Model`, so that both may be weighed by it.
+A machine with two speeds gives two sharp levels to each build. A normal model treats their distance as noise.
+Here the density of a value is a sum of kernels around the other values, those of the patch moved back by the
+difference Δ (see :mod:`.paired`): it is large if Δ aligns the levels of both builds. The evidence is on the
+scale of :class:`.Model`, so that both can be weighed by it.
 
-Δ has a grid whose steps are 8 % of it, up to a factor of 50,000. A finer one around what is probable gives
-the size.
+Δ has a grid whose steps are 8 % of it, up to a factor of 50,000. A finer grid around the probable values
+gives the size.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ _STEPS: Floats = np.gradient(_DIFFERENCES)
 _FINE = 81
 """Points of the finer grid."""
 _IMPROBABLE = 1e-4
-"""What is beyond on either side has no part in the finer grid."""
+"""The finer grid excludes tails of this probability on either side."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelFit:
-    """Values of two builds, and what is known of their difference if the noise has any shape."""
+    """Values of two builds, and the posterior of their difference if the noise has any shape."""
 
     parent: tuple[float, ...]
     patch: tuple[float, ...]
     evidence: float
     """Logarithm, in nats."""
     by_difference: Floats
-    """Logarithm of how probable the values are for each Δ of the coarse grid."""
+    """Log-likelihood of the values for each Δ of the coarse grid."""
 
     def size(self) -> Mixture:
-        """Return what is known of the difference, in 100 ln(value)."""
+        """Return the posterior of the difference, in 100 ln(value)."""
         coarse = Mixture.of(self.by_difference, _DIFFERENCES, _STEPS**2 / 12)
         low, high = (coarse.quantile(level) for level in (_IMPROBABLE, 1 - _IMPROBABLE))
         fine = np.linspace(low, high, _FINE)
@@ -50,15 +50,15 @@ class KernelFit:
         own = np.interp(fine, _DIFFERENCES, _STEPS)
         if step >= own.max():
             return coarse
-        # As probable as on the coarse grid, of which each point stands for one step.
+        # The density is that of the coarse grid, where each point represents one step.
         weights = likelihood(self.parent, self.patch, fine) - np.log(own)
         return Mixture.of(weights, fine, np.full(_FINE, step**2 / 12))
 
 
 def fit_kernels(levels: Levels) -> KernelFit:
-    """Learn the noise from values of two builds, whichever difference they have.
+    """Fit the noise to the values of two builds, whatever their difference is.
 
-    :param levels: of both builds; none is left out.
+    :param levels: all levels of both builds, including far-off ones.
     """
     order = np.argsort(levels.at_h, kind="stable")
     y, builds = np.round(levels.y[order], 9), levels.builds[order]

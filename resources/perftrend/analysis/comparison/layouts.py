@@ -1,4 +1,4 @@
-r"""What two builds differ by for no reason: where their code and data happen to lie in memory.
+r"""Differences between builds that are caused only by the memory layout of their code and data.
 
 No order of measuring distinguishes such a difference from that of the patch, however often both builds are
 measured. It shows if each build is measured in several layouts (variants). With m the averages of the V
@@ -8,8 +8,8 @@ D the difference of these two averages,
     t = D / (s √(1/V\ :sub:`parent` + 1/V\ :sub:`patch`))
 
 has Student's t distribution with V\ :sub:`parent` + V\ :sub:`patch` - 2 degrees of freedom if the patch
-changes nothing. s holds the noise of the measurements, too. Without it, what is left is the variance that
-layouts add to what is known of the difference.
+changes nothing. s includes the noise of the measurements. Without that noise, the remainder is the variance
+that layouts add to that of the difference.
 
 Source: Mytkowicz, Diwan, Hauswirth and Sweeney, Producing wrong data without doing anything obviously wrong,
 2009; Student, The probable error of a mean, 1908.
@@ -28,35 +28,35 @@ from perftrend.analysis.comparison.observations import PARENT, PATCH, Levels, Ob
 from perftrend.analysis.significance import chance_of
 
 _FEWEST = 2
-"""Layouts of a build that show how much it differs between them."""
+"""Layouts of a build that are required to estimate how much it differs between them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layouts:
-    """What layouts say of a difference, in 100 ln(value)."""
+    """A difference and its error, by layouts, in 100 ln(value)."""
 
     difference: float
     error: float
     """The standard error of the difference, by the layouts alone."""
     freedom: int
     variance: float
-    """What layouts add to the variance of the difference, as far as the measurements do not know it."""
+    """The variance that layouts add to that of the difference, beyond the noise of the measurements."""
 
     @property
     def p_value(self) -> float:
-        """The probability of so large a difference, either way, if the patch changes nothing."""
+        """The probability of at least this difference, in either direction, if the patch changes nothing."""
         if not self.error:
             return float(not self.difference)
         return chance_of(abs(self.difference) / self.error, self.freedom)
 
     def least(self, error: float) -> float:
-        """Return the smallest difference that layouts explain with at most this probability, without sign."""
+        """Return the smallest absolute difference that layouts explain with at most this probability."""
         return quantile(1 - error, self.freedom) * self.error
 
     def added(self, confidence: float) -> float:
-        """Return the variance of a normal distribution that is as wide as layouts make the interval.
+        """Return the variance of a normal distribution as wide as layouts make the interval.
 
-        :param confidence: what the interval holds.
+        :param confidence: the probability that the interval contains the difference.
         """
         normal = NormalDist().inv_cdf((1 + confidence) / 2)
         return self.variance * (quantile(confidence, self.freedom) / normal) ** 2
@@ -65,12 +65,12 @@ class Layouts:
 def compare_layouts(
     known: Levels, observations: Sequence[Observation], left_out: Collection[int]
 ) -> Layouts | None:
-    """Compare what two builds have on average in each of their layouts.
+    """Compare the averages of two builds over their layouts.
 
     :param known: the levels of both builds.
-    :param observations: what these were made of.
-    :param left_out: positions of observations that do not count.
-    :returns: None if a build was measured in one layout.
+    :param observations: those that the levels were computed from.
+    :param left_out: positions of observations to ignore.
+    :returns: the comparison; None if a build was measured in one layout.
     """
     measured: dict[int, defaultdict[int, list[float]]] = {PARENT: defaultdict(list), PATCH: defaultdict(list)}
     for build, y, position in zip(
@@ -94,7 +94,7 @@ def compare_layouts(
 
 
 def _noise(layouts: Sequence[Sequence[float]]) -> float:
-    """Return the variance of the average of a layout that is noise; 0 if each was measured once."""
+    """Return the variance of a layout's average that is noise; 0 if each layout was measured once."""
     repeated = [each for each in layouts if len(each) > 1]
     if not repeated:
         return 0.0

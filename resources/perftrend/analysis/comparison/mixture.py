@@ -1,4 +1,4 @@
-"""A mixture of normal distributions: what is known of a step's size after the noise was summed over."""
+"""Mixtures of normal distributions: the posterior of a step's size, summed over the noise."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import numpy as np
 from perftrend.analysis.comparison.observations import Floats
 
 NEGLIGIBLE = 1e-8
-"""Parts with less weight are left out."""
+"""Parts with less weight are dropped."""
 
 _REACH = 10.0
-"""No part matters further from its mean, in its deviations."""
+"""Distance from its mean, in its deviations, beyond which a part is negligible."""
 _EXACT = 1e-6
-"""How exact quantiles are, in deviations."""
+"""Precision of quantiles, in deviations."""
 _STEPS = 100
 _ROOT = math.sqrt(2 * math.pi)
 
@@ -46,7 +46,7 @@ class Mixture:
 
     @classmethod
     def of(cls, log_weights: Floats, means: Floats, variances: Floats) -> Mixture:
-        """Make a mixture of arrays of equal shape, whose weights are logarithms up to a constant."""
+        """Return the mixture of arrays of equal shape, whose weights are logarithms up to a constant."""
         weights = np.exp(log_weights - log_weights.max()).ravel()
         kept = weights > NEGLIGIBLE
         weights = weights[kept]
@@ -54,7 +54,7 @@ class Mixture:
 
     @classmethod
     def weighed(cls, parts: Sequence[tuple[float, Mixture]]) -> Mixture:
-        """Mix mixtures by their weights, which sum up to 1."""
+        """Combine mixtures by their weights, which sum up to 1."""
         used = [(weight, each) for weight, each in parts if weight > NEGLIGIBLE]
         weights = np.concatenate([weight * each.weights for weight, each in used])
         return cls(
@@ -64,7 +64,7 @@ class Mixture:
         )
 
     def widened(self, variance: float) -> Mixture:
-        """Add independent normal uncertainty around zero."""
+        """Return the mixture plus independent normal uncertainty around zero."""
         return Mixture(self.weights, self.means, np.sqrt(self.deviations**2 + variance))
 
     @property
@@ -83,11 +83,11 @@ class Mixture:
         return float(self.weights @ normal_below((value - self.means) / self.deviations))
 
     def above(self, value: float) -> float:
-        """Return the probability of more than a value; exact also where it is tiny."""
+        """Return the probability of more than a value; exact even if it is tiny."""
         return float(self.weights @ normal_below((self.means - value) / self.deviations))
 
     def quantile(self, probability: float) -> float:
-        """Return the value that the quantity is below with a probability between 0 and 1."""
+        """Return the value that the quantity is below with a given probability between 0 and 1."""
         low = float((self.means - _REACH * self.deviations).min())
         high = float((self.means + _REACH * self.deviations).max())
         value = self.mean + self.deviation * NormalDist().inv_cdf(probability)
@@ -96,7 +96,7 @@ class Mixture:
             excess = float(self.weights @ normal_below(scores)) - probability
             low, high = (low, value) if excess > 0 else (value, high)
             slope = float((self.weights / self.deviations) @ np.exp(-0.5 * scores**2)) / _ROOT
-            # Newton's step, and halving where that leaves the bracket.
+            # Newton's step, or bisection if that leaves the bracket.
             closer = value - excess / slope if slope else math.inf
             following = closer if low < closer < high else (low + high) / 2
             if abs(following - value) < _EXACT * self.deviation:
@@ -106,7 +106,7 @@ class Mixture:
 
 
 def normal_below(scores: Floats) -> Floats:
-    """Return the probability of a standard normal value below each score; to 1.2e-7 of itself where small."""
+    """Return the probability of a standard normal value below each score; relative error 1.2e-7 if small."""
     distance = np.abs(scores) / math.sqrt(2)
     t = 2 / (2 + distance)
     tail = 0.5 * t * np.exp(-(distance**2) + np.polyval(_ERFC, t))
@@ -115,7 +115,7 @@ def normal_below(scores: Floats) -> Floats:
 
 
 def log_sum(logarithms: Floats, axis: int | tuple[int, ...] | None = None) -> Floats:
-    """Return the logarithm of the sum of what the logarithms stand for, over an axis or all."""
+    """Return the logarithm of the sum of exponentials, over an axis or all."""
     top = logarithms.max(axis=axis, keepdims=True)
     summed = np.log(np.exp(logarithms - top).sum(axis=axis, keepdims=True)) + top
     squeezed: Floats = np.squeeze(summed, axis=axis)

@@ -1,10 +1,10 @@
-r"""How probable what was measured is, without a step, with one, and with two.
+r"""The evidence of measurements without a step, with one, and with two.
 
 With levels y of n observations at times t and errors e (see :mod:`.observations`), s the deviation between
 runs, q the drift, steps of sizes Δ at positions of the order of builds, and aⱼ the vector that is 1 for the
 observations from position j on,
 
-    y = μ + Σ Δⱼ aⱼ + D(t) + noise,   cov = S = 30² 1 1ᵀ + q² min(t, t') + diag(s² + e),
+    y = μ + Σ Δⱼ aⱼ + D(t) + noise,   cov = S = 100² 1 1ᵀ + q² min(t, t') + diag(s² + e),
 
 for each (s, q) of the grid. One factorisation of S for each of them serves all hypotheses. With P = S⁻¹,
 v the variance of a step's size, b = aᵀPy and D = 1/v + aᵀPa,
@@ -12,10 +12,10 @@ v the variance of a step's size, b = aᵀPy and D = 1/v + aᵀPa,
     log L(no step) = -½ (yᵀPy + log det S + n log 2π)
     log L(one)     = log L(no step) + ½ b²/D - ½ log(v D),        Δ \| y ~ N(b/D, 1/D),
 
-and two steps the same with two by two matrices (Woodbury). Where one observation, and one only, may be
-far off, L is multiplied by 1 + Σ fᵢ. With K the covariance under the hypothesis, rᵢ = (K⁻¹y)ᵢ / (K⁻¹)ᵢᵢ
-is the distance of observation i from what all others predict, and 1/(K⁻¹)ᵢᵢ the variance of that prediction;
-fᵢ says how much more probable the observation is as a far-off run. All is summed by its logarithms.
+and two steps the same with two by two matrices (Woodbury). If at most one observation may be far off,
+L is multiplied by 1 + Σ fᵢ. With K the covariance under the hypothesis, rᵢ = (K⁻¹y)ᵢ / (K⁻¹)ᵢᵢ is the
+distance of observation i from the prediction of all others, and 1/(K⁻¹)ᵢᵢ the variance of that prediction;
+fᵢ is how much more probable the observation is as a far-off run. All sums are computed from logarithms.
 
 Source: Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, equations 2.30 and 5.12.
 """
@@ -35,9 +35,9 @@ from perftrend.analysis.comparison.priors import LEVEL_DEVIATION, STEPS_OF_COMMI
 Steps = NDArray[np.bool_]
 
 NEGLIGIBLE = 20.0
-"""Nats: what is certainly further below the best evidence, whichever observation is far off, is left out."""
+"""Nats: evidence certainly further below the best, whichever observation is far off, is neglected."""
 _LEAST_VARIANCE = 1e-6
-"""Of one observation: less cannot be told beside the variance of the level."""
+"""Of one observation: a smaller one has no effect next to the variance of the level."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +79,7 @@ class Model:
         put(self, "base", prior - 0.5 * (squares + log_determinant + constant))
 
     def none(self) -> float:
-        """Return the evidence of no step at all."""
+        """Return the evidence of no step."""
         return float(log_sum(self.base + self.gain(self.pulled, self.diagonal)))
 
     def one(self, steps: Steps) -> Floats:
@@ -87,7 +87,7 @@ class Model:
 
         :param steps: True for the observations after the step, shape (j, n).
         """
-        # Positions between the same two measured builds cannot be told apart.
+        # Positions between the same two measured builds are indistinguishable.
         distinct, place = np.unique(steps, axis=0, return_inverse=True)
         found = self.stepped(distinct)
         best = found.evidence.max(axis=(0, 2), keepdims=True)
@@ -97,13 +97,13 @@ class Model:
         return log_sum(evidence, axis=(0, 2))[place.ravel()]
 
     def size(self, step: Steps) -> Mixture:
-        """Return what is known of the size of a step, given that it is there.
+        """Return the posterior of the size of a step, given that the step exists.
 
         :param step: shape (n,).
         """
         found = self.stepped(step[np.newaxis])
         a = found.pulled[:, 0]
-        # Without observation i, by a downdate of rank one; the first column leaves out none.
+        # Without observation i, by a downdate of rank one; the first column excludes none.
         none = np.zeros((a.shape[0], 1))
         weight = found.weight - np.concatenate([none, a**2 / self.diagonal], axis=1)
         pull = found.pull - np.concatenate([none, a * self.pulled / self.diagonal], axis=1)
@@ -152,7 +152,7 @@ class Model:
         return Stepped(pulled, weight, pull, variances, evidence, alpha, precision)
 
     def gain(self, alpha: Floats, precision: Floats) -> Floats:
-        """Return what the evidence gains where one observation, or none, may be far off, shape (…).
+        """Return the gain of the evidence if one observation, or none, may be far off, shape (…).
 
         :param alpha: K⁻¹y under any hypothesis, shape (…, n).
         :param precision: the diagonal of K⁻¹, the same shape.
@@ -173,7 +173,7 @@ class Stepped:
     variances: Floats
     """v, (g, k)."""
     evidence: Floats
-    """Prior included, without a far-off run, (g, j, k)."""
+    """Including the prior, without a far-off run, (g, j, k)."""
     alpha: Floats
     """K⁻¹y, (g, j, k, n)."""
     precision: Floats

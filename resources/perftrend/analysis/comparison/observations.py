@@ -1,6 +1,6 @@
-"""What is observed: samples of two builds or more, on the scale on which differences are ratios.
+"""Observations: samples of two builds or more, on the scale on which differences are ratios.
 
-One observation is one measurement of one build: the device was started anew and gave some samples.
+One observation is one measurement of one build: the device was restarted and returned some samples.
 Its level is
 
     y = mean of 100 ln(sample),
@@ -13,10 +13,10 @@ variance within an observation is pooled, with one pseudo-observation of one per
 
 and the level of observation i has the error w² / kᵢ.
 
-A logarithm needs positive values. Where any sample is zero or negative all are divided by the reference,
-the absolute median of the parent's samples (the largest absolute sample where that is next to nothing), and
-y = 100 sample / reference. A sample that is not finite is none, and an observation without samples failed: it
-is none either.
+A logarithm requires positive values. If any sample is zero or negative, all are divided by the reference,
+the absolute median of the parent's samples (the largest absolute sample if that is almost zero), and
+y = 100 sample / reference. Samples that are not finite are ignored, and so are observations without samples,
+which failed.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ Indices = NDArray[np.int64]
 PARENT, PATCH = 0, 1
 
 _NOTHING = 1e-6
-"""A reference that is smaller beside the largest sample is none."""
+"""A reference that is at most this fraction of the largest sample is not used."""
 _LARGEST = 700.0
-"""Logarithm of the largest ratio that is told."""
+"""Logarithm of the largest ratio that is returned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +46,15 @@ class Observation:
     build: int
     """0 is the parent, 1 the patch; in a range of commits the position in their order."""
     at_h: float
-    """When it was measured, in hours since any moment."""
+    """When it was measured, in hours since any point in time."""
     samples: tuple[float, ...]
-    """In the order of measuring, any unit; empty where the measurement failed."""
+    """In the order of measuring, any unit; empty if the measurement failed."""
     variant: int = 0
     """The layout in which the build was measured."""
 
     @property
     def usable(self) -> bool:
-        """Whether there is a sample."""
+        """Whether there is a finite sample."""
         return any(map(math.isfinite, self.samples))
 
 
@@ -71,19 +71,19 @@ class Levels:
     errors: Floats
     """Variances that come from within the observations, shape (n,)."""
     positions: Indices
-    """Which of the given observations they are, shape (n,)."""
+    """Their indices among the given observations, shape (n,)."""
     logarithmic: bool = True
-    """Whether a step is one of logarithms, as it is where all samples are positive."""
+    """Whether a step is one of logarithms, as it is if all samples are positive."""
     origin_h: float = 0.0
-    """The moment from which ``at_h`` counts."""
+    """The point in time from which ``at_h`` counts."""
     middle: float = 0.0
-    """What was taken from all y: the median."""
+    """The median, which was subtracted from all y."""
 
     def __len__(self) -> int:
         return self.y.size
 
     def without(self, flagged: Sequence[int]) -> Levels:
-        """Leave some out, given by their index here."""
+        """Return the levels without some of them, given by their index here."""
         kept = np.delete(np.arange(self.y.size), flagged)
         return Levels(
             self.builds[kept],
@@ -101,9 +101,9 @@ class Levels:
 
         If a machine switches between two speeds, the best sample of a measurement is mostly at the fast one.
 
-        :param observations: what these levels were made of.
+        :param observations: those that these levels were computed from.
         :param higher: whether the highest sample is the best one.
-        :returns: None if samples are not positive, or each observation has one sample.
+        :returns: None if a sample is not positive, or each observation has one sample.
         """
         samples = [observations[at].samples for at in self.positions]
         if not self.logarithmic or all(len(each) == 1 for each in samples):
@@ -118,14 +118,14 @@ class Levels:
         return math.expm1(min(step / 100, _LARGEST)) if self.logarithmic else step / 100
 
     def step(self, relative: float) -> float:
-        """Return a ratio, above -1 where steps are logarithmic, as a step."""
+        """Return a ratio, which is above -1 if steps are logarithmic, as a step."""
         return 100 * math.log1p(relative) if self.logarithmic else 100 * relative
 
 
 def levels(observations: Sequence[Observation]) -> Levels:
-    """Bring observations onto the scale of the model.
+    """Convert observations to the scale of the model.
 
-    :param observations: in any order of time, failed ones among them.
+    :param observations: in any order of time; failed ones may be included.
     """
     positions = [index for index, each in enumerate(observations) if each.usable]
     used = [observations[index] for index in positions]

@@ -1,9 +1,9 @@
-"""Observations that lie far off: found one after the other, and left out.
+"""Far-off observations: found one after the other, and excluded.
 
-Two that lie off hide each other: together they look like noise, and one of them is not improbable without
-the other. So the search goes on for a while past an observation that is only suspected, and leaves out as
-many as are most probable together: with pₖ the probability that the k-th one is far off, given that those
-before it are, the number with the largest Σ log(pₖ / (1 - pₖ)).
+Two far-off observations hide each other: together they look like noise, and one of them is not improbable
+without the other. The search therefore continues for a while past an observation that is only suspected, and
+excludes those that are most probable together: with pₖ the probability that the k-th one is far off, given
+that those before it are, the number with the largest Σ log(pₖ / (1 - pₖ)).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from perftrend.analysis.comparison.observations import Floats, Levels
 from perftrend.analysis.comparison.priors import STEPS_OF_COMMITS, FarOff, Noise, Sizes
 
 MOST = 6
-"""No more are left out, and no more than a quarter of all."""
+"""The maximum number of exclusions, which is also at most a quarter of all."""
 PROBABLE = 0.6
-"""What is left out is far off with this probability at least."""
+"""Observations are excluded if their log odds together exceed those of this probability."""
 SUSPECTED = 0.05
-"""An observation that is far off with this probability may hide behind another one."""
+"""An observation that is far off with this probability may be hidden by another one."""
 HOPELESS = -4.0
-"""Log odds: so improbable a set of observations is not enlarged."""
+"""Log odds below which a set of observations is not enlarged."""
 _CERTAIN = 1 - 1e-12
 
 
@@ -38,14 +38,14 @@ def fitted(
     prior_one: Floats | None = None,
     look_ahead: bool = True,
 ) -> tuple[Model, tuple[int, ...]]:
-    """Fit the model, without what lies far off.
+    """Fit the model without far-off observations.
 
-    :param steps: the steps that are thought possible, shape (j, n).
+    :param steps: the steps that are considered possible, shape (j, n).
     :param prior_none: logarithm of the prior probability of no step; the default rules it out.
-    :param prior_one: of one at each position, shape (j,); None: all are as probable.
+    :param prior_one: of one at each position, shape (j,); None for equal probabilities.
     :param look_ahead: whether to search past an observation that is only suspected, which fits the model once
         more for each of them.
-    :returns: the model of the rest, and the positions of what was left out among the observations given to
+    :returns: the model of the rest, and the positions of the exclusions among the observations given to
         :func:`.levels`, in their order. Columns of ``steps`` belong to ``model.levels.positions``.
     """
     far_off = far_off or FarOff()

@@ -1,25 +1,25 @@
-r"""Two builds measured alternately: evidence for a difference that no noise can feign.
+r"""Two builds measured alternately: evidence for a difference that no noise can mimic.
 
-The builds are measured in pairs, and a coin decides which of the two comes first. If the builds are alike, a
-pair would have given the same two values with the coin on its other side: each value belongs to either build
+The builds are measured in pairs, and a coin toss decides which of the two comes first. If the builds are
+alike, a pair would have given the same two values with the opposite toss: each value belongs to either build
 with a probability of one half, whatever the noise is. A bet on which value belongs to which build is then a
-fair game. With p the stake on what turned out to be right, the capital after the pairs 1 … n,
+fair game. With p the stake on the right assignment, the capital after the pairs 1 … n,
 
     E = Π 2 pᵢ,
 
 has the expectation 1 if the builds are alike, and ever reaches 1/e with a probability of at most e. This
-needs no model of the noise: two speeds, heavy tails, drift and neighbours can only make the bets poor.
+needs no model of the noise: two speeds, heavy tails, drift and co-tenants can only make the bets poor.
 
-Good bets need a model. Two are tried, and E is the average of what both make of half the capital:
+Good bets need a model. Two models bet half of the capital each, and E is the average of their results:
 
-* *levels*: the candidate's values are those of the parent, moved by Δ. With a kernel density g of all that
-  was measured before, the candidate's values moved back, the stake on x for the parent and z for the
-  candidate is g(x) g(z - Δ), against g(z) g(x - Δ), summed over Δ and the width of the kernels. It learns
-  the noise, however many speeds the machine has: two values at different speeds also show whose they are.
-* *differences*: z - x has a normal or Student's t distribution about Δ, summed over Δ and its scale. What
-  moves both values of a pair alike, such as drift, does not disturb it.
+* *levels*: the candidate's values are those of the parent, moved by Δ. With a kernel density g of all values
+  measured before, the candidate's moved back, the stake on x for the parent and z for the candidate is
+  g(x) g(z - Δ), against g(z) g(x - Δ), summed over Δ and the width of the kernels. It learns the noise,
+  however many speeds the machine has: two values at different speeds also show which build they belong to.
+* *differences*: z - x has a normal or Student's t distribution about Δ, summed over Δ and its scale.
+  Influences on both values of a pair, such as drift, do not disturb it.
 
-A pair of which one value is missing because the test failed is a bet on which build fails.
+If one value of a pair is missing because the test failed, the pair is a bet on which build fails.
 
 Source: Ville, Étude critique de la notion de collectif, 1939, for the bound; Shafer, Testing by betting,
 2021, for the reading as capital; Fisher, The Design of Experiments, 1935, for the coin.
@@ -39,13 +39,13 @@ from perftrend.analysis.comparison.observations import Floats
 
 _SIZES: Floats = 0.25 * np.power(1.06, np.arange(120, dtype=np.float64))
 DIFFERENCES: Floats = np.concatenate([-_SIZES[::-1], [0.0], _SIZES])
-"""Δ in 100 ln(value), about per cent: none, and 0.25 to 257 either way."""
+"""Δ in 100 ln(value), about per cent: zero, and 0.25 to 257 in either direction."""
 _WIDTHS: Floats = 0.1 * np.power(2.0, np.arange(8, dtype=np.float64))
-"""Of the kernels, on the same scale."""
+"""Widths of the kernels, on the same scale."""
 _SCALES: Floats = 0.15 * np.power(1.6, np.arange(11, dtype=np.float64))
-"""Of the differences."""
+"""Scales of the differences."""
 _BROAD, _NEAR = 30.0, 5.0
-"""Scales of where a value may be that is like none before."""
+"""Scales of the density of a value that is unlike all before."""
 _FAILURE_STAKE = 0.95
 _LOG_2 = math.log(2)
 
@@ -55,7 +55,7 @@ Value = float | None
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One measurement of each build, the order of which a coin has decided."""
+    """One measurement of each build, in an order decided by a coin toss."""
 
     parent: Value
     candidate: Value
@@ -63,24 +63,24 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What pairs say of the difference between two builds."""
+    """The evidence of pairs for a difference between two builds."""
 
     log_e: float
-    """Logarithm of the capital E; if the builds are alike it ever reaches -log(e) with at most e."""
+    """Logarithm of the capital E; if the builds are alike, it ever reaches -log(e) with at most e."""
     pairs: int
-    """Those with two values."""
+    """The number of pairs with two values."""
     median: float
-    """Of Δ, on the scale of the values; NaN without a pair."""
+    """The median of Δ, on the scale of the values; NaN without a pair."""
     low: float
-    """Δ is between low and high at 95 %, by the model of the bets."""
+    """Δ is between low and high with 95 %, by the model of the bets."""
     high: float
     claimed: float
-    """The probability, by the same model, that Δ is at least half of what was claimed; 1 without a claim."""
+    """The probability, by the same model, that Δ is at least half of the claim; 1 without a claim."""
 
     @property
     def probability(self) -> float:
-        """The probability that the builds differ, if both answers were as probable before the pairs."""
-        return 1 / (1 + math.exp(-self.log_e)) if self.log_e > -700 else 0.0  # noqa: PLR2004 - exp has an end
+        """The probability that the builds differ, if both answers were equally probable before the pairs."""
+        return 1 / (1 + math.exp(-self.log_e)) if self.log_e > -700 else 0.0  # noqa: PLR2004 - exp overflows
 
 
 def evidence(
@@ -90,13 +90,13 @@ def evidence(
     candidate_before: Sequence[float] = (),
     claim: float | None = None,
 ) -> Evidence:
-    """Say what pairs of measurements show.
+    """Return the evidence of pairs of measurements.
 
     :param pairs: in the order of measuring.
     :param parent_before: values of the parent, or of builds believed to be like it, from before the first
-        pair. They make the bets better, and are no evidence themselves.
+        pair. They improve the bets, and are not evidence themselves.
     :param candidate_before: those of the candidate, or of builds like it.
-    :param claim: the difference that led to the pairs, if one did.
+    :param claim: the difference that led to the pairs, if any.
     """
     known = _bets(tuple(parent_before), tuple(candidate_before), tuple(pairs))
     share = np.exp(log_sum(known.pairs_only, axis=1))
@@ -116,10 +116,10 @@ def evidence(
 
 
 def pooled(parts: Sequence[Evidence]) -> Evidence:
-    """Return the evidence of the same pairs by several figures, such as the average and the best sample.
+    """Return the evidence of the same pairs by several statistics, such as the average and the best sample.
 
-    Bets on each figure are a fair game, and so is the average of their capitals. Δ is known by the figure
-    that knows it most exactly.
+    Bets on each statistic are a fair game, and so is the average of their capitals. Δ is that of the
+    statistic with the narrowest interval.
 
     :param parts: one or more, each of all pairs.
     """
@@ -129,9 +129,9 @@ def pooled(parts: Sequence[Evidence]) -> Evidence:
 
 
 def log_odds(parent_before: Sequence[float], candidate_before: Sequence[float]) -> float:
-    """Return how much more probable values are if the builds differ than if not, as a logarithm.
+    """Return the logarithm of how much more probable values are if the builds differ than if not.
 
-    By the model of the bets: it shows which of several tests to bet on, and proves nothing.
+    This uses the model of the bets: it shows which of several tests to bet on, and is not evidence.
     """
     by_difference = log_sum(_before(tuple(parent_before), tuple(candidate_before))[1], axis=1)
     same = DIFFERENCES == 0
@@ -139,9 +139,9 @@ def log_odds(parent_before: Sequence[float], candidate_before: Sequence[float]) 
 
 
 def likelihood(parent: Sequence[float], candidate: Sequence[float], differences: Floats) -> Floats:
-    """Return the logarithm of how probable values are for each of some differences, by levels, (d,).
+    """Return the log-likelihood of values for each of some differences, by levels, (d,).
 
-    The first value is certain: where the level of the parent is, is not known.
+    The first value has the probability 1, since the level of the parent is not known.
 
     :param parent: values of the parent, on the scale of the differences.
     :param candidate: those of the candidate.
@@ -151,7 +151,7 @@ def likelihood(parent: Sequence[float], candidate: Sequence[float], differences:
 
 
 def expected(parent_before: Sequence[float], candidate_before: Sequence[float]) -> float | None:
-    """Return the most probable difference of values by the same model; None without any."""
+    """Return the most probable difference of values by the same model; None if a build has no values."""
     if not parent_before or not candidate_before:
         return None
     by_difference = log_sum(_before(tuple(parent_before), tuple(candidate_before))[1], axis=1)
@@ -159,27 +159,27 @@ def expected(parent_before: Sequence[float], candidate_before: Sequence[float]) 
 
 
 def unfamiliar(away: Floats) -> Floats:
-    """Return the density of a value that is like none before, by its distance from the median of these."""
+    """Return the density of a value that is unlike all before, by its distance from their median."""
     return (_t4(away, _BROAD) + _t4(away, _NEAR)) / 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Bets:
-    """What the bettors believe after some pairs."""
+    """The capital and the beliefs of the bettors after some pairs."""
 
     capital: Floats
-    """Logarithm of what each bettor made of 1: by levels and by differences, (2,)."""
+    """Logarithm of the capital of each bettor, which starts at 1: by levels and by differences, (2,)."""
     fails: tuple[int, int]
-    """Pairs of which only the parent failed, and only the candidate."""
+    """Pairs in which only the parent failed, and in which only the candidate failed."""
     count: int
     values: Floats
-    """All values so far, those of the candidate moved back by Δ, (d, n)."""
+    """All values so far, with those of the candidate moved back by Δ, (d, n)."""
     weights: Floats
     """Logarithm of the probability of each Δ and width, (d, h)."""
     pairs_only: Floats
-    """The same without what was measured before the pairs."""
+    """The same without the values from before the pairs."""
     scales: Floats
-    """Of each Δ and scale of the differences, normal and t, (d, s, 2)."""
+    """Logarithm of the probability of each Δ and scale of the differences, normal and t, (d, s, 2)."""
 
     @property
     def log_e(self) -> float:
@@ -188,7 +188,7 @@ class _Bets:
 
 @lru_cache(maxsize=512)
 def _bets(before: tuple[float, ...], after: tuple[float, ...], pairs: tuple[Pair, ...]) -> _Bets:
-    """Bet on pairs, one after the other; what was bet before is remembered."""
+    """Bet on pairs, one after the other; earlier bets are cached."""
     if not pairs:
         return _first(before, after)
     known, pair = _bets(before, after, pairs[:-1]), pairs[-1]
@@ -215,7 +215,7 @@ def _bets(before: tuple[float, ...], after: tuple[float, ...], pairs: tuple[Pair
 
 
 def _first(before: tuple[float, ...], after: tuple[float, ...]) -> _Bets:
-    """Believe half of what was measured before the pairs."""
+    """Give half of the weight to the values from before the pairs."""
     values, known = _before(before, after)
     weights = _normalised(known)
     doubtful = np.logaddexp(weights, log_sum(weights, axis=0) - math.log(DIFFERENCES.size)) - _LOG_2
@@ -227,14 +227,14 @@ def _first(before: tuple[float, ...], after: tuple[float, ...]) -> _Bets:
 
 @lru_cache(maxsize=64)
 def _before(before: tuple[float, ...], after: tuple[float, ...]) -> tuple[Floats, Floats]:
-    """Learn from what was measured before the pairs; see :func:`_learned`."""
+    """Learn from the values from before the pairs; see :func:`_learned`."""
     return _learned(before, after, DIFFERENCES)
 
 
 def _learned(before: Sequence[float], after: Sequence[float], differences: Floats) -> tuple[Floats, Floats]:
     """Learn from values of both builds.
 
-    :returns: the values, aligned by Δ, (d, n), and how probable they are for each Δ and width, (d, h).
+    :returns: the values, aligned by Δ, (d, n), and their log-likelihood for each Δ and width, (d, h).
     """
     values = np.empty((differences.size, 0))
     weights = np.full((differences.size, _WIDTHS.size), -math.log(_WIDTHS.size))
@@ -247,7 +247,7 @@ def _learned(before: Sequence[float], after: Sequence[float], differences: Float
 
 
 def _failed(known: _Bets, pair: Pair) -> _Bets:
-    """Bet on which of two builds fails: on the one that did before."""
+    """Bet on which build fails: on the one that failed more often before."""
     if pair.parent is None and pair.candidate is None:
         return known
     parent, candidate = known.fails
@@ -267,13 +267,13 @@ def _failed(known: _Bets, pair: Pair) -> _Bets:
 
 
 def _stake(weights: Floats, right: Floats, wrong: Floats) -> float:
-    """Return the logarithm of what one pair makes of the capital."""
+    """Return the logarithm of the factor by which one pair changes the capital."""
     by_right, by_wrong = float(log_sum(weights + right)), float(log_sum(weights + wrong))
     return _LOG_2 + by_right - float(np.logaddexp(by_right, by_wrong))
 
 
 def _density(known: Floats, values: Floats) -> Floats:
-    """Return the logarithm of how probable a value is, given others, for each Δ and width, (d, h).
+    """Return the logarithm of the density of a value, given others, for each Δ and width, (d, h).
 
     :param known: aligned by Δ, (d, n).
     :param values: one for each Δ, (d,).
@@ -289,7 +289,7 @@ def _density(known: Floats, values: Floats) -> Floats:
 
 
 def _of_difference(difference: float) -> Floats:
-    """Return the logarithm of how probable a difference is for each Δ and scale, normal and t, (d, s, 2)."""
+    """Return the logarithm of the density of a difference for each Δ and scale, normal and t, (d, s, 2)."""
     left = (difference - DIFFERENCES)[:, np.newaxis]
     density: Floats = np.log(np.stack([_normal(left, _SCALES), _t4(left, _SCALES)], axis=2) + 1e-12)
     return density

@@ -17,18 +17,18 @@ from perftrend.analysis.comparison.model import NEGLIGIBLE, Model, Steps
 from perftrend.analysis.comparison.observations import Floats, Indices
 
 _BLOCK = 128
-"""Pairs that are computed at once: some megabytes."""
+"""Pairs that are computed at once, in some megabytes."""
 
 
 def two_steps(model: Model, steps: Steps, first: Indices, second: Indices) -> Floats:
     """Return the evidence of two steps of independent sizes, for each of m pairs, shape (m,).
 
-    One observation may be far off, as in :meth:`.Model.one`. Takes about 0.3 ms a pair for 40 observations:
-    of a long range give those that are worth it.
+    One observation may be far off, as in :meth:`.Model.one`. This takes about 0.3 ms per pair for 40
+    observations: for a long range, pass promising pairs only.
 
     :param steps: shape (j, n).
     :param first: index of one step of each pair, shape (m,).
-    :param second: index of the other one, a different one.
+    :param second: index of the other step, which must differ.
     """
     blocks = range(0, len(first), _BLOCK)
     parts = [_block(model, steps, first[i : i + _BLOCK], second[i : i + _BLOCK]) for i in blocks]

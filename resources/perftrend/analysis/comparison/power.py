@@ -1,9 +1,8 @@
-"""What a measurement would have shown: the estimate of a difference, its error, and the least that decides.
+"""The power of a measurement: the estimate of a difference, its error, and the smallest one that decides.
 
 The estimate is that of the measurement alone, by generalised least squares: for each noise of the grid
-aᵀPy / aᵀPa with variance 1 / aᵀPa, averaged over what is known of the noise. To learn what another estimate
-would have been worth, the observations of the patch are shifted as a whole: what they say of the noise
-stays.
+aᵀPy / aᵀPa with variance 1 / aᵀPa, averaged over the posterior of the noise. To evaluate another estimate,
+the observations of the patch are shifted as a whole, which does not change what they show of the noise.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _HALVINGS = 12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
-    """A step's size as the measurement alone knows it, in 100 ln(value)."""
+    """The size of a step by the measurement alone, in 100 ln(value)."""
 
     size: float
     error: float
@@ -35,7 +34,7 @@ class Estimate:
     """aᵀPy, (g,)."""
 
     def supposed(self, size: float) -> Mixture:
-        """Return what would be known of the step if its estimate had been another one."""
+        """Return the posterior of the step if its estimate had been another one."""
         shift = size - self.size
         pull = self.pull + shift * self.weight
         base = self.model.base - shift * (self.pull + 0.5 * shift * self.weight)
@@ -52,8 +51,8 @@ class Estimate:
     def least(self, decides: Callable[[Mixture], bool], *, sign: float) -> float:
         """Return the smallest absolute size of an estimate that decides.
 
-        :param decides: whether something would be shown; once it is, it is for larger steps too.
-        :param sign: of the steps that are tried, 1 or -1.
+        :param decides: whether a step would be shown; if so, larger steps must be shown too.
+        :param sign: of the steps to try, 1 or -1.
         """
         high = max(2 * self.error, 1e-6)
         while not decides(self.supposed(sign * high)) and high < 1e4:  # noqa: PLR2004 - beyond any ratio
@@ -76,7 +75,7 @@ def estimated(model: Model, step: Steps) -> Estimate:
     design = step.astype(np.float64)
     weight = np.einsum("gnm,n,m->g", model.precision, design, design)
     pull = model.pulled @ design
-    # With a flat prior of the size each noise is as probable as what it leaves unexplained.
+    # With a flat prior of the size, each noise is as probable as its residuals.
     log_weights = model.base + 0.5 * (pull**2 / weight - np.log(weight))
     weights = np.exp(log_weights - log_sum(log_weights))
     size = float(weights @ (pull / weight))

@@ -1,8 +1,8 @@
-"""What one more observation would show, under no step and under one at each position.
+"""The prediction of one more observation, under no step and under one at each position.
 
-At one point (s, q) of the grid everything is normal: an observation at time t* has, with the others, the
-covariances k = 30² + q² min(t, t*), plus v where both lie after the step, and so the mean kᵀK⁻¹y and the
-variance k* - kᵀK⁻¹k. An experiment is worth the more, the further these means lie apart in their deviations.
+At one point (s, q) of the grid everything is normal: an observation at time t* has the covariances
+k = 100² + q² min(t, t*) with the others, plus v if both are after the step. Its mean is therefore kᵀK⁻¹y and
+its variance k* - kᵀK⁻¹k. An experiment is more informative the further these means are apart, in deviations.
 
 Source: Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, equations 2.25 and 2.26.
 """
@@ -23,7 +23,7 @@ from perftrend.analysis.comparison.priors import LEVEL_DEVIATION
 class Prediction:
     """Means and variances of an observation's level, on the scale of :attr:`.Levels.y`.
 
-    The parts of a step's size are kept apart: with k of them, and j positions.
+    The parts of a step's size are separate: k of them, for j positions.
     """
 
     mean_none: float
@@ -37,7 +37,7 @@ class Prediction:
 
 
 def best_point(model: Model, steps: Steps) -> int:
-    """Return the point of the grid that is most probable, all hypotheses having the same prior.
+    """Return the point of the grid that is most probable if all hypotheses have the same prior.
 
     :param steps: shape (j, n).
     """
@@ -48,10 +48,10 @@ def best_point(model: Model, steps: Steps) -> int:
 
 
 def predict(model: Model, steps: Steps, *, at_h: float, point: int) -> Prediction:
-    """Predict one more observation, of as many samples as the others have.
+    """Predict one more observation, with as many samples as the others.
 
     :param steps: shape (j, n).
-    :param at_h: when, in hours since the same moment as the observations.
+    :param at_h: when, in hours since the same point in time as the observations.
     :param point: of the grid, see :func:`best_point`.
     """
     known, found = model.levels, model.stepped(steps)

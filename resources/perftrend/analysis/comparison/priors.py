@@ -1,7 +1,7 @@
-"""What is believed before anything was measured: of the noise, of far-off runs, and of a step's size.
+"""The priors of the noise, of far-off runs, and of a step's size.
 
-Nothing of the noise is estimated and then taken for granted: the deviation between runs and the drift
-are summed over grids. All deviations are in units of 100 ln(value), about per cent.
+No estimate of the noise is assumed to be exact: the deviation between runs and the drift are summed over
+grids. All deviations are in units of 100 ln(value), about per cent.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from perftrend import errors
 from perftrend.analysis.comparison.observations import Floats
 
 LEVEL_DEVIATION = 100.0
-"""Of the level before the step, about the median: a step of a factor of ten has room on both sides."""
+"""Of the level before the step, about the median: wide enough for a step of a factor of ten on both sides."""
 
 KNOWN_WITHIN = 0.5
-"""How well a history knows the deviation between runs: one sigma of its logarithm."""
+"""Accuracy of the deviation between runs by a history: one sigma of its logarithm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,9 @@ class Noise:
     deviations: tuple[float, ...] = tuple(float(s) for s in 0.1 * 1.5 ** np.arange(11))
     """s, in per cent, evenly in the logarithm: 0.1 to 5.8."""
     known_deviation: float | None = None
-    """s as the trace's own history knows it, in per cent; None: each of the grid is as probable."""
+    """s by the history of the trace, in per cent; None for equal probabilities of the grid."""
     drifts: tuple[float, ...] = (0.05, 0.5, 1.5, 4.0)
-    """q, in per cent in the square root of an hour."""
+    """q, in per cent per square root of an hour."""
     drift_weights: tuple[float, ...] = (0.4, 0.3, 0.2, 0.1)
 
     def __post_init__(self) -> None:
@@ -45,7 +45,7 @@ class Noise:
         deviations = np.array(self.deviations)
         weights = np.zeros(deviations.size)
         if self.known_deviation is not None:
-            # The grid follows the history, so that a testbed of any noise lies in its middle.
+            # Centre the grid on the history, whatever the noise of the testbed is.
             deviations = self.known_deviation * np.exp(KNOWN_WITHIN * np.linspace(-3, 3, 11))
             weights = -0.5 * (np.log(deviations / self.known_deviation) / KNOWN_WITHIN) ** 2
         weights = weights - np.logaddexp.reduce(weights)
@@ -56,22 +56,22 @@ class Noise:
 
 @dataclass(frozen=True, slots=True)
 class FarOff:
-    """Runs that lie far off: a share of all, at distances that fall off exponentially."""
+    """Far-off runs: a fraction of all, at distances with exponential decay."""
 
     share: float = 0.02
     distance: float = 20.0
     """The mean distance, in per cent."""
     below: float = 0.8
-    """The share of them that lies below what is expected."""
+    """The fraction of them that is below the expected value."""
 
     @property
     def _odds(self) -> float:
         return math.log(self.share / (1 - self.share) / self.distance) + 0.5 * math.log(2 * math.pi)
 
     def log_density(self, residuals: Floats) -> Floats:
-        """Return how probable runs are as far-off ones, their share of all included; logarithms.
+        """Return the logarithm of the density of runs as far-off ones, times their fraction of all.
 
-        :param residuals: distances from what is expected, in per cent.
+        :param residuals: distances from the expected value, in per cent.
         """
         sides = np.where(residuals < 0, self.below, 1 - self.below)
         density: Floats = np.log(self.share / self.distance * sides) - np.abs(residuals) / self.distance
@@ -80,7 +80,7 @@ class FarOff:
     def log_ratio(self, pulled: Floats, precisions: Floats) -> Floats:
         """Return how much more probable each residual is as a far-off run than as noise, in nats.
 
-        :param pulled: distances from what the others predict, times their precisions, any shape.
+        :param pulled: distances from the prediction of the others, times their precisions, any shape.
         :param precisions: one over the variance of that prediction, the same shape.
         """
         residuals = pulled / precisions
@@ -95,7 +95,7 @@ class FarOff:
         return ratio
 
     def log_bound(self, pulled: Floats, precisions: Floats) -> Floats:
-        """Return a bound of the logarithm of the sum of all ratios over the last axis, at least 0.
+        """Return an upper bound of the logarithm of the sum of all ratios over the last axis, at least 0.
 
         :param pulled: residuals times their precisions.
         :param precisions: of the same shape.
@@ -128,4 +128,4 @@ class Sizes:
 
 
 STEPS_OF_COMMITS = Sizes()
-"""What a commit is suspected of that is looked for: see :mod:`perftrend.bisect`."""
+"""The steps that are suspected in a range of commits: see :mod:`perftrend.bisect`."""

@@ -1,30 +1,31 @@
-r"""The order in which two builds are measured, drawn by lot, and what a difference is worth by that alone.
+r"""The randomized order in which two builds are measured, and the evidence for a difference by that order.
 
 The rounds of a comparison form blocks. Within a block each build is measured once per round, in an order that
-is drawn by lot from all that there are. If the builds are alike, another order would have given the same
-values at the same moments: all orders are as probable given the values, whatever the noise is. A statistic of
-the difference that is among the largest x of all orders has then a probability of at most x. Two speeds,
-heavy tails, drift and neighbours can make a difference hard to see, but cannot feign one.
+is drawn at random from all possible ones. If the builds are alike, another order would have given the same
+values at the same times: all orders are equally probable given the values, whatever the noise is. A statistic
+of the difference that is among the largest x of all orders then has a probability of at most x. Two speeds,
+heavy tails, drift and co-tenants can make a difference hard to detect, but cannot mimic one.
 
 With values v in the order of time and signs a (1 for the patch, -1 for the parent), the statistics are
 
-* (Σ aᵢ uᵢ)², the difference of the averages, u being v less the average of its block, so that drift hardly
-  matters;
+* (Σ aᵢ uᵢ)², the difference of the averages, where u is v minus the average of its block, so that drift
+  hardly matters;
 * Σ aᵢ aⱼ exp(-½ (vᵢ - vⱼ)²/h²), which compares the distributions with a resolution of h: the 0.1 and the 0.6
-  quantile of all distances. It hardly minds a few values that are far off.
+  quantile of all distances. A few far-off values hardly affect it.
 
 Each is divided by its own 0.98 quantile over some orders, and the largest counts. If the values are in sharp
-groups, as those of a machine with two speeds are, then averages say little, and the fast values are to be
-compared with the fast ones and the slow with the slow ones: the second statistic with the smaller h counts
-alone. Whether they are does not depend on which value belongs to which build, so that all orders agree.
+groups, as those of a machine with two speeds are, averages contain little information: fast values are to be
+compared with fast ones, and slow values with slow ones. In that case only the second statistic with the
+smaller h counts. The grouping does not depend on which value belongs to which build, so it is the same for
+all orders.
 
-The verdict is looked for after every block. The error that is allowed is divided among these looks:
-:data:`FIRST` for the first one, :data:`BETWEEN` for those between, and the rest, the most, for the last. A
-look at which not even complete separation would suffice passes its part on to the next one.
+The verdict is evaluated after every block. The allowed error is divided among these looks: :data:`FIRST` for
+the first one, :data:`BETWEEN` for those between, and the rest, the most, for the last. A look at which even
+complete separation would not suffice passes its part on to the next one.
 
 Source: Fisher, The Design of Experiments, 1935, for the argument; Gretton et al., A kernel two-sample test,
 2012, for the second statistic; Phipson and Smyth, Permutation p-values should never be zero, 2010, for
-counting the order that was drawn among those that are tried.
+counting the drawn order among those that are tried.
 """
 
 from __future__ import annotations
@@ -43,39 +44,39 @@ from perftrend import errors
 from perftrend.analysis.comparison.observations import PARENT, PATCH, Floats
 
 FIRST_ROUNDS = 6
-"""Of the first block: C(12, 6) = 924 orders, so that complete separation has a probability of 0.2 %."""
+"""Rounds of the first block: of its C(12, 6) = 924 orders, complete separation has a probability of 0.2 %."""
 FIRST, BETWEEN = 0.22, 0.08
-"""Parts of the error."""
+"""Fractions of the error."""
 _FURTHER_ROUNDS = 2
-"""Of the other blocks."""
+"""Rounds of each other block."""
 _QUANTILES = (0.1, 0.6)
 _GROUPED = 0.08
-"""Values are in groups if the 0.1 quantile of their distances is a smaller part of the median."""
+"""Values are in groups if the 0.1 quantile of their distances is a smaller fraction of the median."""
 _MANY_ROUNDS = 100
-"""Their orders suffice for any error."""
+"""The orders of this many rounds suffice for any error."""
 _TRIED_FIRST = 499
-"""Orders that show how large a statistic usually is."""
+"""Orders that determine how large a statistic usually is."""
 _USUAL = 0.98
 _HOPELESS = 0.03
-"""With more than this share of the first orders the others are not tried."""
+"""If more than this fraction of the first orders shows as much, no others are tried."""
 _CHUNK = 4000
 _PRECISION = 10
 """The number of tried orders that may show as much at the limit."""
 _MOST_TRIED = 500_000
 _ENUMERATED = 1000
 _LEAST_WIDTH = 1e-9
-"""Of a kernel; values may be equal."""
+"""Of a kernel, since values may be equal."""
 _EQUAL = 1 - 1e-5
-"""Of a statistic: what is lost in rounding is not a difference."""
+"""Of a statistic, since a rounding error is not a difference."""
 
 Signs = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """In which order two builds are measured, and when a verdict is looked for.
+    """The order in which two builds are measured, and when a verdict is evaluated.
 
-    :raises SettingsError: if a number has no meaning.
+    :raises SettingsError: if a number is invalid.
     """
 
     first_rounds: int = FIRST_ROUNDS
@@ -96,14 +97,14 @@ class Design:
 
     @property
     def looks(self) -> tuple[int, ...]:
-        """Rounds after which a verdict is looked for."""
+        """Rounds after which a verdict is evaluated."""
         return tuple(itertools.accumulate(self.blocks))
 
     def order(self, seed: str, block: int) -> tuple[int, ...]:
-        """Draw the builds of a block in the order of measuring; the same ones whenever it is repeated.
+        """Draw the builds of a block in the order of measuring; the order is the same if it is drawn again.
 
-        :param seed: what distinguishes this comparison from all others.
-        :param block: from 0.
+        :param seed: identifies this comparison among all others.
+        :param block: index, from 0.
         """
         rounds = self.blocks[block]
         lots = [hashlib.sha256(f"{seed} {block} {place}".encode()).digest() for place in range(2 * rounds)]
@@ -111,7 +112,7 @@ class Design:
         return tuple(PARENT if place < rounds else PATCH for place in places)
 
     def limits(self, error: float) -> dict[int, float]:
-        """Return for each look the largest share of orders that shows a difference; 0: none can.
+        """Return for each look the largest fraction of orders that shows a difference; 0 if none can.
 
         :param error: the probability with which any of the looks may be wrong.
         """
@@ -128,7 +129,7 @@ class Design:
     def limit_from(self, rounds: float, error: float) -> float:
         """Return the limit of the next look that can show a difference; 0 if none can.
 
-        :param rounds: those before which no look counts.
+        :param rounds: looks after fewer rounds do not count.
         """
         limits = self.limits(error).items()
         return next((limit for look, limit in limits if look >= rounds and limit), 0.0)
@@ -139,7 +140,7 @@ class Design:
         return next(each for each in counts if replace(self, maximum_rounds=each).limit_from(0, error))
 
     def complete(self, builds: Sequence[int]) -> tuple[int, ...]:
-        """Return the blocks that measurements fill.
+        """Return the blocks that are measured completely.
 
         :param builds: of all measurements, in the order of time.
         """
@@ -163,12 +164,12 @@ def _shares(looks: int) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class RandomizationTest:
-    """What the order of measuring alone says of a difference."""
+    """The evidence for a difference by the order of measuring alone."""
 
     p_value: float
-    """The share of all orders that show as much; 1 before the first look."""
+    """The fraction of all orders that show as much; 1 before the first look."""
     limit: float
-    """A larger share shows no difference; 0 before a look at which one can be shown."""
+    """A larger fraction does not show a difference; 0 before a look at which one can be shown."""
 
     @property
     def is_shown(self) -> bool:
@@ -179,11 +180,11 @@ class RandomizationTest:
 def randomization_test(
     values: Sequence[float], builds: Sequence[int], design: Design, error: float
 ) -> RandomizationTest:
-    """Look after each block whether two builds differ.
+    """Test after each block whether two builds differ.
 
-    :param values: one for each measurement, in the order of time; NaN where a measurement gave none.
+    :param values: one for each measurement, in the order of time; NaN for a measurement without one.
     :param builds: 0 for the parent, 1 for the patch, in the same order.
-    :param error: the probability with which alike builds may be shown to differ at any look.
+    :param error: the probability with which equal builds may be shown to differ at any look.
     :returns: the first look that shows a difference, or the last one.
     """
     blocks = design.complete(builds)
@@ -203,16 +204,16 @@ def randomization_test(
 def share_of_orders(
     values: tuple[float, ...], builds: tuple[int, ...], blocks: tuple[int, ...], limit: float
 ) -> float:
-    """Return the share of all orders, the one that was drawn included, that show at least as much.
+    """Return the fraction of all orders, including the drawn one, that show at least as much.
 
-    :param blocks: rounds of each block; values and builds hold two for each round.
-    :param limit: what decides; a share far above it is estimated from fewer orders.
+    :param blocks: rounds of each block; values and builds contain two for each round.
+    :param limit: decides; a fraction far above it is estimated from fewer orders.
     """
     measured = np.array(values, dtype=np.float64)
     statistics = _Statistics(measured, blocks)
     if not statistics.present.any():
         return 1.0
-    # Other values try other orders: what a sample of orders lacks may not favour all tests of a machine.
+    # Other values try other orders: errors of a sample of orders must not favour all tests of a machine.
     random = np.random.default_rng(measured.view(np.uint32))
     first = statistics(_drawn(blocks, _TRIED_FIRST, random))
     usual = np.quantile(first, _USUAL, axis=1)[:, np.newaxis] + 1e-9
@@ -234,7 +235,7 @@ def share_of_orders(
 
 
 class _Statistics:
-    """The statistics of one row of values, for any signs."""
+    """The statistics of one sequence of values, for any signs."""
 
     def __init__(self, values: Floats, blocks: Sequence[int]) -> None:
         self.present = np.isfinite(values)

@@ -1,15 +1,15 @@
-"""Whether more rounds can change a verdict.
+"""The stopping rule: whether more rounds can change a verdict.
 
-What is shown stays shown: the error is divided among the looks (see :mod:`.randomization`). What is not
-shown yet may still be. With n rounds done, r to come, E the estimate so far, e its error, and a difference
-that is now believed to be m ± d, the estimate after all N = n + r rounds will be
+A difference that is shown remains shown: the error is divided among the looks (see :mod:`.randomization`). A
+difference that is not shown yet may still be. With n rounds done, r to come, E the estimate so far, e its
+error, and a difference that is now believed to be m ± d, the estimate after all N = n + r rounds will be
 
     N((n E + r m) / N, (r / N)² (d² + e² n / r)),
 
-and it decides where it exceeds about z e √(n / N), z = Φ⁻¹(1 - tail) √(1 + handicap / N), the tail being
-half of what the last look may be wrong with. By then the half width h of the interval will be h √(n / N), and
-its middle N(m, d² r / N): no difference, where all of it lies within the threshold. Where both together have
-a small chance, further rounds are spent in vain: the patch is let go as undecided.
+and it decides if it exceeds about z e √(n / N), z = Φ⁻¹(1 - tail) √(1 + handicap / N), where the tail is half
+of the error of the last look. By then the half width h of the interval will be h √(n / N), and its middle
+N(m, d² r / N): no difference, if all of it is within the threshold. If both together are improbable, further
+rounds are useless: the comparison stops, and the patch is undecided.
 
 Source: Spiegelhalter, Freedman and Blackburn, Monitoring clinical trials: conditional or predictive power?,
 1986.
@@ -23,22 +23,22 @@ from statistics import NormalDist
 from perftrend.analysis.comparison.decide import HANDICAP, Comparison, Conclusion
 
 CHANCE = 0.05
-"""A verdict that is not more probable than this is not waited for."""
+"""The probability of a verdict up to which further rounds are not worthwhile."""
 _NORMAL = NormalDist()
 
 
 def is_settled(comparison: Comparison, rounds_left: int, *, chance: float = CHANCE) -> bool:
-    """Say whether the rounds that are left cannot, or hardly, change the verdict.
+    """Return whether the remaining rounds cannot, or hardly, change the verdict.
 
-    :param comparison: what is known after the newest round.
-    :param rounds_left: how many may still follow.
-    :param chance: a verdict that is not more probable is not waited for; 0 waits for all of them.
+    :param comparison: the result after the newest round.
+    :param rounds_left: how many rounds may still follow.
+    :param chance: the highest probability of a verdict at which to stop; 0 to stop only if none is possible.
     """
     return deciding(comparison, rounds_left) <= chance
 
 
 def deciding(comparison: Comparison, rounds_left: int) -> float:
-    """Return the probability that the rounds that are left decide the verdict; 0 where it is decided."""
+    """Return the probability that the remaining rounds decide the verdict; 0 if it is already decided."""
     if comparison.outcome is not Conclusion.UNDECIDED or rounds_left <= 0:
         return 0.0
     if not comparison.rounds:
@@ -47,7 +47,7 @@ def deciding(comparison: Comparison, rounds_left: int) -> float:
 
 
 def showing(comparison: Comparison, rounds_left: int) -> float:
-    """Return the probability that a difference will be shown, either way, when all rounds are done."""
+    """Return the probability that a difference is shown, in either direction, after all rounds."""
     if not comparison.can_show:
         return 0.0
     done, left = comparison.rounds, float(rounds_left)
@@ -60,7 +60,7 @@ def showing(comparison: Comparison, rounds_left: int) -> float:
 
 
 def _needed(comparison: Comparison, total: float) -> float:
-    """Return the estimate that will decide after so many rounds."""
+    """Return the estimate that decides after this number of rounds."""
     score = _NORMAL.inv_cdf(1 - comparison.tail_decisive) * math.sqrt(
         1 + HANDICAP * comparison.design.maximum_rounds / total
     )
@@ -69,7 +69,7 @@ def _needed(comparison: Comparison, total: float) -> float:
 
 
 def _equalling(comparison: Comparison, rounds_left: int) -> float:
-    """Return the probability that the whole interval will lie within the threshold on both sides."""
+    """Return the probability that the whole interval will be within the threshold on both sides."""
     share = comparison.rounds / (comparison.rounds + rounds_left)
     half = (comparison.high - comparison.low) / 2 * math.sqrt(share)
     room = comparison.rule.threshold - half
@@ -80,5 +80,5 @@ def _equalling(comparison: Comparison, rounds_left: int) -> float:
 
 
 def _deviation(comparison: Comparison) -> float:
-    """Return how far the difference may lie from where it is believed to be, as a standard deviation."""
+    """Return the standard deviation of the difference about its median."""
     return (comparison.high - comparison.low) / 2 / _NORMAL.inv_cdf(1 - comparison.rule.tail)
