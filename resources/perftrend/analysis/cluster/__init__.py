@@ -1,8 +1,8 @@
-"""Clusters of traces that changed alike, and what people said of them; no input or output.
+"""Clusters of traces that changed alike, and their triage; no input or output.
 
-``find_clusters`` normalises the traces of a window, groups them by the shape of their course and fits
-a step to each group. ``merge`` finds the clusters of one clustering again among those of the next, so
-that what a person said of them stays.
+``find_clusters`` normalises the traces of a window, groups them by their shape and fits a step to each
+group. ``merge`` finds the clusters of one clustering again among those of the next, so that their triage is
+retained.
 
 Source: "Skia Perf: Design", sections Clustering and Alerting.
 """

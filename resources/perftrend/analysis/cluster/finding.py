@@ -1,8 +1,7 @@
 """Clusters of the traces of a window, each with its centroid, its members and its step.
 
-Traces are normalised, divided by k-means, and the centroid of each cluster is fitted with a step. A
-cluster whose |Regression| is above the cutoff is interesting: something happened to its traces at the
-position of the step.
+Traces are normalised and divided by k-means, and a step is fitted to the centroid of each cluster. A cluster
+whose |Regression| is above the cutoff is interesting: its traces changed at the position of the step.
 
 Source: "Skia Perf: Design", section Clustering.
 """
@@ -29,42 +28,42 @@ DEFAULT_K = 50
 CUTOFF = ORIGINAL_CUTOFF
 """|Regression| above which a cluster is interesting."""
 CORRECTED_CUTOFF = 8.0
-"""|t| above which a step is more than noise. Of 200 clusters in a window of 15 commits noise alone makes
+"""|t| above which a step is more than noise. With 200 clusters in a window of 15 commits, noise alone causes
 one that exceeds it in one of about 370 clusterings; in longer windows it hardly ever does."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cluster:
-    """Traces whose courses are alike."""
+    """Traces with similar shapes."""
 
     centroid: Samples
-    """The average course, shape (w,)."""
+    """The average of the normalised members, shape (w,)."""
     members: tuple[TraceKey, ...]
-    """The nearest to the centroid first; the order of their keys decides among equally near ones."""
+    """The nearest to the centroid first; equally near ones are in the order of their keys."""
     distances: Samples
-    """Of the members from the centroid, ascending, shape (m,)."""
+    """Distances of the members from the centroid, ascending, shape (m,)."""
     parameters: Mapping[str, tuple[ValueCount, ...]]
-    """What the members have in common."""
+    """How often each value of each parameter occurs among the members."""
     step: StepFit | None
-    """The step in the centroid; None where the window is too short for one."""
+    """The step in the centroid; None if the window is too short for one."""
     corrected: float
-    """Student's t of the step, 0 where there is none."""
+    """Student's t of the step, 0 without a step."""
     interesting: bool
     """Whether |Regression| is above the cutoff."""
 
     @property
     def significant(self) -> bool:
-        """Whether the corrected statistic says that the step is more than noise."""
+        """Whether the step is more than noise, by the corrected statistic."""
         return abs(self.corrected) > CORRECTED_CUTOFF
 
     @property
     def regression(self) -> float:
-        """The documented statistic: negative is bad news; 0 where there is no step."""
+        """The statistic of Skia Perf: negative for a regression, 0 without a step."""
         return self.step.regression if self.step else 0.0
 
     @property
     def direction(self) -> Direction:
-        """Whether the step, if there is one, is bad or good news."""
+        """The direction of the step; a progression if there is no step."""
         return Direction.REGRESSION if self.regression < 0 else Direction.PROGRESSION
 
 
@@ -78,14 +77,14 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Clustering:
-    """What one clustering found."""
+    """The result of one clustering."""
 
     clusters: tuple[Cluster, ...]
     """By Regression, ascending: the worst regression first, the best progression last."""
     left_out: tuple[LeftOut, ...]
     """Traces with too few values, in the order of their keys."""
     k: int
-    """The clusters that were begun with; some may have vanished."""
+    """The initial number of clusters; some may have vanished."""
     total_error: float
     """The sum of the distances of all traces from their centroids."""
     iterations: int
@@ -93,7 +92,7 @@ class Clustering:
 
     @property
     def interesting(self) -> tuple[Cluster, ...]:
-        """The clusters that a person should look at."""
+        """The clusters that a person should inspect."""
         return tuple(cluster for cluster in self.clusters if cluster.interesting)
 
 
@@ -110,23 +109,23 @@ def find_clusters(
     around_middle: bool = True,
     progress: Progress | None = None,
 ) -> Clustering:
-    """Find groups of traces whose courses are alike, and say which of them show a step.
+    """Find clusters of traces with similar shapes, and fit a step to each of them.
 
     The order of the traces has no influence on the clusters.
 
-    :param traces: one trace a row, one commit a column, shape (n, w); what is not finite is a hole.
-    :param keys: the n keys of the traces, no two the same.
-    :param better: which direction of the traces is good. Where it is given for each of them, the traces
-        of which less is better are turned, so that up is good news in every centroid: latency that rises
-        where throughput falls then makes one cluster, not two.
-    :param k: clusters to begin with; None for ⌊40/30000 · traces + 10⌋, at most 200.
+    :param traces: one trace per row, one commit per column, shape (n, w); holes are not finite.
+    :param keys: the n different keys of the traces.
+    :param better: which direction of the traces is good. If it is given for each of them, the traces for
+        which less is better are inverted, so that up is good in every centroid: latency that rises while
+        throughput falls then forms one cluster, not two.
+    :param k: initial number of clusters; None for ⌊40/30000 · traces + 10⌋, at most 200.
     :param seed: of the choice of the first centroids, not negative.
-    :param cutoff: what |Regression| must be above to be interesting.
+    :param cutoff: |Regression| above which a cluster is interesting.
     :param smallest_deviation: see :func:`normalise`.
-    :param around_middle: see :func:`normalise`; False where the columns are no window around a commit.
-    :param progress: called after each iteration with its number and the total error. What it raises
-        ends the clustering and passes through.
-    :raises SettingsError: if an argument cannot be used.
+    :param around_middle: see :func:`normalise`; False if the columns are not a window around a commit.
+    :param progress: called after each iteration with its number and the total error. An exception that it
+        raises ends the clustering and propagates.
+    :raises SettingsError: if an argument is invalid.
     """
     values = np.asarray(traces, dtype=np.float64)
     order = _checked_order(values, keys, better)
@@ -166,7 +165,7 @@ def _checked_order(
 
 
 def _clusters(found: KMeans, keys: Sequence[TraceKey], better: Better, cutoff: float) -> Iterator[Cluster]:
-    # The positions ascend with the keys, which so decide where distances are equal.
+    # The positions ascend with the keys, so that equal distances are ordered by key.
     sorted_rows = np.lexsort((found.distances, found.labels))
     bounds = np.searchsorted(found.labels[sorted_rows], np.arange(len(found.centroids) + 1))
     for centroid, (start, stop) in zip(found.centroids, pairwise(bounds), strict=True):

@@ -1,12 +1,12 @@
 """k-means: groups of rows around their averages.
 
-Lloyd's algorithm: each row goes to the nearest centroid by Euclidean distance, each centroid to the
-average of its rows, until the total error, the sum of the distances, moves by less than 1.0, or 100
-times. A centroid that no row is nearest to is dropped and does not come back.
+Lloyd's algorithm: each row is assigned to the nearest centroid by Euclidean distance, and each centroid moves
+to the average of its rows, until the total error, the sum of the distances, changes by less than 1.0, or
+100 times. A centroid without rows is dropped and does not return.
 
-The iterations run in single precision with sums in double precision. The last assignment is made in
-double precision: no row belongs to a centroid that is not its nearest one, but for the rounding of
-that. Given the rows in one order and a seed, the answer is the same on any number of cores.
+The iterations run in single precision with sums in double precision. The last assignment is made in double
+precision: each row belongs to its nearest centroid, up to rounding in that precision. With the same order of
+rows and the same seed, the result is the same on any number of cores.
 
 Source: "Skia Perf: Design", section Clustering; Lloyd, Least squares quantization in PCM, 1982.
 """
@@ -27,18 +27,18 @@ from perftrend.model import Samples
 
 MAXIMUM_ITERATIONS = 100
 LEAST_MOVE = 1.0
-"""The iterations end when the total error moves by less."""
+"""The iterations end when the total error changes by less."""
 
 LARGEST_AUTOMATIC_K = 200
 
 Progress: TypeAlias = Callable[[int, float], object]
-"""Called after each iteration with its number from 1 on and the total error. What it raises ends the
-clustering and passes through."""
+"""Called after each iteration with its number, from 1, and the total error. An exception that it raises ends
+the clustering and propagates."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KMeans:
-    """Centroids, and to which of them each row belongs."""
+    """Centroids, and the assignment of the rows to them."""
 
     centroids: Samples
     """Shape (k, w); each has at least one row."""
@@ -48,7 +48,7 @@ class KMeans:
     """The Euclidean distance to it, shape (n,)."""
     iterations: int
     converged: bool
-    """Whether the total error came to rest before the iterations ended."""
+    """Whether the total error converged before the iterations ended."""
 
     @property
     def total_error(self) -> float:
@@ -57,7 +57,7 @@ class KMeans:
 
 
 def automatic_k(traces: int) -> int:
-    """Return how many clusters a number of traces is divided into: ⌊40/30000 · traces + 10⌋, at most 200."""
+    """Return the number of clusters for a number of traces: ⌊40/30000 · traces + 10⌋, at most 200."""
     return min(40 * traces // 30000 + 10, LARGEST_AUTOMATIC_K)
 
 
@@ -74,10 +74,10 @@ def k_means(
     """Divide rows into at most k clusters.
 
     :param rows: shape (n, w), n and w may be 0; finite, and their squares finite in single precision.
-    :param k: clusters to begin with, at least 1; more than there are rows mean as many as rows.
+    :param k: initial number of clusters, at least 1; at most one per row is used.
     :param seed: of the choice of the first centroids, not negative.
-    :param progress: a :data:`Progress`, to be told and to be able to end it.
-    :raises SettingsError: if an argument cannot be used.
+    :param progress: called after each iteration, see :data:`Progress`.
+    :raises SettingsError: if an argument is invalid.
     """
     values = np.asarray(rows, dtype=np.float64)
     _check(values, k, seed)
@@ -108,7 +108,7 @@ def _check(values: Samples, k: int, seed: int) -> None:
     if seed < 0:
         raise errors.SettingsError(f"clusters: seed is {seed}; give 0 or more")
     largest = np.sqrt(np.finfo(np.float32).max / max(values.shape[1], 1)) / 4
-    # Written so that a NaN is refused too.
+    # Written so that NaN is rejected too.
     if not (np.abs(values) <= largest).all():
         raise errors.SettingsError("clusters: a trace has holes or too large values; normalise it first")
 
@@ -122,7 +122,7 @@ def _moved(
     least_move: float,
     progress: Progress | None,
 ) -> tuple[Samples, int, bool]:
-    """Move centroids until the total error comes to rest; return them, the iterations, and whether it did."""
+    """Move centroids until the total error converges; return them, the iterations, and whether it did."""
     members = _Members(values, len(centroids))
     labels, squares = rows.nearest(centroids)
     members.add(np.arange(len(values)), labels, sign=1)
@@ -157,7 +157,7 @@ class _Members:
         self.counts = np.zeros(k, np.intp)
 
     def add(self, positions: NDArray[np.intp], labels: NDArray[np.intp], *, sign: int) -> None:
-        """Add rows to clusters (sign 1), or take them away (sign -1)."""
+        """Add rows to clusters (sign 1), or remove them (sign -1)."""
         k, width = self.sums.shape
         cells = labels[:, np.newaxis] * width + np.arange(width)
         found = np.bincount(cells.ravel(), self._rows[positions].ravel(), minlength=k * width)

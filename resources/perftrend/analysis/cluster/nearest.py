@@ -1,10 +1,10 @@
 """The nearest of several centroids for each of many rows, by products of small matrices.
 
 The squared distance of a row x and a centroid c is |x|² - 2 (x·c - |c|²/2): the nearest centroid is
-the one with the largest score x·c - |c|²/2. A column of ones behind the rows makes the scores of all
-rows one product. It is taken in blocks that are so small that the linear algebra library keeps each to
-one thread: the result is then the same however many cores there are, and a busy machine, on which its
-threads wait for each other, does not slow it down tenfold.
+the one with the largest score x·c - |c|²/2. A column of ones appended to the rows makes the scores of all
+rows one product. It is computed in blocks that are small enough for the linear algebra library to run each
+in one thread. The result is then the same on any number of cores, and a busy machine, on which the threads of
+the library wait for each other, does not slow it down tenfold.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from perftrend.model import Samples
 
 _BLOCK_PRODUCTS = 2**18
-"""Multiplications in a block's product; libraries share out larger ones among threads."""
+"""Multiplications in a block's product; libraries distribute larger ones over threads."""
 _SHORTEST_BLOCK = 8
 _PANEL = 2048
-"""Rows whose scores are looked at together, about as many as fit into a core's cache."""
+"""Rows whose scores are processed together, about as many as fit into a core's cache."""
 
 
 class Rows:
-    """Rows that are compared with one set of centroids after the other.
+    """Rows that are compared with one set of centroids after another.
 
     :param rows: shape (n, w), finite.
     :param dtype: the precision of the products.
@@ -32,7 +32,7 @@ class Rows:
 
     def __init__(self, rows: Samples, dtype: type[np.float32 | np.float64]) -> None:
         self.count, self.width = rows.shape
-        # Rows of zeros behind them let the last block be a whole one.
+        # Rows of zeros at the end complete the last block.
         self._augmented = np.zeros((self.count + _PANEL, self.width + 1), dtype)
         self._augmented[: self.count, :-1] = rows
         self._augmented[: self.count, -1] = 1
@@ -47,7 +47,7 @@ class Rows:
         """Return each row's nearest centroid, the first of equally near ones, and its squared distance.
 
         :param centroids: shape (k, w), k at least 1.
-        :returns: arrays of shape (n,). A distance is as exact as its difference of squares is.
+        :returns: arrays of shape (n,). A distance is as exact as its difference of squares.
         """
         labels = np.empty(self.count, np.intp)
         best = np.empty(self.count)
@@ -67,7 +67,7 @@ class Rows:
         return np.maximum(found, 0.0, out=found)
 
     def _scores(self, centroids: Samples) -> Iterator[tuple[int, NDArray[np.floating]]]:
-        """Give the scores panel by panel: the first row, and an array that the next panel overwrites."""
+        """Yield the scores panel by panel: the first row, and an array that the next panel overwrites."""
         count = len(centroids)
         augmented = np.empty((self.width + 1, count), self._augmented.dtype)
         augmented[:-1] = centroids.T

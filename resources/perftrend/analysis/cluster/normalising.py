@@ -1,12 +1,11 @@
-"""Normalised traces: without holes, mean 0, standard deviation 1, so that only the shape is left.
+"""Normalised traces: without holes, with mean 0 and standard deviation 1, so that only the shape remains.
 
-A hole, which is whatever is not finite, takes the next value to its right; at the end of a trace it
-takes the last one. A trace that hardly moves would become nothing but amplified noise: where the
-standard deviation is not above the smallest one, only the mean is taken away.
+A hole is a value that is not finite. It is filled with the next value to its right, or with the last one at
+the end of a trace. A trace that hardly changes would become amplified noise: if its standard deviation is
+not above the smallest one, only the mean is subtracted.
 
-A trace with nothing but holes is left out. So is one that says too little about its middle: in a
-window around a commit that one's own value must be there, and at least half of the values on each
-side of it.
+A trace without values is excluded. In a window around a commit, so is a trace without a value at that commit,
+or with less than half of the values on one side of it.
 
 Source: "Skia Perf: Design", section Clustering.
 """
@@ -24,14 +23,14 @@ from perftrend import errors
 from perftrend.model import Samples
 
 SMALLEST_DEVIATION = 0.001
-"""The smallest standard deviation that is normalised, in the unit of the trace."""
+"""Standard deviation that a trace must exceed to be scaled, in the unit of the trace."""
 
 _SHORTEST_WITH_MIDDLE = 3
 """Shorter windows have no middle with two sides."""
 
 
 class Unusable(StrEnum):
-    """Why a trace is left out."""
+    """The reason why a trace is excluded."""
 
     EMPTY = "it has no value"
     NO_MIDDLE = "it has no value in the middle"
@@ -45,21 +44,21 @@ class NormalisedTraces:
     rows: Samples
     """Shape (m, w), finite."""
     kept: NDArray[np.intp]
-    """Which traces the rows are, shape (m,), ascending."""
+    """Positions of the traces in the rows, shape (m,), ascending."""
     left_out: Mapping[int, Unusable]
-    """By the position of the trace."""
+    """Reasons by the position of the trace."""
 
 
 def normalise(
     traces: ArrayLike, *, smallest_deviation: float = SMALLEST_DEVIATION, around_middle: bool = True
 ) -> NormalisedTraces:
-    """Fill the holes of traces and bring them to mean 0 and standard deviation 1.
+    """Fill the holes of traces and scale them to mean 0 and standard deviation 1.
 
-    :param traces: one trace a row, shape (n, w), any unit; what is not finite is a hole.
+    :param traces: one trace per row, shape (n, w), any unit; values that are not finite are holes.
     :param smallest_deviation: population standard deviation that a trace must exceed to be scaled.
-    :param around_middle: whether a trace is left out that lacks its middle or more than half of a side;
-        meant for a window around one commit. Without it only traces with no value at all are.
-    :raises SettingsError: if the traces are no table, or the smallest deviation is negative or no number.
+    :param around_middle: whether to exclude a trace that lacks its middle or more than half of a side;
+        meant for a window around one commit. Otherwise only traces without any value are excluded.
+    :raises SettingsError: if the traces are not a table, or the smallest deviation is negative or not finite.
     """
     values = np.asarray(traces, dtype=np.float64)
     if values.ndim != 2:  # noqa: PLR2004 - traces and commits
@@ -88,7 +87,7 @@ def _left_out(present: NDArray[np.bool_], around_middle: bool) -> dict[int, Unus
 
 
 def _filled(values: Samples, present: NDArray[np.bool_]) -> Samples:
-    """Give each hole the next value to its right, at the end the last one; no row may be empty."""
+    """Fill each hole with the next value to its right, at the end with the last one; no row may be empty."""
     width = values.shape[1]
     if present.all():
         return values
@@ -100,13 +99,13 @@ def _filled(values: Samples, present: NDArray[np.bool_]) -> Samples:
 
 
 def _scaled(rows: Samples, smallest_deviation: float) -> Samples:
-    """Take away each row's mean, and divide by its deviation where that is large enough."""
+    """Subtract each row's mean, and divide by its deviation if that is large enough."""
     if not rows.size:
         return rows
-    # Powers of two change no digit and keep the squares of the largest numbers finite.
+    # Powers of two are exact and keep the squares of the largest numbers finite.
     exponents = np.frexp(np.abs(rows).max(axis=1, keepdims=True))[1]
     scaled = np.ldexp(rows, -exponents)
-    # Relative to its first value a row of equal values has exactly no deviation.
+    # Relative to its first value, a row of equal values has a deviation of exactly 0.
     scaled -= scaled[:, :1]
     scaled -= scaled.mean(axis=1, keepdims=True)
     deviations = scaled.std(axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""What the traces of a cluster have in common: how often each value of each parameter occurs."""
+"""How often each value of each parameter occurs among the traces of a cluster."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class ValueCount:
 
     value: str
     count: int
-    """Traces of the cluster that have it."""
+    """Number of traces of the cluster that have it."""
     weight: int
-    """12 + ⌊14 · share of the traces⌋, from 12 to 26: the size in which the value is written."""
+    """12 + ⌊14 · fraction of the traces⌋, from 12 to 26: the text size in which the value is shown."""
 
 
 def parameter_summary(keys: Sequence[TraceKey]) -> dict[str, tuple[ValueCount, ...]]:
-    """Count the values of each parameter; a parameter that is empty counts as one that is not there.
+    """Count the values of each parameter; an empty value counts as a missing parameter.
 
     :param keys: the traces of a cluster.
-    :returns: by parameter, both in the order of the alphabet but the most frequent value first.
+    :returns: by parameter, both in alphabetical order, but with the most frequent value first.
     """
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for (parameter, value), count in Counter(pair for key in keys for pair in key.parameters).items():

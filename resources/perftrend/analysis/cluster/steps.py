@@ -1,17 +1,16 @@
-"""The step in the centroid of a cluster, by the documented statistic and by the corrected one.
+"""The step in the centroid of a cluster, by the statistic of Skia Perf and by a corrected one.
 
-The step is fitted where the least squares error is least, among the positions with at least five
-commits on each side. With L and R the averages before and from the position on, n₁ and n₂ their
-numbers of commits, n = n₁ + n₂ and SSE the squares about both,
+The step is fitted at the position with the least squares error, among those with at least five commits on
+each side. With L and R the averages before and from the position on, n₁ and n₂ their numbers of commits,
+n = n₁ + n₂ and SSE the squares about both,
 
     lse = √SSE / n,   Regression = (R - L) / lse,
     t = (R - L) / (s √(1/n₁ + 1/n₂)) = Regression · √((n - 2) n₁ n₂ / n³),   s² = SSE / (n - 2).
 
-Regression grows with √n and depends on where the step is: a cutoff holds for one length of window.
-t, the corrected statistic, is Student's; its cutoff does not.
+Regression grows with √n and depends on the position of the step: a cutoff is valid for one length of window.
+t, the corrected statistic, is Student's; its cutoff is valid for all.
 
-Source: "Skia Perf: Design", section Clustering, where the step is turned: there a lower value is the
-better one.
+Source: "Skia Perf: Design", section Clustering, with the opposite sign: there, a lower value is better.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from perftrend.analysis.stepfit import StepFit
 from perftrend.model import Better, Samples
 
 MINIMUM_SIDE = 5
-"""Commits on each side of a step, at least."""
+"""Minimum number of commits on each side of a step."""
 
 _ROUNDING = 1e-12
-"""A deviation of so small a share of the step is none."""
+"""A deviation that is a smaller fraction of the step counts as 0."""
 
 
 def centroid_step(centroid: Samples, *, better: Better, side: int = MINIMUM_SIDE) -> StepFit | None:
@@ -36,7 +35,7 @@ def centroid_step(centroid: Samples, *, better: Better, side: int = MINIMUM_SIDE
     :param centroid: shape (w,), finite.
     :param better: which direction of the traces is good.
     :param side: commits on each side of the step, at least 1.
-    :returns: the step; None where the window is shorter than two sides.
+    :returns: the step; None if the window is shorter than two sides.
     """
     width = centroid.size
     if width < 2 * side:
@@ -45,7 +44,7 @@ def centroid_step(centroid: Samples, *, better: Better, side: int = MINIMUM_SIDE
     splits = np.arange(side, width - side + 1)
     before = np.cumsum(offsets)[splits - 1]
     left, right = before / splits, (offsets.sum() - before) / (width - splits)
-    # What a split explains of the squares about the common average: the rest is the error.
+    # The part of the squares about the common average that a split explains: the rest is the error.
     best = int(np.argmax((right - left) ** 2 * splits * (width - splits)))
     split = int(splits[best])
     step = float(right[best] - left[best])

@@ -1,13 +1,12 @@
-"""What people said of clusters, and how it stays with them from one clustering to the next.
+"""The triage of clusters, and how it is retained from one clustering to the next.
 
-A cluster is known again by its fingerprint, the first 20 of its members, which are those nearest to
-its centroid. A cluster that was found now is the same as the known one whose fingerprint it holds the
-most traces of, one being enough. Of both the one with the larger |Regression| stays, under the
-identity and with the triage of the known one; so only the identity may remain as it was. Where
-several of now are the same as one known cluster, the one with the largest stays; all of them are
-compared with the fingerprint that it had before.
+A cluster is recognised by its fingerprint, the first 20 of its members, which are those nearest to its
+centroid. A new cluster is the same as the known one whose fingerprint has the most traces in common with it;
+one trace is enough. Of both, the one with the larger |Regression| is retained, under the identity and with
+the triage of the known one. If several new clusters are the same as one known cluster, the one with the
+largest |Regression| is retained; all of them are compared with the previous fingerprint.
 
-Only those known clusters are compared whose commit of the step is in the window of now.
+Only known clusters whose step is at a commit of the current window are compared.
 
 Source: "Skia Perf: Design", section Alerting.
 """
@@ -28,36 +27,36 @@ Details = TypeVar("Details")
 
 
 class TriageStatus(StrEnum):
-    """What a person said of a cluster."""
+    """The decision about a cluster."""
 
     NEW = "New"
-    """Nothing yet."""
+    """Not triaged yet."""
     IGNORE = "Ignore"
     BUG = "Bug"
 
 
 @dataclass(frozen=True, slots=True)
 class Triage:
-    """What a person said of a cluster, and why."""
+    """The decision about a cluster, and its reason."""
 
     status: TriageStatus = TriageStatus.NEW
     message: str = ""
-    """Why it is ignored, or the number of the bug."""
+    """The reason to ignore it, or the number of the bug."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownCluster(Generic[Details]):
-    """An interesting cluster as it is kept from one clustering to the next."""
+    """An interesting cluster as it is stored from one clustering to the next."""
 
     members: tuple[str, ...]
-    """Names of traces that stay the same, the nearest to the centroid first."""
+    """Stable names of traces, the nearest to the centroid first."""
     regression: float
     commit: str
     """The commit at the step."""
     details: Details
-    """What else was found; it stays with the regression that it belongs to."""
+    """Further results, which are retained together with the regression that they belong to."""
     identity: int | None = None
-    """Under what it is kept; None while it is not."""
+    """The identity under which it is stored; None if it is not stored."""
     triage: Triage = field(default_factory=Triage)
 
     @property
@@ -67,10 +66,10 @@ class KnownCluster(Generic[Details]):
 
 
 def keepable(cluster: Cluster, commits: Sequence[str]) -> KnownCluster[Cluster]:
-    """Name what a clustering found so that it can be merged and kept.
+    """Return a cluster in a form that can be merged and stored.
 
-    :param commits: the commits of the window, one a column.
-    :raises SettingsError: if the cluster has no step, or that lies behind the commits.
+    :param commits: the commits of the window, one per column.
+    :raises SettingsError: if the cluster has no step, or the step is after the last commit.
     """
     if cluster.step is None or cluster.step.position >= len(commits):
         raise errors.SettingsError("clusters: a cluster without a step at a commit cannot be kept")
@@ -84,14 +83,14 @@ def merge(
     *,
     commits: Collection[str],
 ) -> list[KnownCluster[Details]]:
-    """Find known clusters again among those that were found now.
+    """Match the clusters that were found now with the known ones.
 
-    :param known: the clusters that are kept, in the order of their identities: where a cluster of now
-        holds as many traces of two of them, it is the same as the first.
-    :param found: the interesting clusters of now.
+    :param known: the stored clusters, in the order of their identities: if a new cluster has as many traces
+        in common with two of them, it is the same as the first.
+    :param found: the interesting clusters of the current clustering.
     :param commits: the commits of the window that was clustered.
-    :returns: all clusters that there are now: the known ones in their order, the very same object where
-        nothing is to be written, then the new ones.
+    :returns: all clusters: the known ones in their order, as the identical object if nothing is to be
+        written, then the new ones.
     """
     window = frozenset(commits)
     relevant = [position for position, old in enumerate(known) if old.commit in window]
@@ -109,5 +108,5 @@ def merge(
 
 
 def reset(known: Iterable[KnownCluster[Details]]) -> list[KnownCluster[Details]]:
-    """Return what is left when all that is no bug is deleted."""
+    """Return the clusters that are bugs; a reset deletes all others."""
     return [cluster for cluster in known if cluster.triage.status is TriageStatus.BUG]
