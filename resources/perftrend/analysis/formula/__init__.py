@@ -1,9 +1,9 @@
 """The formula language of the dashboard: arithmetic on traces, written as calls; no input or output.
 
-``parse`` reads a formula such as ``norm(filter("driver=avf&metric=mrr"))``, ``evaluate`` gives its rows,
-and ``FUNCTIONS`` is the table of what can be called. Rows come from a :class:`Source`, which is the
-caller's. ``parse_trace_id`` tells normal, calculated and formula traces apart, and ``parse_query`` reads
-what ``filter`` takes.
+``parse`` reads a formula such as ``norm(filter("driver=avf&metric=mrr"))``, ``evaluate`` returns its rows,
+and ``FUNCTIONS`` is the table of its functions. The caller provides the rows by a :class:`Source`.
+``parse_trace_id`` distinguishes normal, calculated and formula traces, and ``parse_query`` reads the argument
+of ``filter``.
 """
 
 from perftrend.analysis.formula.evaluation import DEFAULT_LIMITS, Limits, Source, evaluate

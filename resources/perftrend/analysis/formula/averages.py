@@ -1,8 +1,8 @@
-"""Averages and deviations along one axis of a matrix with holes, exact where all values are equal.
+"""Averages and deviations along one axis of a matrix with holes, exact if all values are equal.
 
-Values are looked at relative to the smallest one of their line: equal values have no deviation then,
-and large values with small differences keep their digits. Lines with huge values are scaled first by a
-power of two, which changes no digit, so that nothing overflows on the way.
+Values are processed relative to the smallest one of their line: equal values then have a deviation of exactly
+0, and large values with small differences retain their digits. Lines with huge values are first scaled by a
+power of two, which is exact, so that intermediate results do not overflow.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ _SUM_OF_SQUARES = ("ij,ij->j", "ij,ij->i")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Centred:
-    """The average of each line, and what its values are relative to it.
+    """The average of each line, and its values relative to that.
 
-    A line is a column (axis 0) or a row (axis 1). What belongs to a line has an axis of size 1.
+    A line is a column (axis 0) or a row (axis 1). Attributes of a line have an axis of size 1.
     """
 
     scaled: Samples
-    """Value / scale, NaN where the value is a hole; the shape of the values."""
+    """Value / scale, NaN for a hole; the shape of the values."""
     above: Samples
-    """How far each is above the smallest of its line, 0 where the value is a hole."""
+    """How far each is above the smallest of its line, 0 for a hole."""
     smallest: Samples
-    """Of the scaled values of each line, NaN where it has only holes."""
+    """Of the scaled values of each line, NaN if it has only holes."""
     shift: Samples
     """The average of each line above its smallest."""
     scale: Samples
     counts: NDArray[np.intp]
-    """Values that are no holes."""
+    """Number of values that are not holes."""
     axis: int
 
     @property
     def average(self) -> Samples:
-        """The average of each line, NaN where it has only holes."""
+        """The average of each line, NaN if it has only holes."""
         return (self.smallest + self.shift) * self.scale
 
     @property
     def offsets(self) -> Samples:
-        """(value - average) / scale, NaN where the value is a hole."""
+        """(value - average) / scale, NaN for a hole."""
         offsets = self.scaled - self.smallest
         offsets -= self.shift
         return offsets
@@ -58,22 +58,22 @@ class Centred:
         """Population standard deviation / scale."""
         squares = np.einsum(_SUM_OF_SQUARES[self.axis], self.above, self.above)
         with np.errstate(divide="ignore", invalid="ignore"):
-            # The smallest value alone makes a variance of shift² / n: the difference keeps its digits.
+            # The smallest value alone makes a variance of shift² / n: the difference retains its digits.
             variance = np.expand_dims(squares, self.axis) / self.counts - self.shift**2
         deviation: Samples = np.sqrt(np.maximum(variance, 0.0))
         return deviation
 
     @property
     def deviation(self) -> Samples:
-        """Population standard deviation, NaN where a line has only holes."""
+        """Population standard deviation, NaN if a line has only holes."""
         return self.scaled_deviation * self.scale
 
 
 def centred(values: Samples, *, axis: int) -> Centred:
-    """Find the average of each line.
+    """Compute the average of each line.
 
     :param values: finite or NaN, shape (rows, points).
-    :param axis: 0 for one average a point, 1 for one average a row.
+    :param axis: 0 for one average per point, 1 for one average per row.
     """
     smallest = np.fmin.reduce(values, axis=axis, keepdims=True, initial=np.nan)
     largest = np.fmax.reduce(values, axis=axis, keepdims=True, initial=np.nan)

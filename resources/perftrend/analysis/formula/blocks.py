@@ -1,7 +1,7 @@
-"""Applies a function of each row to a large matrix, some rows at a time.
+"""Functions of each row, applied to a large matrix block by block.
 
-No row depends on another one there. So a block at a time gives the same, and what is needed on the way
-stays as small as the processor's cache, whatever the size of the matrix.
+No row depends on another one. The result is therefore the same as for the whole matrix, and temporary arrays
+fit into the processor's cache, whatever the size of the matrix.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import numpy as np
 from perftrend.model import Samples
 
 _CELLS = 2**16
-"""Of one block: half a megabyte."""
+"""Cells of one block: half a megabyte."""
 
 
 def by_rows(compute: Callable[..., Samples], rows: Samples, *numbers: float) -> Samples:
-    """Make a row of each row.
+    """Compute a row from each row.
 
-    :param compute: from some of the rows, and the numbers, to as many rows.
+    :param compute: receives some of the rows, and the numbers; returns as many rows.
     :param rows: shape (rows, points).
     :returns: the same shape.
     """

@@ -1,4 +1,4 @@
-"""Checks calls against the table of functions: whether they exist, and take what they are given."""
+"""Checks of calls against the table of functions: names, and numbers and kinds of arguments."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _LONGEST_NAME = 40
 
 
 def check_call(call: Call, subject: str) -> None:
-    """Refuse a call that cannot be evaluated whatever the rows are.
+    """Raise an error if a call cannot be evaluated, whatever the rows are.
 
-    :param call: its own arguments have been checked already where they are calls.
-    :param subject: what is being read, for the error.
+    :param call: those of its arguments that are calls have been checked already.
+    :param subject: name of the text that is read, for the error.
     :raises FormulaError: for an unknown function, a wrong number of arguments or a wrong argument.
     """
     function = FUNCTIONS.get(call.function)
@@ -40,7 +40,7 @@ def check_call(call: Call, subject: str) -> None:
 
 
 def _wrong(parameter: Parameter, argument: Argument) -> str:
-    """Say what is wrong with the kind of an argument; empty: nothing."""
+    """Return why the kind of an argument is wrong; empty if it is not."""
     match argument:
         case Text():
             given, fits = "a string", parameter.takes.is_string

@@ -1,7 +1,7 @@
-"""Functions of each row: every row becomes another one, of the same length.
+"""Functions of each row: every row is converted to another one of the same length.
 
-Each takes a matrix of shape (rows, points), finite or NaN for holes, and returns the same shape. Where
-the result is no finite number the caller makes a hole of it.
+Each function accepts a matrix of shape (rows, points), finite or NaN for holes, and returns the same shape.
+The caller converts results that are not finite to holes.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from perftrend.analysis.trimmed import OUTLIER_DISTANCE
 from perftrend.model import Samples
 
 SMALLEST_DEVIATION = 0.001
-"""A row that moves no more than this is not scaled up: its noise would look like news."""
+"""A row with at most this standard deviation is not scaled up: its noise would look like a change."""
 
 
 def normalised(rows: Samples, smallest: float = SMALLEST_DEVIATION) -> Samples:
-    """Give each row the mean 0 and the standard deviation 1; holes stay.
+    """Scale each row to the mean 0 and the standard deviation 1; holes remain.
 
-    :param smallest: standard deviation, in the unit of the rows, up to which a row is only moved to 0.
+    :param smallest: standard deviation, in the unit of the rows, up to which a row is only shifted to mean 0.
     """
     found = centred(rows, axis=1)
     scaled = found.deviation > smallest
@@ -31,13 +31,13 @@ def normalised(rows: Samples, smallest: float = SMALLEST_DEVIATION) -> Samples:
 
 
 def filled(rows: Samples) -> Samples:
-    """Fill holes with the next value to the right, at the end with the last one; no value at all: zeros."""
+    """Fill holes with the next value to the right, at the end with the last one; rows of holes with zeros."""
     flat = rows.flatten()
     missing = np.isnan(flat)
     holes = np.flatnonzero(missing)
     places = np.concatenate([[-1], np.flatnonzero(~missing), [flat.size]])
     values = flat[places[1:-1]]
-    # So many values lie before each hole: its place less the holes before it.
+    # The number of values before each hole: its place minus the holes before it.
     before = holes - np.arange(holes.size)
     row, last, following = (
         each // max(rows.shape[1], 1) for each in (holes, places[before], places[before + 1])
@@ -48,31 +48,31 @@ def filled(rows: Samples) -> Samples:
 
 
 def logarithm(rows: Samples) -> Samples:
-    """Return log10 of each value, a hole for what is 0 or less."""
+    """Return log10 of each value, a hole for a value of 0 or less."""
     with np.errstate(divide="ignore", invalid="ignore"):
         result: Samples = np.log10(rows)
         return result
 
 
 def own_average(rows: Samples) -> Samples:
-    """Return rows that are constant: the average of each; only holes: holes."""
+    """Return constant rows: the average of each, holes if it has only holes."""
     return _constant(centred(rows, axis=1).average, rows)
 
 
 def own_deviation(rows: Samples) -> Samples:
-    """Return rows that are constant: the population standard deviation of each."""
+    """Return constant rows: the population standard deviation of each."""
     return _constant(centred(rows, axis=1).deviation, rows)
 
 
 def own_variation(rows: Samples) -> Samples:
-    """Return rows that are constant: standard deviation over average, a hole where that is 0."""
+    """Return constant rows: standard deviation over average of each, a hole if the average is 0."""
     found = centred(rows, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         return _constant(found.deviation / found.average, rows)
 
 
 def own_step(rows: Samples) -> Samples:
-    """Return rows that are constant: the average of the first half over that of the second.
+    """Return constant rows: the average of the first half over that of the second.
 
     The middle point of an odd number belongs to the second half.
     """
@@ -83,17 +83,17 @@ def own_step(rows: Samples) -> Samples:
 
 
 def scaled_by_average(rows: Samples) -> Samples:
-    """Divide each row by its average; by 0 gives holes."""
+    """Divide each row by its average; an average of 0 gives holes."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         quotient: Samples = rows / centred(rows, axis=1).average
         return quotient
 
 
 def without_outliers(rows: Samples) -> Samples:
-    """Make holes of the values that lie 1.5 IQR or more outside their row's quartiles.
+    """Replace the values that are 1.5 IQR or more outside their row's quartiles with holes.
 
     Quartiles and outliers are those of :mod:`perftrend.analysis.trimmed`: quartiles by linear
-    interpolation, and a value that equals one is no outlier. Of fewer than four values none can be.
+    interpolation, and a value that equals one is not an outlier. Fewer than four values have no outliers.
     """
     if not rows.shape[1]:
         return rows

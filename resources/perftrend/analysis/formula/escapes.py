@@ -1,6 +1,6 @@
-"""Percent escapes: how a name or a value holds the characters that mean something around it.
+"""Percent escapes: how a name or a value contains characters with a special meaning.
 
-A character is written as ``%`` and two hex digits for each byte of its UTF-8. What cannot be seen is
+A character is written as ``%`` and two hex digits for each byte of its UTF-8. Unprintable characters are
 always escaped, so that two texts that look the same are the same.
 """
 
@@ -13,13 +13,13 @@ from perftrend.errors import FormulaError
 
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 _SHOWN = 40
-"""Characters of a wrong text that an error repeats."""
+"""Characters of a wrong text that an error message repeats."""
 
 
 def escaped(text: str, special: str) -> str:
-    """Return the text with ``%``, the special characters and what cannot be seen escaped.
+    """Return the text with ``%``, the special characters and unprintable ones escaped.
 
-    :raises FormulaError: for half a surrogate pair, which is no character.
+    :raises FormulaError: for half a surrogate pair, which is not a character.
     """
     if is_plain(text, special):
         return text
@@ -34,10 +34,10 @@ def escaped(text: str, special: str) -> str:
 def unescaped(text: str, special: str, *, subject: str, position: int) -> str:
     """Return the text without escapes.
 
-    :param special: characters that may only stand escaped.
-    :param subject: what the text is a part of, for the error.
-    :param position: where the text begins in it.
-    :raises FormulaError: for a character that may only stand escaped, or an escape that is none.
+    :param special: characters that must be escaped.
+    :param subject: name of the whole text, for the error.
+    :param position: where this text begins in the whole one.
+    :raises FormulaError: for a special character that is not escaped, or an invalid escape.
     """
     if is_plain(text, special):
         return text
@@ -61,18 +61,18 @@ def unescaped(text: str, special: str, *, subject: str, position: int) -> str:
 
 
 def is_plain(text: str, special: str) -> bool:
-    """Tell whether a text means itself, without any escape."""
+    """Return whether a text needs no escapes."""
     return text.isprintable() and _set_of(special).isdisjoint(text)
 
 
 def shown(text: str) -> str:
-    """Return a wrong text as an error repeats it: in quotes, on one line, printable, cut where it is long."""
+    """Return a wrong text for an error message: in quotes, on one line, printable, truncated if long."""
     return repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…")
 
 
 @cache
 def _set_of(special: str) -> frozenset[str]:
-    """Return what needs an escape; the modules of formulas have a handful of such sets."""
+    """Return the characters that need an escape; the modules of formulas have a handful of such sets."""
     return frozenset(f"%{special}")
 
 

@@ -1,7 +1,7 @@
-"""Evaluates formulas: calls the functions of a tree on whole matrices, within bounds.
+"""The evaluation of formulas: calls the functions of a tree on whole matrices, within limits.
 
-Rows come from a :class:`Source`, which is the caller's. Its work is the only input; nothing of it is
-changed. A shortcut may hold formulas, which are evaluated in turn; one that leads back to itself is refused.
+The caller provides the rows by a :class:`Source`, which is the only input and is not changed. Formulas in a
+shortcut are evaluated in turn; a shortcut that contains itself is rejected.
 
 Source: "Skia Perf: Design", section Trace IDs.
 """
@@ -26,36 +26,36 @@ from perftrend.model import Samples, TraceKey
 
 
 class Source(Protocol):
-    """Where rows come from: by the name of their normal trace, one value a point, NaN for holes.
+    """A source of rows: by the name of their normal trace, one value per point, NaN for holes.
 
-    A :class:`Rows` is taken as it is; any other mapping is copied into one.
+    A :class:`Rows` is used without a copy; any other mapping is copied into one.
     """
 
     def matching(self, query: Query, *, most: int) -> Mapping[str, Samples]:
-        """Return the traces that a query fits; of more than ``most`` any ``most + 1``, to be refused."""
+        """Return the traces that match a query; of more than ``most``, any ``most + 1``, to be rejected."""
         ...
 
     def traces(self, keys: Sequence[TraceKey]) -> Mapping[str, Samples]:
-        """Return these traces, as far as they exist."""
+        """Return those of the traces that exist."""
         ...
 
     def shortcut(self, identity: str) -> Sequence[StoredId] | None:
-        """Return what a shortcut holds; None: there is no such shortcut."""
+        """Return the content of a shortcut; None if it does not exist."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one evaluation may do."""
+    """Limits of the work of one evaluation."""
 
     cells: int = 10_000_000
     """Rows times points in one set of rows: 80 MB."""
     total_cells: int = 50_000_000
     """Rows times points of all calls together."""
     calls: int = 500
-    """Calls, those of the formulas in shortcuts included."""
+    """Calls, including those of the formulas in shortcuts."""
     depth: int = 5
-    """Shortcuts within shortcuts."""
+    """Nested shortcuts."""
 
 
 DEFAULT_LIMITS = Limits()
@@ -64,13 +64,13 @@ DEFAULT_LIMITS = Limits()
 def evaluate(formula: Call | str, source: Source, *, points: int, limits: Limits = DEFAULT_LIMITS) -> Rows:
     """Evaluate a formula.
 
-    :param formula: its text, or what :func:`parse` made of it.
-    :param source: where rows come from; what it raises passes through.
+    :param formula: its text, or the result of :func:`parse`.
+    :param source: provides the rows; its exceptions propagate.
     :param points: the number of points of every row.
     :returns: rows without infinities. Those of functions over rows are named by their call, those of
         functions of each row by the call with the row's name in it.
-    :raises FormulaError: if the formula is none, would be too much work, or gives ``ratio`` several rows.
-    :raises SettingsError: if the source gives rows of another length.
+    :raises FormulaError: if the formula is invalid, would be too much work, or gives ``ratio`` several rows.
+    :raises SettingsError: if the source returns rows of another length.
     """
     tree = parse(formula) if isinstance(formula, str) else formula
     return _Evaluation(source, points, limits).rows(tree)
@@ -78,7 +78,7 @@ def evaluate(formula: Call | str, source: Source, *, points: int, limits: Limits
 
 @dataclass(slots=True)
 class _Evaluation:
-    """One evaluation: what has been spent, what has been fetched, and which shortcuts are open."""
+    """One evaluation: the work so far, the rows that were fetched, and the open shortcuts."""
 
     source: Source
     points: int
@@ -86,7 +86,7 @@ class _Evaluation:
     calls: int = 0
     cells: int = 0
     fetched: dict[str, Rows] = field(default_factory=dict)
-    """By query."""
+    """Rows by query."""
     opened: list[str] = field(default_factory=list)
 
     def rows(self, call: Call) -> Rows:

@@ -1,7 +1,7 @@
-"""Every function of the formula language, in one table: what it takes, what it makes, what it is for.
+"""All functions of the formula language, in one table: arguments, results and help texts.
 
-The parser checks calls against this table, the evaluation calls what it names, and the page of the
-documentation and the help of the dashboard list it.
+The parser checks calls against this table, the evaluation calls its functions, and the documentation and the
+help of the dashboard list them.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from perftrend.model import Samples
 
 
 class Takes(StrEnum):
-    """What an argument is."""
+    """The kind of an argument."""
 
     ROWS = "rows"
     """A call."""
     ROW = "row"
-    """A call that gives one row at most."""
+    """A call that returns at most one row."""
     QUERY = "query"
     """A string with a query, or with ``#`` and the id of a shortcut."""
     SHORTCUT = "shortcut"
@@ -41,10 +41,10 @@ class Takes(StrEnum):
 
 
 class Makes(StrEnum):
-    """What comes out, and how it is named."""
+    """The kind of a result, and its name."""
 
     FOUND = "found"
-    """Rows of the store, under their own names."""
+    """Rows of the store, with their own names."""
     EACH = "each"
     """One row for each row: ``norm(,test=x,)``."""
     ONE = "one"
@@ -53,12 +53,12 @@ class Makes(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One argument that a function takes."""
+    """One argument of a function."""
 
     name: str
     takes: Takes
     default: float | None = None
-    """What holds where it is left out; None: it cannot be."""
+    """The value if it is omitted; None if it is required."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +71,12 @@ class Function:
     help: str
     """One sentence."""
     compute: Callable[..., Samples] | None = None
-    """From matrices of shape (rows, points), and numbers, to a matrix or, of :attr:`Makes.ONE`, to shape
-    (points,); None where rows come from the store."""
+    """From matrices of shape (rows, points), and numbers, to a matrix or, for :attr:`Makes.ONE`, to shape
+    (points,); None if rows come from the store."""
 
     @property
     def signature(self) -> str:
-        """How it is called: ``norm(rows[, smallest])``."""
+        """The syntax of a call: ``norm(rows[, smallest])``."""
         first, *more = (f'"{each.name}"' if each.takes.is_string else each.name for each in self.parameters)
         required = self.least_arguments - 1
         needed = "".join(f", {name}" for name in more[:required])
@@ -85,7 +85,7 @@ class Function:
 
     @property
     def least_arguments(self) -> int:
-        """The number of arguments that cannot be left out."""
+        """The number of required arguments."""
         return sum(each.default is None for each in self.parameters)
 
 
@@ -165,4 +165,4 @@ _TABLE = (
 )
 
 FUNCTIONS: Mapping[str, Function] = MappingProxyType({each.name: each for each in _TABLE})
-"""Every function by name, in the order in which people are told of them."""
+"""All functions by name, in the order of the documentation."""

@@ -1,9 +1,9 @@
-"""Trace ids: what a plot, a shortcut and a URL name rows by.
+"""Trace ids: the names of rows in plots, shortcuts and URLs.
 
 ===============================  ==========================================================
 ``,test=x,testbed=y,``           a normal trace
-``!norm(,test=x,testbed=y,)``    a calculated trace: a normal one, and what was done with it
-``@norm(filter("test=x"))``      a formula trace: a formula, to be evaluated
+``!norm(,test=x,testbed=y,)``    a calculated trace: functions applied to a normal one
+``@norm(filter("test=x"))``      a formula trace: a formula that is to be evaluated
 ===============================  ==========================================================
 
 Source: "Skia Perf: Design", section Trace IDs.
@@ -38,7 +38,7 @@ class NormalId:
 
 @dataclass(frozen=True, slots=True)
 class CalculatedId:
-    """What a formula made of one normal trace. It is not stored: its formula makes it again."""
+    """The result of a formula for one normal trace. It is not stored: its formula computes it again."""
 
     name: Call | Trace
 
@@ -48,7 +48,7 @@ class CalculatedId:
 
 @dataclass(frozen=True, slots=True)
 class FormulaId:
-    """A formula. It is stored, and shown even while it gives no row."""
+    """A formula. It is stored, and shown even while it returns no row."""
 
     formula: Call
 
@@ -58,13 +58,13 @@ class FormulaId:
 
 TraceId: TypeAlias = NormalId | CalculatedId | FormulaId
 StoredId: TypeAlias = NormalId | FormulaId
-"""What a shortcut holds."""
+"""An element of a shortcut."""
 
 
 def parse_trace_id(text: str) -> TraceId:
     """Read a trace id of any of the three forms.
 
-    :raises FormulaError: if it is none, with the position of what is wrong.
+    :raises FormulaError: if it is not a trace id, with the position of the error.
     """
     match text[:1]:
         case "!":
@@ -76,20 +76,20 @@ def parse_trace_id(text: str) -> TraceId:
 
 
 def stored_ids(texts: Iterable[str]) -> tuple[StoredId, ...]:
-    """Return what a shortcut keeps of a plot: normal traces and formulas, each once, in their order.
+    """Return the ids of a plot that a shortcut stores: normal traces and formulas, each once, in their order.
 
-    Calculated traces are left out: the formulas make them again.
+    Calculated traces are omitted: the formulas compute them again.
 
-    :raises FormulaError: if one of the texts is no trace id.
+    :raises FormulaError: if one of the texts is not a trace id.
     """
     ids = (parse_trace_id(text) for text in texts)
     return tuple(dict.fromkeys(each for each in ids if not isinstance(each, CalculatedId)))
 
 
 def row_id(name: str) -> str:
-    """Return the trace id of a row that an evaluation has named.
+    """Return the trace id of a row that was named by an evaluation.
 
-    What began with a normal trace is a calculated one; the rest is the row of a formula.
+    A row that was computed from a normal trace alone is calculated; any other is the row of a formula.
     """
     if name.startswith(","):
         return name

@@ -1,7 +1,7 @@
 """Names of normal traces: a trace's parameters as ``,key=value,key=value,``.
 
-The parameters stand in the order of their names. A comma, an equals sign or a percent sign in a name
-or a value is escaped, so that every trace has one name and every name is one trace.
+The parameters are in the order of their names. A comma, an equals sign or a percent sign in a name or a value
+is escaped, so that every trace has exactly one name, and every name belongs to one trace.
 
 Source: "Skia Perf: Design", section Trace IDs; the form with keys is that of its successors.
 """
@@ -35,7 +35,7 @@ def format_key(key: TraceKey) -> str:
 def parse_key(text: str) -> TraceKey:
     """Read the name of a normal trace.
 
-    :raises FormulaError: if it is none, with the position of what is wrong.
+    :raises FormulaError: if it is invalid, with the position of the error.
     """
     check_length(text, SUBJECT)
     key, end = read_key(text, 0, subject=SUBJECT)
@@ -50,7 +50,7 @@ def read_key(text: str, start: int, *, subject: str) -> tuple[TraceKey, int]:
     """Read the name of a normal trace that begins at ``start``.
 
     :returns: the key and where its name ends.
-    :raises FormulaError: if no name stands there.
+    :raises FormulaError: if there is no name at this position.
     """
     if not text.startswith(",", start):
         found = shown(text[start:]) if start < len(text) else "the end"
@@ -72,7 +72,7 @@ def read_key(text: str, start: int, *, subject: str) -> tuple[TraceKey, int]:
 
 
 def check_length(text: str, subject: str) -> None:
-    """Refuse a text that is too long to be worth reading.
+    """Raise an error if a text is too long.
 
     :raises FormulaError: if it has more than 10,000 characters.
     """
@@ -82,7 +82,7 @@ def check_length(text: str, subject: str) -> None:
 
 
 def _name_end(text: str, start: int) -> int | None:
-    """Return the place of the equals sign of the parameter that begins here; None: no parameter does."""
+    """Return the place of the equals sign of the parameter that begins here; None if no parameter does."""
     comma = text.find(",", start)
     equals = text.find("=", start, comma if comma >= 0 else len(text))
     return equals if equals >= 0 else None

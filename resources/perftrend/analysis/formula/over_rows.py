@@ -1,7 +1,7 @@
 """Functions over rows: all rows become one, point by point.
 
-Each takes a matrix of shape (rows, points), finite or NaN for holes, and returns shape (points,).
-Holes are left out; a point where every row has a hole stays a hole, also where there is no row at all.
+Each function accepts a matrix of shape (rows, points), finite or NaN for holes, and returns shape (points,).
+Holes are ignored; a point at which every row has a hole remains a hole, also without any row.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def total(rows: Samples) -> Samples:
 
 
 def count(rows: Samples) -> Samples:
-    """Return the number of values of each point; 0 where there is none."""
+    """Return the number of values of each point, 0 without any."""
     return np.asarray(np.count_nonzero(~np.isnan(rows), axis=0), dtype=np.float64)
 
 
@@ -59,7 +59,7 @@ def geometric_mean(rows: Samples) -> Samples:
 
 
 def ratio(over: Samples, under: Samples) -> Samples:
-    """Divide point by point what has one row each; by zero is a hole, and so is a side without a row."""
+    """Divide one row by another, point by point; division by zero, or a missing row, gives holes."""
     if not len(over) or not len(under):
         return np.full(over.shape[1], np.nan)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -1,18 +1,18 @@
-"""Reads formulas: function calls with strings, numbers and calls as arguments, and nothing else.
+"""The parser of formulas: function calls with strings, numbers and calls as arguments, and nothing else.
 
 ::
 
     formula  = call
     call     = name, "(", argument, { ",", argument }, ")"
     argument = call | string | number
-    string   = '"', { any character that can be seen, but '"' }, '"'
+    string   = '"', { any printable character except '"' }, '"'
     number   = [ sign ], digits, [ ".", digits ], [ "e", [ sign ], digits ]
 
-Blanks and line breaks may stand between all of these. In the names of calculated traces an argument
+Spaces, tabs and line breaks are allowed between all of these. In the names of calculated traces an argument
 may also be the name of a normal trace, such as ``norm(,test=x,)``.
 
-The parser descends and never goes back: its time grows with the length of the text. What it returns
-has been checked against the table of functions.
+The parser descends without backtracking: its time is linear in the length of the text. Its result has been
+checked against the table of functions.
 
 Source: "Skia Perf: Design", section Trace IDs.
 """
@@ -33,7 +33,7 @@ MOST_CALLS = 100
 """In one formula."""
 
 MOST_DEPTH = 20
-"""Calls within calls."""
+"""Nested calls."""
 
 _BLANKS = re.compile(r"[ \t\r\n]*")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -47,8 +47,8 @@ _END = "the end"
 def parse(text: str) -> Call:
     """Read a formula.
 
-    :returns: the outermost call; ``str()`` of it is the formula again.
-    :raises FormulaError: if it is none, with the position and what was expected there.
+    :returns: the outermost call; ``str()`` of it returns the formula.
+    :raises FormulaError: if it is invalid, with the position and the expected text.
     """
     return _read(text, "formula", traces=False)
 
@@ -56,7 +56,7 @@ def parse(text: str) -> Call:
 def parse_calculated(text: str) -> Call | Trace:
     """Read the name of a calculated trace, such as ``norm(,test=x,)``, without its ``!``.
 
-    :raises FormulaError: if it is none.
+    :raises FormulaError: if it is invalid.
     """
     check_length(text, "trace id")
     if text.startswith(","):
@@ -70,7 +70,7 @@ def parse_calculated(text: str) -> Call | Trace:
 
 
 def _check_chain(call: Call) -> None:
-    """Refuse what is not made of one normal trace by functions of each row."""
+    """Raise an error if a call does not apply functions of each row to one normal trace."""
     innermost: Argument = call
     while isinstance(innermost, Call) and FUNCTIONS[innermost.function].makes is Makes.EACH:
         innermost = innermost.arguments[0]
@@ -89,7 +89,7 @@ def _read(text: str, subject: str, *, traces: bool) -> Call:
 
 
 class _Parser:
-    """The text, and the place up to which it has been read."""
+    """A parser: the text, and the place up to which it has been read."""
 
     def __init__(self, text: str, subject: str, *, traces: bool) -> None:
         self.text = text
@@ -181,7 +181,7 @@ class _Parser:
 
 
 def _token(rest: str) -> str:
-    """Return the next thing of a text as an error tells it."""
+    """Return the next token of a text for an error message."""
     if not rest:
         return _END
     if rest[0] == '"':

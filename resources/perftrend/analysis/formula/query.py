@@ -1,15 +1,16 @@
-"""Queries: which traces a ``filter("…")`` is about.
+"""Queries: the conditions of ``filter("…")`` on traces.
 
 ::
 
     query = "" | term, { "&", term }
     term  = key, ( "=" | "!=" | "?!=" ), [ "~" ], value
 
-Several terms of one key with ``=`` are alternatives, of which one has to fit; of those with ``!=`` none
-may. Terms of different keys have to fit all. A trace without the key fits neither; it fits ``?!=``, which
-otherwise means ``!=``, unless another term of the key requires it. ``~`` marks a regular expression, which
-is looked for anywhere in the value; it is kept as text and never compiled here. The empty query fits every
-trace. What means something else is escaped with ``%XX``; ``+`` is a plus.
+Several terms of one key with ``=`` are alternatives, of which one must match; terms with ``!=`` must not
+match. The conditions on different keys must all be met. A trace without the key matches neither ``=`` nor
+``!=``. It matches ``?!=``, which otherwise means ``!=``, unless another term of the key requires the key.
+``~`` marks a regular expression, which is searched for anywhere in the value; it is stored as text and never
+compiled here. The empty query matches every trace. Special characters are escaped with ``%XX``; ``+`` is a
+plus.
 
 Source: "Skia Perf: Design", section Trace IDs: ``filter("config=8888")`` and ``filter("#54")``.
 """
@@ -26,7 +27,7 @@ from perftrend.analysis.formula.keys import check_length
 from perftrend.errors import FormulaError
 
 MOST_TERMS = 500
-"""In one query: more belong in a shortcut."""
+"""In one query; use a shortcut for more."""
 
 SUBJECT = "query"
 _IN_KEYS = '&"=!~#?'
@@ -45,11 +46,11 @@ class Term:
     pattern: bool = False
     """Whether the value is a regular expression."""
     optional: bool = False
-    """Whether a trace without the parameter fits, too; only of a negated term."""
+    """Whether a trace without the parameter matches, too; only for a negated term."""
 
     def __str__(self) -> str:
         value = escaped(self.value, _IN_VALUES)
-        # What would be read as a mark is escaped where it is a part of the value.
+        # A character that would be read as a mark is escaped if it is a part of the value.
         if not self.pattern and value[:1] in {"~", "!"}:
             value = f"%{ord(value[0]):02X}{value[1:]}"
         operator = f"{'?' if self.optional else ''}{'!' if self.negated else ''}="
@@ -58,7 +59,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Query:
-    """Which traces are meant; ``str()`` is the text that it is read from."""
+    """The conditions on traces; ``str()`` returns the text that it is read from."""
 
     terms: tuple[Term, ...] = ()
 
@@ -67,17 +68,17 @@ class Query:
 
     @cached_property
     def by_key(self) -> dict[str, list[Term]]:
-        """The terms of each key, in the order in which they were written."""
+        """The terms of each key, in the order of the text."""
         found: dict[str, list[Term]] = {}
         for term in self.terms:
             found.setdefault(term.key, []).append(term)
         return found
 
     def matches(self, parameters: Mapping[str, str], fits: Callable[[str, str], bool]) -> bool:
-        """Say whether a trace is meant.
+        """Return whether a trace matches.
 
         :param parameters: those of the trace.
-        :param fits: whether a regular expression is found in a value; who gives it bounds its work.
+        :param fits: whether a regular expression is found in a value; the caller limits its work.
         """
         return all(
             _admits(terms, parameters[key], fits) if key in parameters else admits_missing(terms)
@@ -86,14 +87,14 @@ class Query:
 
 
 def admits_missing(terms: Sequence[Term]) -> bool:
-    """Say whether a trace without the parameter that all these terms are about fits them."""
+    """Return whether a trace matches without the parameter of all these terms."""
     return all(term.optional for term in terms)
 
 
 def parse_query(text: str) -> Query:
     """Read a query.
 
-    :raises FormulaError: if it is none, with the position of what is wrong.
+    :raises FormulaError: if it is invalid, with the position of the error.
     """
     check_length(text, SUBJECT)
     if not text:
@@ -111,9 +112,9 @@ def parse_query(text: str) -> Query:
 
 
 def parse_shortcut(text: str) -> str:
-    """Read the id of a shortcut, as ``shortcut("…")`` takes it.
+    """Read the id of a shortcut, the argument of ``shortcut("…")``.
 
-    :raises FormulaError: if it is none.
+    :raises FormulaError: if it is invalid.
     """
     if not _SHORTCUT.fullmatch(text):
         reason = f"expected the id of a shortcut, of letters, digits, - and _, but found {shown(text)}"
@@ -122,7 +123,7 @@ def parse_shortcut(text: str) -> str:
 
 
 def parse_filter(text: str) -> Query | str:
-    """Read what ``filter("…")`` takes: a query, or ``#`` and the id of a shortcut.
+    """Read the argument of ``filter("…")``: a query, or ``#`` and the id of a shortcut.
 
     :returns: the query, or the id.
     :raises FormulaError: if it is neither.
@@ -136,7 +137,7 @@ def parse_filter(text: str) -> Query | str:
 
 
 def _kept(text: str) -> str:
-    """Escape a blank at either end: around a query that somebody types, blanks mean nothing."""
+    """Escape a space at either end: spaces around a query that a user types are ignored."""
     text = f"%20{text[1:]}" if text.startswith(" ") else text
     return f"{text[:-1]}%20" if text.endswith(" ") else text
 

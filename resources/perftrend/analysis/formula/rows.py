@@ -1,4 +1,4 @@
-"""Rows: values by name, held as one matrix, with NaN for holes."""
+"""Rows: values by name, stored as one matrix, with NaN for holes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from perftrend.model import Samples
 
 
 class Rows(Mapping[str, Samples]):
-    """Named rows of one length; what is no finite number is a hole.
+    """Named rows of one length; a value that is not finite is a hole.
 
-    :param names: one a row, each different; or what gives them: functions over rows never ask for those.
-    :param matrix: float64, shape (rows, points). It is not copied and has to stay as it is.
-    :raises SettingsError: if names and matrix do not go together.
+    :param names: one per row, all different; or a function that returns them, which functions over rows never
+        call.
+    :param matrix: float64, shape (rows, points). It is not copied and must not change.
+    :raises SettingsError: if names and matrix do not match.
     """
 
     def __init__(self, names: Sequence[str] | Callable[[], Sequence[str]], matrix: Samples) -> None:
@@ -28,7 +29,7 @@ class Rows(Mapping[str, Samples]):
 
     @classmethod
     def of(cls, rows: Mapping[str, Samples], *, points: int) -> Rows:
-        """Make rows of arrays by name.
+        """Return rows from arrays by name.
 
         :param rows: each of shape (points,).
         :raises SettingsError: if one has another length.
@@ -79,7 +80,7 @@ class Rows(Mapping[str, Samples]):
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
-    """Put rows of as many points behind each other; of those with the same name the first stays.
+    """Concatenate rows with the same number of points; of those with the same name the first is used.
 
     :param parts: at least one.
     """

@@ -1,6 +1,6 @@
-"""What a formula is once it has been read: calls with their arguments.
+"""The syntax tree of a formula: calls with their arguments.
 
-``str()`` of a tree is the formula again, written in one way only, and reads back as the same tree.
+``str()`` of a tree returns the formula in its canonical form, which is parsed to the same tree.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from perftrend.model import TraceKey
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A string; no quotation mark can stand in it."""
+    """A string, which cannot contain a quotation mark."""
 
     value: str
     position: int = field(default=0, compare=False)
-    """Where it begins in what was read: at its quotation mark."""
+    """Where it begins in the text: at its quotation mark."""
 
     def __str__(self) -> str:
         return f'"{self.value}"'
@@ -37,7 +37,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A normal trace: stands in the names of calculated ones, never in a formula that a person writes."""
+    """A normal trace, which is in the names of calculated ones but never in a formula of a user."""
 
     key: TraceKey
     position: int = field(default=0, compare=False)
