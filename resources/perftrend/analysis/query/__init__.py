@@ -1,7 +1,8 @@
-"""Which traces a person means, among a hundred thousand; no input or output.
+"""The selection of traces by queries, among a hundred thousand; no input or output.
 
-A :class:`TraceTable` holds the parameters of all traces in columns of numbers. It selects the traces that a
-query fits, and counts what each further value would leave. :class:`TraceSource` gives formulas their rows.
+A :class:`TraceTable` contains the parameters of all traces in columns of numbers. It selects the traces that
+match a query, and counts the traces that each further value would leave. :class:`TraceSource` provides the
+rows of formulas.
 """
 
 from perftrend.analysis.query.coded import Coded, Parameters

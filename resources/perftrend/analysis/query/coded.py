@@ -1,4 +1,4 @@
-"""Parameters as numbers: what tells many traces apart is found without looking at each of their texts."""
+"""Parameters as numbers: traces are distinguished without comparing each of their texts."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class Coded:
     """One parameter of n traces."""
 
     values: tuple[str, ...]
-    """Each once, in any order."""
+    """Each value once, in any order."""
     codes: NDArray[np.int32]
-    """The place of each trace's value among them, -1 where it has none, shape (n,)."""
+    """The place of each trace's value among them, -1 without one, shape (n,)."""
 
     def of(self, rows: NDArray[np.intp]) -> Coded:
         """Return the parameter of some of the traces."""
         return Coded(self.values, self.codes[rows])
 
     def used(self) -> list[int]:
-        """Return the codes that there are, ascending; -1 among them where a trace lacks the parameter."""
+        """Return the codes that occur, ascending, including -1 if a trace lacks the parameter."""
         found = np.flatnonzero(np.bincount(self.codes - MISSING, minlength=len(self.values) + 1)) + MISSING
         return found.tolist()
 
@@ -43,9 +43,9 @@ def of_rows(parameters: Parameters, rows: NDArray[np.intp]) -> dict[str, Coded]:
 
 
 def numbered(parameters: Iterable[Coded], count: int) -> NDArray[np.int64]:
-    """Return a number for each trace: two have the same if, and only if, they agree in all parameters.
+    """Return a number for each trace: two are equal if, and only if, the traces agree in all parameters.
 
-    :param count: of the traces.
+    :param count: number of traces.
     """
     numbers = np.zeros(count, dtype=np.int64)
     largest = 1

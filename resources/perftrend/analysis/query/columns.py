@@ -1,6 +1,6 @@
 """One parameter of many traces as a column of small numbers.
 
-A column has the distinct values of the parameter, and for each trace the place of its value among them.
+A column contains the distinct values of the parameter, and for each trace the place of its value among them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from perftrend.model import TraceKey
 Mask = NDArray[np.bool_]
 
 _KEPT = 32
-"""Regular expressions of a column whose matches are kept: a page asks for the same ones again and again."""
+"""Regular expressions of a column whose matches are cached: a page repeats the same ones."""
 _NUMBERS = re.compile(r"(\d{1,18})")
 
 
@@ -34,14 +34,14 @@ class Column:
     values: Mapping[str, int]
     """The distinct values in natural order, 64B before 128B, and their places."""
     codes: NDArray[np.int32]
-    """The place of each trace's value, -1 where it has none, shape (n,)."""
+    """The place of each trace's value, -1 without one, shape (n,)."""
     is_own: bool
-    """Whether the traces have it themselves."""
+    """Whether the traces have the parameter themselves."""
 
     def admitted(self, terms: Sequence[Term]) -> Mask:
-        """Tell which traces fulfil all conditions on this parameter, shape (n,)."""
+        """Return which traces meet all conditions on this parameter, shape (n,)."""
         some = not any(not term.negated for term in terms)
-        # The last place is that of traces without the parameter.
+        # The last place is for traces without the parameter.
         fits = np.full(len(self.values) + 1, some)
         for term in terms:
             if not term.negated:
@@ -53,7 +53,7 @@ class Column:
         return fits[self.codes]
 
     def counts(self, rows: Mask | NDArray[np.intp] | None) -> NDArray[np.intp]:
-        """Return how many of the chosen traces have each value; None: of all traces."""
+        """Return how many of the chosen traces have each value; of all traces if None."""
         codes = self.codes if rows is None else self.codes[rows]
         return np.bincount(codes[codes != MISSING], minlength=len(self.values))
 
@@ -63,7 +63,7 @@ class Column:
         return cls({}, np.full(count, MISSING, dtype=np.int32), is_own)
 
     def followed_by(self, more: Column) -> Column:
-        """Return the column of these traces and, below them, those of another column."""
+        """Return a column of these traces, followed by those of another column."""
         fresh = [value for value in more.values if value not in self.values]
         order = _joined(tuple(self.values), fresh)
         values = {value: place for place, value in enumerate(order)}
@@ -72,7 +72,7 @@ class Column:
 
     @cached_property
     def _found(self) -> Callable[[str], NDArray[np.intp]]:
-        """From a regular expression to the places of the values that it is found in."""
+        """The places of the values in which a regular expression is found, by expression."""
         return lru_cache(maxsize=_KEPT)(lambda pattern: np.flatnonzero(found(pattern, tuple(self.values))))
 
     def _places(self, term: Term) -> NDArray[np.intp]:
@@ -83,9 +83,9 @@ class Column:
 
 
 def columns(keys: Sequence[TraceKey], more: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Column]]:
-    """Yield the parameters of traces and their columns, in the order of the alphabet.
+    """Yield the parameters of traces and their columns, in alphabetical order.
 
-    :raises SettingsError: if there are not as many further values as traces.
+    :raises SettingsError: if the number of further values is not that of the traces.
     """
     values, codes = _own(keys)
     own = frozenset(codes)
@@ -103,7 +103,7 @@ def columns(keys: Sequence[TraceKey], more: Mapping[str, Sequence[str]]) -> Iter
 
 def _own(keys: Sequence[TraceKey]) -> tuple[dict[str, dict[str, int]], dict[str, NDArray[np.int32]]]:
     """Return the values of each parameter with their places, and the place of each trace's value."""
-    # Distinct parameters are few. So each is looked at once, and all else is done with their numbers.
+    # Distinct parameters are few: each is read once, and the rest is computed from their numbers.
     known: dict[tuple[str, str], int] = {}
     numbers = np.fromiter(
         (known.setdefault(each, len(known)) for key in keys for each in key.parameters), np.int32
@@ -124,7 +124,7 @@ def _own(keys: Sequence[TraceKey]) -> tuple[dict[str, dict[str, int]], dict[str,
 
 
 def _ordered(values: Mapping[str, int], codes: NDArray[np.int32], *, is_own: bool) -> Column:
-    """Put the values of a column into natural order."""
+    """Return a column with its values in natural order."""
     order = sorted(values, key=_natural)
     wanted = {value: place for place, value in enumerate(order)}
     return Column(wanted, _renumbered(values, codes, wanted), is_own)
@@ -133,24 +133,24 @@ def _ordered(values: Mapping[str, int], codes: NDArray[np.int32], *, is_own: boo
 def _renumbered(
     values: Mapping[str, int], codes: NDArray[np.int32], wanted: Mapping[str, int]
 ) -> NDArray[np.int32]:
-    """Return the codes of the same values by their wanted places."""
-    # The last place is that of traces without the parameter.
+    """Convert codes to the wanted places of the same values."""
+    # The last place is for traces without the parameter.
     places = np.full(len(values) + 1, MISSING, dtype=np.int32)
     places[list(values.values())] = [wanted[value] for value in values]
     return places[codes]
 
 
 def _joined(known: tuple[str, ...], fresh: Sequence[str]) -> list[str]:
-    """Return values in natural order, those that are known being in it already."""
+    """Return values in natural order; the known ones are sorted already."""
     if len(fresh) * len(known).bit_length() > len(known):
         return sorted([*known, *fresh], key=_natural)
-    # Few are new: to look for their places takes less than to put all into order again.
+    # Few are new: finding their places is faster than sorting all values again.
     places = [bisect_left(known, _natural(value), key=_natural) for value in fresh]
     return np.insert(np.array(known, dtype=object), places, fresh).tolist()
 
 
 def _natural(text: str) -> tuple[tuple[int, int, str], ...]:
-    """Return what sorts texts with numbers in them as a person does; ties by the text itself."""
+    """Return a key that sorts texts by the numbers in them; ties by the text itself."""
     parts = _NUMBERS.split(text)
     numbers = [
         (0, int(part), part) if place % 2 else (1, 0, part) for place, part in enumerate(parts) if part

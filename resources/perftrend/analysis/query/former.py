@@ -1,4 +1,4 @@
-"""Conditions that were written before a parameter of traces got another value."""
+"""Conditions that were written before the value of a parameter changed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from perftrend.analysis.query.patterns import found
 
 
 def with_current(terms: Sequence[Term], former: Mapping[str, str]) -> list[Term]:
-    """Return the conditions on a parameter, and for each former value that one fits one on the current value.
+    """Return the conditions on a parameter, and for each matching former value one on the current value.
 
     :param former: from former values to current ones.
     """

@@ -1,8 +1,8 @@
-"""Names of traces in the documented form: their values, ``64b-ip4:mrr:2n-clx``.
+"""Names of traces in the form of the Skia Perf design: their values, ``64b-ip4:mrr:2n-clx``.
 
-The values stand in the order of the parameters' names, which are left out. So a name is short, and one
-name may be that of several traces; :func:`perftrend.analysis.formula.format_key` writes the form with names,
-which is not. A colon or a percent sign in a value is escaped.
+The values are in the order of the parameters' names, which are omitted. A name is therefore short, but
+several traces may have the same one; :func:`perftrend.analysis.formula.format_key` writes the form with
+names, which is unique. A colon or a percent sign in a value is escaped.
 
 Source: "Skia Perf: Design", section Trace IDs: ``foo:bar:baz:quux``.
 """
@@ -17,15 +17,15 @@ SUBJECT = "trace name"
 
 
 def documented_name(key: TraceKey) -> str:
-    """Return the name of a trace in the documented form."""
+    """Return the name of a trace in the form of the Skia Perf design."""
     return ":".join(escaped(value, _SPECIAL) for _, value in key.parameters)
 
 
 def parse_documented_name(text: str) -> tuple[str, ...]:
-    """Read a name in the documented form.
+    """Read a name in the form of the Skia Perf design.
 
     :returns: the values, in the order of the parameters' names.
-    :raises FormulaError: if it is none, with the position of what is wrong.
+    :raises FormulaError: if it is invalid, with the position of the error.
     """
     values = []
     position = 0

@@ -1,7 +1,8 @@
 """Regular expressions of queries, matched in time that is linear in the text.
 
-They are those of RE2: no lookaround and no references back, which are what needs more than that. So a person
-can type any of them, and none can hold the server up. Memory is bounded as well, and so is their number.
+The syntax is that of RE2, without lookaround and backreferences, which take more than linear time. Users can
+therefore type any expression without blocking the server. Memory and the number of expressions are limited
+as well.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _BEFORE_PATTERN = re.compile(r"[^=!]*(?:!=|=!?)~")
 def parse(text: str) -> Query:
     """Read a query, with its regular expressions.
 
-    :raises FormulaError: if it is none, with the position of what is wrong.
+    :raises FormulaError: if it is invalid, with the position of the error.
     """
     query = parse_query(text)
     position = 0
@@ -45,7 +46,7 @@ def parse(text: str) -> Query:
 
 
 def check_number(query: Query) -> None:
-    """Refuse a query with too many regular expressions.
+    """Raise an error if a query has too many regular expressions.
 
     :raises FormulaError: if it has more than 20.
     """
@@ -56,16 +57,16 @@ def check_number(query: Query) -> None:
 
 
 def found(pattern: str, values: Sequence[str]) -> NDArray[np.bool_]:
-    """Tell in which of the values a regular expression is found, shape (n,).
+    """Return in which of the values a regular expression is found, shape (n,).
 
-    :raises FormulaError: if it is none.
+    :raises FormulaError: if it is invalid.
     """
     search = _compiled(pattern, 0).search
     return np.fromiter((search(value) is not None for value in values), bool, len(values))
 
 
 def _compiled(pattern: str, position: int) -> re2._Regexp:
-    """Return the compiled expression; its position is for the error."""
+    """Return the compiled expression; ``position`` is for the error."""
     if len(pattern) > _LONGEST:
         reason = f"a regular expression of {len(pattern)} characters is too long; write at most {_LONGEST}"
         raise FormulaError(SUBJECT, position + _LONGEST, reason)
@@ -83,6 +84,6 @@ def _compiled(pattern: str, position: int) -> re2._Regexp:
 def _from_cache(pattern: str) -> re2._Regexp:
     options = re2.Options()
     options.max_mem = _MEMORY_BYTES
-    # It would write to stderr.
+    # RE2 would log errors to stderr.
     options.log_errors = False
     return re2.compile(pattern, options)

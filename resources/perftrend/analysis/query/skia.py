@@ -1,7 +1,7 @@
-"""Queries of Skia Perf, as queries that mean the same here.
+"""Queries of Skia Perf, converted to queries with the same meaning here.
 
-Skia Perf writes a query as an address does: ``config=8888&arch=!x86``, with ``+`` for a blank. A trace
-without ``arch`` fits ``arch=!x86`` there; here it fits ``arch?!=x86`` and not ``arch!=x86``. ``arch=*`` is
+Skia Perf writes a query as in a URL: ``config=8888&arch=!x86``, with ``+`` for a space. There, a trace
+without ``arch`` matches ``arch=!x86``; here it matches ``arch?!=x86`` and not ``arch!=x86``. ``arch=*`` is
 any value.
 
 Source: ``go/query/query.go`` of Skia's buildbot repository. Its early versions required the parameter, as
@@ -17,13 +17,13 @@ from perftrend.analysis.query.patterns import parse
 from perftrend.errors import FormulaError
 
 FIELD = "queries"
-"""What an address of Skia Perf calls its queries."""
+"""The name of the queries in a URL of Skia Perf."""
 
 
 def import_queries(text: str) -> list[Query]:
-    """Read a query of Skia Perf, or the queries of an address of it.
+    """Read a query of Skia Perf, or the queries of a URL of Skia Perf.
 
-    :raises FormulaError: if there is none, or one that cannot be a query here.
+    :raises FormulaError: if there is none, or one that cannot be converted.
     """
     if "://" not in text:
         return [_import_query(text)]
@@ -35,7 +35,7 @@ def import_queries(text: str) -> list[Query]:
 
 
 def _import_query(text: str) -> Query:
-    # Read again as a query of ours, because that bounds its length and its regular expressions.
+    # Parsed again, because that limits its length and its regular expressions.
     return parse(str(Query(tuple(_term(key, value) for key, value in _pairs(text)))))
 
 

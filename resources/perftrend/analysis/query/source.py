@@ -1,4 +1,4 @@
-"""Where formulas get their rows: traces of a table, with values that somebody reads."""
+"""The source of rows for formulas: traces of a table, with values that the caller reads."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class TraceSource:
 
     table: TraceTable
     points: int
-    """Of every row."""
+    """Number of points of every row."""
     read: Callable[[NDArray[np.intp]], Samples]
-    """From n places in the table to the values there, shape (n, points), NaN for holes."""
+    """Returns the values at n places in the table, shape (n, points), NaN for holes."""
     shortcuts: Callable[[str], Sequence[StoredId] | None] = lambda _: None
-    """From an id to what the shortcut holds; None: there is no such shortcut."""
+    """Returns the content of a shortcut by its id; None if it does not exist."""
 
     def matching(self, query: Query, *, most: int) -> Rows:
-        """Return the traces that a query fits.
+        """Return the traces that match a query.
 
-        Of more than ``most`` nothing is read: they are as many holes, to be refused.
+        If more than ``most`` match, nothing is read: their rows have only holes, and are to be rejected.
 
-        :raises FormulaError: for a regular expression that is none.
+        :raises FormulaError: if a regular expression is invalid.
         """
         places = self.table.rows(query)[: most + 1]
         if len(places) > most:
@@ -39,12 +39,12 @@ class TraceSource:
         return self._rows(places)
 
     def traces(self, keys: Sequence[TraceKey]) -> Rows:
-        """Return these traces, as far as the table has them; one that is given by two names once."""
+        """Return those of the traces that are in the table; one that is given by two names once."""
         known = dict.fromkeys(self.table.place_of.get(key) for key in keys)
         return self._rows(np.array([place for place in known if place is not None], dtype=np.intp))
 
     def shortcut(self, identity: str) -> Sequence[StoredId] | None:
-        """Return what a shortcut holds; None: there is no such shortcut."""
+        """Return the content of a shortcut."""
         return self.shortcuts(identity)
 
     def _rows(self, places: NDArray[np.intp]) -> Rows:

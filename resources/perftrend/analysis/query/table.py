@@ -1,7 +1,7 @@
 """A table of traces: their parameters as columns of small numbers.
 
-A condition is decided once for each distinct value, and then looked up for all traces together; a regular
-expression, too, is matched with distinct values only. A table that gets further traces keeps what it knows.
+A condition is evaluated once for each distinct value, and the results are then applied to all traces; regular
+expressions are also matched with distinct values only. A table that is extended reuses its columns.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from perftrend.model import TraceKey
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A value that may be chosen next."""
+    """A value that can be chosen next."""
 
     value: str
     count: int
-    """Traces that would be left if it were the only chosen value of its parameter."""
+    """Number of traces that would remain if it were the only chosen value of its parameter."""
 
 
 class TraceTable:
     """The parameters of n traces.
 
     :param keys: of the traces.
-    :param more: further parameters, such as the unit, one value a trace; an empty one is none. A parameter
-        that traces have themselves outweighs one of the same name.
-    :param former: from a parameter and a former value of it to the current value: a condition that a former
-        value fits, the current one fits as well.
-    :raises SettingsError: if there are not as many further values as traces.
+    :param more: further parameters, such as the unit, one value per trace; an empty value counts as missing.
+        A parameter that traces have themselves takes precedence over one of the same name.
+    :param former: by parameter, from former values to current ones: a condition that matches a former value
+        matches the current one as well.
+    :raises SettingsError: if the number of further values is not that of the traces.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class TraceTable:
 
     @cached_property
     def own(self) -> Parameters:
-        """The parameters that the traces have themselves, by name in the order of the alphabet."""
+        """The parameters that the traces have themselves, by name in alphabetical order."""
         return {
             name: Coded(tuple(column.values), column.codes)
             for name, column in self._columns.items()
@@ -66,7 +66,7 @@ class TraceTable:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The names of all parameters, in the order of the alphabet."""
+        """The names of all parameters, in alphabetical order."""
         return tuple(self._columns)
 
     def current(self, name: str, value: str) -> str:
@@ -74,9 +74,9 @@ class TraceTable:
         return self.former.get(name, {}).get(value, value)
 
     def mask(self, query: Query) -> Mask:
-        """Tell which traces a query fits, shape (n,).
+        """Return which traces match a query, shape (n,).
 
-        :raises FormulaError: for a regular expression that is none, or too many of them.
+        :raises FormulaError: if a regular expression is invalid, or there are too many.
         """
         mask = np.ones(len(self), dtype=bool)
         for admitted in self._conditions(query).values():
@@ -84,15 +84,15 @@ class TraceTable:
         return mask
 
     def rows(self, query: Query) -> NDArray[np.intp]:
-        """Return the places of the traces that a query fits, ascending; errors as of :meth:`mask`."""
+        """Return the places of the traces that match a query, ascending; errors as in :meth:`mask`."""
         return np.flatnonzero(self.mask(query))
 
     def choices(self, query: Query) -> dict[str, list[Choice]]:
-        """Count what each value of each parameter would leave, were it chosen next.
+        """Count the traces that each value of each parameter would leave if it were chosen next.
 
-        What is already chosen of the same parameter does not count: values of one parameter are
-        alternatives, and the numbers tell what each of them adds. Values that would leave nothing are left
-        out, unless they are chosen; so are parameters without any value then.
+        Values of the same parameter that are already chosen do not count: values of one parameter are
+        alternatives, and the numbers show what each of them adds. Values that would leave nothing are
+        omitted, unless they are chosen; so are parameters that then have no values.
 
         :returns: by parameter; values in natural order, 64B before 128B.
         """
@@ -124,11 +124,11 @@ class TraceTable:
         return [known[code] for code in np.flatnonzero(column.counts(rows)).tolist()]
 
     def by_value(self, name: str, rows: NDArray[np.intp]) -> dict[str | None, NDArray[np.intp]]:
-        """Divide traces by their values of a parameter.
+        """Group traces by their values of a parameter.
 
         :param rows: the places of the traces, shape (n,).
-        :returns: for each value the numbers of its traces, from 0 to n - 1, ascending; those of traces
-            without a value by None.
+        :returns: for each value the indices of its traces in ``rows``, ascending; those of traces without a
+            value under None.
         """
         column = self._columns.get(name)
         if column is None:
@@ -143,7 +143,7 @@ class TraceTable:
         return {key: place for place, key in enumerate(self.keys)}
 
     def followed_by(self, more: TraceTable) -> TraceTable:
-        """Return the table of these traces and, below them, those of another table."""
+        """Return a table of these traces, followed by those of another table."""
         both = TraceTable((), former=self.former)
         both.keys = (*self.keys, *more.keys)
         both.place_of = self.place_of | {key: len(self) + at for key, at in more.place_of.items()}
@@ -160,7 +160,7 @@ class TraceTable:
         return Column.without_values(len(self), is_own=is_own)
 
     def _conditions(self, query: Query) -> dict[str, Mask]:
-        """Return for each parameter of a query which traces fulfil the conditions on it."""
+        """Return for each parameter of a query which traces meet the conditions on it."""
         check_number(query)
         return {
             name: self._columns[name].admitted(with_current(terms, self.former.get(name, {})))
