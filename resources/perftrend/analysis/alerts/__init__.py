@@ -1,9 +1,9 @@
-"""What a person is told of each morning: changes and silence, as items that one commit may explain.
+"""Alerts of each morning: changes and missing data, as items that one commit may explain.
 
-``changes_of`` asks a detector of the analysis for the changes of a trace, ``silent_traces`` looks for values
-that stopped. Both become findings. ``recognised`` tells which findings of a night are known, ``grouped`` puts
-the others into items by commit range, and ``matched`` does both. ``rehearsed`` says what an alert would have
-told, night by night. No input or output.
+``changes_of`` finds the changes of a trace with a detector of the analysis, ``silent_traces`` finds values
+that stopped. Both become findings. ``recognised`` matches the findings of a night with the known ones,
+``grouped`` combines the others into items by commit range, and ``matched`` does both. ``rehearsed`` is a dry
+run: it returns what an alert would have reported, night by night. No input or output.
 """
 
 from perftrend.analysis.alerts.detectors import METHODS, Detector, Sized, changes_of

@@ -1,15 +1,15 @@
-"""Detectors: the ways of the analysis to find the changes of a trace, with their options.
+"""Detectors: the methods that find the changes of a trace, with their options.
 
 ``mdl``
     The steps of the partition that noise does not explain, and what the sequential detector sees at the
-    newest runs (:mod:`perftrend.analysis.news`): what makes the nightly analysis say Regression or
-    Progression.
+    newest runs (:mod:`perftrend.analysis.news`): the method of the verdicts Regression and Progression of
+    the nightly analysis.
 ``three-sigma``
-    Runs outside the normal range of their window (:mod:`perftrend.analysis.trimmed`). Of several in a row the
-    first is the change.
+    Runs outside the normal range of their window (:mod:`perftrend.analysis.trimmed`). The first of several
+    in a row is the change.
 ``step``
-    Windows whose step fit is beyond a cutoff (:mod:`perftrend.analysis.stepfit`). Of several in a row the
-    best is the change.
+    Windows whose step fit is beyond a cutoff (:mod:`perftrend.analysis.stepfit`). The best of several in a
+    row is the change.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _LEAST_RADIUS = 2
 
 @dataclass(frozen=True, slots=True)
 class Detector:
-    """How changes are found.
+    """A detector with its options.
 
     :raises SettingsError: if a value has no meaning.
     """
@@ -56,20 +56,20 @@ class Detector:
     method: str = "mdl"
     """One of :data:`METHODS`."""
     history: int = 180
-    """How many of the newest commits are looked at."""
+    """The number of newest commits that are analysed."""
     formula: str = DEFAULT_FORMULA
     """mdl: the description length."""
     outliers: bool = True
-    """mdl: whether single bad runs are separated from the groups. Else each of them is a regression, and the
-    next run a progression. The dashboard has it from the setting ``analysis.outliers``."""
+    """mdl: whether single bad runs are separated from the groups. Otherwise each of them is a regression, and
+    the next run a progression. The dashboard uses the setting ``analysis.outliers``."""
     window: int = DEFAULT_WINDOW
-    """three-sigma: how many runs with a value before each the normal range is made of."""
+    """three-sigma: the number of earlier runs with a value that determine the normal range."""
     step: str = StepMethod.CORRECTED.value
     """step: the statistic, a :class:`~perftrend.analysis.StepMethod` or its name."""
     radius: int = 7
     """step: runs on each side."""
     cutoff: float = 7.0
-    """step: from where on the statistic is interesting."""
+    """step: the value from which on the statistic is interesting."""
 
     def __post_init__(self) -> None:
         for name, value, known in (
@@ -89,7 +89,7 @@ class Detector:
 
 @dataclass(frozen=True, slots=True)
 class Sized:
-    """A change of a trace, and what is known of its size and its place."""
+    """A change of a trace, with its size and its place."""
 
     position: int
     """The first run after it."""
@@ -101,7 +101,7 @@ class Sized:
     after: float
     direction: Direction
     low: float = math.nan
-    """The least value of ``after - before`` at 95 %; NaN where that is not known."""
+    """The least value of ``after - before`` at 95 %; NaN if not known."""
     high: float = math.nan
     confidence: float = math.nan
 
@@ -109,9 +109,9 @@ class Sized:
 def changes_of(
     samples: Samples, *, better: Better, detector: Detector, minimum_change: float
 ) -> tuple[Sized, ...]:
-    """Return the changes that a detector tells of a trace.
+    """Return the changes that a detector finds in a trace.
 
-    :param samples: run averages, shape (n,), any unit, NaN where a run has none.
+    :param samples: run averages, shape (n,), any unit, NaN if a run has none.
     :param minimum_change: smaller ones do not count, relative to the value before.
     :returns: in the order of their positions.
     """
@@ -185,7 +185,7 @@ def _by_steps(samples: Samples, better: Better, detector: Detector) -> Iterator[
     for start, stop in pairwise(edges):
         if start == stop or not signs[start]:
             continue
-        # Of a value that reached a constant the first run is the one that did.
+            # A value reached the constant at the first run.
         best = start if method is StepMethod.CONSTANT else start + int(np.argmax(strength[start:stop]))
         before = samples[present[max(best - detector.radius, 0) : best]]
         after = samples[present[best : best + detector.radius]]

@@ -1,12 +1,12 @@
-"""Which findings belong together: those that one commit may explain.
+"""Groups of findings that one commit may explain.
 
 The findings of a testbed and of one kind are put into as few groups as possible so that all ranges of a
-group have a commit in common: that is the fewest commits that explain everything. Ranges are taken in the
-order of their ends. The first that is left opens a group, and every range that begins before its end joins
-it. Only the ranges matter, so any order of the findings gives the same groups. A chain of overlaps is no
+group have a commit in common: that is the fewest commits that explain everything. Ranges are processed in the
+order of their ends. The first remaining one opens a group, and every range that begins before its end joins
+it. Only the ranges matter, so any order of the findings gives the same groups. A chain of overlaps is not a
 common reason: of three ranges of which only neighbours overlap, two make a group.
 
-An item that stands already takes part with its own range, and the findings in its group join it. Where
+An existing item takes part with its own range, and the findings in its group join it. If
 several items are in a group, they join the oldest.
 
 Source: the least number of points that pierce all intervals: Gavril, Algorithms for minimum coloring, maximum
@@ -35,16 +35,16 @@ class Group:
 
     @property
     def range(self) -> Range:
-        """The commits that lie in the ranges of all members."""
+        """The commits that are in the ranges of all members."""
         return common_range([member.range for member in self.members])
 
 
 def grouped(findings: Iterable[Finding], standing: Mapping[int, Range] | None = None) -> list[Group]:
-    """Put findings together.
+    """Group findings by their ranges.
 
-    :param findings: of one testbed and one kind.
+    :param findings: the findings of one testbed and one kind.
     :param standing: the ranges of the items that they may join, by identity.
-    :returns: groups in the order of time, each with one finding at least.
+    :returns: groups in the order of time, each with at least one finding.
     """
     spans: list[tuple[Range, Finding | int]] = [(finding.range, finding) for finding in findings]
     spans += [(span, item) for item, span in (standing or {}).items()]
@@ -61,13 +61,13 @@ def grouped(findings: Iterable[Finding], standing: Mapping[int, Range] | None = 
 
 
 def common_range(ranges: Sequence[Range]) -> Range:
-    """Return the commits that lie in most of the ranges, the earliest of such; in all where that can be.
+    """Return the commits that are in most of the ranges, the earliest such commits; in all if possible.
 
-    :param ranges: one at least.
+    :param ranges: at least one.
     """
     edges = sorted(
         [(span.last_good, 1) for span in ranges] + [(span.first_changed, -1) for span in ranges],
-        # Where one ends and another begins there is no commit in both.
+        # If one ends where another begins, no commit is in both.
         key=lambda edge: (edge[0].moment, edge[1]),
     )
     depth = deepest = 0

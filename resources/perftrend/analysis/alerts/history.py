@@ -23,21 +23,21 @@ class History:
     """The hashes of the traces, n of them."""
     better: tuple[Better, ...]
     values: Samples
-    """Shape (n, columns), NaN where there is none."""
+    """Shape (n, columns), NaN if there is no value."""
     places: tuple[Place, ...]
     """The commits, in the order of time."""
     jobs: tuple[frozenset[str], ...] = ()
-    """Whose runs each commit has; needed to look for silence."""
+    """The jobs whose runs each commit has; needed to find missing data."""
 
     def until(self, columns: int) -> History:
-        """Return what was known when there were so many columns."""
+        """Return the history as it was known with the first columns only."""
         return History(
             self.traces, self.better, self.values[:, :columns], self.places[:columns], self.jobs[:columns]
         )
 
     def reach(self) -> Reach:
-        """Return how far back what happened would be found."""
-        # With fewer values before it a change is not sure to be seen.
+        """Return the commit from which on findings of each trace can be found."""
+        # With fewer values before it a change may not be detected.
         enough = np.cumsum(np.isfinite(self.values), axis=1) >= WATCHED_RUNS
         changes = {
             trace: self.places[int(np.argmax(row))]
@@ -49,7 +49,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """From which commit on a history tells what happened, by trace."""
+    """The commit from which on a history contains findings, by trace."""
 
     silences: Mapping[str, Place]
     changes: Mapping[str, Place]
@@ -65,8 +65,8 @@ def findings_of(
 ) -> tuple[Finding, ...]:
     """Return the changes of a trace as findings.
 
-    :param row: of the trace.
-    :param minimum_change: smaller ones are none, relative to the value before.
+    :param row: the row of the trace.
+    :param minimum_change: smaller ones do not count, relative to the value before.
     """
     columns = history.values.shape[1]
     first = max(columns - detector.history, 0)
@@ -79,7 +79,7 @@ def findings_of(
 
 
 def silences_of(history: History, *, runs: int) -> Iterator[Finding]:
-    """Yield the traces that have had no values for so many runs of their jobs, as findings."""
+    """Yield the traces without values in this number of runs of their jobs, as findings."""
     for row, last, enough in silent_traces(history.values, history.jobs, runs=runs):
         span = range_of(history.places, last, last + 1)
         value = float(history.values[row, last])
@@ -96,7 +96,8 @@ def silences_of(history: History, *, runs: int) -> Iterator[Finding]:
 def range_of(places: Sequence[Place], last_good: int, first_changed: int) -> Range:
     """Return the commits after a column up to another one.
 
-    Columns that began at one moment cannot be told apart: the range then begins earlier or ends later.
+    Columns that began at the same moment cannot be distinguished: the range then begins earlier or ends
+    later.
     """
     first = last_good
     while first and not places[first] < places[first_changed]:
@@ -112,7 +113,7 @@ def _finding(
 ) -> Finding:
     start, stop = change.last_before + first, change.first_after + first
     rank = int(np.searchsorted(present, change.position + first))
-    # The start of a change may move by so many values from one night to the next.
+    # The start of a change may move by MOVED_RUNS values from one night to the next.
     low = int(present[max(rank - 1 - MOVED_RUNS, 0)])
     high = int(present[min(rank + MOVED_RUNS, len(present) - 1)])
     return Finding(

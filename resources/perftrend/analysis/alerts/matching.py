@@ -1,11 +1,11 @@
-"""Which findings of a night are known, which are new, and which are gone.
+"""Matching of the findings of a night: known, new, and gone.
 
-A finding is known where there is one of the same trace and the same kind whose range overlaps the wider range
+A finding is known if there is one of the same trace and the same kind whose range overlaps the wider range
 of tonight's: with more values the place of a change moves by a run or two, and becomes narrower. The nearest
-belong together, each to one only. What is known is not told again; it gives its item tonight's range.
+ones are matched, each to one only. A known finding is not reported again; its item gets tonight's range.
 
-A finding is gone where its trace was looked at and it is not known tonight. That needs values before it:
-what the window of the analysis has left behind is not gone.
+A finding is gone if its trace was analysed and it is not found tonight. That needs values before it:
+a finding before the window of the analysis is not gone.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ class Known:
     trace: str
     range: Range
     gone: bool = False
-    """It was not found last time."""
+    """Whether it was not found last time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """What a night means for the items."""
+    """The findings of a night, matched with the items."""
 
     again: Mapping[int, Finding]
     """Found once more, by the identity of the known finding."""
     gone: tuple[int, ...]
-    """Known findings that stood and are not found any more, ascending."""
+    """Known findings that were present and are not found any more, ascending."""
     groups: tuple[Group, ...]
-    """New findings, in the items that they join or make."""
+    """New findings, grouped into the items that they join or create."""
 
 
 def matched(
@@ -51,11 +51,11 @@ def matched(
     is_new: Callable[[Finding], bool] = lambda _: True,
     was_looked_at: Callable[[Known], bool] = lambda _: True,
 ) -> Matching:
-    """Compare what a night found on a testbed with what is known of it.
+    """Match the findings of a night on a testbed with the known ones.
 
     :param found: each change once; see :func:`distinct`.
-    :param is_new: whether a finding that nobody knows is told: it is large enough and not old.
-    :param was_looked_at: whether a known finding would have been found if it were still there.
+    :param is_new: whether an unknown finding is reported: it is large enough and not old.
+    :param was_looked_at: whether a known finding would have been found if it were still present.
     """
     again, unknown = recognised(known, found)
     gone = (each.identity for each in known if not each.gone and each.identity not in again)
@@ -76,9 +76,9 @@ def matched(
 def recognised(
     known: Iterable[Known], found: Iterable[Finding]
 ) -> tuple[dict[int, Finding], tuple[Finding, ...]]:
-    """Tell which findings are known.
+    """Match findings with the known ones.
 
-    :returns: tonight's finding by the identity of the known one; and those that nobody knows.
+    :returns: tonight's finding by the identity of the known one; and the unknown findings.
     """
     by_trace: dict[tuple[Kind, str], list[Known]] = {}
     for each in known:
@@ -101,7 +101,7 @@ def recognised(
 
 
 def distinct(found: Iterable[tuple[int, Finding]]) -> dict[Finding, frozenset[int]]:
-    """Put together what several alerts found of one change of a trace.
+    """Merge the findings of several alerts about one change of a trace.
 
     :param found: findings with the alert that found each.
     :returns: the most certain finding of each change, with all alerts that found it.
@@ -110,7 +110,7 @@ def distinct(found: Iterable[tuple[int, Finding]]) -> dict[Finding, frozenset[in
     for alert, finding in sorted(found, key=lambda each: (_certainty(each[1]), _order(each[1]), each[0])):
         same = kept.setdefault((finding.kind, finding.trace), [])
         for other, alerts in same:
-            # Two changes that one alert tells apart are two.
+            # Two changes that one alert distinguishes are two.
             if other == finding or (alert not in alerts and other.range.overlaps(finding.near)):
                 alerts.add(alert)
                 break
@@ -120,7 +120,7 @@ def distinct(found: Iterable[tuple[int, Finding]]) -> dict[Finding, frozenset[in
 
 
 def _ranges(known: Iterable[Known], again: Mapping[int, Finding]) -> dict[tuple[Kind, int], Range]:
-    """Return the range of each item that still stands, as tonight has it."""
+    """Return the range of each open item, as found tonight."""
     ranges: dict[tuple[Kind, int], list[Range]] = {}
     for each in known:
         if each.identity in again:

@@ -1,6 +1,6 @@
-"""What an alert would have said, night by night, had it been there: to set a threshold before it disturbs.
+"""Dry run of an alert, night by night: to choose a threshold before the alert is active.
 
-Each night knows only what had been measured by then, and remembers the nights before it.
+Each night uses only the measurements up to then, and the state of the nights before it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from perftrend.analysis.alerts.history import History, findings_of, silences_of
 from perftrend.analysis.alerts.matching import Known, Matching, matched
 
 Between: TypeAlias = Callable[[], object]
-"""Lets something else be done between two traces: each takes a millisecond."""
+"""A callback that lets other work run between two traces: each trace needs a millisecond."""
 
 
 def _nothing() -> None:
@@ -26,28 +26,28 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What is tried."""
+    """The parameters of a dry run."""
 
     detector: Detector
     threshold: Threshold
     kinds: frozenset[Kind]
     recent_runs: int
-    """A change that lies further back when it is first seen is not told."""
+    """A change that is further back when it is first seen is not reported."""
     silent_runs: int = 0
-    """0: silence is not looked for."""
+    """0: missing data is not detected."""
     thresholds: dict[str, Threshold | None] = field(default_factory=dict)
-    """Of traces with one of their own, by hash; None: the trace is mute."""
+    """The thresholds of traces with their own, by hash; None: the trace is muted."""
 
     def threshold_of(self, trace: str) -> Threshold | None:
-        """Return from when on changes of a trace are told; None: never."""
+        """Return the threshold for changes of a trace; None: they are never reported."""
         return self.thresholds.get(trace, self.threshold)
 
     def found(self, history: History, *, between: Between = _nothing) -> Iterator[Finding]:
-        """Yield what the detector finds, large enough to be told or at least half of that.
+        """Yield the findings of at least half of the size that is reported.
 
-        What was told once is not taken back as soon as its size falls below the threshold by a little.
+        A reported finding is thus not withdrawn as soon as its size falls slightly below the threshold.
 
-        :param between: is called after each trace.
+        :param between: called after each trace.
         """
         for row, trace in enumerate(history.traces):
             threshold = self.threshold_of(trace) or self.threshold
@@ -61,7 +61,7 @@ class Rehearsal:
             yield from silences_of(history, runs=self.silent_runs)
 
     def is_news(self, finding: Finding, places: Sequence[Place]) -> bool:
-        """Whether a finding that nobody knows is told.
+        """Whether an unknown finding is reported.
 
         :param places: all commits that are known by now.
         """
@@ -73,23 +73,23 @@ class Rehearsal:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a night would have told."""
+    """The report of a night."""
 
     night: Place
     new: tuple[tuple[Range, tuple[Finding, ...]], ...]
     """New items: the commits, and the findings."""
     joined: int
-    """Findings that join items of earlier nights, and are not told."""
+    """Findings that join items of earlier nights, and are not reported."""
     closed: int
-    """Items of which nothing is found any more."""
+    """Items without any finding left."""
 
 
 def rehearsed(
     rehearsal: Rehearsal, history: History, *, nights: int, between: Between = _nothing
 ) -> Iterator[Told]:
-    """Yield what each of the newest nights would have told, the oldest first.
+    """Yield the reports of the newest nights, the oldest first.
 
-    :param between: is called after each trace of each night.
+    :param between: called after each trace of each night.
     """
     total = history.values.shape[1]
     memory: dict[int, Known] = {}

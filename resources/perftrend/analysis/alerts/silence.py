@@ -1,7 +1,7 @@
-"""Values that stopped: a trace that had some, and has had none for so many runs.
+"""Missing data: traces that had values, and have had none for a number of runs.
 
-Runs are counted of the jobs that gave the trace its last values, so that a test of each week is not silent
-during the week. What failed, or cannot be trusted, is no value either.
+Only runs of the jobs that gave the trace its last values count, so that a weekly test is not reported
+during the week. A failed or invalid result is not a value either.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from numpy.typing import NDArray
 from perftrend.model import Samples
 
 _LAST_VALUES = 3
-"""So many of the last columns with a value, and those between them, tell which jobs measure a trace."""
+"""The number of last columns with a value that, with those between them, show which jobs measure a trace."""
 _LEAST_SHARE = 0.5
-"""Of the largest share of a job's columns with a value: a job below that measures something else."""
+"""Fraction of the largest share of a job's columns with a value: a job below it measures something else."""
 
 
 def silent_traces(
     values: Samples, jobs: Sequence[frozenset[str]], *, runs: int
 ) -> list[tuple[int, int, int]]:
-    """Find the traces that have fallen silent.
+    """Find the traces with missing data.
 
-    :param values: shape (n, columns), NaN where there is none.
-    :param jobs: whose runs each column has.
-    :param runs: how many of them in a row have to be without a value.
-    :returns: for each such trace its row, the column of its last value, and the column of the last of so
-        many runs without one.
+    :param values: shape (n, columns), NaN if there is no value.
+    :param jobs: the jobs that have runs in each column.
+    :param runs: the number of consecutive runs that have to be without a value.
+    :returns: for each such trace its row, the column of its last value, and the column of the last of
+        these runs.
     """
     present = np.isfinite(values)
     columns = values.shape[1]
@@ -47,19 +47,19 @@ def silent_traces(
 
 
 def measuring(present: NDArray[np.bool_], jobs: Sequence[frozenset[str]]) -> frozenset[str]:
-    """Return the jobs that measure a trace: those that all of its last columns have, or any of them.
+    """Return the jobs that measure a trace: those in all of its last columns, or else in any of them.
 
-    Runs of several jobs may be of one commit, and share a column then. What tells them apart are the columns
-    without a value: a job that was there and measured nothing is none of the trace's.
+    Runs of several jobs may be of one commit, and share a column then. The columns without a value
+    distinguish them: a job that ran without measuring the trace does not belong to it.
 
     :param present: shape (columns,), whether there is a value.
-    :param jobs: whose runs each column has.
-    :returns: none where there is no value.
+    :param jobs: the jobs that have runs in each column.
+    :returns: an empty set if there is no value.
     """
     values = np.flatnonzero(present)[-_LAST_VALUES:].tolist()
     if not values:
         return frozenset()
-    # One value alone leaves open what is between values; then what was before it has to tell.
+    # A single value has no columns between values; then the columns before it have to decide.
     columns = range(values[0] if len(values) > 1 else 0, values[-1] + 1)
     shares = {
         job: sum(job in jobs[each] for each in values) / sum(job in jobs[each] for each in columns)
