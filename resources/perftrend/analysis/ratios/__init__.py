@@ -1,7 +1,7 @@
-"""Ratios of many pairs of traces: which belong together, how they differ, and how that is laid out.
+"""Ratios of many pairs of traces: pairing, comparison, and layout as a table.
 
 :func:`across` pairs traces that agree in all parameters but one, :func:`ratios` compares the values of all
-pairs, :class:`Layout` puts them into a table whose rows are tests, and :mod:`.heat` gives them shades.
+pairs, :class:`Layout` puts them into a table whose rows are tests, and :mod:`.heat` assigns shades.
 
 Source: "Skia Perf: Design", section Comparing bench results across verticals.
 """

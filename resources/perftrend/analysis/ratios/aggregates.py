@@ -1,11 +1,11 @@
 """One number for each row of the table, by which the rows are sorted.
 
-With g the gains of a row's cells, logarithms of ratios that are above zero where left is better:
+g are the gains of a row's cells, logarithms of ratios that are above zero if left is better:
 
-* ``weight``: Σ |g|: where most differs, whichever way; a ratio and its inverse weigh the same.
-* ``mean``: the average of g: the geometric mean of the ratios.
+* ``weight``: Σ |g|: the total difference, in either direction; a ratio and its inverse weigh the same.
+* ``mean``: the average of g: the logarithm of the geometric mean of the ratios.
 * ``worst`` and ``best``: the least and the greatest g.
-* ``count``: the number of cells that say something.
+* ``count``: the number of cells with a ratio.
 
 Source: "Skia Perf: Design", section Comparing bench results across verticals, for sorting rows by their
 aggregated performance.
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from perftrend.model import Samples
 
 AGGREGATES = ("weight", "worst", "best", "mean", "count")
-"""What rows can be sorted by; of ``weight``, ``best`` and ``count`` the largest come first."""
+"""The sort criteria of rows; for ``weight``, ``best`` and ``count`` the largest come first."""
 _LARGEST_FIRST = frozenset({"weight", "best", "count"})
 
 
@@ -27,9 +27,9 @@ def aggregated(by: str, gains: Samples, row_of: NDArray[np.intp], rows: int) -> 
     """Return one number for each row.
 
     :param by: one of ``AGGREGATES``.
-    :param gains: of n cells, NaN where a cell says nothing.
+    :param gains: the gains of n cells, NaN if a cell has no ratio.
     :param row_of: their rows, shape (n,).
-    :returns: shape (rows,); NaN where no cell of a row says anything, and 0 of ``count``.
+    :returns: shape (rows,); if a row has no cell with a ratio, NaN, or 0 for ``count``.
     """
     known = np.isfinite(gains)
     gains, row_of = gains[known], row_of[known]
@@ -49,9 +49,9 @@ def aggregated(by: str, gains: Samples, row_of: NDArray[np.intp], rows: int) -> 
 
 
 def ranked(by: str, numbers: Samples, *, reverse: bool = False) -> NDArray[np.intp]:
-    """Return the order of rows by their aggregates: those that matter most first, NaN always last.
+    """Return the order of rows by their aggregates: the most important first, NaN always last.
 
-    :param by: one of ``AGGREGATES``; anything else is sorted like ``worst``.
+    :param by: one of ``AGGREGATES``; other criteria are sorted like ``worst``.
     """
     keys = -numbers if (by in _LARGEST_FIRST) != reverse else numbers
     # Stable, so that rows of equal weight stay in the order of their names.

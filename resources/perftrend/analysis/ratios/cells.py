@@ -1,7 +1,7 @@
-"""Cells: the ratios of n pairs of values, with what is known of their noise.
+"""Cells: the ratios of n pairs of values, with their noise.
 
-The documented number of a cell is left/right where left is the larger one, else -right/left: its size is how
-many times the one is the other, its sign says which one is larger. Equal values are 1 times each other. A
+By the Skia Perf convention, the number of a cell is left/right if left is the larger one, else -right/left:
+its size is the factor between the two, its sign shows which one is larger. Equal values have the ratio 1. A
 ratio needs two values above zero.
 
 Whether a difference is more than noise is decided by the interval of the logarithm of the ratio, by Student's
@@ -23,7 +23,7 @@ from perftrend.analysis.significance import chance_of
 from perftrend.model import Samples
 
 CONFIDENCE = 0.99
-"""A table has many cells: with 0.95, one in twenty would show a difference that is not there."""
+"""A table has many cells: with 0.95, one in twenty would show a difference that does not exist."""
 _MOST_FREEDOM = 200
 _LARGEST = 1e300
 _WIDEST = 1e6
@@ -35,28 +35,28 @@ class Values:
     """One side of n pairs; arrays of the shape (n,)."""
 
     value: Samples
-    """NaN where there is none."""
+    """NaN if there is none."""
     error: Samples
-    """Relative standard error; NaN where it is not known."""
+    """Relative standard error; NaN if not known."""
     freedom: NDArray[np.int64]
-    """Its degrees of freedom; 0 where it is not known."""
+    """Its degrees of freedom; 0 if not known."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ratios:
-    """What n cells say; arrays of the shape (n,), NaN where a cell says nothing."""
+    """The results of n cells; arrays of the shape (n,), NaN if a cell has no ratio."""
 
     plain: Samples
     """left/right."""
     signed: Samples
-    """As documented: left/right where left is larger, else -right/left."""
+    """By the Skia Perf convention: left/right if left is larger, else -right/left."""
     gain: Samples
-    """ln(left/right), with its sign turned where lower is better: above zero where left is better."""
+    """ln(left/right), with its sign reversed if lower is better: above zero if left is better."""
     low: Samples
-    """The plain ratio lies between low and high with the confidence; NaN where the noise is not known."""
+    """The plain ratio is between low and high with the confidence; NaN if the noise is not known."""
     high: Samples
     is_noise: NDArray[np.bool_]
-    """Whether the interval holds 1: no difference is shown. False where the noise is not known."""
+    """Whether the interval contains 1: no difference is shown. False if the noise is not known."""
 
 
 def ratios(
@@ -70,7 +70,7 @@ def ratios(
     one, other = (np.where(usable, side.value, np.nan) for side in (left, right))
     with np.errstate(over="ignore", under="ignore"):
         plain = one / other
-    # What is too far apart for a number says no more than what is missing.
+    # Values too far apart for a finite ratio are treated like missing ones.
     plain[~((plain > 1 / _LARGEST) & (plain < _LARGEST))] = np.nan
     size = np.log(plain)
     with np.errstate(over="ignore"):
@@ -84,7 +84,7 @@ def ratios(
 
 
 def _half_width(left: Values, right: Values, confidence: float) -> Samples:
-    """Return half of the interval of ln(left/right); NaN where the noise of a side is not known."""
+    """Return half of the interval of ln(left/right); NaN if the noise of a side is not known."""
     one, other = left.error**2, right.error**2
     known = (left.freedom > 0) & (right.freedom > 0) & np.isfinite(one + other)
     freedom_one, freedom_other = (np.where(known, side.freedom, 1) for side in (left, right))
@@ -100,7 +100,7 @@ def _half_width(left: Values, right: Values, confidence: float) -> Samples:
 
 @lru_cache(maxsize=4096)
 def quantile(freedom: int, confidence: float) -> float:
-    """Return what Student's t exceeds, on either side, with the probability that is left."""
+    """Return the value that Student's t exceeds, on either side, with the remaining probability."""
     low, high = 0.0, 1.0
     while chance_of(high, freedom) > 1 - confidence and high < _WIDEST:
         high *= 2

@@ -1,7 +1,7 @@
-"""Shades of cells, by a range that single far-off cells do not stretch.
+"""Shades of cells, by a range that single outliers do not stretch.
 
-The full shade belongs to gains from the 95 % quantile of all sizes on, so that one broken test does not make
-all others look alike. Below half a per cent nothing is shaded fully, however quiet the table is.
+Gains from the 95 % quantile of all sizes on have the full shade, so that one broken test does not make
+all others look alike. Gains below half a percent never have the full shade, however quiet the table is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from perftrend.model import Samples
 
 LEVELS = 4
-"""Shades on either side of none."""
+"""Shades on either side of no shade."""
 _QUANTILE = 0.95
 _LEAST = math.log(1.005)
 
@@ -24,14 +24,14 @@ def robust_range(gains: Samples) -> float:
     sizes = np.abs(gains[np.isfinite(gains)])
     if not sizes.size:
         return _LEAST
-    # Of fewer than twenty it is the largest: among so few there is none that is far off for sure.
+    # With fewer than twenty it is the largest: among so few, none is certainly an outlier.
     return max(float(np.quantile(sizes, _QUANTILE, method="inverted_cdf")), _LEAST)
 
 
 def levels(gains: Samples, full: float) -> NDArray[np.int64]:
-    """Return the shade of each cell: from -4, worse, over 0, none, to 4, better; 0 where there is no gain.
+    """Return the shade of each cell: from -4, worse, over 0, no shade, to 4, better; 0 if there is no gain.
 
-    :param full: what :func:`robust_range` gives.
+    :param full: the result of :func:`robust_range`.
     """
     share = np.clip(np.nan_to_num(gains) / full, -1.0, 1.0)
     return np.rint(share * LEVELS).astype(np.int64)

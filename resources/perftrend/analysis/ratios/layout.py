@@ -1,8 +1,8 @@
-"""Where pairs stand in the table: a row is a test, a column is the rest of the parameters.
+"""Layout of pairs as a table: a row is a test, a column is the rest of the parameters.
 
-A parameter that all pairs have the same is told once, above the table. One that follows from the test, such
-as the frame of ``64b-1c-ip4-mrr``, needs no column of its own either: the row tells it. What is left tells
-the columns apart.
+A parameter that is the same for all pairs is shown once, above the table. One that follows from the test,
+such as the frame of ``64b-1c-ip4-mrr``, needs no column of its own either: the row contains it. The
+remaining ones distinguish the columns.
 
 Source: "Skia Perf: Design", section Comparing bench results across verticals.
 """
@@ -26,18 +26,18 @@ Rest: TypeAlias = tuple[tuple[str, str], ...]
 """Parameters and their values, sorted by name."""
 _Numbers: TypeAlias = NDArray[np.intp]
 _ABSENT = ""
-"""What a pair has of a parameter that it lacks."""
+"""The value of a parameter that a pair lacks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What the cells of a column have in common."""
+    """The parameters that the cells of a column have in common."""
 
     parameters: Rest
 
     @property
     def name(self) -> str:
-        """Its values in the documented form, ``2n-clx:mrr``; empty where nothing is left to tell."""
+        """Its values in the Skia Perf form, ``2n-clx:mrr``; empty if no parameter is left."""
         return documented_name(TraceKey(self.parameters))
 
 
@@ -48,16 +48,16 @@ class Layout:
     rows: tuple[str, ...]
     columns: tuple[Column, ...]
     common: Rest
-    """What all pairs have the same."""
+    """Parameters that are the same for all pairs."""
     row_of: _Numbers
     """The row of each pair, shape (n,)."""
     column_of: _Numbers
 
 
 def laid_out(parameters: Parameters, count: int) -> Layout:
-    """Find rows and columns, both in the order of the alphabet; no two pairs share a cell.
+    """Find rows and columns, both in alphabetical order; no two pairs share a cell.
 
-    :param parameters: those of n pairs, by name.
+    :param parameters: the parameters of n pairs, by name.
     :param count: n.
     """
     tests = parameters.get(TEST, Coded((), np.full(count, MISSING, dtype=np.int32)))
@@ -77,7 +77,7 @@ def laid_out(parameters: Parameters, count: int) -> Layout:
 
 
 def cells_of(layout: Layout, rows: Sequence[int]) -> Iterator[list[tuple[int, int]]]:
-    """Yield for each of some rows its columns and pairs, by column."""
+    """Yield for each of the given rows its columns and pairs, by column."""
     wanted: dict[int, list[tuple[int, int]]] = {row: [] for row in rows}
     for pair in np.flatnonzero(np.isin(layout.row_of, rows)).tolist():
         wanted[int(layout.row_of[pair])].append((int(layout.column_of[pair]), pair))
@@ -103,20 +103,20 @@ def _columns(telling: Parameters, count: int) -> tuple[tuple[Column, ...], _Numb
 
 
 def _ranked(found: Sequence[str] | Sequence[Rest]) -> tuple[list[int], _Numbers]:
-    """Return the order of what is distinct, and the place of each in it."""
+    """Return the order of distinct entries, and the place of each in it."""
     order = sorted(range(len(found)), key=found.__getitem__)
     return order, np.argsort(np.array(order, dtype=np.intp))
 
 
 def _follows(codes: _Numbers, row_of: _Numbers) -> bool:
-    """Tell whether all pairs of a row have the same value of a parameter."""
+    """Return whether all pairs of a row have the same value of a parameter."""
     of_row = np.empty(int(row_of.max()) + 1, dtype=codes.dtype)
     of_row[row_of] = codes
     return bool((of_row[row_of] == codes).all())
 
 
 def _plain(parameter: Coded) -> _Numbers:
-    """Return the codes, the same where a value is empty as where there is none."""
+    """Return the codes, with the code of a missing value for an empty one."""
     if _ABSENT not in parameter.values:
         return parameter.codes.astype(np.intp)
     return np.where(parameter.codes == parameter.values.index(_ABSENT), MISSING, parameter.codes)

@@ -1,13 +1,13 @@
-"""How far a value may lie from what it stands for, estimated from the values before it or from its trials.
+"""Noise of single values, estimated from the values before them or from their trials.
 
-A result moves from run to run by more than its trials tell, because they share what the start of the machine
-did. So the noise is taken from the course of the trace: the differences between a value and the one before
-it have twice the variance of the values,
+A result varies from run to run by more than its trials suggest, because they share the effects of the
+machine's start. The noise is therefore estimated from the course of the trace: the differences between a
+value and the one before it have twice the variance of the values,
 
     s² = Σ Δ² / (2 m c),
 
-over all but the tenth of the m differences that are the largest, which may be changes. c is what that leaves
-of the variance of a normal distribution, (f - 2 z φ(z)) / f with the share f that is kept and
+over all but the tenth of the m differences that are the largest, which may be changes. c is the remaining
+part of the variance of a normal distribution, (f - 2 z φ(z)) / f with the remaining fraction f and
 z = Φ⁻¹((1 + f) / 2). Everything is in natural logarithms: 0.01 is 1 %.
 
 Source: von Neumann, Kent, Bellinson and Hart, The Mean Square Successive Difference, 1941.
@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from perftrend.model import Samples
 
 LEAST_DIFFERENCES = 6
-"""Fewer tell nothing of the noise."""
+"""Fewer do not determine the noise."""
 _CHANGES = 10
-"""One in so many differences may be a change."""
+"""One in this number of differences may be a change."""
 _NORMAL = NormalDist()
 
 
@@ -36,7 +36,7 @@ def noise_of_history(values: Samples) -> tuple[Samples, NDArray[np.int64]]:
     """Estimate the relative standard deviation of single values of n traces.
 
     :param values: shape (n, columns), in the order of time, NaN for holes.
-    :returns: the deviations, shape (n,), NaN where there are too few values or one is not above zero, and
+    :returns: the deviations, shape (n,), NaN if there are too few values or one is not above zero, and
         their degrees of freedom, 0 there.
     """
     traces, columns = values.shape
@@ -51,18 +51,18 @@ def noise_of_history(values: Samples) -> tuple[Samples, NDArray[np.int64]]:
     left = np.array([_left_of_variance(count) for count in range(columns + 1)])
     variances = sums[np.arange(traces), kept - 1] / (2 * kept * left[np.where(known, counts, 0)])
     deviations = np.where(known, np.sqrt(variances), np.nan)
-    # Neighbouring differences share a value: m of them tell as much as two thirds of m; some are left out.
+    # Neighbouring differences share a value: m of them are worth two thirds of m; some are left out.
     return deviations, np.where(known, np.maximum(counts // 2, 1), 0)
 
 
 def noise_of_samples(samples: Sequence[float]) -> tuple[float, int]:
     """Estimate the relative standard error of the average of some trials.
 
-    :returns: the error and its degrees of freedom; NaN and 0 where they are fewer than two, or one of them
+    :returns: the error and its degrees of freedom; NaN and 0 if there are fewer than two, or one of them
         is not above zero.
     """
     count = len(samples)
-    if count < 2 or not all(0 < sample < math.inf for sample in samples):  # noqa: PLR2004 - one tells nothing
+    if count < 2 or not all(0 < sample < math.inf for sample in samples):  # noqa: PLR2004 - one has no error
         return math.nan, 0
     logs = np.log(samples)
     return float(logs.std(ddof=1)) / math.sqrt(count), count - 1
@@ -81,7 +81,7 @@ def _squared_differences(values: Samples) -> Samples:
 
 @lru_cache(maxsize=1024)
 def _left_of_variance(count: int) -> float:
-    """Return which share of the variance is left without the largest of so many values."""
+    """Return the fraction of the variance that is left without the largest of ``count`` values."""
     share = (count - count // _CHANGES) / count if count else 1.0
     if share == 1.0:
         return 1.0

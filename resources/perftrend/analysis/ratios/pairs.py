@@ -1,8 +1,8 @@
 """Pairs: two traces that agree in all parameters but one, in which they have the two chosen values.
 
 Names of tests often repeat parameters: ``64b-1c-ip4-mrr`` has the frame ``64B``. Frames could then never be
-compared, for no two traces agree in the test. So what is left without a partner is paired once more, with
-every word that repeats the value of the vertical taken out of the other parameters: both sides are then
+compared, because no two traces agree in the test. Traces without a partner are therefore paired once more,
+with every word that repeats the value of the vertical removed from the other parameters: both sides are then
 ``*-1c-ip4-mrr``.
 
 Traces are places in a table, whose parameters are numbers (:mod:`perftrend.analysis.query.coded`).
@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from perftrend.analysis.query.coded import MISSING, Coded, Parameters, numbered, of_rows
 
 LEFT_OUT = "*"
-"""What stands for a word that repeats the value of the vertical."""
+"""The replacement of a word that repeats the value of the vertical."""
 
 WITHOUT = "(without)"
-"""Stands in the place of a value for the traces that lack the vertical: nightly traces have no experiment."""
+"""The value of the traces that lack the vertical: nightly traces have no experiment."""
 
 _WORD = re.compile(r"[^\W_]+")
 
@@ -45,7 +45,7 @@ class Pairs:
     """Shape (n,); so is ``right``."""
     right: Places
     parameters: Parameters
-    """What both sides of each pair agree in."""
+    """The parameters in which both sides of each pair agree."""
     left_alone: Places = field(default_factory=_none)
     right_alone: Places = field(default_factory=_none)
 
@@ -66,8 +66,8 @@ class Pairs:
 def across(parameters: Parameters, places: Places, vertical: str, left: str, right: str) -> Pairs:
     """Pair the traces that have the left value of a vertical with those that have the right one.
 
-    :param parameters: of all traces of the table.
-    :param places: of those that are looked at, ascending; those with neither value do not count.
+    :param parameters: the parameters of all traces of the table.
+    :param places: the places of the traces to pair, ascending; those with neither value do not count.
     :param vertical: a parameter.
     :param left: one of its values, or :data:`WITHOUT`; so is ``right``.
     """
@@ -78,7 +78,7 @@ def across(parameters: Parameters, places: Places, vertical: str, left: str, rig
         return Pairs(_none(), _none(), {}, lefts, lefts)
     one, other = _partners(of_rows(rest, lefts), of_rows(rest, rights), len(lefts), len(rights))
     left_alone, right_alone = np.delete(lefts, one), np.delete(rights, other)
-    # Of those that agree exactly, and behind them of those that agree without the words.
+    # First the pairs that agree exactly, then those that agree without the words.
     agreed = of_rows(rest, lefts[one])
     left_found, right_found = [lefts[one]], [rights[other]]
     if len(left_alone) and len(right_alone):
@@ -107,9 +107,9 @@ def with_themselves(parameters: Parameters, places: Places) -> Pairs:
 
 
 def of_named(named: Sequence[int | None], parameters: Parameters) -> Pairs:
-    """Pair values that somebody else has with the traces that they belong to.
+    """Pair external values with the traces that they belong to.
 
-    :param named: the place of the trace that each of the values belongs to; None: there is none.
+    :param named: the place of the trace that each of the values belongs to; None if there is none.
     :returns: pairs whose left side is a place in ``named``.
     """
     places = np.array([MISSING if place is None else place for place in named], dtype=np.intp)
@@ -119,7 +119,7 @@ def of_named(named: Sequence[int | None], parameters: Parameters) -> Pairs:
 
 
 def _with_value(parameter: Coded | None, places: Places, value: str) -> Places:
-    """Return the places of the traces that have a value, or that have none."""
+    """Return the places of the traces that have a value; for :data:`WITHOUT`, of those that have none."""
     if parameter is None or (value not in parameter.values and value != WITHOUT):
         return _none()
     code = MISSING if value == WITHOUT else parameter.values.index(value)
@@ -130,9 +130,9 @@ def _with_value(parameter: Coded | None, places: Places, value: str) -> Places:
 def _partners(left: Parameters, right: Parameters, lefts: int, rights: int) -> tuple[Places, Places]:
     """Return the numbers of the traces of both sides that agree in all parameters.
 
-    Each has one partner at most: of several that are the same the first one.
+    Each has at most one partner: of several equal ones the first.
 
-    :param left: of so many traces, with the same names and the same values as ``right``.
+    :param left: the parameters of ``lefts`` traces, with the same names and the same values as ``right``.
     """
     both = [
         Coded(each.values, np.concatenate([each.codes, right[name].codes])) for name, each in left.items()
@@ -145,7 +145,7 @@ def _partners(left: Parameters, right: Parameters, lefts: int, rights: int) -> t
 
 
 def _without(parameter: Coded, sides: Sequence[tuple[Places, str]]) -> list[Coded]:
-    """Take the words that repeat a value out of a parameter.
+    """Remove the words that repeat a value from a parameter.
 
     :param sides: the traces of each side, and their value of the vertical.
     """
@@ -164,7 +164,7 @@ def _without(parameter: Coded, sides: Sequence[tuple[Places, str]]) -> list[Code
 
 
 def _replaced(text: str, word: str) -> str:
-    # A value of several words is left: nothing tells where one of a name would end.
+    # A value of several words stays: its end within a name is unknown.
     if word not in text.casefold() or not _WORD.fullmatch(word):
         return text
     return _WORD.sub(lambda found: LEFT_OUT if found[0].casefold() == word else found[0], text)
