@@ -1,10 +1,10 @@
-"""Finds the changes in a trace and says what they mean for its newest run; no input or output.
+"""Change detection in traces, and verdicts on their newest runs; no input or output.
 
-``partition`` cuts a trace into groups by description length, ``moving_statistics`` looks at each
-run's window, ``compliance`` compares the newest trend with the older ones, and ``evaluate`` puts
-them together to a verdict. ``monitor`` looks for small changes at the newest runs, ``certainty`` says
-how sure a change is, ``name_patterns`` what its course is called, ``noise`` what moves a trace while
-nothing changes, and ``step_fits`` what a window around each commit looks like.
+``partition`` splits a trace into groups by description length, ``moving_statistics`` summarizes each
+run's window, ``compliance`` compares the newest trend with the older ones, and ``evaluate`` combines
+them into a verdict. ``monitor`` detects small changes at the newest runs, ``certainty`` quantifies the
+confidence in a change, ``name_patterns`` classifies its course, ``noise`` estimates the variance of a
+trace without changes, and ``step_fits`` fits a step to a window around each commit.
 """
 
 from perftrend.analysis.certainty import Certainty, certainty

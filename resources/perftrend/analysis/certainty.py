@@ -1,13 +1,13 @@
 """How certain a change is: confidence, effect size, and intervals for its size and its position.
 
 The deviation is pooled over all groups of the partition, relative to their averages, as in
-:mod:`.significance`; with it go f degrees of freedom. With a flat prior for the two averages and 1/s
+:mod:`.significance`; it has f degrees of freedom. With a flat prior for the two averages and 1/s
 for the deviation s, the posterior probability that the first run after the change is the one at rank k
 of the n runs of both groups is
 
     p(k) ∝ (k (n - k))^(-1/2) · (SSE(k) + SSE of the other groups)^(-f/2).
 
-Its shortest interval that holds 95 % says between which runs the change lies.
+Its shortest 95 % interval gives the runs between which the change occurred.
 
 Source: Smith, A Bayesian approach to inference about a change-point in a sequence of random
 variables, 1975, for the position; Hedges, Distribution theory for Glass's estimator of effect
@@ -27,21 +27,21 @@ from perftrend.analysis.significance import chance_of, pooled_deviation, sample_
 from perftrend.model import Group, Samples
 
 LEVEL = 0.95
-"""What the intervals hold."""
+"""The probability of the intervals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Certainty:
-    """What is known of one change beside its two averages."""
+    """Statistics of one change in addition to its two averages."""
 
     confidence: float
-    """One less the probability that noise alone makes such a step at the place that looks most
-    like one (Student's t, Bonferroni over the places); NaN where the noise is not known."""
+    """One less the probability that noise alone causes such a step at the place that looks most
+    like one (Student's t, Bonferroni over the places); NaN if the noise is not known."""
     effect_size: float
-    """Hedges' g: the step in standard deviations, corrected for few runs; negative where the
-    values fell; NaN where the noise is not known, infinite where there is none."""
+    """Hedges' g: the step in standard deviations, corrected for few runs; negative if the
+    values fell; NaN if the noise is not known, infinite if there is none."""
     low: float
-    """The least step at 95 %, in the unit of the samples; NaN where the noise is not known."""
+    """The least step at 95 %, in the unit of the samples; NaN if the noise is not known."""
     high: float
     """The largest step at 95 %."""
     last_before: int
@@ -51,13 +51,13 @@ class Certainty:
 
 
 def certainty(samples: Samples, groups: Sequence[Group], index: int) -> Certainty:
-    """Say how certain the change at the start of a group is.
+    """Return how certain the change at the start of a group is.
 
-    :param samples: run averages, shape (n,), any unit, NaN where a run has none.
+    :param samples: run averages, shape (n,), any unit, NaN if a run has none.
     :param groups: all groups of the partition of ``samples``.
     :param index: the group after the change, from 1.
-    :returns: intervals that hold 95 %. They take the partition for granted: that there is one
-        change within the two groups, and none that hides it.
+    :returns: 95 % intervals. They assume that the partition is correct: that there is one
+        change within the two groups, and no other change that hides it.
     """
     sizes = [sample_count(group, samples) for group in groups]
     freedom = sum(sizes) - len(sizes)
@@ -84,7 +84,7 @@ def certainty(samples: Samples, groups: Sequence[Group], index: int) -> Certaint
 
 @cache
 def quantile(level: float, freedom: int) -> float:
-    """Return how far from zero Student's t stays with a probability, on both sides.
+    """Return the distance from zero within which Student's t is with a probability.
 
     :param level: the probability, below 1.
     :param freedom: degrees of freedom, at least 1.
@@ -117,7 +117,7 @@ def _place(samples: Samples, before: Group, after: Group, squares: float, freedo
     size = values.size
     ranks = np.arange(1.0, size)
     gained = np.cumsum(offsets)[:-1] ** 2 * size / (ranks * (size - ranks))
-    # The squares that are left when the step is at each rank, those of the other groups included.
+    # The remaining squares if the step is at each rank, including those of the other groups.
     chosen = int(np.searchsorted(positions, after.start)) - 1
     left = squares + gained[chosen] - gained
     weights = _posterior(left, ranks * (size - ranks), freedom, chosen)
@@ -129,7 +129,7 @@ def _posterior(left: Samples, balance: Samples, freedom: int, chosen: int) -> Sa
     """Return the probability of each rank, shape (n - 1,)."""
     floor = 1e-12 * max(float(left.max()), np.finfo(np.float64).tiny)
     if not freedom or left[chosen] <= floor:
-        # Without noise, or without knowing any, the step is where it was found.
+        # Without noise, or with unknown noise, the step is at the position of the partition.
         certain: Samples = np.eye(1, left.size, chosen)[0]
         return certain
     logarithm = -np.log(balance) / 2 - freedom / 2 * np.log(np.maximum(left, floor))
@@ -138,7 +138,7 @@ def _posterior(left: Samples, balance: Samples, freedom: int, chosen: int) -> Sa
 
 
 def _shortest(weights: Samples) -> tuple[int, int]:
-    """Return first and last index of the shortest interval that holds 95 %."""
+    """Return first and last index of the shortest 95 % interval."""
     sums = np.concatenate([[0.0], np.cumsum(weights)])
     stops = np.searchsorted(sums, sums[:-1] + LEVEL * sums[-1] - 1e-12)
     starts = np.arange(weights.size)[stops < sums.size]

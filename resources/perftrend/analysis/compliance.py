@@ -1,13 +1,13 @@
 """Trend compliance: Last Trend, Runs and Long-Term Change.
 
 The trend at a time t is the average of the group that the sample at t belongs to. Time is
-counted in samples: one week is 10 of them, or 5 where the topology has one testbed, and three
-months are 180 days or 180 samples, whichever comes first on the way back.
+counted in samples: one week is 10 of them, or 5 if the topology has one testbed, and three
+months are 180 days or 180 samples, whichever is shorter.
 
-Two times play a role. Sample time is when a run was measured: the trend of one week ago is that of
+Two times are distinguished. Sample time is when a run was measured: the trend of one week ago is that of
 the group in which *today's* analysis puts the run of one week ago. Analysis time is how much was
-known: ``known_at`` takes away what was measured later, and everything that is calculated from the
-rest is what was, or would have been, told on that day.
+known: ``known_at`` removes what was measured later, so that everything calculated from the
+rest is what was, or would have been, reported on that day.
 
 Source: "Trend Analysis", sections Trend Compliance, Caveats, and Sample time and analysis time.
 """
@@ -26,10 +26,10 @@ from perftrend.analysis.mdl import DEFAULT_FORMULA, Partition, partition
 from perftrend.model import Better, Samples, Series
 
 WEEK_RUNS = 10
-"""One week, where the topology has several testbeds."""
+"""One week, if the topology has several testbeds."""
 
 WEEK_RUNS_ONE_TESTBED = 5
-"""One week, where the topology has one testbed."""
+"""One week, if the topology has one testbed."""
 
 QUARTER_RUNS = 180
 QUARTER = timedelta(days=180)
@@ -37,14 +37,14 @@ QUARTER = timedelta(days=180)
 
 @dataclass(frozen=True, slots=True)
 class Compliance:
-    """How the newest trend stands, and how far it can be relied on."""
+    """The newest trend, the number of its samples, and its long-term change."""
 
     trend: float
-    """Last Trend, in the unit of the samples; NaN where there is no sample."""
+    """Last Trend, in the unit of the samples; NaN without samples."""
     runs: int
     """Number of samples in the last group."""
     long_term_change: float
-    """(trend[last] - reference) / reference; NaN without samples or where the reference is 0."""
+    """(trend[last] - reference) / reference; NaN without samples or if the reference is 0."""
 
 
 def compliance(
@@ -58,12 +58,12 @@ def compliance(
     """Calculate the compliance metrics of a series.
 
     The reference is the best trend from three months ago to one week ago, both included: the
-    highest where higher is better, else the lowest. Where the history does not go back a week,
-    it is the earliest trend. Where the runs of 180 days do not make a week, it is the trend of
+    highest if higher is better, else the lowest. If the history is shorter than a week,
+    it is the earliest trend. If 180 days contain fewer runs than a week has, it is the trend of
     one week ago.
 
     :param found: the partition of ``samples``.
-    :param samples: run averages, shape (n,), NaN where a run has none.
+    :param samples: run averages, shape (n,), NaN if a run has none.
     :param times: when the runs started, n of them, in order.
     :param better: which direction of the trace is good.
     :param week_runs: samples in one week.
@@ -90,7 +90,7 @@ def compliance_of(
     formula: str = DEFAULT_FORMULA,
     week_runs: int = WEEK_RUNS,
 ) -> Compliance:
-    """Calculate the compliance metrics of a series as an analysis at a moment would have.
+    """Calculate the compliance metrics of a series as an analysis at a given time would have.
 
     :param series: the trace with its runs.
     :param as_of: the analysis time, with a time zone; None for now.
@@ -109,7 +109,7 @@ def compliance_of(
 
 
 def known_at(series: Series, moment: datetime) -> Series:
-    """Return what of a series was known at a moment: the runs that had finished by then.
+    """Return the part of a series that was known at a moment: the runs that had finished by then.
 
     :param series: the trace with its runs, in the order of time.
     :param moment: the analysis time, with a time zone.

@@ -1,8 +1,8 @@
-r"""Description length: how many bits it takes to tell a group of samples.
+r"""Description length: the number of bits that describe a group of samples.
 
-To tell a group costs bits for its size, its average, its standard deviation and its samples. A
-later group's average is told relative to the average of the group before, in a way that makes
-averages close together dear. With everything in units, M the largest sample, k the size, μ the
+Describing a group costs bits for its size, its average, its standard deviation and its samples. A
+later group's average is encoded relative to the average of the group before, in a way that makes
+averages close together expensive. With all values in units, M the largest sample, k the size, μ the
 average, s the population standard deviation and p the average of the group before, the formula
 ``jumpavg-0.4`` is the sum of
 
@@ -11,7 +11,7 @@ average, s the population standard deviation and p the average of the group befo
 * if k > 1: log2((s+1) (s+2)) + log2(1 - 1/(M+2));
 * if k > 1: log2(2 π^((k-1)/2) / Γ((k-1)/2) (s+1)^(k-2) k^((k-2)/2)).
 
-``jumpavg-0.1`` has log2(M (M+1) / (\|μ-p\|+1)) as a later group's term and log2(M+1) in the place
+``jumpavg-0.1`` has log2(M (M+1) / (\|μ-p\|+1)) as a later group's term and log2(M+1) instead
 of the third line. Its unit is 1; the newer formula's is the maximum over 2¹³ - 1.
 
 Source: "Trend Analysis", section Minimum Description Length, and the library jumpavg, versions
@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 NEWER, OLDER = "jumpavg-0.4", "jumpavg-0.1"
 
 MAXIMUM_IN_UNITS = 2.0**13 - 1
-"""The largest sample in units where none is given: twelve significant bits."""
+"""The largest sample in units if no unit is given: twelve significant bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,11 @@ class Formula:
 
     name: str
     default_unit: Callable[[float], float]
-    """The unit where none is given, from the largest sample."""
+    """The default unit, calculated from the largest sample."""
     deviation_bits: Callable[[Floats, float], Floats]
     """(s, M): bits of the standard deviation of a group of two samples or more."""
     norm_bits: Callable[[Floats, float], Floats]
-    """(p, M): bits of a later group's average, before log2(\\|μ-p\\|+1) is taken off."""
+    """(p, M): bits of a later group's average, before log2(\\|μ-p\\|+1) is subtracted."""
 
     def alone_bits(self, size: NDArray[np.int64], stdev: Floats, maximum: float) -> Floats:
         """Count the bits of groups without those of their averages.
@@ -100,7 +100,7 @@ FORMULAS = {
 def formula_named(name: str) -> Formula:
     """Return a formula.
 
-    :raises SettingsError: if there is none of that name.
+    :raises SettingsError: if no formula has that name.
     """
     if name not in FORMULAS:
         hint = errors.nearest(name, FORMULAS)
@@ -111,7 +111,7 @@ def formula_named(name: str) -> Formula:
 def size_bits(largest: int) -> Floats:
     """Tabulate the bits that depend on a group's size alone; index 0 is not used.
 
-    :param largest: the table reaches at least so far.
+    :param largest: the largest size that the table must contain.
     """
     return _size_bits(max(8, (largest - 1).bit_length()))
 

@@ -1,4 +1,4 @@
-"""What is told of each change beside its step: how certain it is, where it lies, its pattern.
+"""Details of each change in addition to its step: certainty, position and pattern.
 
 Source: "Trend Analysis", section Common Patterns; :mod:`.certainty` and :mod:`.patterns`.
 """
@@ -29,11 +29,11 @@ from perftrend.model import Change, Group, Samples
 
 
 def detailed(samples: Samples, found: Findings, rule: Rule) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
-    """Return the steps of the partition with what is known of each, and those that have vanished.
+    """Return the steps of the partition with their details, and those that have vanished.
 
-    :param samples: run averages, shape (n,), NaN where a run has none.
-    :param found: what the partition of ``samples`` tells.
-    :returns: all steps of today; and the steps that an earlier analysis told and today's has not.
+    :param samples: run averages, shape (n,), NaN if a run has none.
+    :param found: the findings in ``samples``.
+    :returns: all steps of today; and the steps that an earlier analysis reported and today's does not find.
     """
     named = name_patterns(
         samples, better=rule.better, formula=rule.formula, outliers=rule.outliers, trials=rule.trials
@@ -51,7 +51,7 @@ def detailed(samples: Samples, found: Findings, rule: Rule) -> tuple[tuple[Chang
 
 
 def sighted(found: Findings, sighting: Sighting) -> Change | None:
-    """Return what the sequential detector saw, with what is known of it; None where all is quiet."""
+    """Return the change that the sequential detector saw, with its details; None if it is quiet."""
     change = sighted_change(sighting)
     if change is None:
         return None
@@ -63,18 +63,18 @@ def sighted(found: Findings, sighting: Sighting) -> Change | None:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """What one analysis of a trace reports, new or not."""
+    """The changes that one analysis of a trace reports, new or not."""
 
     changes: tuple[Change, ...]
     """The steps that noise does not explain, and what the sequential detector sees."""
     suspected: tuple[Change, ...]
-    """Single bad runs, and what the newest run hints at."""
+    """Single bad runs, and a change that the newest run suggests."""
 
 
 def reported(samples: Samples, rule: Rule) -> Reported:
     """Return the changes of a trace that are reported, as verdicts and alerts count them.
 
-    :param samples: run averages, shape (n,), NaN where a run has none; at least one value.
+    :param samples: run averages, shape (n,), NaN if a run has none; at least one value.
     """
     found = findings(samples, rule)
     doubted = list(zip(found.steps, found.doubts, strict=True))
@@ -91,7 +91,7 @@ def reported(samples: Samples, rule: Rule) -> Reported:
 
 
 def groups_around(found: Findings, change: Change) -> list[Group]:
-    """Return the groups of a trace with a sighted change between the last two."""
+    """Return the groups of a trace, split so that a sighted change is between the last two."""
     since = found.confirmed
     groups = [group for group in found.partition.groups if group.stop <= since]
     groups += [
@@ -102,7 +102,7 @@ def groups_around(found: Findings, change: Change) -> list[Group]:
 
 
 def besides(change: Change, steps: tuple[Change, ...]) -> bool:
-    """Whether a sighting is none of the steps of the partition."""
+    """Whether a sighting is not among the steps of the partition."""
     return not any(
         step.direction is change.direction and abs(step.position - change.position) <= MOVED_RUNS
         for step in steps

@@ -1,19 +1,19 @@
-"""The evidence for a step at the newest runs: a likelihood ratio that keeps a stated rate of errors.
+"""The evidence for a step at the newest runs: a likelihood ratio with a stated rate of errors.
 
 With n runs since the last confirmed change, let D be the average of the last w of them less the
-average of those before, in sigmas of the trace, and m = w (n - w) / n. For a step of δ sigmas, at a
-place and on a level that are not known, the likelihood ratio against no step is
+average of those before, in sigmas of the trace, and m = w (n - w) / n. For a step of δ sigmas, at
+an unknown place and on an unknown level, the likelihood ratio against no step is
 
     Λ(δ) = max over w of  δ m D - δ² m / 2,
 
-which is Page's CUSUM with a reference that learns. Three sizes are looked for. Λ is compared with
+which is Page's CUSUM with an estimated reference. Three sizes are tested. Λ is compared with
 the limit that a CUSUM of that δ passes by chance at a stated rate, 1 / rate = 2 (e^b - b - 1) / δ²,
-b = limit + 1.166 δ. For sigma, which is not known either, the deviation about the two averages is
-taken; √m D is then Student's t with n - 2 degrees of freedom, and is changed to the normal score
-that is as improbable.
+b = limit + 1.166 δ. Sigma is not known either; it is estimated by the deviation about the two
+averages. √m D is then Student's t with n - 2 degrees of freedom, and is converted to the normal
+score that is as improbable.
 
-Where runs resemble those before them (:mod:`.memory`), 1 / m is the variance of the two averages, δ is
-counted in sigmas of averages of many runs, and what must not exceed the stated rate is the rate
+If runs resemble those before them (:mod:`.memory`), 1 / m is the variance of the two averages, δ is
+counted in sigmas of averages of many runs, and the rate that must not exceed the stated one is the rate
 at which noise passes Λ, averaged over all memories that the runs allow.
 
 Source: Page, Continuous inspection schemes, 1954; Siegmund, Sequential Analysis, 1985, equation
@@ -40,10 +40,10 @@ from perftrend.analysis.memory import (
 from perftrend.model import Better, Direction, Samples
 
 STEPS = ((0.8, 0.65), (2.25, 0.3), (4.0, 0.05))
-"""The sizes that are looked for, in sigmas, and each one's share of the false alarms."""
+"""The sizes that are tested, in sigmas, and each one's share of the false alarms."""
 
 MINIMUM_HISTORY = 5
-"""Runs before a change; fewer know too little of the noise."""
+"""Runs before a change; fewer do not determine the noise well enough."""
 
 SIDES = {Direction.REGRESSION: 1.0, Direction.PROGRESSION: -1.0}
 """The sign of the scores of each direction."""
@@ -51,15 +51,15 @@ SIDES = {Direction.REGRESSION: 1.0, Direction.PROGRESSION: -1.0}
 _OVERSHOOT = 1.166
 _ROUNDING = 1e-12
 _LEAST_BEYOND, _MOST_BEYOND = 1e-3, 300.0
-"""Nats between which a rate is between 1 and nothing, and a number."""
+"""Nats; beyond these limits a rate is practically 1, or 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """How far the last w runs lie from those before, for w from 1 on; all of one shape."""
+    """The distance of the last w runs from those before, for w from 1 on; all of one shape."""
 
     worse: Samples
-    """√m D as a normal score, positive for worse; infinite where neither side has any noise."""
+    """√m D as a normal score, positive for worse; infinite if neither side has any noise."""
     weight: Samples
     """m = w (n - w) / n."""
     distance: Samples
@@ -69,7 +69,7 @@ class Scores:
 
 
 def scores(values: Samples, better: Better) -> Scores:
-    """Score all splits that leave enough runs before them; none where there are too few.
+    """Score all splits that leave enough runs before them; return empty arrays if there are too few runs.
 
     :param values: run averages, finite, shape (n,), any unit.
     :param better: which direction of the trace is good.
@@ -104,7 +104,7 @@ def newest_change(
     found = _strongest(scored, rates)
     if found is None:
         return None
-    # Only an alarm needs the second look, and only then the step can be taken out of the memory.
+    # Only an alarm needs the second test, and only then the step can be removed from the memory.
     rest = values.copy()
     rest[: -found[1]] -= rest[: -found[1]].mean()
     rest[-found[1] :] -= rest[-found[1] :].mean()
@@ -113,7 +113,7 @@ def newest_change(
 
 @cache
 def limit(rate: float, step: float) -> float:
-    """Return what the likelihood ratio of a step passes by chance once in 1 / rate runs, in nats.
+    """Return the limit that the likelihood ratio of a step passes by chance once in 1 / rate runs, in nats.
 
     :param rate: false alarms a run, above 0.
     :param step: δ, in sigmas.
@@ -148,7 +148,7 @@ def _strongest(scored: Scores, rates: Mapping[Direction, float]) -> tuple[Direct
 def _with_memory(
     scored: Scores, size: int, weights: Samples, rates: Mapping[Direction, float]
 ) -> tuple[Direction, int] | None:
-    """Return what :func:`newest_change` does, from the weights of all memories."""
+    """Return the same as :func:`newest_change`, from the weights of all memories."""
     worse, weight = _scores_with_memory(scored, size)
     worse = np.sqrt(weight) * worse
     best: tuple[float, Direction, int] | None = None
@@ -167,7 +167,7 @@ def _scores_with_memory(scored: Scores, size: int) -> tuple[Samples, Samples]:
     """Return score and weight of all splits for each memory, shape (points, w) each."""
     weight, squares = _tables(size)
     freedom = degrees_of_freedom(size)
-    # The squares of both sides over the variance that is left of them once their averages are taken off.
+    # The squares of both sides over the variance that remains after subtraction of their averages.
     variance = scored.left / squares
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = weight * scored.distance**2 / (freedom * variance)
@@ -183,7 +183,7 @@ def _tables(size: int) -> tuple[Samples, Samples]:
 
 
 def _rate(evidence: Samples, step: Samples) -> Samples:
-    """Return in how many runs, on average, one passes so much evidence by chance: the turned :func:`limit`.
+    """Return the average rate at which runs pass this evidence by chance: the inverse of :func:`limit`.
 
     :param evidence: nats, shape (points, w).
     :param step: δ of each point, shape (points, 1).

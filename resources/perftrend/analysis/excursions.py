@@ -1,7 +1,7 @@
-"""How far runs lie from the others of a trace.
+"""Distances of runs from the others of a trace.
 
 Robust sigmas are 1.4826 times the median distance from the median, which is the standard deviation
-where the noise is normal and which outliers cannot move.
+if the noise is normal and which outliers cannot move.
 
 Source: Hampel, The influence curve and its role in robust estimation, 1974.
 """
@@ -13,7 +13,7 @@ import numpy as np
 from perftrend.model import Samples
 
 FAR = 4.5
-"""Sigmas from the median at which a run lies far off: one of 150,000 normal ones does."""
+"""Sigmas from the median from which on a run counts as far off: one of 150,000 normal ones does."""
 
 EDGE = 3.0
 """Sigmas up to which a run is within the noise."""
@@ -22,9 +22,9 @@ _MAD_TO_SIGMA = 1.4826
 
 
 def sigmas_off(values: Samples) -> Samples:
-    """Return how far each run lies from the median of all, in robust sigmas, shape (n,).
+    """Return the distance of each run from the median of all, in robust sigmas, shape (n,).
 
-    :param values: run averages, finite, shape (n,), any unit. Where more than half of them are
+    :param values: run averages, finite, shape (n,), any unit. If more than half of them are
         equal, the others are infinitely far.
     """
     offsets = values - np.median(values)
@@ -34,9 +34,9 @@ def sigmas_off(values: Samples) -> Samples:
 
 
 def newest_off(sigmas: Samples) -> int:
-    """Return how many of the newest runs lie off, without a run between that does not.
+    """Return the number of newest runs that are off, without a run between that is not.
 
-    :param sigmas: what :func:`sigmas_off` returns.
+    :param sigmas: the result of :func:`sigmas_off`.
     """
     off = np.abs(sigmas) > EDGE
     return int(np.argmin(off[::-1])) if not off.all() else off.size

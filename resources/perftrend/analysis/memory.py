@@ -1,9 +1,9 @@
-"""Noise with a memory: what averages of neighbouring runs are worth where a run resembles those before it.
+"""Noise with a memory: the variance of averages of neighbouring runs that resemble those before them.
 
-Noise is taken for a sum of two parts, one that remembers nothing and one that fades with every run: the
-correlation of two runs that lie k apart is g r^k. With g = 1 it is an autoregression; with less, a machine
-that is in one of two modes for days, and ordinary noise. The strength of the memory is unknown: a grid of g
-and r is weighed by the likelihood of the periodogram I of what a step leaves over,
+Noise is modelled as the sum of two parts, one without memory and one that fades with every run: the
+correlation of two runs at a distance of k runs is g r^k. With g = 1 it is an autoregression; with a smaller
+g, a machine that is in one of two modes for days, and ordinary noise. The strength of the memory is unknown:
+a grid of g and r is weighted by the likelihood of the periodogram I of the residuals of a step,
 
     ln L = - Σ ln f(ω) - m ln (Σ I(ω) / f(ω)),    f(ω) = 1 - g + g (1 - r²) / (1 - 2 r cos ω + r²),
 
@@ -11,8 +11,8 @@ over the m Fourier frequencies ω. Averages of w runs have the variance
 
     v(w) = (1 + 2 g (r / (1-r) - r (1 - r^w) / (w (1-r)²))) / w
 
-in that of single runs. The probability of an error is that of all points of the grid, each with its weight: a
-short history cannot rule a memory out.
+relative to that of single runs. The probability of an error is the weighted sum over all points of the grid:
+a short history cannot exclude a memory.
 
 Source: Whittle, Estimation and information in stationary time series, 1953, for the likelihood; Bartlett, On
 the theoretical specification and sampling properties of autocorrelated time-series, 1946, for the degrees of
@@ -32,25 +32,25 @@ _POINTS = ((0.0, 0.0), *((g, r) for r in (0.2, 0.4, 0.6, 0.8) for g in (0.5, 1.0
 _G = np.array([[g] for g, _ in _POINTS])
 _R = np.array([[r] for _, r in _POINTS])
 _NO_MEMORY = 0.6
-"""How probable it is beforehand that noise has no memory."""
+"""The prior probability that noise has no memory."""
 _SLOW_R = 0.8
 _SLOW_WEIGHT = 2.0
-"""How much more probable than a shorter memory one is that lasts for a week: that of a machine's modes."""
+"""The prior of a memory that lasts for a week, that of a machine's modes, relative to a shorter one."""
 _WITH_MEMORY = np.array([0.0, *(_SLOW_WEIGHT if r == _SLOW_R else 1.0 for _, r in _POINTS[1:])])
 _PRIOR = (1 - _NO_MEMORY) * _WITH_MEMORY / float(_WITH_MEMORY.sum())
 _PRIOR[0] = _NO_MEMORY
 _CACHED = 512
-"""Lengths of traces of which tables are retained."""
+"""The number of trace lengths for which tables are cached."""
 
 LONG_RUN = 1 + 2 * _G * _R / (1 - _R)
-"""By how much the variance of the average of many runs is larger than without a memory, shape (points, 1)."""
+"""The factor by which a memory increases the variance of the average of many runs, shape (points, 1)."""
 
 _SHARED = 1 + 2 * _G**2 * _R**2 / (1 - _R**2)
-"""By how many runs one degree of freedom of the deviation is made up, shape (points, 1)."""
+"""The number of runs that give one degree of freedom of the deviation, shape (points, 1)."""
 
 
 def variance_of_average(runs: Samples) -> Samples:
-    """Return the variance of the average of so many neighbouring runs, shape (points, w).
+    """Return the variance of the average of neighbouring runs, shape (points, w).
 
     :param runs: numbers of runs, from 1 on, shape (w,).
     """
@@ -60,7 +60,7 @@ def variance_of_average(runs: Samples) -> Samples:
 
 
 def degrees_of_freedom(size: int) -> Samples:
-    """Return what the deviation about two averages is known from, shape (points, 1), at least 1.
+    """Return the degrees of freedom of the deviation about two averages, shape (points, 1), at least 1.
 
     :param size: the number of runs.
     """
@@ -69,9 +69,9 @@ def degrees_of_freedom(size: int) -> Samples:
 
 
 def memory_weights(rest: Samples) -> Samples:
-    """Return how probable each memory is, shape (points,); they sum to 1.
+    """Return the probability of each memory, shape (points,); they sum to 1.
 
-    :param rest: what a step leaves over, shape (n,), in the order of time.
+    :param rest: the residuals of a step, shape (n,), in the order of time.
     """
     frequencies = (rest.size - 1) // 2
     power = np.abs(np.fft.rfft(rest)[1 : frequencies + 1]) ** 2
@@ -84,11 +84,11 @@ def memory_weights(rest: Samples) -> Samples:
 
 
 def step_chance(values: Samples, runs: int) -> float:
-    """Return how probable noise alone makes a step of this size, or a larger one, between two averages.
+    """Return the probability that noise alone causes a step of at least this size between two averages.
 
     :param values: run averages, finite, shape (n,), any unit, without another change of the trend.
     :param runs: how many of the newest runs are after the step, from 1 to n - 1.
-    :returns: of both directions together, for one place; averaged over all memories.
+    :returns: the probability of both directions together, for one place, averaged over all memories.
     """
     before, after = values[:-runs], values[-runs:]
     step = float(after.mean() - before.mean())

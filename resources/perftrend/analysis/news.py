@@ -1,14 +1,14 @@
-"""Changes, and which of them have been told before.
+"""Changes of a trace, and which of them have been reported before.
 
-Two detectors look at a trace. The partition says what happened when, over the whole history. Beside
-it the sequential detector watches the runs since the last confirmed change, and sees a small step
-long before it shortens the description. A step of the partition is told when noise alone does not
-explain it; a sighting is told when its evidence passes the limit. Both must be large enough.
+Two detectors analyse a trace. The partition finds all changes in the whole history. In addition,
+the sequential detector monitors the runs since the last confirmed change, and sees a small step
+long before it shortens the description. A step of the partition is reported if noise alone does not
+explain it; a sighting is reported if its evidence exceeds the limit. Both must be large enough.
 
 A change may appear late: the samples that come after it make it certain. It may also vanish and
-come back, or its start may move by a run. A person wants to hear of it once. Nothing is remembered
+come back, or its start may move by a run. It must be reported only once. No state is stored
 for that: the earlier analyses are repeated, without the newer samples, and a change that one of
-them told of is no news.
+them reported is not new.
 
 Source: "Trend Analysis", sections Anomalies in graphs, and Sample time and analysis time.
 """
@@ -41,7 +41,7 @@ MOVED_RUNS = 2
 """How far the start of a change may move, in samples, and still be the same change."""
 
 WATCHED_RUNS = 10
-"""So many runs since the last confirmed change are needed to sight another one."""
+"""The number of runs since the last confirmed change that are needed to sight another one."""
 
 WATCHFUL = Vigilance(false_alarms_per_1000=0.5)
 """Half of the detector's usual rate, because the partition has false alarms of its own."""
@@ -50,7 +50,7 @@ REMEMBERED_RUNS = 50
 """Fewer runs do not show whether their noise has a memory."""
 
 OBVIOUS_DEVIATIONS = 10.0
-"""From which on a first far-off run is reported at once: by Student's t of 3 one run of 1,300 lies so low."""
+"""From which on a first far-off run is reported at once: by Student's t of 3 one of 1,300 runs is so low."""
 
 BY_MEMORY = "which noise can do in which runs resemble those before"
 PERHAPS_OUTLIER = "which may be an outlier: the next runs decide"
@@ -58,7 +58,7 @@ PERHAPS_OUTLIER = "which may be an outlier: the next runs decide"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What all analyses of a trace go by, today's and the earlier ones."""
+    """The parameters of all analyses of a trace, today's and the earlier ones."""
 
     better: Better
     formula: str = DEFAULT_FORMULA
@@ -67,35 +67,35 @@ class Rule:
     significance: Significance = DEFAULT_SIGNIFICANCE
     vigilance: Vigilance = WATCHFUL
     trials: Trials | None = None
-    """All trials of each run of the trace, if the partition sees these; None: it sees their averages."""
+    """All trials of each run of the trace, if the partition uses these; None: it uses their averages."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Findings:
-    """What the partition tells one analysis."""
+    """The partition of one analysis, its steps, and which of them are reported."""
 
     partition: Partition
     values: Samples
-    """The samples without those that the partition tells apart, shape (n,)."""
+    """The samples without those that the partition separates, shape (n,)."""
     steps: tuple[Change, ...]
     doubts: tuple[str, ...]
-    """Why each step is not told; empty where it is."""
+    """Why each step is not reported; empty if it is."""
     confirmed: int
-    """The first run after the last confirmed change; 0 where there is none."""
+    """The first run after the last confirmed change; 0 if there is none."""
 
     def index(self, step: Change) -> int:
-        """Return the group that a step leads to."""
+        """Return the index of the group after a step."""
         return [group.start for group in self.partition.groups].index(step.position)
 
 
 def direction(before: float, after: float, better: Better) -> Direction:
-    """Return whether a step is bad or good news; the two values must differ."""
+    """Return whether a step is a progression or a regression; the two values must differ."""
     good = (after > before) == (better is Better.HIGHER)
     return Direction.PROGRESSION if good else Direction.REGRESSION
 
 
 def changes(found: Partition, better: Better) -> tuple[Change, ...]:
-    """Return the steps between the groups; one that leaves the average where it was is none."""
+    """Return the steps between the groups, except those that do not change the average."""
     return tuple(
         Change(after.start, before.mean, after.mean, direction(before.mean, after.mean, better))
         for before, after in pairwise(found.groups)
@@ -104,9 +104,9 @@ def changes(found: Partition, better: Better) -> tuple[Change, ...]:
 
 
 def findings(samples: Samples, rule: Rule) -> Findings:
-    """Partition a trace and say which of its steps are told.
+    """Partition a trace and decide which of its steps are reported.
 
-    :param samples: run averages, shape (n,), NaN where a run has none.
+    :param samples: run averages, shape (n,), NaN if a run has none.
     """
     found = _partition(samples, rule)
     values = samples.copy()
@@ -125,8 +125,8 @@ def findings(samples: Samples, rule: Rule) -> Findings:
 def _partition(samples: Samples, rule: Rule) -> Partition:
     """Partition a trace, or its beginning, into groups that are described by the averages of their runs.
 
-    Trials of one run resemble each other more than those of two runs, so that a deviation between trials says
-    too little about the noise between runs.
+    The trials of one run are more similar than those of two runs, so that their deviation
+    underestimates the noise between runs.
     """
     if rule.trials is None:
         return partition(samples, formula=rule.formula, outliers=rule.outliers)
@@ -135,11 +135,11 @@ def _partition(samples: Samples, rule: Rule) -> Partition:
 
 
 def _is_suspected(found: Partition, index: int, samples: Samples, values: Samples) -> bool:
-    """Whether a group may consist of bad runs: the newest one, of one or two runs that lie off.
+    """Whether a group may consist of bad runs: the newest one, of one or two runs that are off.
 
-    The sequential detector knows what they are worth, but not in a young trace. In one that never had a bad
-    run a large change is reported with its first run, as the source has it. In one that never had one so far
-    off, two in a row that are alike are no chance.
+    The sequential detector weighs such runs, but not in a young trace. In one that never had a bad
+    run a large change is reported with its first run, as the source specifies. In one that never had a run
+    this far off, two in a row that are alike are not a coincidence.
 
     :param index: the group, from 1.
     """
@@ -166,7 +166,7 @@ def _doubt(
 
     :param groups: all groups, or those that are levels.
     :param index: the group after the step, from 1.
-    :param confirmed: where the confirmed changes before it lie, and 0.
+    :param confirmed: the positions of the confirmed changes, after 0.
     """
     group = groups[index]
     if doubt := significance.doubt(groups, index, values):
@@ -188,7 +188,7 @@ def _doubt(
 def _confirmed(groups: Sequence[Group], values: Samples, significance: Significance) -> list[int]:
     """Return the first runs after the confirmed changes, in the order of time, after 0.
 
-    Levels of fewer runs than confirm one are passed over: after a single bad run the trace goes on
+    Levels of fewer runs than confirm a change are skipped: after a single bad run the trace continues
     as before.
     """
     levels = [group for group in groups if sample_count(group, values) >= CONFIRMING_RUNS]
@@ -202,8 +202,8 @@ def _confirmed(groups: Sequence[Group], values: Samples, significance: Significa
 def bad_runs(samples: Samples, found: Findings, rule: Rule) -> tuple[Change, ...]:
     """Return the single runs that are separated from the groups, each as a step away from its trend.
 
-    :param samples: run averages, shape (n,), NaN where a run has none.
-    :param found: what the partition of ``samples`` found.
+    :param samples: run averages, shape (n,), NaN if a run has none.
+    :param found: the findings in ``samples``.
     """
     starts = [group.start for group in found.partition.groups]
     changes = []
@@ -215,9 +215,9 @@ def bad_runs(samples: Samples, found: Findings, rule: Rule) -> tuple[Change, ...
 
 
 def sight(samples: Samples, found: Findings, rule: Rule) -> Sighting:
-    """Watch the runs since the last confirmed change; see :func:`~perftrend.analysis.monitor`.
+    """Monitor the runs since the last confirmed change; see :func:`~perftrend.analysis.monitor`.
 
-    :returns: QUIET while these are few: there the detector is wrong more often than stated.
+    :returns: QUIET while these are few: with few runs the detector has more errors than stated.
     """
     if np.count_nonzero(np.isfinite(samples[found.confirmed :])) <= WATCHED_RUNS:
         return QUIET
@@ -225,28 +225,28 @@ def sight(samples: Samples, found: Findings, rule: Rule) -> Sighting:
 
 
 def sighted_change(sighting: Sighting) -> Change | None:
-    """Return what the sequential detector saw as a change; None where all is quiet."""
+    """Return what the sequential detector saw as a change; None if it is quiet."""
     if sighting.direction is None or sighting.before == sighting.after:
         return None
     return Change(sighting.position, sighting.before, sighting.after, sighting.direction)
 
 
 def counts(sighting: Sighting, significance: Significance) -> bool:
-    """Whether a sighting is told: its evidence suffices, and it is large enough."""
+    """Whether a sighting is reported: its evidence suffices, and it is large enough."""
     step = abs(sighting.after - sighting.before)
     return sighting.state is State.CHANGED and step >= significance.minimum_change * abs(sighting.before)
 
 
 def told(samples: Samples, change: Change, *, rule: Rule, sighted: bool = False, new_runs: int = 1) -> bool:
-    """Whether an earlier analysis has told of a change.
+    """Whether an earlier analysis has reported a change.
 
     The partition of the earlier one may have seen its start up to two samples apart, if its new
-    trend was nearer to today's than half of the step: else the trend has moved on, and that is news.
-    The place of a sighting is less certain: there only the new trend must not have moved on.
+    trend was nearer to today's than half of the step: otherwise the trend has moved on, which is reported.
+    The place of a sighting is less certain: its new trend must not have moved on, but any place matches.
 
-    :param samples: run averages, shape (n,), NaN where a run has none.
+    :param samples: run averages, shape (n,), NaN if a run has none.
     :param change: a step of the partition of ``samples``, or what was sighted in them.
-    :param rule: what all analyses go by.
+    :param rule: the parameters of all analyses.
     :param sighted: whether the change was sighted by the sequential detector.
     :param new_runs: how many of the newest runs no earlier analysis has seen.
     """
@@ -263,7 +263,7 @@ def told(samples: Samples, change: Change, *, rule: Rule, sighted: bool = False,
 
     first = max(rank[change.position] - MOVED_RUNS, 0)
     stops = [position + 1 for position in present[first:].tolist()]
-    # From the newest on: as a rule it was yesterday's analysis that told.
+    # Newest first: usually yesterday's analysis reported the change.
     for stop in reversed([stop for stop in stops if stop <= samples.size - new_runs]):
         earlier = findings(samples[:stop], rule)
         certain = [step for step, doubt in zip(earlier.steps, earlier.doubts, strict=True) if not doubt]

@@ -1,8 +1,8 @@
-"""Noise between runs and within one, and how certain a change is in it.
+"""Variance between runs and within runs of a trace without changes.
 
-The trials of one run share whatever the restart of the machine did to it: the runs lie further
-apart than their trials say. Both variances are estimated from the history, changes of the trend
-left out, by the analysis of variance of a random effect,
+The trials of one run share the effects of the machine's restart: the runs are further
+apart than their trials suggest. Both variances are estimated from the history, without the changes of
+the trend, by the analysis of variance of a random effect,
 
     within² = Σ (x - run average)² / (N - R),
     between² = (Σ n (run average - group average)² / (R - G) - within²) / n₀,
@@ -30,25 +30,25 @@ from perftrend.model import Group, Samples
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """What moves the results of one trace while nothing changes, in the unit of its samples."""
+    """The noise of the results of one trace without changes, in the unit of its samples."""
 
     within: float
-    """Standard deviation of the trials of one run; NaN where no run has two."""
+    """Standard deviation of the trials of one run; NaN if no run has two."""
     between: float
-    """Standard deviation of runs, beyond what their trials explain; NaN where no group has two
-    runs. Where no run has two trials it is the whole deviation of the runs."""
+    """Standard deviation of runs, beyond what their trials explain; NaN if no group has two
+    runs. If no run has two trials it is the whole deviation of the runs."""
     runs: int
     trials: int
 
     def deviation(self, trials: int) -> float:
-        """Return the standard deviation of the average of one run of so many trials."""
+        """Return the standard deviation of the average of one run with a number of trials."""
         if math.isnan(self.within):
             return self.between
         return math.hypot(self.between, self.within / math.sqrt(trials))
 
     @property
     def share_between(self) -> float:
-        """The share of a trial's variance that lies between runs (intraclass correlation)."""
+        """The fraction of a trial's variance that is between runs (intraclass correlation)."""
         if math.isnan(self.within):
             return math.nan
         total = self.between**2 + self.within**2
@@ -58,8 +58,8 @@ class Noise:
 def noise(runs: Sequence[ArrayLike], groups: Sequence[Group]) -> Noise:
     """Estimate both deviations from the history of a trace.
 
-    :param runs: the samples of each run in the order of time, n arrays of any size; what is not
-        finite is left out, and a run may have none.
+    :param runs: the samples of each run in the order of time, n arrays of any size; values that are not
+        finite are ignored, and a run may have none.
     :param groups: the partition of the runs' averages; runs outside of all groups do not count.
     :raises SettingsError: if a group reaches beyond the runs.
     """

@@ -1,7 +1,7 @@
 """A name for each change: the common patterns of trends over time.
 
-A change is looked at twice, in sample time and in analysis time: where it lies, and since which
-analysis it is known. The analyses of the last runs are repeated, each without the runs that came
+A change is classified by sample time and analysis time: by its position, and by the analysis
+that first found it. The analyses of the last runs are repeated, each without the runs that came
 after it. A change is the same in two analyses if it has the same direction and its start moved by
 no more than two runs.
 
@@ -32,24 +32,24 @@ from perftrend.analysis.significance import sample_count
 from perftrend.model import Better, Change, Samples, Trials
 
 DEFAULT_ANALYSES = 30
-"""How many of the last analyses are repeated: a month of nights."""
+"""The number of last analyses that are repeated: a month of nights."""
 
 SMALL_SIGMAS = 3.0
 """A step of fewer deviations of the trace cannot be seen in one run."""
 
 REVERT_RUNS = 5
-"""A change that is taken back after so few runs is reverted, not followed by another one."""
+"""A change that is undone after at most this number of runs is reverted, not followed by another one."""
 
 
 class Pattern(StrEnum):
-    """What usually stands behind a change of this course."""
+    """The usual kinds of changes, by their course over time."""
 
     ORDINARY = "ordinary"
     """From one stable value to another, large enough to be seen at once, and seen at once."""
     SMALL = "small"
     """From one stable value to another, but by so little that it takes many runs to be seen."""
     REVERTED = "reverted"
-    """There and back within a few runs: a change that was taken back, or a disturbance. Both ways
+    """There and back within a few runs: a change that was undone, or a disturbance. Both steps
     have this name."""
     LATE = "late-appearing"
     """Large enough to be seen at once, but found only when later runs made it more probable."""
@@ -65,8 +65,8 @@ class NamedChange:
     """As the newest analysis sees it; a vanished one as the last analysis that saw it did."""
     pattern: Pattern
     first_seen: int
-    """Position of the newest run of the first analysis that saw it; where that lies before the
-    analyses that were repeated, of the first one that was."""
+    """Position of the newest run of the first analysis that saw it, among the analyses that were
+    repeated."""
     last_seen: int
     """Position of the newest run of the last analysis that saw it."""
 
@@ -80,16 +80,16 @@ def name_patterns(
     trials: Trials | None = None,
     analyses: int = DEFAULT_ANALYSES,
 ) -> tuple[NamedChange, ...]:
-    """Name the changes of a trace, those included that only earlier analyses saw.
+    """Name the changes of a trace, including those that only earlier analyses saw.
 
-    :param samples: run averages in the order of time, shape (n,), any unit; what is not finite is
-        no value.
+    :param samples: run averages in the order of time, shape (n,), any unit; values that are not finite
+        are ignored.
     :param better: which direction of the trace is good.
     :param formula: the description length formula of all analyses.
-    :param outliers: whether all analyses may tell single runs apart from the groups; not of trials.
-    :param trials: all trials of each run, if the partitions see these; None: they see their averages.
-    :param analyses: how many of the last analyses are repeated, today's included, at least 1.
-        Each takes a partition.
+    :param outliers: whether all analyses may separate single runs from the groups; not with trials.
+    :param trials: all trials of each run, if the partitions use these; None: they use their averages.
+    :param analyses: how many of the last analyses are repeated, including today's, at least 1.
+        Each needs a partition.
     :returns: in the order of their positions. Vanished ones only of the repeated analyses.
     :raises SettingsError: if ``analyses`` is below 1.
     """
@@ -140,7 +140,7 @@ def _growing(runs: Samples | Trials, repeated: Sequence[int], formula: str) -> I
 
 
 def _apart(values: Samples, repeated: Sequence[int], formula: str) -> Iterator[Partition]:
-    """Yield the partition of each analysis, single runs told apart from the groups."""
+    """Yield the partition of each analysis, with single runs separated from the groups."""
     search = RepeatedSearch()
     for position in repeated:
         yield partition_after(search, values[: position + 1], formula=formula, outliers=True)
@@ -180,7 +180,7 @@ def _runs_between(first: int, second: int, present: NDArray[np.int64]) -> int:
 
 
 def _deviation(found: Partition, samples: Samples) -> float:
-    """Return the standard deviation about the trends, pooled over all groups; 0 where unknown."""
+    """Return the standard deviation about the trends, pooled over all groups; 0 if unknown."""
     sizes = [sample_count(group, samples) for group in found.groups]
     freedom = sum(sizes) - len(sizes)
     squares = math.fsum(size * group.stdev**2 for size, group in zip(sizes, found.groups, strict=True))
@@ -188,7 +188,7 @@ def _deviation(found: Partition, samples: Samples) -> float:
 
 
 def _reverted(steps: Sequence[Change]) -> set[int]:
-    """Return the positions of the changes that are soon taken back, and of those that do it."""
+    """Return the positions of the changes that are soon undone, and of those that undo them."""
     positions = set()
     for index, change in enumerate(steps):
         for later in steps[index + 1 :]:
@@ -208,7 +208,7 @@ def _pattern(
         return Pattern.REVERTED
     if abs(change.after - change.before) < SMALL_SIGMAS * deviation:
         return Pattern.SMALL
-    # What the first repeated analysis knew may have been known long before.
+    # What the first repeated analysis saw may have been known long before.
     appeared = history.first_seen > first_analysis
     delay = _runs_between(change.position, history.first_seen, present)
     return Pattern.LATE if appeared and delay > MOVED_RUNS else Pattern.ORDINARY

@@ -1,4 +1,4 @@
-"""The sentences that tell a person why the newest run is what it is."""
+"""Sentences that explain the outcome of the newest run to users."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perftrend.analysis.trimmed import MINIMUM_VALUES, SIGMAS, MovingStatistics
 from perftrend.model import Series
 
 SUSPECTED = "; suspected: the next runs decide"
-"""Follows what is said of a newest run that lies off."""
+"""The ending of the sentence on a newest run that is off."""
 
 FIRST_RUN = "the first run: nothing to compare with yet"
 
@@ -25,7 +25,7 @@ def amount(value: float, unit: str) -> str:
 
 
 def comparison(value: float, reference: float) -> str:
-    """Say where a value lies: ``4.2 % below``, ``above``, ``as``; it is followed by the reference."""
+    """Return the position of a value, ``4.2 % below``, ``above``, ``as``; the reference follows it."""
     if value == reference:
         return "exactly at"
     side = "above" if value > reference else "below"
@@ -33,7 +33,7 @@ def comparison(value: float, reference: float) -> str:
 
 
 def within(series: Series, found: Findings) -> str:
-    """Say how a newest run that is no news lies in its group."""
+    """Describe the position of an unchanged newest run in its group."""
     if np.count_nonzero(np.isfinite(series.samples)) == 1:
         return FIRST_RUN
     group = found.partition.groups[-1]
@@ -44,7 +44,7 @@ def within(series: Series, found: Findings) -> str:
 
 
 def step(series: Series, found: Findings, *, doubt: str = "") -> str:
-    """Say how the last group lies to the one before, and since when if not since the newest run."""
+    """Compare the last group with the one before; name its first run if that is not the newest one."""
     before, after = found.partition.groups[-2:]
     since = ""
     if after.start < series.samples.size - 1:
@@ -58,7 +58,7 @@ def step(series: Series, found: Findings, *, doubt: str = "") -> str:
 
 
 def sighting(series: Series, found: Findings, seen: Sighting) -> str:
-    """Say how the runs since a sighted change lie to those before it."""
+    """Compare the runs since a sighted change with those before it."""
     since = found.confirmed
     count = int(np.count_nonzero(np.isfinite(series.samples[since : seen.position])))
     name = series.runs[seen.position].name
@@ -71,7 +71,7 @@ def sighting(series: Series, found: Findings, seen: Sighting) -> str:
 
 
 def departure(series: Series, moving: MovingStatistics) -> str:
-    """Say how the newest run lies to the normal range of its window."""
+    """Compare the newest run with the normal range of its window."""
     size = int(moving.sizes[-1])
     if size < MINIMUM_VALUES:
         missing = f"only {_runs(size)} before: three sigma needs {MINIMUM_VALUES}"

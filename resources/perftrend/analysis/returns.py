@@ -1,8 +1,8 @@
-"""Levels that a trace reached before and left again: what a machine does by itself is no news.
+"""Levels that a trace reached before and left again: mode changes of a machine are not reported.
 
 A machine in one of two modes, each for days, makes steps that are as clear as those of a commit. The
-history tells them apart: a trace that was at least half as far away twice before, and came back both times,
-will probably come back again. Its next visit is news when it lasts much longer than those did.
+history distinguishes them: a trace that was at least half as far away twice before, and came back both times,
+will probably come back again. Its next visit is reported if it lasts much longer than those did.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from perftrend.analysis.significance import sample_count
 from perftrend.model import Group, Samples
 
 _LEAST_VISITS = 2
-"""One return may be a change that was taken back."""
+"""One return may be a change that was undone."""
 _PART = 0.5
-"""Of a step: a level that lies at least so far on its way was as far away."""
+"""Fraction of a step: a level at or beyond this part of the way counts as reached."""
 _LEVEL_RUNS = 3
-"""Fewer are bad runs, and no level: the trace has not left for them."""
+"""Fewer runs are bad runs, not a level: the trace has not left its level for them."""
 _LASTING = 5.0
-"""Averages of the earlier visits after which a visit is none: by chance one of 150 lasts so long."""
+"""A stay longer than this number of average earlier visits is not a visit: by chance one of 150 is."""
 
 
 def visits(groups: Sequence[Group], index: int, samples: Samples) -> list[int]:
-    """Return how many runs each earlier visit to the side of a group lasted, in the order of time.
+    """Return the number of runs of each earlier visit to the side of a group, in the order of time.
 
     :param groups: all groups of the partition of ``samples``.
     :param index: the group after the step, from 1.
-    :param samples: run averages, shape (n,), NaN where a run has none.
+    :param samples: run averages, shape (n,), NaN if a run has none.
     """
     before, after = groups[index - 1].mean, groups[index].mean
     edge = before + _PART * (after - before)
@@ -48,9 +48,9 @@ def visits(groups: Sequence[Group], index: int, samples: Samples) -> list[int]:
 
 
 def doubt_of_return(groups: Sequence[Group], index: int, samples: Samples) -> str:
-    """Say that a step leads where the trace was before; empty where it does not, or stays for longer.
+    """Return that a step leads to an earlier level; empty if it does not, or lasts longer than the visits.
 
-    :returns: the end of a sentence for a person.
+    :returns: the end of a sentence for users.
     """
     earlier = visits(groups, index, samples)
     if len(earlier) < _LEAST_VISITS:

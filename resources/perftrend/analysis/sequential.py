@@ -1,10 +1,10 @@
 """Small changes, found early: the evidence since the last confirmed change, run after run.
 
-The partition needs many runs until a small step shortens the description. This detector gathers
-evidence instead. Where :mod:`.evidence` for a step passes its limit, the trace has changed.
+The partition needs many runs until a small step shortens the description. This detector accumulates
+evidence instead. If :mod:`.evidence` for a step exceeds its limit, the trace has changed.
 
-No run counts for more than it is worth under the trace's own tails (:mod:`.tails`): a far-off newest run is
-*suspected* where the trace has such runs, or is too young to have had any, and the next ones decide.
+Each run is weighted by the trace's own tails (:mod:`.tails`): a far-off newest run is
+*suspected* if the trace has such runs, or is too young to have had any, and the next ones decide.
 
 Source: "Trend Analysis", sections Small regression and Reverted regression.
 """
@@ -27,22 +27,22 @@ from perftrend.analysis.tails import normal_scores
 from perftrend.model import Better, Direction, Samples
 
 CONFIRMING_RUNS = 3
-"""So many runs are taken for a new level."""
+"""The number of runs that make a new level."""
 
 
 class State(StrEnum):
-    """What is known of the newest runs."""
+    """The result of the detector for the newest runs."""
 
     QUIET = "quiet"
     SUSPECTED = "suspected"
-    """The newest run lies off; the next one will tell whether it was alone."""
+    """The newest run is off; the next one shows whether it was alone."""
     CHANGED = "changed"
-    """The evidence for a change exceeds what the noise does at the stated rate."""
+    """The evidence for a change exceeds the evidence that noise reaches at the stated rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vigilance:
-    """How often the detector may be wrong.
+    """The accepted error rates of the detector.
 
     :raises SettingsError: if a value has no meaning.
     """
@@ -52,7 +52,7 @@ class Vigilance:
     suspicions_per_1000: float = 7.0
     """SUSPECTED without a change, in 1,000 runs of one trace, both directions together."""
     regressions: float = 0.9
-    """Share of both that is spent on regressions. A progression that is seen late harms nobody."""
+    """Fraction of both that is spent on regressions. A progression that is seen late does no harm."""
 
     def __post_init__(self) -> None:
         for name in ("false_alarms_per_1000", "suspicions_per_1000"):
@@ -76,17 +76,17 @@ DEFAULT_VIGILANCE = Vigilance()
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What the detector says after the newest run."""
+    """The result of the detector after the newest run."""
 
     state: State
     direction: Direction | None = None
-    """None where all is quiet."""
+    """None if the state is QUIET."""
     position: int = -1
-    """The most probable first run after the change; the newest run where that is suspected."""
+    """The most probable first run after the change; the newest run if that is suspected."""
     runs: int = 0
     """Runs with a value from the position on."""
     before: float = math.nan
-    """Average of the runs before but far-off ones, in the unit of the samples."""
+    """Average of the runs before, without far-off ones, in the unit of the samples."""
     after: float = math.nan
     """The same of the runs from the position on."""
     shape: Shape = Shape.STEP
@@ -94,7 +94,7 @@ class Sighting:
 
     @property
     def confirmed(self) -> bool:
-        """Whether enough runs say so for the evidence to begin anew after the change."""
+        """Whether enough runs support the change for the evidence to start again after it."""
         return self.state is State.CHANGED and self.runs >= CONFIRMING_RUNS
 
 
@@ -104,14 +104,14 @@ QUIET = Sighting(State.QUIET)
 def monitor(
     samples: ArrayLike, *, better: Better, since: int = 0, vigilance: Vigilance = DEFAULT_VIGILANCE
 ) -> Sighting:
-    """Say whether the newest runs differ from those since the last confirmed change.
+    """Decide whether the newest runs differ from those since the last confirmed change.
 
-    :param samples: run averages in the order of time, shape (n,), any unit; what is not finite is
-        no value. The last one is the newest.
+    :param samples: run averages in the order of time, shape (n,), any unit; values that are not finite
+        are ignored. The last one is the newest.
     :param better: which direction of the trace is good.
     :param since: position of the first run after the last confirmed change.
     :param vigilance: the rates of false alarms and of false suspicions.
-    :returns: QUIET while fewer than 5 runs before the newest can be compared with. Takes O(n).
+    :returns: QUIET while fewer than 5 runs before the newest can be compared with. O(n).
     """
     values = np.asarray(samples, dtype=np.float64)
     positions = since + np.flatnonzero(np.isfinite(values[since:]))
@@ -144,12 +144,12 @@ def monitor(
 def replay(
     samples: ArrayLike, *, better: Better, since: int = 0, vigilance: Vigilance = DEFAULT_VIGILANCE
 ) -> tuple[Sighting, ...]:
-    """Repeat what :func:`monitor` said after each run, beginning anew after each confirmed change.
+    """Return the result of :func:`monitor` after each run, starting again after each confirmed change.
 
-    A change is told from its first sighting on, every day until it is confirmed or gone.
+    A change is reported from its first sighting on, every day until it is confirmed or gone.
 
     :param samples: run averages, shape (n,), as for :func:`monitor`.
-    :returns: n - since sightings, the first that of the run at ``since``. Takes O(n²).
+    :returns: n - since sightings, the first that of the run at ``since``. O(n²).
     """
     values = np.asarray(samples, dtype=np.float64)
     sightings = []
@@ -163,7 +163,7 @@ def replay(
 
 
 def _suspected(sigmas: Samples, better: Better, vigilance: Vigilance) -> tuple[Direction, int] | None:
-    """Return the direction of a newest run that lies off, and 1; None where it does not."""
+    """Return the direction of a newest run that is off, and 1; None if it is not."""
     rates = vigilance.rates(vigilance.suspicions_per_1000)
     worse = -sigmas[-1] if better is Better.HIGHER else sigmas[-1]
     for direction, side in SIDES.items():
@@ -173,5 +173,5 @@ def _suspected(sigmas: Samples, better: Better, vigilance: Vigilance) -> tuple[D
 
 
 def _level(values: Samples) -> float:
-    """Return the average of runs, those far off left out."""
+    """Return the average of runs without those far off."""
     return float(values[np.abs(sigmas_off(values)) < FAR].mean())

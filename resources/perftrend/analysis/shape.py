@@ -1,8 +1,8 @@
-"""Step or slow drift: what the runs since the last confirmed change look like.
+"""Step or slow drift: the shape of the runs since the last confirmed change.
 
 Two curves with equally many parameters are fitted by least squares, each with its break at the best
 place: a step, level before and level after; and a drift, a level and from the break on a straight
-slope. Where the noise is normal, n/2 · ln(SSE of the step / SSE of the drift) is the logarithm of
+slope. If the noise is normal, n/2 · ln(SSE of the step / SSE of the drift) is the logarithm of
 the likelihood ratio, and decides.
 
 Source: Hinkley, Inference about the intersection in two-phase regression, 1969, for the drift, and
@@ -22,7 +22,7 @@ CONVINCING = math.log(10)
 """Nats: a drift must be ten times more probable. A step is the usual case."""
 
 _LEAST_RUNS = 3
-"""A slope of fewer runs is a step as well."""
+"""A slope of fewer runs looks like a step as well."""
 
 _ROUNDING = 1e-12
 
@@ -36,10 +36,10 @@ class Shape(StrEnum):
 
 
 def shape_of(values: Samples) -> Shape:
-    """Say whether runs left their level by a step or by a drift.
+    """Return whether runs left their level by a step or by a drift.
 
     :param values: run averages in the order of time, finite, shape (n,), any unit.
-    :returns: STEP where the drift is not convincing, and where there are too few runs.
+    :returns: STEP if the drift is not convincing, or if there are too few runs.
     """
     return Shape.DRIFT if drift_evidence(values) > CONVINCING else Shape.STEP
 
@@ -48,8 +48,8 @@ def drift_evidence(values: Samples) -> float:
     """Return the logarithm of the likelihood ratio of the best drift to the best step, in nats.
 
     :param values: run averages in the order of time, finite, shape (n,), any unit.
-    :returns: positive where the drift fits better; 0 where there are fewer than six runs or where
-        both fit without error. Takes O(n).
+    :returns: positive if the drift fits better; 0 if there are fewer than six runs or if
+        both fit without error. O(n).
     """
     size = values.size
     if size < 2 * _LEAST_RUNS:

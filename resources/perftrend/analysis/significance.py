@@ -1,17 +1,17 @@
 """Whether a step between two groups is more than the noise of the trace.
 
-The shortest description alone cuts pure noise too easily while the history is short: of two runs
-it knows nothing about the noise, and still has to choose. A step is therefore told to people only
-when a test that knows how little is known agrees. It is Student's t of the two averages, with the
+The shortest description alone splits pure noise too easily while the history is short: two runs
+contain no information about the noise, and still it has to choose. A step is therefore reported only
+if a test that accounts for the number of runs agrees. It is Student's t of the two averages, with the
 deviation pooled over all groups of the partition,
 
     t = |μ2 - μ1| / (s √(1/n1 + 1/n2)),   s² = μ1 μ2 Σ n_g (s_g / μ_g)² / f,   f = Σ (n_g - 1),
 
-where f is the degrees of freedom. Deviations are taken relative to the average of their group, for
-a machine that is three times as fast strays three times as far: the noise of a fast level says
-nothing of a slow one until it is scaled. A step at the newest sample is the one that was asked for. Of
-older ones the description chose, among n - 1 places, the one that looks most like a step; there
-n - 1 times the probability of so large a t (Bonferroni) must not exceed ``chance``.
+where f is the degrees of freedom. Deviations are relative to the average of their group, because
+the noise of a machine that is three times as fast is three times as large: the noise of a fast level
+applies to a slow one only after scaling. A step at the newest sample is a single place to test. For
+older ones the description chose, among n - 1 places, the one that looks most like a step; for these,
+n - 1 times the probability of at least this t (Bonferroni) must not exceed ``chance``.
 
 Source of the distribution's closed form for whole f: Abramowitz and Stegun, Handbook of
 Mathematical Functions, 26.7.3 and 26.7.4.
@@ -34,15 +34,15 @@ KNOWN_NOISE = 4
 
 @dataclass(frozen=True, slots=True)
 class Significance:
-    """What a step must be, beside shortening the description, to be told."""
+    """The conditions for reporting a step, in addition to a shorter description."""
 
     minimum_change: float = 0.01
     """Relative to the trend before. Twice the width that a search ends with: two lower bounds of
-    one and the same rate lie up to one such width apart."""
+    the same rate are up to one such width apart."""
     chance: float = 0.0005
-    """How probable it may be that pure noise makes a step of this size."""
+    """The accepted probability that pure noise causes a step of this size."""
     obvious_change: float = 0.25
-    """Relative to the trend before; told without the test while the noise is not known."""
+    """Relative to the trend before; reported without the test while the noise is not known."""
 
     def __post_init__(self) -> None:
         for name in ("minimum_change", "chance", "obvious_change"):
@@ -56,12 +56,12 @@ class Significance:
         return f"less than the {100 * self.minimum_change:.3g} % that counts"
 
     def doubt(self, groups: Sequence[Group], index: int, samples: Samples) -> str:
-        """Say why the step to a group is not told; empty when it is.
+        """Return why the step to a group is not reported; empty if it is.
 
         :param groups: all groups of the partition of ``samples``.
         :param index: the group after the step, from 1.
-        :param samples: run averages, shape (n,), NaN where a run has none.
-        :returns: the end of a sentence for a person.
+        :param samples: run averages, shape (n,), NaN if a run has none.
+        :returns: the end of a sentence for users.
         """
         before, after = groups[index - 1], groups[index]
         step, scale = abs(after.mean - before.mean), abs(before.mean)
@@ -88,15 +88,15 @@ def sample_count(group: Group, samples: Samples) -> int:
 
 
 def pooled_deviation(groups: Sequence[Group], sizes: Sequence[int], index: int) -> float:
-    """Return the deviation that all groups together give the two on both sides of a step.
+    """Return the deviation on both sides of a step, pooled over all groups.
 
-    Where a group has no sign in common with the others (values around or at zero), nothing can be
-    scaled, and the deviations are pooled as they are.
+    If the groups do not all have the same sign (values around or at zero), the deviations cannot be
+    scaled, and are pooled unscaled.
 
     :param groups: all groups of a partition.
     :param sizes: how many samples each of them has.
     :param index: the group after the step, from 1.
-    :returns: in the unit of the samples; infinite where no group has two.
+    :returns: in the unit of the samples; infinite if no group has two.
     """
     freedom = sum(sizes) - len(sizes)
     if not freedom:
@@ -111,7 +111,7 @@ def pooled_deviation(groups: Sequence[Group], sizes: Sequence[int], index: int) 
 
 
 def chance_of(t: float, freedom: int) -> float:
-    """Return the probability that Student's t is at least so far from zero, on either side.
+    """Return the probability that Student's t is at least this far from zero, on either side.
 
     :param t: not negative, infinity allowed.
     :param freedom: degrees of freedom, at least 1.

@@ -1,8 +1,8 @@
 """Step fits: how much a window of runs around each commit looks like a step.
 
-The window of a commit holds the ``radius`` runs before it and as many from it on; runs without a
-value take no place in a window. What the fit finds is one statistic a commit, by one of the
-methods of :class:`StepMethod`. Positive is good news and negative is bad news, whatever the trace
+The window of a commit holds the ``radius`` runs before it and the same number from it on; runs without
+a value are skipped. The result of the fit is one statistic per commit, by one of the
+methods of :class:`StepMethod`. Positive is a progression and negative is a regression, whatever the trace
 counts: which direction is good belongs to the trace.
 
 Source: "Skia Perf: Design", section Clustering, for the original fit; the other methods are those
@@ -24,17 +24,17 @@ from perftrend import errors
 from perftrend.model import Better, Samples
 
 ORIGINAL_CUTOFF = 150.0
-"""|Regression| above which a centroid is interesting, as documented."""
+"""|Regression| above which a centroid is interesting, by the Skia Perf convention."""
 
 _ROUNDING = 1e-12
-"""A deviation of so small a share of the step is none."""
+"""A deviation of at most this fraction of the step counts as 0."""
 
 _EXACT_SIZE = 25
-"""Up to so many runs on each side the Mann-Whitney distribution is counted, not approximated."""
+"""The most runs on each side for which the Mann-Whitney distribution is exact, not approximate."""
 
 
 class StepMethod(StrEnum):
-    """What the statistic of a window is; L and R are the averages before and from the commit on."""
+    """The statistic of a window; L and R are the averages before and from the commit on."""
 
     ORIGINAL = "original"
     """(R - L) / lse with lse = √(SSE before + SSE after) / n. About √n times the step in sigmas, meant
@@ -49,29 +49,29 @@ class StepMethod(StrEnum):
     COHEN = "cohen"
     """(R - L) / s with s the average of the two sample standard deviations: Cohen's d."""
     MANN_WHITNEY = "mann-whitney"
-    """The two-sided probability of the ranks where nothing has changed; small is interesting."""
+    """The two-sided probability of the ranks if nothing has changed; small is interesting."""
     CONSTANT = "constant"
     """The value of the commit itself, to be compared with a constant that it must not reach."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepFits:
-    """The fit of every commit's window, arrays of shape (n,), NaN where there is no whole window."""
+    """The fit of every commit's window, arrays of shape (n,), NaN if there is no whole window."""
 
     method: StepMethod
     better: Better
     step: Samples
-    """R - L in the unit of the samples, its sign turned where lower is better."""
+    """R - L in the unit of the samples, its sign reversed if lower is better."""
     lse: Samples
-    """√(SSE before + SSE after) / n, the least squares error of the documented fit."""
+    """√(SSE before + SSE after) / n, the least squares error of the original fit."""
     statistic: Samples
-    """As its method says. Infinite where a step stands out of no noise at all."""
+    """The statistic of the method. Infinite if there is a step without any noise."""
 
     def interesting(self, cutoff: float) -> NDArray[np.int8]:
-        """Say which windows are beyond the cutoff: 1 is good news, -1 is bad news, 0 is none.
+        """Mark the windows beyond the cutoff: 1 is a progression, -1 is a regression, 0 is neither.
 
         :param cutoff: for Mann-Whitney the largest probability, for a constant the value that
-            must not be reached (always bad news), else the least |statistic|.
+            must not be reached (always a regression), else the least |statistic|.
         """
         with np.errstate(invalid="ignore"):
             if self.method is StepMethod.CONSTANT:
@@ -93,16 +93,16 @@ class StepFit:
     position: int
     """The first position after the step."""
     step: float
-    """Average after less average before, its sign turned where lower is better."""
+    """Average after less average before, its sign reversed if lower is better."""
     lse: float
     regression: float
-    """step / lse: negative is bad news; infinite where the curve is nothing but a step."""
+    """step / lse: negative is a regression; infinite if the curve is an exact step."""
 
 
 def step_fits(samples: ArrayLike, *, radius: int, better: Better, method: StepMethod) -> StepFits:
     """Fit a step at the middle of every commit's window.
 
-    :param samples: run averages, shape (n,), any unit; what is not finite takes no place.
+    :param samples: run averages, shape (n,), any unit; values that are not finite are skipped.
     :param radius: runs on each side, at least 2.
     :param better: which direction of the trace is good.
     :param method: a :class:`StepMethod` or its name.
@@ -145,7 +145,7 @@ def best_step(curve: ArrayLike, *, better: Better) -> StepFit:
     offsets = values - values.mean()
     before = np.arange(1, values.size)
     sums = np.cumsum(offsets)[:-1]
-    # What a split explains of the squares about the common average: the rest is the error.
+    # The part of the squares about the common average that a split explains: the rest is the error.
     explained = sums**2 * (1 / before + 1 / (values.size - before))
     split = int(np.argmax(explained)) + 1
     left, right = values[:split], values[split:]
@@ -159,7 +159,7 @@ def _squares(values: Samples) -> float:
 
 
 def _fitted(windows: Samples, radius: int, method: StepMethod) -> tuple[Samples, Samples, Samples]:
-    """Return step, lse and statistic of windows, shape (m, length), for a higher that is better."""
+    """Return step, lse and statistic of windows, shape (m, length), as if higher is better."""
     # Relative to its first run a window of equal values has exactly no step and no deviation.
     offsets = windows - windows[:, :1]
     left, right = offsets[:, :radius], offsets[:, radius:]
@@ -188,7 +188,7 @@ def _fitted(windows: Samples, radius: int, method: StepMethod) -> tuple[Samples,
 
 
 def _ratio(step: Samples, scale: Samples) -> Samples:
-    """Divide; no step is 0, and any step is infinite where the scale is nothing but rounding."""
+    """Divide; no step is 0, and any step is infinite if the scale is only rounding."""
     exact = np.where(scale > _ROUNDING * np.abs(step), scale, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(step == 0, 0.0, step / exact)
@@ -197,7 +197,7 @@ def _ratio(step: Samples, scale: Samples) -> Samples:
 def _mann_whitney(left: Samples, right: Samples) -> Samples:
     """Return the two-sided probability of U, shape (m,), for sides of one size.
 
-    Counted where no two values of a window are equal and the sides are small, else by the normal
+    Exact if no two values of a window are equal and the sides are small, else by the normal
     approximation with the correction for ties and for continuity.
 
     Source: Mann and Whitney, On a test of whether one of two random variables is stochastically

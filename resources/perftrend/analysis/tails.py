@@ -1,14 +1,14 @@
-"""How improbable each run is under the tails that its trace has: far-off runs are worth what they are there.
+"""The improbability of each run under the tails of its trace, which limit the weight of far-off runs.
 
-A run that lies five deviations off is a change in a trace that is normal, and an ordinary night in one whose
-tails are heavy. Which of them a trace is, its runs say: five distributions about the median are weighed by
+A run five deviations off is a change in a trace that is normal, and an ordinary night in one whose
+tails are heavy. The runs of the trace decide which it is: five distributions about the median are weighted by
 their likelihoods: the normal one, Student's t of 4 and of 2 degrees of freedom, and two in which a part of
-the runs lies anywhere. With them, the probability of a run as far off as each one is
+the runs has a wide distribution. With them, the probability of a run as far off as each one is
 
-    p = sum over distributions of  weight · P(a run lies at least as far off, on this side),
+    p = sum over distributions of  weight · P(a run is at least this far off, on this side),
 
 and the run counts as the normal score of p. The tails of a young trace are not known: there a single far run
-is worth three to four deviations, however far it lies.
+counts as three to four deviations, however far it is.
 
 Source: Lange, Little and Taylor, Robust statistical modeling using the t distribution, 1989; Box and Tiao, A
 Bayesian approach to some outlier problems, 1968.
@@ -26,10 +26,10 @@ import numpy as np
 from perftrend.model import Samples
 
 _WIDE = 10.0
-"""Deviations within which half of the runs lie that may lie anywhere."""
+"""The distance in deviations that contains half of the runs of the wide distribution."""
 
 _SCALES = np.exp(np.linspace(-0.4, 0.4, 5))
-"""Around the scale that the quartiles give, what each distribution may have."""
+"""The scales that each distribution may have, around the scale that the quartiles give."""
 
 _LEAST = 1e-290
 _NORMAL = NormalDist()
@@ -45,7 +45,7 @@ def _wide_tail(distance: Samples) -> Samples:
 
 
 def _student_tail(freedom: int, distance: Samples) -> Samples:
-    """Return P(t > distance) for 2 or 4 degrees of freedom, without the loss of digits far off."""
+    """Return P(t > distance) for 2 or 4 degrees of freedom, without loss of digits far from zero."""
     root = np.sqrt(freedom + distance**2)
     if freedom == 2:  # noqa: PLR2004 - the two closed forms
         two: Samples = 1 / (root * (root + distance))
@@ -106,9 +106,9 @@ def normal_scores(values: Samples, known: int) -> Samples:
     """Return each run as the normal score that is as improbable in its trace, shape (n,).
 
     :param values: run averages, finite, shape (n,), any unit, without a change of the trend.
-    :param known: how many of the first runs say what the tails are like, at least 1. The newest ones are
-        judged, and do not judge themselves.
-    :returns: 0 at the median; the values themselves where all known ones are equal.
+    :param known: how many of the first runs determine the tails, at least 1. The newest ones are
+        evaluated, and do not influence their own evaluation.
+    :returns: 0 at the median; the values themselves if all known ones are equal.
     """
     offsets = values - np.median(values)
     spread = float(np.median(np.abs(offsets))) or float(np.abs(offsets[:known]).mean())

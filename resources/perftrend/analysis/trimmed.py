@@ -1,12 +1,12 @@
 """Trimmed moving statistics: quartiles, outliers, TMA, TMSD, the moving median, three sigma.
 
 All functions take run averages in the order of time, NaN where a run has no value, and return
-arrays of the same shape. What belongs to a run is made from its window: the last ``window`` runs
-with a value *before* it, so that a run never judges itself.
+arrays of the same shape. The statistics of a run are calculated from its window: the last ``window`` runs
+with a value *before* it, so that a run does not influence its own verdict.
 
-Quartiles lie between the ranked values by linear interpolation: of n values the quartile q
+Quartiles are interpolated linearly between the ranked values: of n values the quartile q
 (1/4, 1/2, 3/4) has the rank 1 + q (n-1), definition 7 of Hyndman and Fan, Sample quantiles in
-statistical packages, 1996. Of fewer than four values there are none; nothing is trimmed then.
+statistical packages, 1996. Fewer than four values have no quartiles; nothing is trimmed then.
 
 Source: "Continuous Performance Trending and Analysis", sections Analysis Metrics and Anomaly
 Detection.
@@ -26,17 +26,17 @@ DEFAULT_WINDOW = 30
 """Runs that a new run is compared with: a month of nights."""
 
 MINIMUM_VALUES = 4
-"""Quartiles of fewer values mean nothing."""
+"""Quartiles of fewer values are meaningless."""
 
 OUTLIER_DISTANCE = 1.5
-"""In IQR: how far outside the quartiles a value is an outlier."""
+"""In IQR: the distance from the quartiles from which on a value is an outlier."""
 
 SIGMAS = 3.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MovingStatistics:
-    """Statistics of each run's window, all of shape (n,), NaN where the window is too short."""
+    """Statistics of each run's window, all of shape (n,), NaN if the window is too short."""
 
     first_quartile: Samples
     """Q1, from four values on."""
@@ -51,16 +51,16 @@ class MovingStatistics:
     sizes: NDArray[np.int64]
     """Values in the window."""
     outliers: NDArray[np.bool_]
-    """True where the run itself is an outlier of its window."""
+    """True if the run itself is an outlier of its window."""
 
     @property
     def low(self) -> Samples:
-        """The lower end of the normal range, TMA - 3 TMSD; NaN where the window is too short."""
+        """The lower end of the normal range, TMA - 3 TMSD; NaN if the window is too short."""
         return self._limit(-SIGMAS)
 
     @property
     def high(self) -> Samples:
-        """The upper end of the normal range, TMA + 3 TMSD; NaN where the window is too short."""
+        """The upper end of the normal range, TMA + 3 TMSD; NaN if the window is too short."""
         return self._limit(SIGMAS)
 
     def _limit(self, sigmas: float) -> Samples:
@@ -71,8 +71,8 @@ class MovingStatistics:
 def moving_statistics(samples: Samples, *, window: int = DEFAULT_WINDOW) -> MovingStatistics:
     """Calculate the statistics of every run's window.
 
-    :param samples: run averages, shape (n,), any unit; what is not finite is no value.
-    :param window: N, the number of earlier runs with a value that are looked at, at least 4.
+    :param samples: run averages, shape (n,), any unit; values that are not finite are ignored.
+    :param window: N, the number of earlier runs with a value that are used, at least 4.
     :returns: arrays of shape (n,), also at runs without a value.
     :raises SettingsError: if ``window`` is below 4.
     """
@@ -100,13 +100,13 @@ def moving_statistics(samples: Samples, *, window: int = DEFAULT_WINDOW) -> Movi
 
 
 def outliers(samples: Samples, *, window: int = DEFAULT_WINDOW) -> NDArray[np.bool_]:
-    """Mark the samples that lie 1.5 IQR or more outside the quartiles of their window.
+    """Return a mask of the samples 1.5 IQR or more outside the quartiles of their window.
 
-    A sample that equals a quartile is none, also where all samples are equal and the IQR is 0.
+    A sample that equals a quartile is not an outlier, even if all samples are equal and the IQR is 0.
 
     :param samples: run averages, shape (n,), any unit, NaN allowed.
-    :param window: number of earlier runs with a value that are looked at, at least 4.
-    :returns: True where a sample is an outlier, shape (n,); False where the window has fewer
+    :param window: number of earlier runs with a value that are used, at least 4.
+    :returns: True where a sample is an outlier, shape (n,); False if the window has fewer
         than four values.
     :raises SettingsError: if ``window`` is below 4.
     """
@@ -114,7 +114,7 @@ def outliers(samples: Samples, *, window: int = DEFAULT_WINDOW) -> NDArray[np.bo
 
 
 def _windows(samples: Samples, present: NDArray[np.bool_], window: int) -> Samples:
-    """Return each run's window, shape (n, window), filled with NaN where there is less history."""
+    """Return each run's window, shape (n, window), filled with NaN if there is less history."""
     values = np.concatenate([np.full(window, np.nan), samples[present]])
     before: NDArray[np.int64] = np.cumsum(present) - present
     windows: Samples = values[before[:, np.newaxis] + np.arange(window)]
@@ -139,7 +139,7 @@ def _outside(samples: Samples, first: Samples, third: Samples) -> NDArray[np.boo
 
 
 def _average_and_deviation(kept: Samples, median: Samples) -> tuple[Samples, Samples]:
-    """Return average and sample standard deviation of each row, NaN entries left out."""
+    """Return average and sample standard deviation of each row, without NaN entries."""
     # Relative to the median the average of equal values is exact: a constant series stays normal.
     offsets = kept - median[:, np.newaxis]
     counts = np.isfinite(offsets).sum(axis=1)

@@ -1,11 +1,11 @@
-"""What is said of each test in the newest run: Normal, Regression, Progression, or no result.
+"""The verdict on each test in the newest run: Normal, Regression, Progression, or no result.
 
-By description length (the default) the newest run is a Regression or a Progression when the last
-group of the partition is news: it starts at the newest run, or it starts earlier but no earlier
-analysis has told of it (the change "appears late"). Where it is none, the sequential detector may
-have seen a smaller change of the newest runs. What an earlier analysis has told is found by
-repeating it without the newer samples, so that nothing has to be remembered and each change is
-told once. By the three-sigma rule the newest run is compared with the normal range of its window.
+By description length (the default) the newest run is a Regression or a Progression if the last
+group of the partition is new: it starts at the newest run, or it starts earlier but no earlier
+analysis has reported it (the change "appears late"). Otherwise, the sequential detector may
+have seen a smaller change of the newest runs. The reports of earlier analyses are found by
+repeating them without the newer samples, so that no state has to be stored and each change is
+reported once. By the three-sigma rule the newest run is compared with the normal range of its window.
 
 Source: "Trend Analysis", sections Anomalies in graphs and Common Patterns; "Continuous
 Performance Trending and Analysis", section Anomaly Detection.
@@ -56,7 +56,7 @@ from perftrend.model import (
 
 
 class Method(StrEnum):
-    """How the newest run is judged."""
+    """The method that evaluates the newest run."""
 
     MDL = "mdl"
     THREE_SIGMA = "three-sigma"
@@ -64,7 +64,7 @@ class Method(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """How series are evaluated.
+    """The parameters of the evaluation of series.
 
     :raises SettingsError: if a value has no meaning.
     """
@@ -77,9 +77,9 @@ class Criteria:
     outliers: bool = True
     """Whether the partition separates single bad runs from the groups."""
     trials: bool = False
-    """Whether the partition sees all trials of each run instead of their average; not with ``outliers``."""
+    """Whether the partition uses all trials of each run instead of their average; not with ``outliers``."""
     week_runs: int = WEEK_RUNS
-    """Runs in a week, 5 where the topology has one testbed."""
+    """Runs in a week, 5 if the topology has one testbed."""
     new_runs: int = 1
     """How many of the newest runs no earlier analysis has seen."""
     significance: Significance = DEFAULT_SIGNIFICANCE
@@ -97,11 +97,11 @@ class Criteria:
                 raise errors.SettingsError(f"{name} is {getattr(self, name)}; give at least {minimum}")
 
     def rule(self, better: Better) -> Rule:
-        """Return what all analyses of a trace go by."""
+        """Return the parameters of all analyses of a trace."""
         return Rule(better, self.formula, self.outliers, self.significance, self.vigilance)
 
     def counting_from(self, minimum_change: float | None) -> Criteria:
-        """Return the criteria of a test of which smaller changes do not count; None for the same."""
+        """Return the criteria of a test with its own minimum change; None for the same."""
         if minimum_change is None:
             return self
         return replace(self, significance=replace(self.significance, minimum_change=minimum_change))
@@ -111,11 +111,11 @@ DEFAULT_CRITERIA = Criteria()
 
 
 def evaluate(series: Series, *, run: Run, criteria: Criteria = DEFAULT_CRITERIA) -> Verdict:
-    """Analyse one series and say what its newest run is.
+    """Analyse one series and return the verdict on its newest run.
 
     :param series: the trace, its last entry that of ``run`` unless the run has no result.
     :param run: the newest run.
-    :param criteria: how to judge.
+    :param criteria: the parameters of the evaluation.
     :returns: groups, statistics and compliance metrics of all samples, whatever the outcome.
     """
     moving = moving_statistics(series.samples, window=criteria.window)
@@ -169,14 +169,14 @@ def evaluate_all(
     criteria: Criteria = DEFAULT_CRITERIA,
     minimum_changes: Mapping[TraceKey, float] = MappingProxyType({}),
 ) -> tuple[Verdict, ...]:
-    """Analyse every series that belongs to a run; name those that have no result in it.
+    """Analyse every series that belongs to a run; include those that have no result in it.
 
     :param series: the traces of the run's testbed, with their histories.
     :param run: the newest run.
-    :param expected: the traces that the run should have; one that it has not is missing. None
+    :param expected: the traces that the run should have; one that it does not have is missing. None
         for the traces of the job's previous run.
-    :param criteria: how to judge.
-    :param minimum_changes: from which relative size on a change counts, where that is not as in the
+    :param criteria: the parameters of the evaluation.
+    :param minimum_changes: the relative size from which on a change counts, if it differs from the
         criteria.
     :returns: one verdict for each trace that the run has or should have, in the order of the
         series, expected traces that no run ever had at the end.
@@ -215,7 +215,7 @@ def _previously(series: Sequence[Series], run: Run) -> set[TraceKey]:
 
 
 def _without_value(series: Series) -> tuple[Outcome, str] | None:
-    """Say why the newest run has no value; None when it has one."""
+    """Return why the newest run has no value; None if it has one."""
     result = series.results[-1] if series.results else None
     if result and result.marked:
         return Outcome.NOT_VALID, result.invalid
@@ -232,7 +232,7 @@ def _without_value(series: Series) -> tuple[Outcome, str] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """What a reader is shown of a trace, news or not."""
+    """The changes of a trace that users see, new or not."""
 
     changes: tuple[Change, ...]
     vanished: tuple[Change, ...] = ()
@@ -258,11 +258,11 @@ def _by_groups(series: Series, found: Findings, sighting: Sighting, rule: Rule) 
 def newest_outcome(
     series: Series, found: Findings, sighting: Sighting, rule: Rule, *, new_runs: int = 1
 ) -> tuple[Outcome, str]:
-    """Say what the newest run is, and why: by the last step of the partition, else by what was sighted.
+    """Return the outcome of the newest run, and why: by the last step of the partition, else by a sighting.
 
     :param series: a trace whose newest run has a value.
-    :param found: what its partition tells.
-    :param sighting: what the sequential detector says of it.
+    :param found: the findings of its partition.
+    :param sighting: the result of the sequential detector.
     :param new_runs: how many of the newest runs no earlier analysis has seen.
     """
     doubt = ""
