@@ -1,4 +1,4 @@
-"""How long it takes to find the changes in a series, against jumpavg, ruptures, Otava and asv.
+"""Time to find the changes in a series, compared with jumpavg, ruptures, Otava and asv.
 
 ::
 
@@ -7,16 +7,16 @@
 Every detector gets the same series in the same process, one after the other; times are those of
 the CPU, the best of several repetitions, in milliseconds. ``default`` is ``partition(samples)``, and
 ratios are relative to it. The partition is also measured with the compiled search, with numpy's, and with
-outliers. The report says which numba compiled the search; without numba, the default is numpy's.
-``excess`` is by how many bits jumpavg's partition is longer than ours. Kinds:
+outliers. The report shows which numba compiled the search; without numba, the default is numpy's.
+``excess`` is the number of bits by which jumpavg's partition is longer than ours. Kinds:
 
 * steps: noise of 0.5 %, steps of 2.5 to 8 % after 20 to 60 runs each;
 * noise: noise of 0.5 % alone;
 * drift: the same on a rise of 30 % over the series;
-* different: evenly distributed from 0 to the maximum, nothing alike;
-* real: the throughput of a database, commit by commit (tests/data), repeated where it is too short.
+* different: uniformly distributed from 0 to the maximum, no two values alike;
+* real: the throughput of a database, commit by commit (tests/data), repeated if it is too short.
 
-Then what one more run costs at 180 runs, and 10,000 series of 180 runs on all cores, by the clock.
+In addition: the time of one more run at 180 runs, and of 10,000 series of 180 runs on all cores.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PEERS = ("ruptures linear", "otava p .001", "asv")
 KINDS = ("steps", "noise", "drift", "different", "real")
 SIZES = (60, 180, 1000, 3000)
 SPEND_S = 0.5
-"""Repetitions of one measurement end when they have taken so long together."""
+"""The total time after which the repetitions of one measurement end."""
 REPETITIONS = 50
 BATCH = 10_000
 NIGHTS = 180
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--json", action="store_true", help="print JSON instead of the tables")
     options = parser.parse_args(argv)
-    # A short series alone would be left to numpy, as loading takes longer.
+    # A short series alone would be partitioned by numpy, as loading takes longer.
     load()
     known = detectors()
     peers = {name: known[name] for name in PEERS if name in known}
@@ -76,14 +76,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def kernel() -> str:
-    """Return what partitions a series by default."""
+    """Return the engine that partitions a series by default."""
     if is_compiled():
         return f"compiled by numba {metadata.version('numba')}"
     return "numpy (numba cannot be imported)"
 
 
 def own() -> dict[str, Callable[[Samples], object]]:
-    """Return the ways to partition."""
+    """Return the variants of the partition."""
     compiled = {"compiled": partial(partition, engine="compiled")} if is_compiled() else {}
     return {
         "default": partition,
@@ -94,7 +94,7 @@ def own() -> dict[str, Callable[[Samples], object]]:
 
 
 def series(kind: str, size: int, seed: int = 1) -> Samples:
-    """Make a series of a kind; the same one every time."""
+    """Return a series of a kind; the same one every time."""
     generator = np.random.default_rng(seed)
     noise = generator.normal(1.0, 0.005, size)
     match kind:
@@ -147,7 +147,7 @@ def cpu_ms(call: Callable[[], object]) -> float:
 def append_us(kind: str) -> dict[str, float]:
     """Return the time of one more run after 180, in microseconds: the median, and with a new maximum."""
     samples = series(kind, NIGHTS + 100)
-    # As a rule the next run is no new maximum; in a rising series every run would be one.
+    # Usually the next run is not a new maximum; in a rising series every run would be one.
     samples[0] = samples.max()
     growing = GrowingPartition(samples[:NIGHTS].tolist())
     spent = []
@@ -174,7 +174,7 @@ def batch() -> dict[str, float]:
 
 
 def tables(report: dict[str, Any]) -> str:
-    """Lay the report out for a person."""
+    """Format the report as tables."""
     names = list(report["cells"][0]["ms"])
     lines = [
         f"search: {report['kernel']}",

@@ -1,25 +1,25 @@
-"""How long it takes to cluster the traces of a window, and how good the clusters are, against peers.
+"""Time to cluster the traces of a window, and the quality of the clusters, compared with peers.
 
 ::
 
     python -m benchmarks.clustering [--sizes 30000x15 100000x15 40000x128 …] [--repetitions 3] [--json]
 
-A window has so many traces of so many commits: noise of one deviation, and 12 changes, up and down at
+A window has a number of traces and of commits: noise of one deviation, and 12 changes, up and down at
 six commits, each of 3 to 8 deviations in a group of .1 to 3 % of the traces. It is normalised once, and
-everyone divides the same rows into the same number of clusters, the automatic one, in the same process,
+all methods divide the same rows into the same number of clusters, the automatic one, in the same process,
 one after the other, with another seed in each repetition. All begin with the rows that k-means++
-chooses and iterate up to 100 times; ``random`` is our own search with the documented choice. Told are
+chooses and iterate up to 100 times; ``random`` is our own search with the choice of Skia Perf. Reported are
 medians:
 
-* how many times our CPU time is spent, and seconds of the CPU and by the clock;
-* the sum of the distances and of their squares, times ours;
-* ``steps``: the share of the changes of which more than half are in one cluster that has its step there
-  and is interesting, by the documented statistic, and by the corrected one (``t``);
+* CPU time relative to ours, and seconds of the CPU and by the clock;
+* the sum of the distances and of their squares, relative to ours;
+* ``steps``: the fraction of the changes of which more than half are in one cluster that has its step there
+  and is interesting, by the Skia Perf statistic, and by the corrected one (``t``);
 * ``false``: such clusters of which less than a tenth belongs to any change.
 
-The documented cutoff is taken as 150 √(commits / 128), which is 51 in a window of 15; the corrected one as
-it is. ``whole`` is the CPU time of all of ``find_clusters``: normalising, sorting, summaries and step fits
-with it.
+The Skia Perf cutoff is scaled to 150 √(commits / 128), which is 51 in a window of 15; the corrected one is
+unchanged. ``whole`` is the CPU time of all of ``find_clusters``, including normalising, sorting, summaries
+and step fits.
 """
 
 from __future__ import annotations
@@ -56,26 +56,26 @@ SIZES = ((10_000, 15), (30_000, 15), (100_000, 15), (40_000, 128))
 REPETITIONS = 3
 CHANGES = 12
 TILE = 128
-"""The commits of the window that the documented cutoff is meant for."""
+"""The number of commits of a window for which the Skia Perf cutoff was chosen."""
 OWN = "perftrend"
 SLOWEST_SCIPY = 2_000_000
-"""Rows times clusters up to which scipy ends in reasonable time."""
+"""Rows times clusters up to which scipy finishes in reasonable time."""
 
 Labels: TypeAlias = NDArray[np.intp]
 Divide: TypeAlias = Callable[[Samples, int, int], tuple[Samples, Labels]]
-"""From rows, clusters to begin with and a seed to the centroids and the label of each row."""
+"""A function of rows, initial clusters and a seed that returns the centroids and the label of each row."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """Traces of which some changed together."""
+    """Traces, some of which changed together."""
 
     traces: Samples
     """Shape (n, w)."""
     groups: Labels
-    """Which change each trace belongs to, shape (n,), -1 for none."""
+    """The change that each trace belongs to, shape (n,), -1 for none."""
     positions: tuple[int, ...]
-    """Where each change is."""
+    """The position of each change."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -98,12 +98,12 @@ def _size(text: str) -> tuple[int, int]:
 
 
 def window(traces: int, commits: int, seed: int = 1) -> Window:
-    """Make a window; the same one every time."""
+    """Return a window; the same one every time."""
     generator = np.random.default_rng(seed)
     values = generator.normal(size=(traces, commits))
     groups = np.full(traces, -1)
     shares = np.exp(generator.uniform(np.log(0.001), np.log(0.03), CHANGES))
-    # Two changes at one commit in one direction would have one and the same shape.
+    # Two changes at one commit in one direction would have the same shape.
     positions = np.repeat(np.linspace(MINIMUM_SIDE, commits - MINIMUM_SIDE, CHANGES // 2).astype(int), 2)
     steps = np.tile([-1, 1], CHANGES // 2) * generator.uniform(3, 8, CHANGES)
     stops = np.cumsum(np.maximum(traces * shares, 1).astype(int))
@@ -149,7 +149,7 @@ def _scipy(rows: Samples, k: int, seed: int) -> tuple[Samples, Labels]:
 
 
 def cell(traces: int, commits: int, repetitions: int) -> dict[str, Any]:
-    """Let everyone divide one window."""
+    """Run all methods on one window."""
     made, k = window(traces, commits), automatic_k(traces)
     rows = normalise(made.traces).rows
     known = {OWN: _own(Seeding.SPREAD), "random": _own(Seeding.RANDOM)} | peers()
@@ -180,7 +180,7 @@ def cell(traces: int, commits: int, repetitions: int) -> dict[str, Any]:
 
 
 def divided(divide: Divide, made: Window, rows: Samples, k: int, seed: int) -> dict[str, float]:
-    """Divide the rows, and judge time and result."""
+    """Divide the rows, and return time and quality."""
     begun, worked = time.perf_counter(), time.process_time()
     centroids, labels = divide(rows, k, seed)
     clock_s, cpu_s = time.perf_counter() - begun, time.process_time() - worked
@@ -195,7 +195,7 @@ def divided(divide: Divide, made: Window, rows: Samples, k: int, seed: int) -> d
 
 
 def judged(made: Window, centroids: Samples, labels: Labels) -> dict[str, float]:
-    """Return the share of the changes that were found, and the number of false clusters, by statistic."""
+    """Return the fraction of the changes that were found, and the number of false clusters, by statistic."""
     width = made.traces.shape[1]
     sizes = np.bincount(made.groups + 1, minlength=CHANGES + 1)
     found: dict[str, set[int]] = {"": set(), " t": set()}
@@ -220,7 +220,7 @@ def judged(made: Window, centroids: Samples, labels: Labels) -> dict[str, float]
 
 
 def table(report: list[dict[str, Any]]) -> str:
-    """Lay the report out for a person."""
+    """Format the report as a table."""
     lines = [
         f"{'traces':>8}{'commits':>9}{'k':>5}  {'':14}{'times ours':>11}{'CPU, s':>9}{'clock, s':>10}"
         f"{'error':>9}{'squares':>9}{'steps':>7}{'false':>7}{'steps t':>9}{'false t':>9}{'whole, s':>10}"

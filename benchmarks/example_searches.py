@@ -1,4 +1,4 @@
-"""Searches of simulated devices, one a pair of NDR and PDR, for the benchmark of the report."""
+"""Searches of simulated devices, one for each pair of NDR and PDR, for the benchmark of the report."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def example_results(verdicts: Sequence[Verdict]) -> list[Result]:
 
 
 def example_search(run: Run, *, seed: int = 0) -> Measurement:
-    """Return what a search of a simulated device measured in a run."""
+    """Return the measurement of a search of a simulated device in a run."""
     device = DeviceModel.of_kind("soft", _CRITICAL_PPS, jitter=0.003, seed=seed)
     ratios = tuple(LOSS_RATIOS.values())
     found = mdr_search(device, minimum_pps=20e3, maximum_pps=29.76e6, loss_ratios=ratios)

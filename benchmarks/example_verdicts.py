@@ -1,8 +1,8 @@
-"""Verdicts of an imagined testbed, for the benchmark, the picture and the browser's tests.
+"""Verdicts of an imagined testbed, for the benchmark, the screenshot and the browser's tests.
 
-Nothing here was measured, so every run is marked as simulated. No analysis is called either: each
-history is drawn from normal distributions with steps at known runs, and its groups are the very
-ones it was drawn from.
+Nothing here was measured, so every run is marked as simulated. No analysis is run either: each
+history is drawn from normal distributions with steps at known runs, and its groups are exactly
+the ones it was drawn from.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _CASES = {
 _METRICS = ("mrr", "ndr", "pdr")
 
 Steps = Sequence[tuple[float, float]]
-"""Where a group begins, as a share of the history, and its level relative to the first."""
+"""The begin of each group, as a fraction of the history, and its level relative to the first."""
 
 STEADY: Steps = ((0.0, 1.0),)
 STORIES: tuple[tuple[Outcome, Steps, str], ...] = (
@@ -79,7 +79,7 @@ STORIES: tuple[tuple[Outcome, Steps, str], ...] = (
 
 
 def example_runs(count: int) -> tuple[Run, ...]:
-    """Return one run a night, each of another commit."""
+    """Return one run per night, each of another commit."""
     return tuple(
         Run(
             testbed=TESTBED,
@@ -98,9 +98,9 @@ def example_runs(count: int) -> tuple[Run, ...]:
 
 
 def example_verdicts(tests: int, runs: int, *, seed: int = 7) -> list[Verdict]:
-    """Return verdicts with every outcome among them, and otherwise quiet ones.
+    """Return verdicts that include every outcome, and otherwise normal ones.
 
-    :param tests: how many.
+    :param tests: the number of verdicts.
     :param runs: length of each history, at least 12.
     """
     randomness = np.random.default_rng(seed)

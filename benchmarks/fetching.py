@@ -4,10 +4,10 @@
 
     python -m benchmarks.fetching [--builds 500] [--tests 300] [--json]
 
-The builds are generated: outputs of Robot Framework 7, gzipped, each with as many MRR tests and some
-7 kB of log a test. Python's own ``http.server`` serves them with index pages. The job runs as a person
-starts it, with a limit on requests that does not count: first all is fetched, read and stored; then
-the store is made anew from the cache; then nothing is new. MB/s are of the outputs unpacked. The
+The builds are generated: outputs of Robot Framework 7, gzipped, each with the same number of MRR tests and
+some 7 kB of log per test. Python's own ``http.server`` serves them with index pages. The job runs as started
+by a user, with a limit on requests that has no effect: first everything is fetched, read and stored; then
+the store is made again from the cache; then nothing is new. MB/s are of the unpacked outputs. The
 memory is the greatest resident size of any one process of the job.
 """
 
@@ -49,7 +49,7 @@ KEYWORD = """<kw name="Run Command On Node" owner="ssh"><msg time="{moment}" lev
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure the three ways and print the table."""
+    """Measure the three cases and print the table."""
     parser = argparse.ArgumentParser(prog="benchmarks.fetching", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--builds", type=int, default=500)
     parser.add_argument("--tests", type=int, default=300)
@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def measured(folder: Path, builds: int, tests: int) -> dict[str, Any]:
-    """Make the builds, and take them in three ways."""
+    """Make the builds, and ingest them in three cases."""
     one = output(tests)
     packed_bytes = sum(write(folder / "served", build, one) for build in range(1, builds + 1))
     unpacked_mb = len(one) * builds / 1e6
@@ -90,7 +90,7 @@ def measured(folder: Path, builds: int, tests: int) -> dict[str, Any]:
 
 
 def ingested(url: str, folder: Path) -> tuple[float, float]:
-    """Run the job; return how long it took in seconds, and the peak memory of its largest process in MB."""
+    """Run the job; return its time in seconds, and the peak memory of its largest process in MB."""
     checkout = Path(__file__).resolve().parent.parent
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PERFTREND_")}
     environment |= {
@@ -127,7 +127,7 @@ def _peaks_kb(session: int) -> Iterator[int]:
 
 
 def output(tests: int) -> bytes:
-    """Return an output with so many tests; the same every time."""
+    """Return an output with a number of tests; the same every time."""
     chance = random.Random(1)  # noqa: S311 - no secret
     written = "".join(
         TEST.format(number=number, rate=RATE.decode(), moment=MOMENT, keywords="".join(_keywords(chance)))
@@ -147,7 +147,7 @@ def _keywords(chance: random.Random) -> Iterator[str]:
 
 
 def write(folder: Path, build: int, one: bytes) -> int:
-    """Write a build's output with rates of its own; return how many bytes it has, packed."""
+    """Write a build's output with rates of its own; return its packed size in bytes."""
     path = folder / "ci" / JOB / str(build) / "archives" / "output.xml.gz"
     path.parent.mkdir(parents=True)
     path.write_bytes(gzip.compress(one.replace(RATE, b"%d" % (int(RATE) + build)), compresslevel=1))
@@ -180,7 +180,7 @@ def served(folder: Path) -> Iterator[str]:
 
 
 def table(report: dict[str, Any]) -> str:
-    """Lay the report out for a person."""
+    """Format the report as a table."""
     lines = [
         f"{report['builds']} builds of {report['tests']} tests: {report['packed_mb']:.0f} MB packed, "
         f"{report['unpacked_mb']:.0f} MB unpacked",

@@ -1,12 +1,12 @@
-"""What formulas cost over many traces, beside the same arithmetic written by hand in numpy.
+"""Cost of formulas over many traces, compared with the same arithmetic written by hand in numpy.
 
 ::
 
     python -m benchmarks.formulas [--rows 10000] [--points 200] [--holes 0.1] [--repeat 5] [--json]
 
-Every formula starts from all rows of a seeded matrix with holes. The baseline is what one would write
-with numpy's functions that know of NaN, on the same matrix, without names and without checks. Times are
-the best of the repetitions; the ratio is formula over baseline, below 1 where the formula is faster.
+Every formula starts from all rows of a seeded matrix with holes. The baseline is the equivalent
+with numpy's NaN-aware functions, on the same matrix, without names and without checks. Times are
+the best of the repetitions; the ratio is formula over baseline, below 1 if the formula is faster.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class Shelf:
-    """A source that has one matrix, whatever it is asked for."""
+    """A source with one matrix for all queries."""
 
     def __init__(self, rows: int, points: int, holes: float) -> None:
         generator = np.random.default_rng(17)
@@ -51,7 +51,7 @@ class Shelf:
         names = [format_key(TraceKey.of(test=f"64b-{row}", metric="mrr")) for row in range(rows)]
         self.rows = Rows(names, matrix)
 
-    def matching(self, query: Query, *, most: int) -> Rows:  # noqa: ARG002 - all rows fit
+    def matching(self, query: Query, *, most: int) -> Rows:  # noqa: ARG002 - all rows match
         """Return all rows."""
         return self.rows
 
@@ -59,7 +59,7 @@ class Shelf:
         """Return all rows."""
         return self.rows
 
-    def shortcut(self, identity: str) -> Sequence[NormalId]:  # noqa: ARG002 - none is kept
+    def shortcut(self, identity: str) -> Sequence[NormalId]:  # noqa: ARG002 - it has no shortcuts
         """Return an empty shortcut."""
         return ()
 

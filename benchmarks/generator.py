@@ -1,7 +1,7 @@
-"""How exactly the embedded generator keeps a rate: ``python -m benchmarks.generator [--json]``.
+"""Precision of the rates of the embedded generator: ``python -m benchmarks.generator [--json]``.
 
-Measured on the testbed's own links with the embedded device behind them; the trials that another
-process disturbed are told apart. The error of a rate is that of a whole trial.
+Measured on the testbed's own links with the embedded device behind them; trials that another
+process disturbed are counted separately. The error of a rate is that of a whole trial.
 """
 
 from __future__ import annotations

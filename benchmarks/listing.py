@@ -1,17 +1,17 @@
-"""Requests and time of listing a job with 20,000 builds, against python-jenkins's own way.
+"""Requests and time of listing a job with 20,000 builds, compared with python-jenkins.
 
 ::
 
     python -m benchmarks.listing [--builds 20000] [--details 500] [--repeat 3] [--json]
 
-The server is the double of the tests in a process of its own on this machine, so a request costs next to
-nothing, and the times are those of making and reading JSON on both sides. Over a network each request
-costs a round trip more: what the number of requests is worth depends on that.
+The server is the double of the tests in its own process on this machine, so a request costs almost
+nothing, and the times are those of writing and parsing JSON on both sides. Over a network each request
+adds a round trip: the value of fewer requests depends on that.
 
-``get_job_info`` with ``fetch_all_builds`` gives numbers and addresses only. Results, parameters and
-artifacts then take one ``get_build_info`` for each build; so many as ``--details`` are made, and their
+``get_job_info`` with ``fetch_all_builds`` returns numbers and addresses only. Results, parameters and
+artifacts then need one ``get_build_info`` for each build; ``--details`` of them are made, and their
 time is extrapolated to all builds, which is marked by a ~. The times are the best of the repetitions,
-ratios are relative to perftrend, and the memory is what a listing of all builds at once holds at most.
+ratios are relative to perftrend, and the memory is the peak of a listing of all builds at once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ JOB = "perftrend-trending-nightly-1n-veth"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure both ways and print the table."""
+    """Measure both clients and print the table."""
     parser = argparse.ArgumentParser(prog="benchmarks.listing", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--builds", type=int, default=20_000)
     parser.add_argument("--details", type=int, default=500)
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def serving(builds: int) -> Iterator[str]:
-    """Run the double in a process of its own; yield its address."""
+    """Run the double in its own process; yield its address."""
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.Process(target=serve, args=(builds, theirs), daemon=True)
     process.start()
@@ -67,7 +67,7 @@ def serving(builds: int) -> Iterator[str]:
 
 
 def serve(builds: int, caller: Connection) -> None:
-    """Be the double until the caller says something."""
+    """Run the double until the caller sends a message."""
     with running() as double:
         double.jobs[JOB] = Job(list(range(builds, 0, -1)))
         caller.send(double.url)
@@ -75,7 +75,7 @@ def serve(builds: int, caller: Connection) -> None:
 
 
 def ways(url: str, details: int) -> dict[str, Callable[[], int]]:
-    """Return what is measured: each returns how many builds it knows afterwards."""
+    """Return the functions to measure: each returns the number of builds that it fetched."""
     theirs = jenkins.Jenkins(url)
 
     def info_of_some() -> int:
@@ -92,7 +92,7 @@ def ways(url: str, details: int) -> dict[str, Callable[[], int]]:
 
 
 def measured(way: Callable[[], int], repeat: int) -> dict[str, float]:
-    """Return requests, best time and highest memory of one way."""
+    """Return requests, best time and peak memory of one function."""
     times = []
     for _ in range(repeat):
         started = time.perf_counter()
@@ -108,7 +108,7 @@ def measured(way: Callable[[], int], repeat: int) -> dict[str, float]:
 
 
 def completed(rows: dict[str, dict[str, float]], builds: int, details: int) -> dict[str, dict[str, float]]:
-    """Put the two steps of python-jenkins together, the second for all builds."""
+    """Combine the two steps of python-jenkins, the second extrapolated to all builds."""
     ours, numbers, some = rows.values()
     share = builds / details
     both = {
@@ -123,7 +123,7 @@ def completed(rows: dict[str, dict[str, float]], builds: int, details: int) -> d
 
 
 def table(report: dict[str, Any]) -> str:
-    """Lay the report out for a person."""
+    """Format the report as a table."""
     ours = next(iter(report["ways"].values()))
     lines = [
         f"a job with {report['builds']} builds; {report['details']} of them asked for one by one",

@@ -1,23 +1,23 @@
-"""Record what this machine does to programs, for bisections to be tried on it.
+"""Record the noise of this machine on programs, for tests of bisections.
 
 ::
 
     python -m benchmarks.noise_record FILE [NAME=COMMAND …] [--minutes 5 | --processes N] [--pause 0]
 
-Each command is started again and again, in turn with the others, and prints one number a line: how long each
-repetition within its process took, in any unit. Without a command, ``python-json`` is recorded: nine
+Each command is started repeatedly, in turn with the others, and prints one number per line: the time of each
+repetition within its process, in any unit. Without a command, ``python-json`` is recorded: nine
 repetitions of writing and reading JSON, in milliseconds of CPU time.
 
-Every program is recorded twice. ``NAME`` is measured as the profile ``command`` measures: pinned to the core
-that is the fastest at the moment, observed, and repeated if it was disturbed. ``NAME-raw`` is started as a
-shell starts it. The file is CSV without a head: the seconds since the start, the name, and the repetitions::
+Every program is recorded twice. ``NAME`` is measured as by the profile ``command``: pinned to the core
+that is the fastest at the moment, observed, and repeated if it was disturbed. ``NAME-raw`` is started as by a
+shell. The file is CSV without a header: the seconds since the start, the name, and the repetitions::
 
     python -m benchmarks.bisection --recording FILE NAME
 
-bisects simulated histories under that noise. The table shows, of the medians of the processes, the median,
+bisects simulated histories under that noise. The table shows, for the medians of the processes, the median,
 the standard deviation, and the fraction that took more than 1.2 times as long as the fastest tenth, as in a
-slow phase; and how often a process was started until it was not disturbed, on average. Ctrl-C ends the
-recording, and what is recorded stays.
+slow phase; and the average number of starts until a process was not disturbed. Ctrl-C ends the
+recording, and the file up to then is valid.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ class Recorded:
 
     times: list[tuple[float, ...]] = field(default_factory=list)
     starts: int = 0
-    """Also of those that were repeated."""
+    """Including those of repeated processes."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Record, and print what the noise was like."""
+    """Record, and print statistics of the noise."""
     options = _parser().parse_args(argv)
     with errors.reported() as outcome:
         programs = dict(_program(text) for text in options.programs) or DEFAULT
@@ -105,7 +105,7 @@ def _record(options: argparse.Namespace, programs: Mapping[str, Sequence[str]]) 
 
 
 def _rounds(options: argparse.Namespace) -> Iterator[tuple[Callable[[], float], float]]:
-    """Yield a clock in seconds and the fraction that is done, for each time that all programs are started."""
+    """Yield a clock in seconds and the finished fraction, for each round of starts of all programs."""
     began = time.monotonic()
 
     def at_s() -> float:
@@ -119,7 +119,7 @@ def _rounds(options: argparse.Namespace) -> Iterator[tuple[Callable[[], float], 
 
 
 def _observed(observer: Observer, command: Sequence[str]) -> list[tuple[float, ...]]:
-    """Return what each start printed until one was not disturbed; the last one counts."""
+    """Return the output of each start until one was not disturbed; the last one counts."""
     printed = []
     for _ in observer.attempts():
         with observer.observing():

@@ -1,4 +1,4 @@
-"""Numbers as JSON holds them."""
+"""Conversion of numbers for JSON."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 
-def finite(value: Any) -> Any:  # noqa: ANN401 - whatever JSON can hold
-    """Replace what JSON has no number for."""
+def finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Replace numbers that are not valid in JSON."""
     if isinstance(value, dict):
         return {key: finite(of) for key, of in value.items()}
     if isinstance(value, list | tuple):

@@ -1,8 +1,8 @@
-"""What a run costs outside its trials: ``python -m benchmarks.overhead [--json]``.
+"""Cost of a run outside its trials: ``python -m benchmarks.overhead [--json]``.
 
-Runs the job, sums the time of all its trials from the messages of its tests, and shows what is left. How long
-the job waited for a machine that others used, before it measured a trial again, is told apart: a testbed that
-is nobody else's has none of it. Run it with the Python of ``.venv``, which has what users have.
+Runs the job, sums the time of all its trials from the messages of its tests, and shows the rest. The time
+that the job waited for a machine that others used, before it repeated a trial, is shown separately: an
+exclusive testbed has no such time. Run it with the Python of ``.venv``, which has the packages of users.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def waited_before(invalid: Sequence[bool]) -> float:
-    """Return how long the job paused before trials that it measured again.
+    """Return the pauses of the job before trials that it repeated.
 
-    :param invalid: of each trial, in their order, whether it could not be trusted.
+    :param invalid: whether each trial was not valid, in their order.
     """
     waited_s, attempt = 0.0, 0
     for is_invalid in invalid:

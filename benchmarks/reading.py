@@ -1,18 +1,18 @@
-"""Time and memory of reading archived outputs, against Robot Framework's own reader.
+"""Time and memory of reading archived outputs, compared with Robot Framework's own reader.
 
 ::
 
     python -m benchmarks.reading [--size-mb 200] [--builds 20] [--tests 300] [--repeat 3] [--json]
 
-Three things are read: one large output.xml, which looks like a night's log at TRACE level (per test some
+Three kinds are read: one large output.xml, which is similar to a night's log at TRACE level (per test some
 hundred nested keywords with short and long messages); the output.json of the same kind that Robot
-Framework makes of a smaller one; and many builds, by one process and by one for each core.
+Framework makes from a smaller one; and many builds, by one process and by one for each core.
 
-Each reader runs in a process of its own on the same files, one after the other, again and again; the
-best of the repetitions counts. The times are those of reading, imports left out; that of the CPU says
-more where the machine is shared. The memory is the greatest resident size of a whole process. Ratios are
+Each reader runs in its own process on the same files, one after the other, repeatedly; the
+best of the repetitions counts. The times are those of reading, without imports; the CPU time is more
+reliable on a shared machine. The memory is the greatest resident size of a whole process. Ratios are
 relative to the first reader of each table. The goals: ten times as fast as Robot Framework per core, one
-and a half times where that leaves the keywords out, and under 100 MB a process.
+and a half times if that skips the keywords, and under 100 MB per process.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ print(json.dumps({"tests": tests, "elapsed_s": elapsed, "cpu_s": worked, "peak_m
 """
 AS_JSON = "import sys; from robot.api import ExecutionResult; ExecutionResult(sys.argv[1]).save(sys.argv[2])"
 JSON_SHARE = 0.2
-"""The output.json is smaller: Robot Framework has to hold all of it to write it."""
+"""The relative size of the output.json: Robot Framework has to hold all of it to write it."""
 DIFFERENT_BUILDS = 4
-"""So many builds are written; the others are these again, each read in full."""
+"""The number of builds that are written; the others are these again, each read in full."""
 
 LINES = [
     escape(line)
@@ -114,7 +114,7 @@ def large(folder: Path, size: float, repeat: int) -> dict[str, Any]:
 
 
 def as_json(folder: Path, size: float, repeat: int) -> dict[str, Any]:
-    """Measure the reading of the output.json that Robot Framework makes of an output.xml."""
+    """Measure the reading of the output.json that Robot Framework makes from an output.xml."""
     source, path = folder / "smaller.xml", folder / "output.json"
     write_output(source, size=size)
     subprocess.run([sys.executable, "-c", AS_JSON, str(source), str(path)], check=True)
@@ -135,7 +135,7 @@ def builds(folder: Path, number: int, tests: int, repeat: int) -> dict[str, Any]
 def report(
     title: str, paths: Sequence[Path], readers: Mapping[str, tuple[str, int]], repeat: int
 ) -> dict[str, Any]:
-    """Run each reader in turn in a process of its own; its least time and its least memory count."""
+    """Run each reader in turn in its own process; its least time and its least memory count."""
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in readers}
     for _ in range(repeat):
         for name, (code, processes) in readers.items():
@@ -150,7 +150,7 @@ def report(
 
 
 def table(report: dict[str, Any]) -> str:
-    """Lay a report out for a person."""
+    """Format a report as a table."""
     ours = next(iter(report["readers"].values()))
     columns = {"elapsed_s": "time, s", "cpu_s": "CPU, s", "peak_mb": "memory, MB"}
     lines = [
@@ -166,7 +166,7 @@ def table(report: dict[str, Any]) -> str:
 
 
 def write_output(path: Path, *, size: float = 0, tests: int = 1, seed: int = 1) -> None:
-    """Write an output.xml of about so many bytes, and of so many tests at least."""
+    """Write an output.xml of about ``size`` bytes, and of at least ``tests`` tests."""
     chance = random.Random(seed)  # noqa: S311 - the same file every time
     written = 0
     with path.open("w", encoding="utf-8") as file:

@@ -1,10 +1,10 @@
-"""How long a report takes to write, and to open in Chromium.
+"""Time to write a report, and to open it in Chromium.
 
     python -m benchmarks.report
     python -m benchmarks.report --screenshot FILE.png --of REPORT
 
-The first prints a table. The second takes a picture of a report, its worst test opened; without
-``--of`` of an example, whose values are simulated and marked so.
+The first prints a table. The second makes a screenshot of a report with its worst test open; without
+``--of``, of an example, whose values are simulated and marked so.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PICTURED_RUNS = 120
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the table, or take the picture."""
+    """Print the table, or make the screenshot."""
     options = _parser().parse_args(argv)
     with tempfile.TemporaryDirectory() as folder, _chromium() as browser:
         if options.screenshot:
@@ -85,7 +85,7 @@ def _write_example(folder: Path) -> Path:
 
 
 def _open(browser: Browser, index: Path, *, scripts: bool) -> float:
-    """Time from asking for the page until its first view is painted."""
+    """Return the time from the request for the page until its first view is painted."""
     with _page(browser, scripts=scripts) as page:
 
         def painted() -> None:
@@ -96,7 +96,7 @@ def _open(browser: Browser, index: Path, *, scripts: bool) -> float:
 
 
 def _draw(browser: Browser, index: Path, *, graphs: int) -> float:
-    """Time from a click on a test until the last of these graphs stands; the first loads plotly."""
+    """Return the time from a click on a test until the last graph is drawn; the first loads plotly."""
     with _page(browser) as page:
         page.goto(index.as_uri())
         for number in range(graphs):

@@ -1,4 +1,4 @@
-"""Sizes that are given on the command line."""
+"""Sizes on the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often the interval of a soak holds the critical load, on simulated devices.
+"""How often the interval of a soak test contains the critical load, on simulated devices.
 
 ``python -m benchmarks.soak [--devices N] [--seconds S] [--json]``. Each line is one kind of device,
 with critical rates over two and a half decades. The truth is the rate at which the average over the
@@ -31,7 +31,7 @@ KINDS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "gentle, jitter 0.3 %": {"knee": "gentle", "jitter": 0.003, "poisson": True},
     }
 )
-# The rate of a target is found to this share of itself; an answer is not judged more finely.
+# The rate of a target is calculated with this relative precision; results are not judged more finely.
 _ROUNDING = 2e-7
 
 
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def measured(kind: str, devices: int, seconds: float) -> dict[str, Any]:
-    """Soak devices of a kind; errors and widths are relative to the true critical load."""
+    """Run soak tests on devices of a kind; errors and widths are relative to the true critical load."""
     held, errors, widths, doubtful = 0, [], [], 0
     for seed in range(devices):
         result, true_pps = _soaked(kind, seed, seconds)

@@ -1,4 +1,4 @@
-"""Tables that a person reads on the terminal."""
+"""Tables on the terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.table import Table
 def grid(title: str, heads: Sequence[str], lines: Iterable[Sequence[str]], *, width: int = 150) -> None:
     """Print a table; all columns but the first are aligned to the right.
 
-    :param width: of the terminal, in characters.
+    :param width: the width of the terminal, in characters.
     """
     table = Table(title=title, title_justify="left")
     for index, head in enumerate(heads):

@@ -1,23 +1,23 @@
-"""How long pages wait for values and choices, and a night for its tiles, where there are many traces.
+"""Time to read values, to select traces, and to update tiles, with many traces.
 
 ::
 
     python -m benchmarks.tiles [--sizes 100000x1000] [--full] [--store URL] [--json]
 
-A testbed has so many traces of so many commits; ``--full`` adds a million of 200. The commits are rounded up
-to whole tiles, so that the nights that are timed have most to write. The store is an SQLite file in a
-temporary folder, or what the URL names, which must be empty. Told are seconds by the clock and of this
-process's CPU (the former has a server's work as well), once for what writes, the median of five for the rest:
+A testbed has a number of traces and commits; ``--full`` adds a million of 200. The commits are rounded up
+to whole tiles, so that the measured nights have most to write. The store is an SQLite file in a
+temporary folder, or the database of the URL, which must be empty. The table shows seconds by the clock and of
+this process's CPU (the former includes a server's work), once for writes, the median of five for the rest:
 
 * ``night``: a run with a result of each trace is stored, with its tiles; ``… that fills a tile`` has the
-  coarser scales to make as well; ``tiles of it`` is the share of the tiles;
+  coarser scales to make as well; ``tiles of it`` is the part for the tiles;
 * ``remake``: the tiles of the two nights are made again from their results;
-* ``traces``, ``table``: what a server does once when it starts;
-* ``select …``, ``choices``: which traces a query fits, and what each further value would leave;
-* the rest: values are read, of traces that lie scattered among all.
+* ``traces``, ``table``: the work of a server once when it starts;
+* ``select …``, ``choices``: the traces that match a query, and the number left by each further value;
+* the rest: values are read, of traces scattered among all.
 
 The older commits have tiles but no results: their values are drawn from a normal distribution while the tiles
-are made, since what is timed afterwards does not read the results of them.
+are made, since the measurements do not read their results.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ FULL = (1_000_000, 200)
 TESTBED = "2n-clx"
 REPETITIONS = 5
 SOME = 100
-"""Traces that a page shows."""
+"""The number of traces on a page."""
 BEGIN = datetime(2020, 1, 1, tzinfo=UTC)
 QUERIES = {
     "select by two values": "frame=64B&metric=mrr",
@@ -99,7 +99,7 @@ def measured(traces: int, commits: int, url: str | None) -> dict[str, Any]:
 
 
 def keys(number: int) -> list[TraceKey]:
-    """Make traces such as a laboratory has them: each test in all sizes, on all cores, by all drivers."""
+    """Return traces like those of a laboratory: each test in all sizes, on all cores, by all drivers."""
     parts = product(
         range(-(-number // 360)),
         ("ip4", "ip6", "l2", "acl", "nat"),
@@ -176,7 +176,7 @@ def _reading(store: Store, ids: list[int], generator: np.random.Generator) -> It
 
 
 def run_of(build: int) -> Run:
-    """Make a run of a commit of its own."""
+    """Return a run of a commit of its own."""
     started = BEGIN + timedelta(days=build)
     return Run(TESTBED, "nightly", build, started, started, {"device": f"{build:011x}c"})
 
@@ -193,7 +193,7 @@ def night(store: Store, traces: Sequence[TraceKey], build: int, generator: np.ra
 
 @contextmanager
 def _invented(traces: int, generator: np.random.Generator) -> Iterator[None]:
-    """Let tiles be made of invented values."""
+    """Make tiles from random values."""
 
     def values_of(_: Connection, columns: Sequence[Column], ids: Ids) -> Samples:
         values = generator.normal(1e7, 1e5, (len(columns), len(ids)))
@@ -209,7 +209,7 @@ def _invented(traces: int, generator: np.random.Generator) -> Iterator[None]:
 
 @contextmanager
 def _timed(spent: list[float]) -> Iterator[None]:
-    """Note how long the tiles of a run take."""
+    """Record the time for the tiles of a run."""
 
     def follow(connection: Connection, testbed: str, run_id: int) -> None:
         begin = time.perf_counter()

@@ -1,14 +1,14 @@
-"""How long a comment of a megabyte takes to parse, by what it is made of.
+"""Time to parse a comment of a megabyte, by its contents.
 
 ::
 
     python -m benchmarks.triggers [--bytes 1000000] [--repeat 5] [--json]
 
-The first rows are what a review may really hold: prose, logs, base64, quoted mails, with one request at the
+The first rows are typical contents of a review: prose, logs, base64, quoted mails, with one request at the
 end. The others are made to be slow: nothing but beginnings of triggers, backticks, short lines, and lines
-made against the patterns, as short as they may be for all of a megabyte to be read. The times are the best
-of the repetitions. The last column is the ratio for a text of double length: 2 where the time grows with the
-length of the text, less where the end of the longer one is not read any more.
+made against the patterns, as short as possible while all of a megabyte is read. The times are the best
+of the repetitions. The last column is the ratio for a text of double length: 2 if the time grows with the
+length of the text, less if the end of the longer one is not read any more.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def texts(size: int) -> dict[str, str]:
-    """Return a text of each kind, of so many characters."""
+    """Return a text of each kind, of ``size`` characters."""
     noise = base64.encodebytes(random.Random(1).randbytes(3 * size // 4)).decode()  # noqa: S311 - no secret
     real = {
         "prose": "The numbers of yesterday look fine; please compare them with those of the last release.\n",

@@ -1,18 +1,18 @@
-"""How often the verdict on the newest run is wrong, and what it costs to be rarely wrong.
+"""How often the verdict on the newest run is wrong, and the delay of detection in return.
 
 ::
 
     python -m benchmarks.verdicts [--json] [--only noise long noises price delay] [--series 4000]
         [--traces 150] [--false-alarms 0.5] [--no-outliers] [--kinds "slow walk" ...] [--recordings FILE ...]
 
-Five tables, all but *noises* on seeded normal noise. *noise*: so many in 1,000 series of pure noise have
-news in their newest run. *long*: so many in 1,000 runs of pure noise are told as news, after 60 runs of
-history. *noises*: the same for noise of other kinds, those of benchmarks.power at twice the width, and for
-what a machine did to a program: each run is one process of a recording, from any place of it, as nights
-would meet it, or the next one, seconds later. *price*: how often, in %, a drop is told by the first slow
-run, by one of the first three, and how often the return is told at once when only one run was slow. *delay*:
-so many new runs pass, in the median, until a drop is told, after 60 runs of history. The numbers do not
-depend on the speed of the machine.
+Five tables, all but *noises* on seeded normal noise. *noise*: the number of 1,000 series of pure noise with
+a reported change in their newest run. *long*: the number of reported changes in 1,000 runs of pure noise,
+after 60 runs of history. *noises*: the same for noise of other kinds, those of benchmarks.power at twice the
+width, and for recorded noise of a program on a machine: each run is one process of a recording, from any
+place of it, as in different nights, or the next one, seconds later. *price*: how often, in %, a drop is
+reported by the first slow run, by one of the first three, and how often the return is reported at once if
+only one run was slow. *delay*: the median number of new runs until a drop is reported, after 60 runs of
+history. The numbers do not depend on the speed of the machine.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _LEVEL = 10e6
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure the tables that were asked for and print them."""
+    """Measure the chosen tables and print them."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.verdicts", description=__doc__.split("\n")[0])
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=[*PARTS], help="default: all")
@@ -94,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def outcome(samples: Samples, criteria: Criteria) -> Outcome:
-    """Return what the newest of these runs is."""
+    """Return the outcome of the newest of these runs."""
     runs = tuple(_run(build) for build in range(samples.size))
     series = Series(_KEY, "pps", Better.HIGHER, runs, samples)
     rule = criteria.rule(series.better)
@@ -155,7 +155,7 @@ def _doubled(noise: Noise) -> Noise:
 
 
 def _recorded(files: Iterable[Path]) -> dict[str, Noise]:
-    """Return what recordings have of each program as noise, by names."""
+    """Return the noise of each program in recordings, by name."""
     found: dict[str, Noise] = {}
     for file in files:
         lines = file.read_text(encoding="utf-8").splitlines()
@@ -200,7 +200,7 @@ def _delay(count: int, criteria: Criteria) -> Iterator[dict[str, Any]]:
 
 
 def _told_after(samples: Samples, criteria: Criteria) -> int:
-    """Return the number of new runs until a regression is told, one more than there are if never."""
+    """Return the number of new runs until a regression is reported, or NEW_RUNS + 1 if none is."""
     for new in range(1, NEW_RUNS + 1):
         if outcome(samples[: HISTORY + new], criteria) is Outcome.REGRESSION:
             return new

@@ -1,1 +1,1 @@
-"""How surely and how fast bisections find what changed the performance, on simulated histories."""
+"""Reliability and speed of bisections that find performance changes, on simulated histories."""

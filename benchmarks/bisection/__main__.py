@@ -1,4 +1,4 @@
-"""How often bisections are right, and what they take: measurements, builds and minutes.
+"""Reliability and cost of bisections: correct results, measurements, builds and minutes.
 
 ::
 
@@ -6,14 +6,16 @@
         [--strategies adaptive documented-5 …] [--seed 0] [--first 0] [--processes N] [--each]
         [--recording FILE PROGRAM]
 
-Compared are the default strategy, the documented one with every build measured once, five times, and as
-often as it takes to be as right as the first of ``--strategies``; ``git bisect run`` with a threshold; and
-git_bayesect from PyPI. All see the same histories, and the same noise when they measure the same commit as
-often. A build takes 10 minutes, a measurement of five samples 50 seconds; nothing waits for them. A name
-that begins several cells stands for all of these; ``adaptive,confidence=0.995`` gives a strategy an option.
+Compared are the default strategy, the CSIT strategy with every build measured once, five times, and as
+often as needed to be as reliable as the first of ``--strategies``; ``git bisect run`` with a threshold; and
+git_bayesect from PyPI. All use the same histories, and the same noise when they measure the same commit the
+same number of times. A build takes 10 minutes, a measurement of five samples 50 seconds, both simulated. A
+prefix of the names of several cells selects all of these; ``adaptive,confidence=0.995`` passes an option to a
+strategy.
 
 All cells take more than an hour of two cores; ``--only base-r2 none --histories 40`` less than a minute.
-``--recording`` bisects histories without a change, and with changes of -20 to 50 %, under what a machine did
+``--recording`` bisects histories without a change, and with changes of -20 to 50 %, under the recorded noise
+of a program on a machine; docs/method/histories describes the file.
 to a program; docs/method/histories describes the file.
 """
 

@@ -1,4 +1,4 @@
-"""Whether what is stated with 99 % holds in 99 of 100 cases."""
+"""Calibration: whether results with a stated confidence of 99 % are true in 99 of 100 cases."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from benchmarks.bisection.running import Bisected
 from benchmarks.bisection.scores import Stated
 
 BINS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.98, 0.99, 1.0)
-"""Of the probability of the most suspected commits, before the end."""
+"""Bins of the probability of the most suspected commits, before the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What was stated of some commits, and what holds."""
+    """The stated confidence of some commits, and how many of them are culprits."""
 
     of: str
     count: int
     stated: float
-    """The mean; NaN of none."""
+    """The mean; NaN without statements."""
     holds: Share
 
     @classmethod
     def by(cls, name: str, stated: Iterable[Stated]) -> Calibration:
-        """Sum up."""
+        """Return the calibration of some statements."""
         listed = list(stated)
         return cls(
             name,
@@ -38,12 +38,12 @@ class Calibration:
 
     @property
     def surplus(self) -> float:
-        """By how much more holds than was stated; negative: it was too sure."""
+        """The fraction of true statements less the stated one; negative: it was overconfident."""
         return self.holds.value - self.stated
 
 
 def of_named(found: Sequence[Bisected], strategy: str) -> list[Calibration]:
-    """Return how far the confidence of culprits can be trusted: all of them, and by kinds of cells."""
+    """Return the calibration of the confidence of culprits: of all of them, and by kinds of cells."""
     kinds: tuple[tuple[str, Callable[[Cell], bool]], ...] = (
         ("all", lambda _: True),
         ("r < 2", lambda cell: cell.r < _R2),
@@ -72,7 +72,7 @@ def of_named(found: Sequence[Bisected], strategy: str) -> list[Calibration]:
 
 
 def of_leading(found: Sequence[Bisected], strategy: str) -> list[Calibration]:
-    """Return the same of the most suspected commits at each step with one change, by probability."""
+    """Return the calibration of the most suspected commits at each step with one change, by probability."""
     stated = [
         each
         for bisected in found

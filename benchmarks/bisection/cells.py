@@ -1,4 +1,4 @@
-"""The kinds of histories that strategies are compared on.
+"""The kinds of histories on which strategies are compared.
 
 r is the size of the change in deviations of one measurement: r = 2 with the usual noise of 1 % between
 measurements and 1 % within them is a change of 2.2 %.
@@ -25,7 +25,7 @@ from perftrend.bisect.simulator import (
 from perftrend.errors import UsageError
 
 EVERYTHING: dict[str, Any] = {"size": 256, "drifts": (Walk(),), "outliers": 0.02, "broken": 0.1}
-"""Everything at once; what drifts may be replaced."""
+"""All kinds of noise together; the kind of drift may be replaced."""
 STARTS: dict[str, Any] = {"within": 0.15, "between": 0.1, "modes": 4.0}
 """A program starts 2 % fast or 2 % slow."""
 SPEEDS: dict[str, Any] = {
@@ -37,7 +37,7 @@ SPEEDS: dict[str, Any] = {
 }
 """The machine switches between two speeds, 1.6 apart, each for three or four measurements."""
 RECORDED_CHANGES = (0, 5, 10, 25, 50, -20)
-"""In per cent, where what a machine did is replayed."""
+"""In per cent, for cells with recorded noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Cell:
 
     @classmethod
     def of(cls, name: str, *ratios: float, **options: Any) -> Cell:  # noqa: ANN401 - of model and noise
-        """Take the options of the model and of its noise, and changes relative to the noise."""
+        """Return a cell from options of the model and of its noise, and changes relative to the noise."""
         known = Noise.__dataclass_fields__
         noise = Noise(**{key: value for key, value in options.items() if key in known})
         model = HistoryModel(
@@ -62,12 +62,12 @@ class Cell:
         return cls(name, ratios, model)
 
     def history(self, number: int, seed: int = 0) -> SimulatedHistory:
-        """Return one of its histories, which all strategies see alike."""
+        """Return one of its histories, the same for all strategies."""
         return SimulatedHistory(self.model, (zlib.crc32(self.name.encode()), seed, number))
 
     @property
     def r(self) -> float:
-        """That of the smallest change, all tests together; 0 without a change."""
+        """The r of the smallest change, for all tests together; 0 without a change."""
         return min(map(abs, self.ratios), default=0.0) * math.hypot(*self.model.tests)
 
     @property
@@ -77,10 +77,10 @@ class Cell:
 
 
 def cells_named(names: Sequence[str], cells: Sequence[Cell] | None = None) -> list[Cell]:
-    """Return cells by their names, or by the beginnings of these; all for none.
+    """Return cells by their names, or by prefixes of these; all cells without names.
 
-    :param cells: to choose from, if not all of :data:`CELLS`.
-    :raises ValueError: with the first that is unknown.
+    :param cells: the cells to choose from, if not all of :data:`CELLS`.
+    :raises ValueError: with the first name that is unknown.
     """
     cells = CELLS if cells is None else cells
     for name in names:
@@ -97,7 +97,7 @@ def cells_named(names: Sequence[str], cells: Sequence[Cell] | None = None) -> li
 
 
 def recorded(file: Path, program: str) -> list[Cell]:
-    """Return cells whose noise is what a machine did to a program.
+    """Return cells with the recorded noise of a program on a machine.
 
     :raises UsageError: if the file is not a recording of it.
     """

@@ -1,4 +1,4 @@
-"""What the bisections of a cell come to, in numbers."""
+"""Statistics of the bisections of a cell."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from benchmarks.bisection.scores import Score
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A share of histories."""
+    """A fraction of histories."""
 
     value: float
     error: float
-    """Its standard error, with one history of each kind added, so that none of 300 has one, too."""
+    """Its standard error, with one history of each kind added, so that 0 of 300 has one, too."""
 
     @classmethod
     def of(cls, found: Sequence[bool]) -> Share:
-        """Count; NaN of nothing."""
+        """Return the fraction of true values; NaN if there are none."""
         count, yes = len(found), sum(found)
         if not count:
             return cls(math.nan, math.nan)
@@ -33,7 +33,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One strategy in one cell."""
+    """The results of one strategy in one cell."""
 
     strategy: str
     histories: int
@@ -41,22 +41,22 @@ class Figures:
     wrong: Share
     complete: Share
     undecided: float
-    """Share of histories that ended so."""
+    """Fraction of undecided histories."""
     no_difference: float
     measurements: float
     measurements_error: float
     measurements_90: float
-    """Nine of ten histories took no more."""
+    """Nine of ten histories needed at most this number."""
     builds: float
     minutes: float
     stated: float
-    """Mean confidence of what was named; NaN where none was stated."""
+    """Mean confidence of the named commits; NaN if none was stated."""
     holds: Share
-    """Share of that which holds a change."""
+    """Fraction of them that contain a change."""
 
     @classmethod
     def of(cls, strategy: str, scores: Sequence[Score]) -> Figures:
-        """Sum up, at least one bisection."""
+        """Return the figures of at least one bisection."""
         taken = np.array([score.measurements for score in scores], np.float64)
         named = [each for score in scores for each in score.named]
         return cls(
@@ -86,17 +86,17 @@ class Row:
     percent: float
     changes: int
     figures: tuple[Figures, ...]
-    """By strategy; what others are compared with comes first."""
+    """By strategy; the reference of the comparisons is first."""
     fewest: float
-    """Measurements that no strategy can do without: of old, new, and each halving, once."""
+    """The least number of measurements of any strategy: old, new, and each halving, once."""
     equal_repeats: int | None
-    """Of the documented strategy that is as right as the first one, see :class:`.running.Equal`."""
+    """Of the CSIT strategy that is as reliable as the first one, see :class:`.running.Equal`."""
     equal: Figures | None
-    """None where it was not looked for."""
+    """None if it was not searched for."""
 
     @classmethod
     def of(cls, found: Bisected) -> Row:
-        """Sum up a cell."""
+        """Return the row of a cell."""
         equal = found.equal
         return cls(
             cell=found.cell.name,
@@ -111,9 +111,9 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """Measurements of the first strategy relative to the documented one that is as right.
+        """Measurements of the first strategy relative to the CSIT one that is as reliable.
 
-        Where that never is, relative to its most repeats; NaN where it was not looked for.
+        If none is as reliable, relative to the one with the most repeats; NaN if it was not searched for.
         """
         return self.figures[0].measurements / self.equal.measurements if self.equal else math.nan
 
@@ -124,20 +124,20 @@ class Row:
 
     @property
     def equal_name(self) -> str:
-        """How often the documented strategy measured each build."""
+        """The name of the CSIT strategy with its number of measurements per build."""
         return (
             f"documented-{self.equal_repeats}" if self.equal_repeats else f"documented-{REPEATS[-1]}, worse"
         )
 
 
 def mean(values: Iterable[float]) -> float:
-    """Return the average; NaN of none."""
+    """Return the average; NaN without values."""
     listed = list(values)
     return math.fsum(listed) / len(listed) if listed else math.nan
 
 
 def _fewest(cell: Cell, sample: int = 10) -> float:
-    """Return 2 + log2 of how many sets of commits can be told apart, by the first histories."""
+    """Return 2 + log2 of the number of distinguishable sets of commits, by the first histories."""
     if not cell.model.broken:
         return 2 + math.log2(cell.model.size)
     sizes = [

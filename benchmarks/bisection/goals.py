@@ -1,8 +1,8 @@
-"""What bisections are to reach, and whether they do.
+"""The goals of bisections, and whether they are reached.
 
-A goal is judged by the worst of the cells that it is about. Shares are taken as they are: of 300 histories
-297 have to be right for 99 %, although one that reaches it on average misses it in a third of all runs of
-300. The standard errors beside the shares tell what a number is worth.
+A goal is evaluated by the worst of its cells. Fractions are used without their errors: of 300 histories
+297 have to be right for 99 %, although a strategy that reaches it on average misses it in a third of all runs
+of 300. The standard errors next to the fractions show their precision.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from benchmarks.bisection.figures import Row
 
 _R2 = 1.99
 _ENOUGH = 100
-"""Statements that a calibration is judged by; fewer say too little."""
+"""The least number of statements for the evaluation of a calibration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a strategy stands to a goal."""
+    """The result of a strategy for a goal."""
 
     goal: str
     figure: float
-    """The worst, in the unit of the goal; NaN when nothing was measured that it is about."""
+    """The worst, in the unit of the goal; NaN if none of its cells was measured."""
     where: str
     """The cell of the worst figure."""
     missed: tuple[str, ...]
     """Cells that miss it."""
     of: int
-    """Cells that it is about."""
+    """The number of cells of the goal."""
 
     @property
     def reached(self) -> bool:
-        """Whether all cells reach it, and there is any."""
+        """Whether the goal has cells, and all reach it."""
         return self.of > 0 and not self.missed
 
 
@@ -50,12 +50,12 @@ class Goal:
     figure: Callable[[Row], float]
 
     def judge(self, rows: Sequence[Row]) -> Verdict:
-        """Judge the first strategy of the rows."""
+        """Evaluate the first strategy of the rows."""
         return worst(self.name, self.limit, [(row.cell, self.figure(row)) for row in rows if self.about(row)])
 
 
 def worst(goal: str, limit: float, figures: Sequence[tuple[str, float]]) -> Verdict:
-    """Find the largest figure, and those beyond the limit; NaN does not count."""
+    """Find the largest figure, and those beyond the limit; NaN is ignored."""
     known = [(name, figure) for name, figure in figures if not math.isnan(figure)]
     if not known:
         return Verdict(goal, math.nan, "", (), 0)
@@ -87,9 +87,9 @@ GOALS = (
 
 
 def verdicts(rows: Sequence[Row], calibrations: Sequence[Calibration]) -> list[Verdict]:
-    """Judge the first strategy of the rows by all goals.
+    """Evaluate the first strategy of the rows by all goals.
 
-    :param calibrations: of what it named.
+    :param calibrations: the calibrations of the commits that it named.
     """
     known = [(each.of, -each.surplus) for each in calibrations if each.count >= _ENOUGH]
     return [

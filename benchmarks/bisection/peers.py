@@ -1,6 +1,6 @@
-"""What else a person may use: ``git bisect run`` with a threshold, and git_bayesect from PyPI.
+"""Alternative tools: ``git bisect run`` with a threshold, and git_bayesect from PyPI.
 
-Both know good and bad alone, by a threshold halfway between the averages of old and new, for the first test.
+Both use only good and bad, by a threshold halfway between the averages of old and new, for the first test.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class Threshold:
 
     @property
     def name(self) -> str:
-        """What the table calls it."""
+        """Its name in the table."""
         return "threshold"
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What it was made with."""
+        """The options of its constructor."""
         return asdict(self)
 
     def next(self, state: State) -> Measure | Outcome:
-        """Follow git through all that was measured, up to what is lacking."""
+        """Follow git through all measurements, up to the missing one."""
         old, new = state.range.old, state.history.new
         if step := _threshold_lacks(state, self.repeats):
             return step
@@ -57,14 +57,14 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class Bayesect:
-    """``git bayesect run``: Bayes on good and bad, with rates of both before and after that are unknown.
+    """``git bayesect run``: Bayesian inference on good and bad, with unknown rates of both before and after.
 
-    It assumes one change for sure, a threshold without an error, and results that do not depend on time. It
-    looks at the mainline alone, so that it blames the merge for what a branch did. Old and new are measured
-    three times each; they tell the threshold, and count as results.
+    It assumes exactly one change, a threshold without an error, and results that do not depend on time. It
+    uses only the mainline, so that it blames the merge for a change on a branch. Old and new are measured
+    three times each; they determine the threshold, and count as results.
 
-    :param confidence: of the most suspected commit, when it stops.
-    :param maximum_measurements: after so many it ends, with nothing named.
+    :param confidence: of the most suspected commit, at which it stops.
+    :param maximum_measurements: after this number it ends, with no commit named.
     """
 
     confidence: float = 0.99
@@ -73,23 +73,23 @@ class Bayesect:
 
     @property
     def name(self) -> str:
-        """What the table calls it."""
+        """Its name in the table."""
         return "bayesect"
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What it was made with."""
+        """The options of its constructor."""
         return asdict(self)
 
     def next(self, state: State) -> Measure | Outcome:
-        """Take what git_bayesect would, which knows of a commit that does not build that it is none."""
+        """Return the choice of git_bayesect, which knows that a commit that does not build is innocent."""
         old, new = state.range.old, state.history.new
         if step := _threshold_lacks(state, self.ends):
             return step
         line = _mainline(state)
         bisector = Bisector([1.0] * len(line))
         place = {commit: index for index, commit in enumerate(line)}
-        # New comes first there, and old last.
+        # git_bayesect expects new first, and old last.
         levels = _levels(state)
         before, after = (math.fsum(levels[end][: self.ends]) / self.ends for end in (old, new))
         for commit, known in levels.items():
@@ -97,7 +97,7 @@ class Bayesect:
                 bisector.record(place[commit], (level > (before + after) / 2) == (after > before))
         for commit in state.broken:
             bisector.record(place[commit], None)
-        # It takes logarithms of the weight 0 of what does not build, and leaves the outcome out.
+        # It computes logarithms of the weight 0 of commits that do not build, and ignores the result.
         with np.errstate(divide="ignore", invalid="ignore"):
             probability, chosen = bisector.distribution, int(bisector.select())
         best = int(probability.argmax())
@@ -110,7 +110,7 @@ class Bayesect:
 
 
 def _threshold_lacks(state: State, times: int) -> Measure | None:
-    """Return what to measure until both ends have been, so often; None if they have."""
+    """Return an end that was measured fewer than ``times`` times; None if both were measured enough."""
     for end in (state.range.old, state.history.new):
         if state.times_measured(end) < times:
             return Measure(end, "tells the threshold")
@@ -127,9 +127,9 @@ def _mainline(state: State) -> list[str]:
 
 
 def _buildable(line: list[str], chosen: int, state: State) -> str:
-    """Return a commit of a line; if it does not build, that beside it which was measured less often.
+    """Return a commit of a line; if it does not build, the neighbour that was measured less often.
 
-    The peer chooses it again and again.
+    git_bayesect would choose it again and again.
     """
     newer = next(each for each in line[chosen::-1] if each not in state.broken)
     older = next(each for each in line[chosen:] if each not in state.broken)
@@ -137,7 +137,7 @@ def _buildable(line: list[str], chosen: int, state: State) -> str:
 
 
 def _hidden(line: list[str], chosen: int, state: State) -> tuple[str, ...]:
-    """Return a commit of a line with those just before it that do not build, which a person would add."""
+    """Return a commit of a line with those just before it that do not build, as a user would report it."""
     found = [line[chosen]]
     for commit in line[chosen + 1 :]:
         if commit not in state.broken:
@@ -147,7 +147,7 @@ def _hidden(line: list[str], chosen: int, state: State) -> tuple[str, ...]:
 
 
 def _levels(state: State) -> dict[str, list[float]]:
-    """Return the average of each measurement of the first test, by commit; 0 where it failed."""
+    """Return the average of each measurement of the first test, by commit; 0 if it failed."""
     found: dict[str, list[float]] = {}
     for each in state.measured:
         samples = next((value.samples for value in each.values.values()), (0.0,))

@@ -14,18 +14,18 @@ from benchmarks.bisection.scores import Score, scored
 from benchmarks.bisection.strategies import EQUAL, strategy_named
 
 REPEATS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20)
-"""How often the documented strategy may measure each build to be as right."""
+"""The numbers of measurements per build with which the CSIT strategy may be as reliable."""
 _AT_ONCE = 20
-"""Histories that a process is given at a time."""
+"""Histories per task of a process."""
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Which histories of each cell are bisected, by which strategies."""
+    """The histories of each cell to bisect, and the strategies."""
 
     strategies: tuple[str, ...]
-    """The first is what others are compared with."""
+    """The first is the reference of the comparisons."""
     first: int = 0
     histories: int = 300
     seed: int = 0
@@ -33,23 +33,23 @@ class Asked:
 
     @property
     def numbers(self) -> range:
-        """Of the histories."""
+        """The numbers of the histories."""
         return range(self.first, self.first + self.histories)
 
 
 @dataclass(frozen=True, slots=True)
 class Equal:
-    """The documented strategy, repeated until it is as right as another one."""
+    """The CSIT strategy, with the repeats that make it as reliable as another one."""
 
     repeats: int | None
-    """Measurements of each build; None: even the most of :data:`REPEATS` is not as right."""
+    """Measurements of each build; None: even the most of :data:`REPEATS` is not as reliable."""
     scores: tuple[Score, ...]
-    """With so many; with the most where there are none."""
+    """The scores with these repeats; with the most if ``repeats`` is None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bisected:
-    """A cell, and what came of it."""
+    """A cell, and its results."""
 
     cell: Cell
     scores: Mapping[str, tuple[Score, ...]]
@@ -58,9 +58,9 @@ class Bisected:
 
 
 def run(cells: Sequence[Cell], asked: Asked, advance: Callable[[int], object]) -> Iterator[Bisected]:
-    """Bisect cells, and return each as soon as it is ready.
+    """Bisect cells, and yield each as soon as it is ready.
 
-    :param advance: is called with the number of bisections that are done.
+    :param advance: called with the number of finished bisections.
     """
     plain = [name for name in asked.strategies if name != EQUAL]
     with _single_threaded(), ProcessPoolExecutor(asked.processes, get_context("spawn")) as pool:
@@ -95,7 +95,7 @@ def _equal(
     asked: Asked,
     advance: Callable[[int], object],
 ) -> Equal:
-    """Find the fewest repeats that are as right as others, less one history."""
+    """Find the fewest repeats with as many right histories as another strategy, less one history."""
     misses = sum(not score.right for score in like) + 1
     futures = [
         pool.submit(until, cell, f"{EQUAL}-{repeats}", asked.seed, asked.numbers, misses)
@@ -118,7 +118,7 @@ def several(cell: Cell, name: str, seed: int, numbers: Sequence[int]) -> list[Sc
 
 
 def until(cell: Cell, name: str, seed: int, numbers: Sequence[int], misses: int) -> list[Score]:
-    """Do the same, and give up after more misses than so many."""
+    """Bisect some histories like :func:`several`, and stop after more than ``misses`` misses."""
     strategy = strategy_named(name)
     found: list[Score] = []
     for number in numbers:

@@ -1,4 +1,4 @@
-"""One bisection of one simulated history by one strategy, and how good it was."""
+"""The score of one bisection of one simulated history by one strategy."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from perftrend.bisect import Outcome, State, Strategy
 from perftrend.bisect.simulator import SimulatedHistory, SimulatedTestbed, bisect
 
 Stated = tuple[float, bool]
-"""A confidence, and whether what it was stated of holds."""
+"""A confidence, and whether the statement is true."""
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How a bisection ended, and what it took."""
+    """The result and the cost of a bisection."""
 
     number: int
-    """Of the history in its cell."""
+    """The number of the history in its cell."""
     right: bool
-    """Every set of commits that was named is the smallest one that holds a change, and one was named at
-    least; where nothing changed: nothing was."""
+    """Every named set of commits is the smallest one that contains a change, and at least one was named; if
+    nothing changed, none was named."""
     wrong: bool
-    """Commits were named that changed nothing."""
+    """Commits without a change were named."""
     complete: bool
     """It is right, and all changes were named."""
     measurements: int
     builds: int
-    """Those that failed included."""
+    """Including those that failed."""
     minutes: float
     kind: str
-    """How it ended, see :class:`perftrend.bisect.Kind`."""
+    """The kind of outcome, see :class:`perftrend.bisect.Kind`."""
     named: tuple[Stated, ...]
-    """Of each commit that was named with a confidence."""
+    """The statements about each commit that was named with a confidence."""
     leading: tuple[Stated, ...]
-    """At each step, of the commits that were most suspected."""
+    """The statements at each step, about the most suspected commits."""
 
 
 def scored(strategy: Strategy, history: SimulatedHistory, number: int = 0) -> Score:
-    """Bisect a history, and compare what was named with the truth."""
+    """Bisect a history, and compare the named commits with the truth."""
     testbed = SimulatedTestbed(history)
     outcome, state = bisect(strategy, testbed)
     return judged(history, outcome, state, testbed, number)
@@ -48,7 +48,7 @@ def scored(strategy: Strategy, history: SimulatedHistory, number: int = 0) -> Sc
 def judged(
     history: SimulatedHistory, outcome: Outcome, state: State, testbed: SimulatedTestbed, number: int = 0
 ) -> Score:
-    """Compare what was named with the truth."""
+    """Compare the named commits with the truth."""
     true = {frozenset(history.smallest_set(culprit)) for culprit in history.culprits}
     named = [frozenset(each.commits) for each in outcome.culprits]
     right = all(each in true for each in named) and bool(named) == bool(true)

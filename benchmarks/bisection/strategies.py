@@ -1,4 +1,4 @@
-"""What is compared, by name: ``adaptive``, ``documented-5``, ``threshold-5``, ``bayesect-99``.
+"""The strategies by name: ``adaptive``, ``documented-5``, ``threshold-5``, ``bayesect-99``.
 
 Options follow: ``adaptive,confidence=0.995,inside=true``.
 """
@@ -14,29 +14,29 @@ from benchmarks.bisection.peers import Bayesect, Threshold
 from perftrend.bisect import Adaptive, Documented, Measure, Outcome, State, Strategy
 
 EQUAL = "documented"
-"""The documented strategy with each build measured as often as it takes to be as right as the first one."""
+"""The CSIT strategy with enough measurements of each build to be as reliable as the first one."""
 DEFAULT = ("adaptive", "documented-1", "documented-5", "threshold-5", "bayesect-99", EQUAL)
 
 
 @dataclass(frozen=True, slots=True)
 class Unhurried:
-    """A strategy that measures each build so often, and is not asked in between: the answer is known."""
+    """A strategy that measures each build ``repeats`` times, and is not called in between."""
 
     strategy: Strategy
     repeats: int
 
     @property
     def name(self) -> str:
-        """That of the strategy."""
+        """The name of the strategy."""
         return self.strategy.name
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """Those of the strategy."""
+        """The options of the strategy."""
         return self.strategy.options
 
     def next(self, state: State) -> Measure | Outcome:
-        """Ask the strategy, unless the last build was not measured often enough."""
+        """Return the step of the strategy, or the last one until its build was measured often enough."""
         if state.steps:
             last = state.steps[-1]
             if last.commit not in state.broken and state.times_measured(last.commit) < self.repeats:
@@ -45,9 +45,9 @@ class Unhurried:
 
 
 def strategy_named(name: str) -> Strategy:
-    """Return what is compared under a name.
+    """Return the strategy with a name.
 
-    :raises ValueError: if there is none of that name, or an option is no JSON.
+    :raises ValueError: if no strategy has that name, or an option is not valid JSON.
     :raises TypeError: if it has no such option.
     """
     kind, *given = name.split(",")

@@ -26,7 +26,7 @@ _COLUMNS = (
 
 
 def heading() -> str:
-    """Return the first line of the cells."""
+    """Return the heading of the cells."""
     return _line("cell", "r", "strategy", _COLUMNS)
 
 
@@ -49,7 +49,7 @@ def lines(row: Row) -> list[str]:
 def print_end(
     calibrations: Sequence[Calibration], leading: Sequence[Calibration], goals: Sequence[Verdict]
 ) -> None:
-    """Print what follows the cells."""
+    """Print the tables after the cells."""
     console = Console()
     console.width = max(console.width, WIDTH)
     console.print(LEGEND, "\n", highlight=False)

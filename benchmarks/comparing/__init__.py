@@ -1,1 +1,1 @@
-"""How well two builds are compared: false alarms, what is detected, and in how many rounds."""
+"""Quality of the comparison of two builds: false alarms, detected differences, and rounds."""

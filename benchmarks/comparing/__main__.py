@@ -1,4 +1,4 @@
-"""How well two builds are compared: false alarms, what is detected, and in how many rounds.
+"""Quality of the comparison of two builds: false alarms, detected differences, and rounds.
 
 ::
 
@@ -6,9 +6,9 @@
         [--differences 0 -0.03 …] [--samples 5] [--recordings FILE:PROGRAM …]
 
 Simulated patches with a known difference are compared block after block, from six rounds on, until the
-verdict is settled. In the same noise stand the documented method, with the five samples of one start and
-with five starts, their averages or all samples; and the tests of Welch and of Mann and Whitney: once, after
-as many rounds as perftrend took, and after every round until they show something.
+verdict is settled. The same noise is used for the CSIT method, with the five samples of one start and
+with five starts, their averages or all samples; and for the tests of Welch and of Mann and Whitney: once,
+after as many rounds as perftrend needed, and after every round until they show a difference.
 
 ``1n-veth`` is the embedded testbed, whose restarts move the result by 2 %. Other cells, and differences other
 than 0 and -3 %, are measured with a fifth of the patches. The numbers do not depend on the speed of the
@@ -41,24 +41,24 @@ OWN, OWN_WITH_HISTORY = "perftrend", "perftrend, noise known"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What a method made of the patches of a cell with one true difference."""
+    """The results of a method for the patches of a cell with one true difference."""
 
     cell: str
     difference: float
     method: str
     patches: int
     lower: float
-    """Share of the patches that were called lower; a false alarm where they are not."""
+    """Fraction of the patches that were reported as lower; a false alarm if they are not."""
     higher: float
     undecided: float
     mean_rounds: float
     median_rounds: float
     coverage: float | None
-    """Share of the intervals that hold the true difference; None without intervals."""
+    """Fraction of the intervals that contain the true difference; None without intervals."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Simulate the cells that were asked for and print what the methods made of them."""
+    """Simulate the chosen cells and print the results of the methods."""
     options = _parser().parse_args(argv)
     cells = [CELLS[name] for name in options.only] + [recorded(each) for each in options.recordings]
     plan = list(_plan(cells, options.patches, options.differences))
@@ -182,7 +182,7 @@ def _table(title: str, rows: Sequence[Row]) -> None:
 
 
 def _print_summary(rows: Sequence[Row]) -> None:
-    """Print for each method what it shows of -3 %, and what it shows of nothing."""
+    """Print for each method the detection rate of -3 %, and the false alarms without a difference."""
     found = {(row.cell, row.method, row.difference): row for row in rows}
     pairs = (
         (cell, method, quiet, found[cell, method, -0.03])

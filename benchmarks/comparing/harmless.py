@@ -1,16 +1,16 @@
-"""How often a harmless patch is called slower or faster, by any of its tests.
+"""How often a harmless patch is reported as slower or faster, by any of its tests.
 
 ::
 
     python -m benchmarks.comparing.harmless [--json] [--tests 1 10] [--patches 300] [--first 0]
         [--maximum-rounds 20] [--cells 1n-veth starts-2 …] [--recordings FILE:PROGRAM …]
 
-Each patch is judged as ``./run perftest`` does. In addition it is counted how often the order of measuring
-shows a difference at any look, whether or not a patch is measured for so long: that is what the method
-promises for any noise. All tests of a patch are measured in one order; the noise of each is its own. Builds
-of the cell ``layout`` differ for no reason of the patch: no order of measuring can distinguish that from a
-change. A recording is a file as :class:`perftrend.bisect.simulator.Recording` reads it. A patch of ten tests
-takes a tenth of a second.
+Each patch is judged as by ``./run perftest``. In addition, the benchmark counts how often the order of
+measuring shows a difference at any look, even if a patch is not measured for that long: that is what the
+method guarantees for any noise. All tests of a patch are measured in one order; each has its own noise.
+Builds of the cell ``layout`` differ for reasons unrelated to the patch: no order of measuring can distinguish
+that from a change. A recording is a file for :class:`perftrend.bisect.simulator.Recording`. A patch of ten
+tests takes a tenth of a second.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _WRONG = {Finding.REGRESSION, Finding.PROGRESSION}
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What became of the harmless patches of a cell."""
+    """The results for the harmless patches of a cell."""
 
     cell: str
     tests: int
@@ -44,11 +44,11 @@ class Row:
     shown: int
     """Patches that the order of measuring shows to differ in a test at any look."""
     wrong: int
-    """Patches of which a test is called slower or faster in the end."""
+    """Patches with a test that is reported as slower or faster in the end."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Simulate the cells that were chosen and print how many patches were called something else."""
+    """Simulate the chosen cells and print how many patches were reported as slower or faster."""
     options = _parser().parse_args(argv)
     cells = [CELLS[name] for name in options.cells] + [recorded(each) for each in options.recordings]
     rows = [_row(cell, tests, options) for cell in cells for tests in options.tests]
@@ -90,7 +90,7 @@ def _row(cell: Cell, tests: int, options: argparse.Namespace) -> Row:
         simulated = [
             patch(cell, 0.0, number=number, rounds=options.maximum_rounds, test=test) for test in range(tests)
         ]
-        # No other one can be called slower or faster, and to judge takes a hundred times as long.
+        # No other one can be reported as slower or faster, and judging takes a hundred times as long.
         if any(_is_shown(each, tests) for each in simulated):
             shown += 1
             judged = verdict(simulated, options.maximum_rounds).tests
@@ -99,7 +99,7 @@ def _row(cell: Cell, tests: int, options: argparse.Namespace) -> Row:
 
 
 def _is_shown(simulated: Patch, tests: int) -> bool:
-    """Say whether the order of measuring shows a difference at any look."""
+    """Return whether the order of measuring shows a difference at any look."""
     values = [float(np.mean(100 * np.log(each.samples))) for each in simulated.observations]
     builds = [each.build for each in simulated.observations]
     return randomization_test(values, builds, simulated.design, (1 - CONFIDENCE) / tests).is_shown

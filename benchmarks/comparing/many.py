@@ -1,13 +1,13 @@
-"""How patches of many tests fare: votes, tests that are told rightly and wrongly, and rounds.
+"""Results for patches of many tests: votes, tests reported rightly and wrongly, and rounds.
 
 ::
 
     python -m benchmarks.comparing.many [--json] [--tests 1 10 50] [--patches 100] [--first 0] [--slower 0]
         [--difference -0.03] [--maximum-rounds 20] [--cell 1n-veth]
 
-Each patch is judged as :mod:`perftrend.perftest` judges it: all tests after every block of rounds, until none
-is waited for. Some of its tests are slower by the difference, the others are as fast as before. The noise of
-each test is its own. A patch of 50 tests takes some seconds.
+Each patch is judged as by :mod:`perftrend.perftest`: all tests after every block of rounds, until none
+is waited for. Some of its tests are slower by the difference, the others are as fast as before. Each test
+has its own noise. A patch of 50 tests takes some seconds.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ _BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What became of the patches with so many tests."""
+    """The results for the patches with a number of tests."""
 
     tests: int
     slower: int
     """Tests of each patch that are slower."""
     patches: int
     blamed: float
-    """Share of the patches that got -1; a false alarm where no test is slower."""
+    """Fraction of the patches with the vote -1; a false alarm if no test is slower."""
     praised: float
-    """Share of them that got 1."""
+    """Fraction of the patches with the vote 1."""
     found: float | None
-    """Share of the slower tests that were told; None without any."""
+    """Fraction of the slower tests that were reported; None without any."""
     false: float | None
-    """Share of the other tests that were called slower or faster; None without any."""
+    """Fraction of the other tests that were reported as slower or faster; None without any."""
     mean_rounds: float
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Simulate the patches that were asked for and print what became of them."""
+    """Simulate the chosen patches and print their results."""
     options = _parser().parse_args(argv)
     rows = [_row(tests, options) for tests in options.tests]
     if options.json:
@@ -113,7 +113,7 @@ def _tests(options: argparse.Namespace, number: int, tests: int) -> list[Patch]:
 def verdict(tests: Sequence[Patch], maximum_rounds: int) -> Verdict:
     """Judge a patch after every block of rounds until it is settled.
 
-    :param tests: what each of its tests measures; they are named by their place.
+    :param tests: the measurements of each of its tests; they are named by their index.
     """
     design = tests[0].design
     criteria = Criteria(

@@ -1,6 +1,6 @@
-"""What is compared: perftrend's comparison, the documented method, and two classical tests.
+"""The compared methods: perftrend's comparison, the CSIT method, and two classical tests.
 
-A method gets a patch and says how it ended. The tests see the averages of the measurements, one value for
+A method gets a patch and returns the result. The tests use the averages of the measurements, one value for
 each start of the device: samples of one start are not independent.
 """
 
@@ -26,24 +26,24 @@ from perftrend.analysis.comparison import (
 from perftrend.analysis.description import Floats
 
 MINIMUM_ROUNDS = 3
-"""Before the classical tests are applied."""
+"""The rounds before the classical tests are applied."""
 DOCUMENTED_ROUNDS = 5
 LEVEL = 0.01
-"""What the tests let pass by chance."""
+"""The significance level of the tests."""
 STRICT_LEVEL = 0.001
-"""What Welch's test may let pass after each round, to raise about as few false alarms as perftrend."""
+"""The level of Welch's test after each round at which it has about as few false alarms as perftrend."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a comparison ended."""
+    """The result of a comparison."""
 
     shown: int
     """-1: lower, 1: higher, 0: neither."""
     rounds: int
     undecided: bool = False
     held: bool | None = None
-    """Whether the interval held the true difference; None without an interval."""
+    """Whether the interval contains the true difference; None without an interval."""
 
 
 Method = Callable[[Patch], Ending]
@@ -77,25 +77,25 @@ def followed(
 
 
 def history_of(cell: Cell, number: int) -> float:
-    """Return the deviation between starts as a history of about a dozen runs knows it: within 20 %."""
+    """Return the deviation between starts as estimated from about a dozen runs: within 20 %."""
     rng = np.random.default_rng([7, number])
     return cell.between * math.exp(0.2 * rng.standard_normal())
 
 
 def documented_once(patch: Patch) -> Ending:
-    """Compare the five samples of one start of each build, as documented."""
+    """Compare the five samples of one start of each build, by the CSIT method."""
     parent, current = (patch.samples(build, 1) for build in (PARENT, PATCH))
     return _documented(parent, current, 1)
 
 
 def documented_rounds(patch: Patch) -> Ending:
-    """Compare the averages of five interleaved starts of each build, by the documented formula."""
+    """Compare the averages of five interleaved starts of each build, by the CSIT formula."""
     parent, current = (patch.averages(build, DOCUMENTED_ROUNDS) for build in (PARENT, PATCH))
     return _documented(parent, current, DOCUMENTED_ROUNDS)
 
 
 def documented_samples(patch: Patch) -> Ending:
-    """Compare all samples of five interleaved starts of each build, by the documented formula."""
+    """Compare all samples of five interleaved starts of each build, by the CSIT formula."""
     parent, current = (patch.samples(build, DOCUMENTED_ROUNDS) for build in (PARENT, PATCH))
     return _documented(parent, current, DOCUMENTED_ROUNDS)
 
@@ -117,7 +117,7 @@ def judged(
 def judged_each_round(
     test: Callable[[Floats, Floats], float], maximum_rounds: int, *, level: float = LEVEL
 ) -> Method:
-    """Return a test that is applied after every round until it shows something."""
+    """Return a method that applies a test after every round until it shows a difference."""
 
     def method(patch: Patch) -> Ending:
         looks = range(MINIMUM_ROUNDS, maximum_rounds + 1)
@@ -145,7 +145,7 @@ def welch(parent: Floats, current: Floats) -> float:
 
 
 def student_beyond(t: float, freedom: float) -> float:
-    """Return the probability that Student's t is at least so far from zero, for any real freedom.
+    """Return the probability that Student's t is at least this far from zero, for any real freedom.
 
     With x = √f tan θ the density becomes cos(θ)^(f-1), which Simpson's rule integrates from 0 to t.
     """
@@ -159,7 +159,7 @@ def student_beyond(t: float, freedom: float) -> float:
 
 
 def mann_whitney(parent: Floats, current: Floats) -> float:
-    """Return the exact two-sided p-value of Mann and Whitney's test; values are taken to differ.
+    """Return the exact two-sided p-value of Mann and Whitney's test, for values that all differ.
 
     Source: Mann and Whitney, On a test of whether one of two random variables is stochastically larger
     than the other, 1947.

@@ -1,9 +1,9 @@
 """Simulated patches: a true difference, and the noise of a testbed in rounds of two builds.
 
 A round measures both builds once, in the order that :class:`.Design` draws. Each measurement starts the
-device, which moves it, and then gives some samples. All noise is in per cent of the value, on the
-logarithm. The noise and the order of a patch depend on its number alone, so that all methods and all true
-differences see the same.
+device, which adds noise, and then gives some samples. All noise is in per cent of the value, on the
+logarithm. The noise and the order of a patch depend only on its number, so that they are the same for all
+methods and all true differences.
 """
 
 from __future__ import annotations
@@ -37,31 +37,31 @@ class Cell:
     swing: float = 0.0
     """Amplitude of a swing, in per cent."""
     outliers: float = 0.0
-    """Share of measurements that lie 5 to 50 % lower."""
+    """Fraction of measurements that are 5 to 50 % lower."""
     uniform: bool = False
-    """Whether starts differ evenly instead of normally."""
+    """Whether starts have a uniform instead of a normal distribution."""
     freedom: float = 0.0
-    """Degrees of freedom of Student's t, by which starts differ instead of normally; 0: they do not."""
+    """Degrees of freedom of Student's t distribution of starts; 0: they have a normal one."""
     autocorrelation: float = 0.0
-    """Of starts, from each to the next, whichever builds they are of."""
+    """The correlation of each start with the next, whichever builds they are of."""
     starts: float = 0.0
-    """Each start is as much higher or lower, as probably."""
+    """Each start is this much higher or lower, with equal probability."""
     slowdown: float = 1.0
-    """How much slower the machine is at its lower speed."""
+    """The factor by which the machine is slower at its lower speed."""
     slow: float = 0.45
-    """Share of the time at the lower speed."""
+    """Fraction of the time at the lower speed."""
     phase_s: float = 2.0
     """Mean time at one speed, if both are as frequent."""
     layout: float = 0.0
-    """Deviation of a build for no reason but where its code lies in memory: it is the same at each start."""
+    """Deviation of a build caused only by its memory layout: it is the same at each start."""
     variants: int = 1
-    """Layouts of a build, in which it is measured in turn, with the same deviation between them."""
+    """Layouts of a build that are measured in turn, with the same deviation between them."""
     start_s: float = 25.0
-    """Starting the device."""
+    """The time to start the device."""
     sample_s: float = 10.0
-    """One sample: a trial."""
+    """The time of one sample: a trial."""
     recording: Recording | None = field(default=None, compare=False)
-    """What a machine did to a program, instead of all of this."""
+    """The recorded noise of a program on a machine, instead of all of this."""
 
 
 def _two_speeds(name: str, *, phase_s: float) -> Cell:
@@ -94,7 +94,7 @@ CELLS = {
 
 
 def recorded(source: str) -> Cell:
-    """Return a testbed that does to builds what a machine did to a program.
+    """Return a testbed with the recorded noise of a program on a machine.
 
     :param source: a file with a recording, a colon, and the name of the program.
     """
@@ -136,9 +136,9 @@ def patch(
     """Simulate one test of a patch.
 
     :param difference: the true one, as a ratio.
-    :param number: which patch of the cell it is.
-    :param samples: of each start.
-    :param test: which of the patch's tests: they are measured in one order, and their noise is their own.
+    :param number: the number of the patch in the cell.
+    :param samples: the number of samples of each start.
+    :param test: the number of the test: all tests are measured in one order, and each has its own noise.
     """
     design = Design(maximum_rounds=rounds)
     builds = [
@@ -177,7 +177,7 @@ def _noise(cell: Cell, at_s: Floats, samples: int, random: np.random.Generator) 
 
 
 def _starts(cell: Cell, count: int, random: np.random.Generator) -> Floats:
-    """Draw what starts differ by, with the deviation 1, shape (count,)."""
+    """Return random deviations of starts, with the deviation 1, shape (count,)."""
     if cell.uniform:
         return random.uniform(-math.sqrt(3), math.sqrt(3), count)
     if cell.freedom:
@@ -190,7 +190,7 @@ def _starts(cell: Cell, count: int, random: np.random.Generator) -> Floats:
 
 
 def _is_slow(cell: Cell, at_s: Floats, random: np.random.Generator) -> Floats:
-    """Return 1 for the moments at which the machine is slow, else 0, of the shape of the moments."""
+    """Return 1 for the moments at which the machine is slow, else 0, in the shape of ``at_s``."""
     end = float(at_s.max()) + cell.phase_s
     lasts = 2 * cell.phase_s * np.array([1 - cell.slow, cell.slow])
     is_slow = bool(random.random() < cell.slow)

@@ -1,13 +1,13 @@
-"""How shares are printed."""
+"""Formats of fractions."""
 
 from __future__ import annotations
 
 
 def per_1000(share: float) -> str:
-    """Say how many of a thousand a share is."""
+    """Return a fraction as a number of a thousand."""
     return f"{1000 * share:.1f} in 1,000"
 
 
 def share(share: float) -> str:
-    """Say how many per cent a share is."""
+    """Return a fraction as a percentage."""
     return f"{share:.1%}"

@@ -1,1 +1,1 @@
-"""How fast the dashboard answers where there are many traces."""
+"""Response times of the dashboard with many traces."""

@@ -1,4 +1,4 @@
-"""How long the dashboard's pages take, and what a night and many readers do to them.
+"""Response times of the dashboard's pages, and the effect of a night and of many readers.
 
 ::
 
@@ -6,22 +6,22 @@
     python -m benchmarks.dashboard --readers [--seconds 60] [--think 2] [--named] [--postgresql] [--json]
     python -m benchmarks.dashboard --clusters [--json]
 
-A testbed has so many traces of so many commits, rounded up to whole tiles; ``--full`` is a million of 200.
-One trace in 50 became 6 % slower 20 commits ago, and an alert looks for that. ``./run dashboard`` serves it
-all in a process of its own.
+A testbed has a number of traces and commits, rounded up to whole tiles; ``--full`` is a million of 200.
+One trace in 50 became 6 % slower 20 commits ago, and an alert searches for that. ``./run dashboard`` serves
+everything in its own process.
 
-* By default each page is loaded by one reader, as HTML and as JSON, and made anew each time: the first time,
-  then the median and 95 % of the others; beside it the median of one that is kept. Then a night with a result
-  of each trace is stored while it serves.
+* By default each page is loaded by one reader, as HTML and as JSON, and rendered again each time: the first
+  time, then the median and 95 % of the others; in addition, the median of a cached one. Then a night with a
+  result of each trace is stored while it serves.
 * ``--readers`` lets 200 of them load pages, each another one after some seconds of reading (``--think 0``: at
   once), while nights are stored without a pause, by this process. All begin at the same moment, so that much
-  less than a minute tells more of the begin than of the rest.
-* ``--clusters`` divides 30,000 and 100,000 traces of 15 commits, with scikit-learn beside it as a ratio; it
-  is ``benchmarks.clustering``.
+  less than a minute measures mostly the beginning.
+* ``--clusters`` divides 30,000 and 100,000 traces of 15 commits, with scikit-learn for comparison as a ratio;
+  it is ``benchmarks.clustering``.
 
 The store is an SQLite file in a temporary folder; with ``--postgresql`` it is in a server that is started for
-it. ``--store`` names one that stays, a file or a database: the first run fills it in minutes, and the
-others go on with it.
+it. ``--store`` names a permanent one, a file or a database: the first run fills it in minutes, and the
+others reuse it.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _place(folder: Path, options: argparse.Namespace) -> Iterator[str]:
         return
     if find_spec("psycopg") is None:
         raise SystemExit("--postgresql: psycopg is not installed; install the extra [postgresql]")
-    # The tests know how to start one.
+    # The tests contain code to start one.
     from tests.integration.servers import postgresql as server  # noqa: PLC0415 - needs psycopg
 
     with server.running() as running:
@@ -129,7 +129,7 @@ def _place(folder: Path, options: argparse.Namespace) -> Iterator[str]:
 
 
 def show(report: dict[str, Any]) -> None:
-    """Print a report for a person."""
+    """Print a report as tables."""
     head = f"{report['traces']} traces x {report['commits']} commits, {report['database']}"
     print(f"{head}: filled in {report['fill_s']:.0f} s, {report.get('megabytes', 0)} MB of memory at most")
     if "pages" in report:

@@ -1,4 +1,4 @@
-"""Fills a store with many traces in minutes: the values of older nights are in the tiles alone."""
+"""Fills a store with many traces in minutes: the values of older nights are only in the tiles."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from perftrend.store.tiles import Column, writing
 from perftrend.store.tiles.values import Ids
 
 WITH_RESULTS = 2
-"""The newest nights, whose results are in the store as well."""
+"""The number of newest nights, whose results are in the store as well."""
 WATCHED = "frame=64B&metric=mrr"
-"""The traces that an alert looks at."""
+"""The query of the alert."""
 _CHANGED = 50
-"""One trace of so many has a step."""
+"""One trace in this number has a step."""
 _STEP = -0.06
 _NEWER = 20
-"""The step is so many commits ago."""
+"""The step is this number of commits ago."""
 
 
 def look_for_changes(store: Store) -> None:
-    """Let an alert look at some traces, so that there is something to triage."""
+    """Evaluate an alert on some traces, so that there is something to triage."""
     if not store.alerts.all():
         store.alerts.add(Rules("nightly", WATCHED, change=-_STEP / 2), user="benchmark")
     evaluate(store, Catalog(store), TESTBED)
 
 
 class Nights:
-    """The nights of a testbed: those that the store has, and those to come."""
+    """The nights of a testbed: those in the store, and those to come."""
 
     def __init__(self, store: Store, traces: int) -> None:
         self._store = store
@@ -46,7 +46,7 @@ class Nights:
         self._next = 0
 
     def fill(self, commits: int) -> None:
-        """Put so many nights into a store, unless an earlier run has done so."""
+        """Store a number of nights, unless an earlier run has done so."""
         known, there = len(self._store.tiles.axis(TESTBED).columns), len(self._store.tiles.traces())
         if known:
             if known < commits or there != len(self._keys):
@@ -66,14 +66,14 @@ class Nights:
     def measure(self, traces: int | None = None) -> None:
         """Store the next night.
 
-        :param traces: only the first of them were measured; None: all.
+        :param traces: the number of first traces that were measured; None: all.
         """
         night(self._store, self._keys[:traces], self._next, self._generator)
         self._next += 1
 
     @contextmanager
     def _invented(self, commits: int) -> Iterator[None]:
-        """Let tiles be made of invented values."""
+        """Make tiles from random values."""
         count, generator = len(self._keys), self._generator
         changed = {run_of(build).versions["device"] for build in range(commits - _NEWER, commits)}
 

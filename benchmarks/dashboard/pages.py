@@ -1,4 +1,4 @@
-"""How long each page takes, as HTML and as JSON."""
+"""Response time of each page, as HTML and as JSON."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ PAGES: Mapping[str, str] = {
     "Activity": "/activity",
     "Metrics": "/metrics",
 }
-"""By name, what is asked for."""
+"""The paths to request, by name."""
 
 FORMS = {"HTML": "text/html", "JSON": "application/json"}
 
 
 def measured(url: str, requests_per_page: int) -> Iterator[dict[str, Any]]:
-    """Yield what each page takes: the first time, and the median and 95 % of the others, in seconds."""
+    """Yield the time of each page: the first time, and the median and 95 % of the others, in seconds."""
     with requests.Session() as session:
         for name, path in PAGES.items():
             for form, accepted in FORMS.items():

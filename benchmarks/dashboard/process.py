@@ -1,4 +1,4 @@
-"""The real job as a process, and what it needs of memory."""
+"""The real job as a process, and its use of memory."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ _END_S = 60
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A dashboard that serves."""
+    """A running dashboard."""
 
     url: str
     process_id: int
     start_s: float
-    """From the start of the process until it told its address."""
+    """From the start of the process until it printed its address."""
 
     def megabytes(self, what: str = "VmHWM") -> int:
-        """Return its memory: the most it had, or with ``VmRSS`` what it has now."""
+        """Return its memory: the peak, or with ``VmRSS`` the current use."""
         told = Path(f"/proc/{self.process_id}/status").read_text()
         found = re.search(rf"^{what}:\s+(\d+) kB$", told, re.MULTILINE)
         return int(found[1]) // 1000 if found else 0
 
     def cpu_s(self) -> float:
-        """Return the seconds of the CPU that it has used."""
+        """Return the CPU time that it has used, in seconds."""
         told = Path(f"/proc/{self.process_id}/stat").read_text().rpartition(")")[2].split()
         return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -51,7 +51,7 @@ class Serving:
 def serving(folder: Path, place: str, **settings: object) -> Iterator[Serving]:
     """Serve a store until the context ends.
 
-    :param settings: further ones of the dashboard.
+    :param settings: further settings of the dashboard.
     """
     (folder / "settings.yaml").write_text(yaml.safe_dump({"dashboard": SETTINGS | settings}))
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PERFTREND_")}
@@ -71,7 +71,7 @@ def serving(folder: Path, place: str, **settings: object) -> Iterator[Serving]:
             try:
                 process.wait(_END_S)
             except subprocess.TimeoutExpired:
-                # Where all processors are busy a clustering ends late; what was measured counts all the same.
+                # With all processors busy a clustering ends late; the measurements count anyway.
                 process.kill()
                 process.wait()
 

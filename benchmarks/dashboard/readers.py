@@ -22,7 +22,7 @@ from benchmarks.dashboard.process import Serving
 READ = ("Explore", "Explore, some 100 traces", "Clusters", "Triage", "Compare, empty", "Annotations", "Runs")
 """Pages that readers load, in turn."""
 NAMED = {"user_header": "X-User", "proxies": ["127.0.0.1"], "editors": ["reader1"]}
-"""Settings by which each of them can be somebody else."""
+"""Settings that let each of them be another user."""
 _THREADS = 2
 
 SCRIPT = """
@@ -58,7 +58,7 @@ end
 def measured(served: Serving, nights: Nights, folder: Path, options: Namespace) -> dict[str, Any]:
     """Let readers load pages while nights are stored, one after the other.
 
-    :param options: ``count`` readers look ``think`` seconds at each page on average, for ``seconds`` in all;
+    :param options: ``count`` readers read each page for ``think`` seconds on average, for ``seconds`` in all;
         each night has ``night`` results.
     """
     first_s = dict(_first(served.url, {"X-User": "reader1"} if options.named else {}))
@@ -98,7 +98,7 @@ def measured(served: Serving, nights: Nights, folder: Path, options: Namespace) 
 
 
 def _first(url: str, headers: Mapping[str, str]) -> Iterator[tuple[str, float]]:
-    """Yield how long each page takes of a dashboard that was just started."""
+    """Yield the time of each page of a dashboard that was just started."""
     for name in READ:
         begin = time.perf_counter()
         requests.get(url + PAGES[name], headers=headers, timeout=120).raise_for_status()

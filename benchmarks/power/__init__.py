@@ -1,1 +1,1 @@
-"""How well changes are found: precision and recall, and runs until a drop is reported."""
+"""Detection of changes: precision and recall, and runs until a drop is reported."""

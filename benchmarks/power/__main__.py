@@ -1,4 +1,4 @@
-"""How well changes are found: precision, recall, and runs until a small drop is reported.
+"""Detection of changes: precision, recall, and runs until a small drop is reported.
 
 ::
 
@@ -6,9 +6,9 @@
         [--series 40] [--size 180] [--traces 100] [--quiet-runs 150] [--new-runs 150]
         [--detectors "ruptures linear" …]
 
-Compared are perftrend's partition, plain and with outliers told apart, its sequential detector,
+Compared are perftrend's partition, plain and with outliers separated, its sequential detector,
 jumpavg, ruptures, Apache Otava and asv on the same synthetic traces, every cell printed. The numbers
-do not depend on the speed of the machine. asv and Otava take milliseconds a run: without them it
+do not depend on the speed of the machine. asv and Otava take milliseconds per run: without them it
 takes minutes, else an hour.
 """
 
@@ -38,7 +38,7 @@ _COLUMNS = 8
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure the parts that were asked for and print them."""
+    """Measure the chosen parts and print them."""
     options = _parser().parse_args(argv)
     known = {name: each for name, each in detectors().items() if name in (options.detectors or [name])}
     console = Console(stderr=True)
@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _peers(known: dict[str, Detector]) -> dict[str, Detector]:
-    """Return what the sequential detector is compared with; the partition stands for jumpavg."""
+    """Return the peers of the sequential detector; the partition replaces jumpavg."""
     return {name: each for name, each in known.items() if name not in {SEQUENTIAL, "jumpavg"}}
 
 
@@ -105,7 +105,7 @@ def _measured(
 
 
 def _plain(report: dict[str, Any]) -> dict[str, Any]:
-    """Turn the measurements into what JSON can hold, but for numbers that are not finite: never is null."""
+    """Convert the measurements to JSON values; infinite and NaN numbers are not converted yet."""
 
     def cell(each: Cell) -> dict[str, Any]:
         return {

@@ -1,7 +1,7 @@
 """Precision, recall and F1 of every detector on every scenario.
 
-A reported change is right if it lies within two runs of a real one, each real one being found at
-most once. Changes in the last five runs are not scored: there a detector may rightly wait.
+A reported change is right if it is within two runs of a real one, each real one being found at
+most once. Changes in the last five runs are not scored: there a detector may still wait.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UNSCORED_RUNS = 5
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """What a detector reached in one scenario."""
+    """The results of a detector in one scenario."""
 
     scenario: str
     detector: str
@@ -31,12 +31,12 @@ class Accuracy:
 
     @property
     def precision(self) -> float:
-        """The share of the reported changes that are real; 1 where none was reported."""
+        """The fraction of the reported changes that are real; 1 if none was reported."""
         return self.found / self.reported if self.reported else 1.0
 
     @property
     def recall(self) -> float:
-        """The share of the real changes that were reported."""
+        """The fraction of the real changes that were reported."""
         return self.found / self.real if self.real else 1.0
 
     @property
@@ -67,7 +67,7 @@ def measure(
 
 
 def matches(reported: list[int], real: list[int]) -> int:
-    """Count the real changes that have a reported one near, each reported one used once."""
+    """Count the real changes with a reported one nearby, each reported one used once."""
     free = sorted(reported)
     count = 0
     for position in sorted(real):

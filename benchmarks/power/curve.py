@@ -26,23 +26,23 @@ from benchmarks.power.series import LEVEL_PPS, normal, with_outliers
 from perftrend.analysis.sequential import State, Vigilance, monitor
 from perftrend.model import Better, Samples
 
-# Detectors that take milliseconds a run are asked about a part of the traces.
+# Detectors that take milliseconds per run are measured on a part of the traces.
 _PART = {"asv": 0.15, "otava p .001": 0.3, "otava p .00001": 0.3, "ruptures rbf": 0.3}
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is measured."""
+    """The sizes of the measurement."""
 
     traces: int
-    """Traces of a cell; for false alarms three times as many are looked at."""
+    """Traces of a cell; false alarms are measured on three times as many."""
     quiet_runs: int
     new_runs: int
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A peer's cell beside the sequential detector at no more false alarms."""
+    """A peer's cell, compared with the sequential detector at no more false alarms."""
 
     noise: float
     drop: float
@@ -61,7 +61,7 @@ class Comparison:
     def verdict(self) -> str:
         """``fewer``, ``equal`` or ``more`` new runs than the peer, by the median, then the mean.
 
-        ``unmatched`` where every setting raises more false alarms than the peer.
+        ``unmatched`` if every setting raises more false alarms than the peer.
         """
         if self.own_alarms > self.peer_alarms:
             return "unmatched"
@@ -102,9 +102,9 @@ def sweep(
 
 
 def comparisons(alarms: list[Alarms], cells: list[Cell], new_runs: int) -> list[Comparison]:
-    """Set each peer's cell beside the sequential one with the most alarms that are not more.
+    """Compare each peer's cell with the sequential one that has the most alarms, but not more than the peer.
 
-    The rates are those over all noises: more quiet runs tell more, and nobody knows the unit.
+    The rates are those over all noises: more quiet runs give more precise rates.
     """
     rates = {
         name: 1000
@@ -154,7 +154,7 @@ def outlier_sweep(
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """What is said of a newest run, as shares of all histories."""
+    """The states of a newest run, as fractions of all histories."""
 
     noise: str
     drop: float
@@ -163,7 +163,7 @@ class Suspicion:
 
 
 def suspicions(traces: int) -> list[Suspicion]:
-    """Look once at histories whose newest run is as before, or 10 % lower."""
+    """Run the detector once on histories whose newest run is as before, or 10 % lower."""
     noises: dict[str, Noise] = {f"{size:.1%}".replace("%", " %"): normal(size) for size in NOISES}
     noises["1.0 %, 2 % outliers before"] = with_outliers(0.02, 0.01)
     found = []
@@ -179,7 +179,7 @@ def suspicions(traces: int) -> list[Suspicion]:
 
 
 def _calm_end(samples: Samples, seed: int) -> Samples:
-    """Replace a newest run that is an outlier itself: to suspect that one is right."""
+    """Replace a newest run that is an outlier itself: a suspicion would be right."""
     if abs(samples[-1] / LEVEL_PPS - 1) > 0.045:  # noqa: PLR2004 - the least outlier less the noise
         samples = samples.copy()
         samples[-1] = LEVEL_PPS * (1 + np.random.default_rng(seed).normal(0.0, 0.01))

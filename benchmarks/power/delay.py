@@ -1,14 +1,14 @@
 """False alarms per 1,000 runs against the number of new runs until a drop is reported.
 
-A trace has 60 quiet runs; then come new ones, and every detector looks after each of them. It
-reports a drop when it finds a fall that begins with the new runs. In quiet traces every such report
+A trace has 60 quiet runs; then come new ones, and every detector runs after each of them. It
+reports a drop if it finds a fall that begins with the new runs. In quiet traces every such report
 is a false alarm; the rate is the number of first alarms over the runs until then. In the others the
-new runs are lower. Rises are not counted for anybody.
+new runs are lower. Rises are not counted for any detector.
 
-The sequential detector has a rate that can be set. It is compared with each peer at a setting at
+The sequential detector has a configurable rate. It is compared with each peer at a setting at
 which it raises no more false alarms than the peer, measured on the same quiet traces. jumpavg is
-too slow to be asked after each run; perftrend's partition, which it agrees with in all but one of a
-hundred series, stands for it.
+too slow to run after each run; perftrend's partition, which agrees with it in all but one of a
+hundred series, replaces it.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ class Cell:
     noise: float
     drop: float
     runs: tuple[float, ...] = field(repr=False)
-    """One a trace, infinite where it was not reported within the new runs."""
+    """One per trace, infinite if the drop was not reported within the new runs."""
 
     @property
     def median(self) -> float:
-        """Half of the traces need no more runs."""
+        """The median: half of the traces need no more runs."""
         return float(np.sort(self.runs)[(len(self.runs) - 1) // 2])
 
     def mean(self, new_runs: int) -> float:
-        """Return the average, where nothing was reported of all new runs."""
+        """Return the average; without a report all new runs count."""
         return float(np.minimum(self.runs, new_runs).mean())
 
     def share_within(self, runs: int) -> float:
-        """Return the share of the traces in which the drop is reported after so many runs."""
+        """Return the fraction of the traces in which the drop is reported within a number of runs."""
         return float(np.mean(np.array(self.runs) <= runs))
 
 
@@ -69,7 +69,7 @@ class Alarms:
     noise: float
     alarms: int
     exposure: int
-    """Quiet runs that were looked at until the first alarm of each trace."""
+    """The number of quiet runs until the first alarm of each trace."""
 
     @property
     def per_1000(self) -> float:
@@ -83,7 +83,7 @@ def stated(rate: float) -> str:
 
 
 def first_reports(samples: Samples, detector: Detector) -> float:
-    """Return after how many new runs a detector reports a drop; infinite where it does not."""
+    """Return the number of new runs after which a detector reports a drop; infinite if it does not."""
     for stop in range(HISTORY_RUNS + 1, samples.size + 1):
         if any(at >= HISTORY_RUNS - 2 and sign < 0 for at, sign in detector(samples[:stop])):
             return stop - HISTORY_RUNS
@@ -91,11 +91,11 @@ def first_reports(samples: Samples, detector: Detector) -> float:
 
 
 def first_sightings(samples: Samples, vigilances: Iterable[Vigilance]) -> list[float]:
-    """Return the same of the sequential detector, for vigilances in the order of rising rates."""
+    """Return the same for the sequential detector, for vigilances in the order of rising rates."""
     waiting = list(enumerate(vigilances))
     reports = [NEVER] * len(waiting)
     for stop in range(HISTORY_RUNS + 1, samples.size + 1):
-        # What is no alarm at a high rate is none at a lower one.
+        # Runs without an alarm at a high rate have none at a lower one.
         while waiting:
             index, vigilance = waiting[-1]
             found = monitor(samples[:stop], better=Better.HIGHER, vigilance=vigilance)

@@ -1,7 +1,7 @@
-"""The detectors that are compared, all as functions from samples to the changes in them.
+"""The compared detectors, all as functions from samples to the changes in them.
 
-A change is its position and its sign: -1 where the values fall. A peer that is not installed is
-left out, and the report says so. Peers get the settings that their documentation recommends.
+A change is its position and its sign: -1 if the values fall. A peer that is not installed is
+omitted, and the report shows that. Peers get the settings that their documentation recommends.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DISTRIBUTIONS = {"jumpavg": "jumpavg", "ruptures": "ruptures", "otava": "apache
 
 
 def detectors() -> dict[str, Detector]:
-    """Return all detectors by name, perftrend's first; only those that are installed."""
+    """Return all installed detectors by name, perftrend's first."""
     known: dict[str, Detector] = {
         "perftrend partition": _partition,
         ROBUST: lambda samples: _partition(samples, outliers=True),
@@ -50,7 +50,7 @@ def detectors() -> dict[str, Detector]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the peers, "not installed" where there is none."""
+    """Return the versions of the peers, "not installed" if a peer is missing."""
     found = {}
     for name, distribution in _DISTRIBUTIONS.items():
         try:
@@ -69,7 +69,7 @@ def _works(detector: Detector) -> bool:
 
 
 def _steps(samples: Samples, starts: Sequence[int]) -> Steps:
-    """Turn the starts of segments into changes, by the averages of the segments."""
+    """Convert the starts of segments to changes, by the averages of the segments."""
     bounds = [0, *sorted(starts), samples.size]
     averages = [float(samples[start:stop].mean()) for start, stop in pairwise(bounds)]
     return [
@@ -115,7 +115,7 @@ def _otava(samples: Samples, *, chance: float) -> Steps:
     try:
         found, _ = compute(samples.tolist(), window_len=50, max_pvalue=chance, min_magnitude=0.0)
     except ValueError:
-        # It refuses some series that it has cut into an empty part: then it reports nothing.
+        # It refuses some series that it has split into an empty part: then it reports nothing.
         return []
     return _steps(samples, [int(each.index) for each in found])
 

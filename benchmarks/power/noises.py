@@ -1,4 +1,4 @@
-"""False alarms of the sequential detector where noise is not normal, at its default rate."""
+"""False alarms of the sequential detector with noise that is not normal, at its default rate."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Synthetic traces with known changes, in packets per second around 10 million.
 
-Groups last 20 to 60 runs; each change is a step up or down. Every scenario has its own noise, and
-what must not be taken for a change: outliers, heavy tails, two modes, drift, restarts, groups that are
-noisier than others.
+Groups last 20 to 60 runs; each change is a step up or down. Every scenario has its own noise, with
+effects that must not be reported as changes: outliers, heavy tails, two modes, drift, restarts, groups that
+are noisier than others.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ def with_outliers(share: float, deviation: float = 0.005) -> Callable[[Generator
 
 
 def heavy_tails(rng: Generator, size: int) -> Samples:
-    """Return Student's t of three degrees of freedom, its core as wide as normal noise of 0.5 %."""
+    """Return noise by Student's t of three degrees of freedom, its core as wide as normal noise of 0.5 %."""
     return 0.005 * rng.standard_t(3, size)
 
 
 def two_modes(rng: Generator, size: int) -> Samples:
-    """Return noise of 0.5 % of which every tenth run, on average, lies 3 % lower."""
+    """Return noise of 0.5 % in which every tenth run, on average, is 3 % lower."""
     lower: Samples = rng.choice([0.03, 0.0], size, p=[0.1, 0.9])
     noise: Samples = rng.normal(0.0, 0.005, size)
     return noise - lower
@@ -69,12 +69,12 @@ def drifting(rng: Generator, size: int) -> Samples:
 
 
 def uniform(rng: Generator, size: int) -> Samples:
-    """Return even noise as wide as normal noise of 0.5 %."""
+    """Return uniform noise as wide as normal noise of 0.5 %."""
     return rng.uniform(-0.005 * math.sqrt(3), 0.005 * math.sqrt(3), size)
 
 
 def log_normal(rng: Generator, size: int) -> Samples:
-    """Return what times are like: never much shorter, at times longer; its core is 10 % wide."""
+    """Return noise like that of times: never much shorter, at times longer; its core is 10 % wide."""
     longer: Samples = rng.lognormal(0.0, 0.1, size)
     return longer - 1
 
@@ -86,7 +86,7 @@ def restarts(rng: Generator, size: int) -> Samples:
 
 
 def student(freedom: int) -> Callable[[Generator, int], Samples]:
-    """Return Student's t, its core as wide as normal noise of 0.5 %."""
+    """Return noise by Student's t, its core as wide as normal noise of 0.5 %."""
 
     def noise(rng: Generator, size: int) -> Samples:
         values: Samples = 0.005 * rng.standard_t(freedom, size)
@@ -96,7 +96,7 @@ def student(freedom: int) -> Callable[[Generator, int], Samples]:
 
 
 def remembering(r: float) -> Callable[[Generator, int], Samples]:
-    """Return noise of 0.5 % that follows the noise of the run before with a factor of r."""
+    """Return noise of 0.5 % that is correlated with the run before by a factor of r."""
 
     def noise(rng: Generator, size: int) -> Samples:
         values: Samples = rng.normal(0.0, 0.005 * math.sqrt(1 - r**2), size)
@@ -112,7 +112,7 @@ correlated = remembering(0.4)
 
 
 def starts(distance: float) -> Callable[[Generator, int], Samples]:
-    """Return starts at one of two speeds, so far above or below the average, at a noise of 0.15 %."""
+    """Return starts at one of two speeds, above or below the average by a distance, at a noise of 0.15 %."""
 
     def noise(rng: Generator, size: int) -> Samples:
         values: Samples = rng.choice([-distance, distance], size) + rng.normal(0.0, 0.0015, size)
@@ -122,7 +122,7 @@ def starts(distance: float) -> Callable[[Generator, int], Samples]:
 
 
 def weekly_modes(distance: float) -> Callable[[Generator, int], Samples]:
-    """Return noise of 0.5 % in one of two modes so far apart, each for seven runs on average."""
+    """Return noise of 0.5 % in one of two modes at a distance, each for seven runs on average."""
 
     def noise(rng: Generator, size: int) -> Samples:
         moves = rng.random(size) < 1 / 7
@@ -134,21 +134,21 @@ def weekly_modes(distance: float) -> Callable[[Generator, int], Samples]:
 
 
 def slow_walk(rng: Generator, size: int) -> Samples:
-    """Return noise of 0.5 % about a level that walks by a tenth of that with every run."""
+    """Return noise of 0.5 % about a random walk with steps of a tenth of that per run."""
     values: Samples = rng.normal(0.0, 0.005, size) + np.cumsum(rng.normal(0.0, 0.0005, size))
     return values
 
 
 def replayed(recording: Recording) -> Callable[[Generator, int], Samples]:
-    """Return what a machine did to one program, one process of the recording a run, in their order.
+    """Return the recorded noise of one program, one process of the recording per run, in their order.
 
-    Neighbouring runs are then seconds apart, and resemble each other more than those of two nights do.
+    Neighbouring runs are then seconds apart, and more similar than those of two nights.
     """
     return lambda rng, size: np.expm1(recording.replayed(size, rng).mean(axis=1) / 100)
 
 
 def replayed_nights(recording: Recording) -> Callable[[Generator, int], Samples]:
-    """Return what a machine did to one program, one process from any place of the recording a run."""
+    """Return the recorded noise of one program, one process from any place of the recording per run."""
     averages = recording.speeds.mean(axis=1)
     return lambda rng, size: np.expm1(rng.choice(averages, size) / 100)
 

@@ -1,4 +1,4 @@
-"""How soon a slow drift is seen and called one, and how wide the intervals of a change are.
+"""Delay until a slow drift is detected and classified, and the width of the intervals of a change.
 
 Both are measured in sigmas: 60 quiet runs, then a slope or a step.
 """
@@ -18,24 +18,24 @@ from perftrend.model import Better, Group, Samples
 SLOPES = (0.02, 0.05, 0.1, 0.2)
 STEPS = (1.0, 2.0, 4.0)
 LATER = (0, 10, 20, 40)
-"""Runs after the first alarm at which the shape is asked for."""
+"""Runs after the first alarm at which the shape is evaluated."""
 
 _NEW_RUNS = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """What became of one drift or step."""
+    """The results for one drift or step."""
 
     course: str
     median_runs: float
     called_drift: tuple[float, ...]
-    """Share of the traces, so many runs after the first alarm as :data:`LATER` says."""
+    """Fraction of the traces, for each number of runs after the first alarm in :data:`LATER`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """How often the intervals of a change hold the truth."""
+    """How often the intervals of a change contain the truth."""
 
     step: float
     place_held: float
@@ -45,7 +45,7 @@ class Intervals:
 
 
 def namings(traces: int) -> list[Naming]:
-    """Follow drifts and steps until they are seen, and longer."""
+    """Follow drifts and steps until they are detected, and longer."""
     new = np.arange(1.0, _NEW_RUNS + 1)
     courses: dict[str, Samples] = {f"drift of {slope:g} a run": slope * new for slope in SLOPES}
     courses |= {f"step of {step:g}": np.full(_NEW_RUNS, step) for step in STEPS}
@@ -73,7 +73,7 @@ def _first_alarm(samples: Samples) -> int:
 
 
 def intervals(traces: int) -> list[Intervals]:
-    """Put the change where the squares are least, as a detector would, and look at its intervals."""
+    """Put the change where the squares are least, like a detector, and evaluate its intervals."""
     rng = np.random.default_rng(2)
     size, truth = 60, 35
     found = []

@@ -1,1 +1,1 @@
-"""Searches for NDR and PDR, compared on simulated devices whose truth is known."""
+"""Searches for NDR and PDR, compared on simulated devices whose true rates are known."""

@@ -1,4 +1,4 @@
-"""Time and truth of searches for NDR and PDR on simulated devices.
+"""Time and correctness of searches for NDR and PDR on simulated devices.
 
 ::
 
@@ -7,16 +7,16 @@
         [--strategies mdr …] [--no-bisections]
 
 Compared are all strategies of perftrend, MLRsearch from PyPI, and bisections. A method's time is
-that of its trials. It stands beside the time that no search can do without on that device
-(``benchmarks.search.unavoidable``) and that of MLRsearch on the same devices. A method that is
-sure of an interval that does not hold the truth is wrong; one that says that it found none is not.
+that of its trials. It is shown relative to the unavoidable time of any search on that device
+(``benchmarks.search.unavoidable``) and to that of MLRsearch on the same devices. A method that
+returns a valid interval without the true rate is wrong; one that reports that it found none is not.
 Each lower bound is then measured eight times more, to show whether it passed by luck.
 
 Critical rates are spread log-uniformly over nearly two decades. Nothing is measured in real time,
 so the load of the machine does not matter, and the same command prints the same table.
 
 With ``--plot`` one search is drawn into an HTML file instead: that of the first device of the first
-kind, final duration and early end that are asked for, by the first of ``--strategies``, or by the
+given kind, final duration and early end, by the first of ``--strategies``, or by the
 default one.
 """
 
@@ -66,7 +66,7 @@ _TABLE_WIDTH = 180
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the cells that were asked for, and print them and the goals; or draw a search of the first."""
+    """Run the chosen cells, and print them and the goals; or draw a search of the first."""
     options = _parser().parse_args(argv)
     with errors.reported() as outcome:
         cells = _cells(options)
@@ -127,7 +127,7 @@ def _cells(options: argparse.Namespace) -> list[Cell]:
 
 
 def draw(cell: Cell, strategy: str, file: Path) -> str:
-    """Draw the search of the first device of a cell, and say what the graph shows."""
+    """Draw the search of the first device of a cell, and return a description of the graph."""
     parameters = simulated_parameters(cell.final_s, cell.width)
     found = perftrend_search(first_device(cell), parameters, strategy)
     title = f"{strategy} search of a simulated device: {cell.kind}, final trials of {cell.final_s:g} s"

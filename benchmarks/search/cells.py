@@ -1,4 +1,4 @@
-"""Every method on every device of a cell, and what comes of it in numbers.
+"""Every method on every device of a cell, and statistics of the results.
 
 A cell is a kind of device, a final duration, and whether trials can end early. Its devices
 differ in their critical rate and their seed; all methods get the same ones.
@@ -36,22 +36,22 @@ WORKERS = 2
 MOVING = frozenset(
     kind for kind, arguments in KINDS.items() if {"drift_per_s", "warm_up_once"} & arguments.keys()
 )
-"""The kinds whose truth moves in the course of a search."""
+"""The kinds whose true rates change in the course of a search."""
 
 DETERMINISTIC = frozenset(kind for kind, of in KINDS.items() if not CALM.keys() & of.keys()) - MOVING
-"""The kinds whose truth stands still and that answer the same trial the same way."""
+"""The kinds whose true rates are constant and whose trials are reproducible."""
 
 _SEED = 2544
 _AGAIN = 8
-"""Further trials at each lower bound, to see how often it passes."""
+"""Further trials at each lower bound, to measure how often it passes."""
 
 _ROUNDING = 1e-5
-"""Frames are whole, so a rate may pass that lies so much above the truth, relatively."""
+"""Frames are whole, so a rate may pass that is this much above the truth, relatively."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What the devices of a cell have in common."""
+    """The parameters that the devices of a cell have in common."""
 
     kind: str
     final_s: float
@@ -64,52 +64,52 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one method found on one device; the shares are over the loss ratios it looked for."""
+    """The results of one method on one device; fractions are by loss ratio that it searched for."""
 
     elapsed_s: float
     trials: int
     held: tuple[bool | None, ...]
-    """Whether each interval holds the truth; None where it is flagged or was not looked for."""
+    """Whether each interval contains the true rate; None if it is flagged or was not searched for."""
     widths: tuple[float, ...]
-    """Of the intervals that are not flagged, relative."""
+    """The relative widths of the intervals that are not flagged."""
     flagged: int
     again: tuple[float | None, ...]
-    """Share of further trials at each lower bound that pass; None as in ``held``. They cost no time."""
+    """Fraction of further trials at each lower bound that pass; None as in ``held``. They cost no time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One method in one cell."""
+    """The statistics of one method in one cell."""
 
     mean_s: float
     p95_s: float
     worst_s: float
     trials: float
     ratio_mean: float
-    """Of the time to the unavoidable time of the same device."""
+    """The ratio of the time to the unavoidable time of the same device."""
     ratio_p95: float
     ratio_worst: float
     free_upper_ratio_mean: float
-    """The same where the upper bound of NDR is unavoidable at no cost."""
+    """The same if the upper bound of NDR costs no time."""
     held: tuple[float, ...]
-    """Share of the intervals not flagged that hold the truth, by loss ratio; NaN when there is none."""
+    """Fraction of the unflagged intervals that contain the true rate, by loss ratio; NaN without any."""
     counted: tuple[int, ...]
-    """How many intervals that is of."""
+    """The number of these intervals."""
     flagged: float
-    """Share of devices with an interval that says itself that it is none."""
+    """Fraction of devices with an interval that is marked as not valid."""
     again: tuple[float, ...]
-    """Share of further trials at a lower bound that pass, by loss ratio; NaN when there is none."""
+    """Fraction of further trials at a lower bound that pass, by loss ratio; NaN without any."""
     again_error: tuple[float, ...]
-    """The standard error of that."""
+    """The standard error of ``again``."""
     width_mean: float
     width_worst: float
     peer_mean: float
-    """Time relative to that of MLRsearch: of the means."""
+    """Time relative to that of MLRsearch: the ratio of the means."""
     peer_p95: float
     peer_dearer: float
-    """Share of devices that take longer than with MLRsearch."""
+    """Fraction of devices that take longer than with MLRsearch."""
     strict_mean: float
-    """As ``peer_mean``, against MLRsearch with exceed ratio 0."""
+    """Like ``peer_mean``, relative to MLRsearch with exceed ratio 0."""
     strict_p95: float
 
 
@@ -118,7 +118,7 @@ Measured = tuple[Cell, Mapping[str, Figures]]
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """One device of a cell, and what is true of it when a search begins."""
+    """One device of a cell, and its true rates when a search begins."""
 
     cell: Cell
     critical_pps: float
@@ -158,12 +158,12 @@ class _Place:
 
 
 def first_device(cell: Cell) -> DeviceModel:
-    """Return the first device of a cell as each method finds it."""
+    """Return the first device of a cell in its initial state."""
     return _Place.of(cell, 0).device(early=cell.early)
 
 
 def measure(cells: Sequence[Cell], done: Callable[[int], object]) -> list[Measured]:
-    """Measure cells in several processes; call ``done`` with the number of those that are ready.
+    """Measure cells in several processes; call ``done`` with the number of finished ones.
 
     :returns: the figures by method, in the order of ``cells``.
     """
@@ -180,9 +180,9 @@ def measure(cells: Sequence[Cell], done: Callable[[int], object]) -> list[Measur
 
 
 def measure_alike(cells: Sequence[Cell]) -> list[Mapping[str, Figures]]:
-    """Run every method on every device of cells that differ in nothing but the early end."""
+    """Run every method on every device of cells that differ only in the early end."""
     places = [_Place.of(cells[0], number) for number in range(cells[0].devices)]
-    # They let each trial run to its end, so they find the same whether it could end early or not.
+    # They run each trial to its end, so they find the same with and without the early end.
     blind = {
         method: [place.search(method, early=False) for place in places]
         for method in (MLRSEARCH, MLRSEARCH_STRICT)
@@ -211,7 +211,7 @@ def _truth(device: DeviceModel, final_s: float) -> tuple[float, ...]:
 
 
 def _holds(interval: Interval | None, before: float, after: float) -> bool | None:
-    """Tell whether an interval holds any rate that was true in the course of the search."""
+    """Return whether an interval contains any rate that was true in the course of the search."""
     if interval is None or interval.invalid:
         return None
     lowest, highest = sorted((before, after))
@@ -219,10 +219,10 @@ def _holds(interval: Interval | None, before: float, after: float) -> bool | Non
 
 
 def _again(device: DeviceModel, interval: Interval | None, loss_ratio: float, final_s: float) -> float | None:
-    """Return the share of further trials of the final duration that pass at the lower bound."""
+    """Return the fraction of further trials of the final duration that pass at the lower bound."""
     if interval is None or interval.invalid:
         return None
-    # To their end: trials that end early would meet the same pause again and again.
+    # To their end: trials that end early would meet the same pause repeatedly.
     trials = (device(interval.lower, final_s) for _ in range(_AGAIN))
     return _mean(passes(trial, loss_ratio) for trial in trials)
 
@@ -271,7 +271,7 @@ def _p95(values: NDArray[np.float64]) -> float:
 
 
 def _error(values: Sequence[float]) -> float:
-    """Return the standard error of the mean; NaN of less than two values."""
+    """Return the standard error of the mean; NaN for less than two values."""
     return float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.nan
 
 

@@ -1,10 +1,10 @@
-"""What a search of perftrend is to reach, and whether it does.
+"""The goals of perftrend's searches, and whether they are reached.
 
-A goal is judged by the worst of the cells that it is about. Where chance decides whether an
-interval holds the truth, the share of those that do is compared with that of MLRsearch in
+A goal is judged by the worst of its cells. If chance decides whether an
+interval contains the true rate, the fraction of those that do is compared with that of MLRsearch in
 standard errors of their difference. A full run makes more than a hundred such comparisons, so a
-cell may fall behind by three of them: of 200 devices each, by 15 % where the share is one half.
-All cells in which trials end early together may fall behind by two: about 1 %.
+cell may be worse by three of them: with 200 devices each, by 15 % if the fraction is one half.
+All cells in which trials end early together may be worse by two: about 1 %.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from benchmarks.search.cells import DETERMINISTIC, Cell, Figures, Measured
 from benchmarks.search.methods import MLRSEARCH
 
 LYING = ("short-optimistic", "throttling", "short-pessimistic", "warm-up-once")
-"""The kinds whose short trials do not show what long ones do."""
+"""The kinds whose short trials do not show the result of long ones."""
 
 LOSING = ("loss-floor", "exponential")
-"""The deterministic kinds that lose at every rate, so that a search may say that there is no NDR."""
+"""The deterministic kinds that lose at every rate, so that a search may report that there is no NDR."""
 
 _STANDARD_ERRORS = 3.0
 _STANDARD_ERRORS_TOGETHER = 2.0
@@ -28,20 +28,20 @@ _STANDARD_ERRORS_TOGETHER = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How one method stands to one goal."""
+    """The result of one method for one goal."""
 
     goal: str
     figure: float
-    """The worst; NaN when no cell was measured that the goal is about."""
+    """The worst; NaN if none of its cells was measured."""
     where: str
     """The cell of the worst figure."""
     missed: int
     of: int
-    """Cells that miss the goal, and that it is about."""
+    """The cells that miss the goal, and all its cells."""
 
     @property
     def reached(self) -> bool:
-        """Whether all cells reach it, and there is any."""
+        """Whether the goal has cells, and all reach it."""
         return self.of > 0 and self.missed == 0
 
 
@@ -53,10 +53,10 @@ class Goal:
     limit: float
     about: Callable[[Cell], bool]
     figure: Callable[[Cell, Figures, Figures], float]
-    """Of a cell, the method and MLRsearch; to be at most the limit. NaN: it does not apply."""
+    """A function of a cell, the method and MLRsearch; at most the limit. NaN: it does not apply."""
 
     def judge(self, measured: Sequence[Measured], method: str) -> Verdict:
-        """Judge a method by all cells that the goal is about."""
+        """Judge a method by all cells of the goal."""
         figures = [
             (self.figure(cell, of[method], of[MLRSEARCH]), cell) for cell, of in measured if self.about(cell)
         ]
@@ -76,7 +76,7 @@ class Together:
     limit: float
     about: Callable[[Cell], bool]
     differences: Callable[[Figures, Figures], Iterable[tuple[float, float]]]
-    """Of the method and MLRsearch: how much less is held, and the standard error of that."""
+    """A function of the method and MLRsearch: how much less often it is right, with the standard error."""
 
     def judge(self, measured: Sequence[Measured], method: str) -> Verdict:
         """Judge a method by the sum over all cells."""
@@ -94,7 +94,7 @@ class Together:
 
 
 def place(cell: Cell) -> str:
-    """Name a cell."""
+    """Return the name of a cell."""
     return f"{cell.kind}, {cell.final_s:g} s" + ("" if cell.early else ", to the end")
 
 
@@ -111,17 +111,17 @@ def _wrong(_: Cell, figures: Figures, __: Figures) -> float:
 
 
 def _less_held(figures: Figures, peer: Figures) -> list[tuple[float, float]]:
-    """Return by how much less the truth is held than by MLRsearch, and the standard error of that."""
+    """Return how much less often the truth is contained than by MLRsearch, with the standard error."""
     found = []
     for ours, theirs, n, m in zip(figures.held, peer.held, figures.counted, peer.counted, strict=True):
-        if n and m:  # what is flagged is no wrong result
+        if n and m:  # a flagged interval is not a wrong result
             both = (ours * n + theirs * m) / (n + m)
             found.append((theirs - ours, math.sqrt(both * (1.0 - both) * (1.0 / n + 1.0 / m))))
     return found
 
 
 def _less_often(_: Cell, figures: Figures, peer: Figures) -> float:
-    """Say by how many standard errors the truth is held less often than by MLRsearch, at worst."""
+    """Return the difference to MLRsearch in containing the truth, in standard errors, at worst."""
     return max((less / error for less, error in _less_held(figures, peer) if error), default=0.0)
 
 
@@ -165,7 +165,7 @@ GOALS: tuple[Goal | Together, ...] = (
     Together(
         f"others, all together: the same, ≤ {_STANDARD_ERRORS_TOGETHER:g} s.e. less",
         _STANDARD_ERRORS_TOGETHER,
-        # With and without early end the noise is the same, so one of them has all there is to know.
+        # With and without early end the noise is the same, so one of them contains all information.
         lambda cell: cell.early and _by_chance(cell),
         _less_held,
     ),
@@ -184,4 +184,4 @@ GOALS: tuple[Goal | Together, ...] = (
     *_against_both("short trials lie: ≤ 1.20", 1.2, _early(*LYING)),
     *_against_both("trials run to their end: ≤ 1", 1.0, lambda cell: not cell.early),
 )
-"""The speeds are those of the means, where nothing else is said."""
+"""The speeds are those of the means, unless stated otherwise."""

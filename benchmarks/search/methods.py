@@ -1,11 +1,11 @@
-"""The searches that are compared: perftrend's strategies, MLRsearch, and plain bisections.
+"""The compared searches: perftrend's strategies, MLRsearch, and plain bisections.
 
-All of them look for the rates of the same loss ratios within the same limits, and get their
-trials from the same recorder, which counts what they cost.
+All of them search for the rates of the same loss ratios within the same limits, and get their
+trials from the same recorder, which counts their cost.
 
-MLRsearch has no way to end a trial early, so its trials run to their end. Each bound takes one
+MLRsearch cannot end a trial early, so its trials run to their end. Each bound needs one
 trial of the final duration, as in perftrend. With the library's default exceed ratio of 0.5 an
-upper bound, too, takes a trial of that duration; with an exceed ratio of 0 a shorter one that
+upper bound, too, needs a trial of that duration; with an exceed ratio of 0 a shorter one that
 fails is enough for it. Both are measured.
 """
 
@@ -34,7 +34,7 @@ _ENDLESS_S = 1e9
 
 @dataclass(slots=True)
 class Recorder:
-    """Counts the trials of a search, and the time that they take."""
+    """Counts the trials of a search, and their time."""
 
     measure: Measure
     trials: int = 0
@@ -49,11 +49,11 @@ class Recorder:
 
 
 Method = Callable[[Measure, Parameters], tuple[Interval | None, ...]]
-"""``method(measure, parameters)``: an interval by loss ratio; None: not looked for."""
+"""``method(measure, parameters)``: an interval by loss ratio; None: not searched for."""
 
 
 def simulated_parameters(final_duration_s: float, relative_width: float) -> Parameters:
-    """Return what is looked for on a simulated device."""
+    """Return the parameters of searches on a simulated device."""
     return Parameters(
         minimum_pps=20e3,
         maximum_pps=29.76e6,
@@ -67,7 +67,7 @@ def simulated_parameters(final_duration_s: float, relative_width: float) -> Para
 
 
 def methods() -> Mapping[str, Method]:
-    """Name all searches, perftrend's first."""
+    """Return all searches by name, perftrend's first."""
     return {
         **{perftrend_method(strategy): _perftrend(strategy) for strategy in STRATEGIES},
         MLRSEARCH: _mlrsearch(exceed_ratio=0.5),
@@ -77,12 +77,12 @@ def methods() -> Mapping[str, Method]:
 
 
 def perftrend_method(strategy: str) -> str:
-    """Name the method that is a strategy of perftrend."""
+    """Return the name of the method for a strategy of perftrend."""
     return f"perftrend {strategy}"
 
 
 def perftrend_search(measure: Measure, parameters: Parameters, strategy: str) -> SearchResult:
-    """Search by a strategy of perftrend; a search that did not come to its end returns what it knew."""
+    """Search by a strategy of perftrend; a search that timed out returns its result up to then."""
     try:
         return mdr_search(measure, **asdict(parameters), strategy=strategy)
     except SearchTimeoutError as error:
@@ -156,7 +156,7 @@ def _interval(lower: float | None, upper: float | None, parameters: Parameters) 
 
 @dataclass(slots=True)
 class _Bisection:
-    """Halves intervals by trials of one duration; each trial speaks for all loss ratios."""
+    """Halves intervals by trials of one duration; each trial counts for all loss ratios."""
 
     measure: Measure
     parameters: Parameters

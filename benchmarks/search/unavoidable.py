@@ -1,14 +1,14 @@
-"""The time that no search can do without on a device whose truth is known.
+"""The unavoidable time of any search on a device whose true rates are known.
 
-NDR is n, PDR is p, the final duration is F, the relative width is w. Each lower bound takes a
-trial of F, at n and p at best. Each upper bound takes a failing trial; where trials can end
+NDR is n, PDR is p, the final duration is F, the relative width is w. Each lower bound needs a
+trial of F, at n and p at best. Each upper bound needs a failing trial; if trials can end
 early it costs the time until its failure is certain, which is least at the highest rate that
 the width allows: n/(1 - w) and p/(1 - w). A trial can be two bounds at once:
 
-* where a rate lies in [p (1 - w), n], one lower and one upper bound serve NDR and PDR;
-* where a rate in [p (1 - w), p] loses frames and is at most n/(1 - w), the lower bound of PDR is
+* if a rate is in [p (1 - w), n], one lower and one upper bound serve NDR and PDR;
+* if a rate in [p (1 - w), p] loses frames and is at most n/(1 - w), the lower bound of PDR is
   the upper bound of NDR;
-* where a rate above p is at most n/(1 - w), the upper bound of PDR is that of NDR.
+* if a rate above p is at most n/(1 - w), the upper bound of PDR is that of NDR.
 
 No search can aim at a rate exactly, so only ranges of at least a hundredth of the width count.
 """
@@ -43,12 +43,12 @@ class Unavoidable:
 
     elapsed_s: float
     without_ndr_upper_s: float
-    """The same when the upper bound of NDR costs nothing: when its first lost frame comes at once."""
+    """The same if the upper bound of NDR costs nothing: if its first lost frame is detected at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class CalmDevice:
-    """A device with its noise left out, and the rates that are true of it."""
+    """A device without its noise, and its true rates."""
 
     kind: str
     """A name of ``perftrend.measure.simulator.KINDS``."""
@@ -59,20 +59,20 @@ class CalmDevice:
 
     @classmethod
     def of(cls, kind: str, critical_pps: float, final_s: float) -> CalmDevice:
-        """Compute the truth of a device, for trials of a final duration."""
+        """Return a device with its true rates, for trials of a final duration."""
         device = DeviceModel.of_kind(kind, critical_pps, **CALM)
         ndr, pdr = (device.true_pps(ratio, final_s) for ratio in LOSS_RATIOS)
         return cls(kind, critical_pps, final_s, ndr, pdr)
 
     def proof_s(self, rate_pps: float, loss_ratio: float, *, early: bool) -> float:
-        """Return how long a trial takes until it is certain that it exceeds a loss ratio."""
+        """Return the time of a trial until it is certain that it exceeds a loss ratio."""
         device = DeviceModel.of_kind(self.kind, self.critical_pps, **CALM, ends_early=early)
         return device(rate_pps, self.final_s, loss_ratio).elapsed_s
 
     def unavoidable(self, width: float, *, early: bool) -> Unavoidable:
-        """Compute what the device costs at least.
+        """Return the least cost of a search on the device.
 
-        :param width: relative, that of the intervals.
+        :param width: the relative width of the intervals.
         :param early: whether trials end early.
         """
         ndr, pdr, keep = self.ndr_pps, self.pdr_pps, 1.0 - width

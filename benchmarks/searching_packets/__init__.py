@@ -1,1 +1,1 @@
-"""Searches on real packets: perftrend and MLRsearch in pairs, and how well each repeats."""
+"""Searches on real packets: perftrend and MLRsearch in pairs, and the repeatability of each."""

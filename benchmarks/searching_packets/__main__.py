@@ -5,25 +5,25 @@
     python -m benchmarks.searching_packets [--json] [--searches 10] [--testbed 1n-veth]
         [--frame 64B] [--acl-rules 20]
 
-Each search is told as soon as it is done, with ``--json`` as a line of its own; the summary comes
-last. Seconds are those of trials, and those on the clock: with trials that were measured again.
+Each search is printed as soon as it is done, with ``--json`` as a line of its own; the summary comes
+last. Seconds are those of trials, and those on the clock: with trials that were repeated.
 MLRsearch cannot end a trial early, so its trials run to their end.
 
-Whether searches repeat is told of the lower bounds, which are what a trend shows: their standard
-deviation and their range, relative to their mean. Beside them stand
+The repeatability of searches is shown for the lower bounds, which are the values of a trend: their standard
+deviation and their range, relative to their mean. They are compared with
 
 * the testbed's own noise: before each search one trial is sent at the highest rate, for as long as
   a final trial. Each gives a rate without any search, on the same starts of the device and in the
-  same minutes. A search that added nothing of its own would spread like these, and by its
+  same minutes. A search without noise of its own would spread like these, and by its
   resolution: that of an interval of relative width w is a standard deviation of w/√12;
-* the other search. All of MLRsearch's bounds lie on one grid between the limits, in steps of the
-  width: it may find the very same rate again on a device that has moved within a step;
+* the other search. All of MLRsearch's bounds are on one grid between the limits, in steps of the
+  width: it may find exactly the same rate again on a device that has moved within a step;
 * how often a lower bound passes once more: after each search a final trial is sent at each. NDR
-  hangs on single frames and may scatter more than the rate of a flooded device; where bounds pass
-  again as often as not, it is the device that does not repeat, and not the search.
+  depends on single frames and may vary more than the rate of a flooded device; if bounds pass
+  again only half of the time, the device does not repeat, not the search.
 
-Of the two kinds of trials outside of searches, those that cannot be trusted are left out. A search
-goes on with such a trial, and how many it used is told. Generator and device need a core each: nothing
+Invalid trials of these two kinds outside of searches are ignored. A search
+uses such a trial, and the number of them is shown. Generator and device need a core each: nothing
 else should run meanwhile.
 """
 
@@ -49,7 +49,7 @@ _WAIT_S = 3600.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print what is measured, each search, and the summary."""
+    """Print the configuration, each search, and the summary."""
     options = _parser().parse_args(argv)
     with errors.reported() as outcome:
         if options.searches < 1:

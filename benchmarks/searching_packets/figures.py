@@ -1,4 +1,4 @@
-"""What pairs of searches come to: medians, the ratio of paired times, and how well each repeats."""
+"""Statistics of pairs of searches: medians, the ratio of paired times, and the repeatability of each."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from benchmarks.searching_packets.pairs import GOALS, METHODS, Searched
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How far rates lie from each other, relative to their mean; None where there are too few."""
+    """The spread of rates, relative to their mean; None if there are too few."""
 
     rates: int
     median_pps: float | None
     stdev: float | None
-    """Of a sample, with n - 1."""
+    """The standard deviation of a sample, with n - 1."""
     span: float | None
     """From the lowest to the highest."""
 
@@ -33,9 +33,9 @@ class Repeated:
     """The sum, as the next one."""
     untrusted: int
     lower: Mapping[str, Spread]
-    """Of the lower bounds by goal, those that are none left out."""
+    """The spread of the valid lower bounds, by goal."""
     passed_again: Mapping[str, float | None]
-    """The share of the lower bounds that passed again, by goal; None where nobody knows of any."""
+    """The fraction of the lower bounds that passed again, by goal; None if it is not known for any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +49,17 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Everything together."""
+    """All statistics."""
 
     methods: Mapping[str, Repeated]
     ratios: Mapping[str, Ratio]
     """By ``trials_s`` and ``wall_s``."""
     noise: Spread
-    """Of the testbed alone: what came back at the highest rate before each search."""
+    """The noise of the testbed alone: the rates received at the highest rate before each search."""
 
 
 def summary(found: Sequence[Searched]) -> Summary:
-    """Sum up whole pairs, at least one."""
+    """Return the summary of whole pairs, at least one."""
     by_method = {method: [each for each in found if each.method == method] for method in METHODS}
     ours, peers = by_method.values()
     return Summary(
@@ -70,7 +70,7 @@ def summary(found: Sequence[Searched]) -> Summary:
 
 
 def spread(rates: Sequence[float]) -> Spread:
-    """Tell how far rates lie from each other."""
+    """Return the spread of rates."""
     median = statistics.median(rates) if rates else None
     if len(rates) <= 1:
         return Spread(len(rates), median, None, None)

@@ -1,7 +1,7 @@
 """Pairs of searches on an open testbed: perftrend's default and MLRsearch, on one start of the device.
 
-Both look for the same rates within the same limits, those of the nightly tests, and get their
-trials from the same generator, which measures a trial again that cannot be trusted.
+Both search for the same rates within the same limits, those of the nightly tests, and get their
+trials from the same generator, which repeats invalid trials.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ class Searched:
     pair: int
     method: str
     trials_s: float
-    """What the trials took that the search used."""
+    """The time of the trials that the search used."""
     wall_s: float
-    """The same with the trials that were measured again, and with all that lies between trials."""
+    """The time including repeated trials, and everything between trials."""
     trials: int
     repeated: int
-    """Trials that could not be trusted and were measured again."""
+    """Invalid trials that were repeated."""
     untrusted: int
-    """Trials that the search used although they could not be trusted."""
+    """Trials that the search used although they were invalid."""
     intervals: tuple[Interval, ...]
     """In the order of ``GOALS``."""
     passed_again: tuple[bool | None, ...]
-    """Whether each lower bound passed in one more final trial; None where nobody knows."""
+    """Whether each lower bound passed in one more final trial; None if not known."""
     flooded_pps: float | None
-    """What came back per second at the highest rate, just before the search; None if not trusted."""
+    """The receive rate at the highest rate, just before the search; None if not valid."""
 
 
 def nightly_parameters(testbed: Testbed) -> Parameters:
-    """Return what the nightly tests look for on a testbed, but with no limit of time."""
+    """Return the parameters of the nightly tests on a testbed, but without a time limit."""
     usual, settings = testbed.spec.search, SearchSettings()
     return Parameters(
         minimum_pps=usual.minimum_pps,
@@ -64,9 +64,9 @@ def nightly_parameters(testbed: Testbed) -> Parameters:
 def searches(
     testbed: Testbed, *, pairs: int, frame: str, device_options: Mapping[str, str]
 ) -> Iterator[Searched]:
-    """Yield two searches a pair; which method goes first alternates.
+    """Yield two searches per pair; which method goes first alternates.
 
-    Each pair has a start of the device of its own, as each nightly test has.
+    Each pair has its own start of the device, like each nightly test.
     """
     for pair in range(1, pairs + 1):
         testbed.start_device(device_options)
