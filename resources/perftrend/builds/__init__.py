@@ -1,7 +1,7 @@
-"""Builds of the product under test: how a commit becomes something that can be measured.
+"""Builds of the product under test: from a commit to files that can be measured.
 
-A profile says how (:mod:`perftrend.builds.profile`), :class:`Builds` does it and keeps what was built, and
-:class:`Ahead` does it before it is asked for.
+A profile defines the steps (:mod:`perftrend.builds.profile`), :class:`Builds` runs them and caches the
+results, and :class:`Ahead` builds commits before they are requested.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Building what will probably be needed next, while something else is done.
+"""Building of the commits that will probably be needed next, while other work is done.
 
-What is asked for goes first: builds that turn out not to be the one that is needed are ended. Whether a
-commit was built ahead changes nothing but the time that is waited for it.
+A requested build takes precedence: builds of other commits are ended. Whether a
+commit was built ahead affects only the time that the request waits for it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from perftrend.errors import PerftrendError
 
 
 class Ahead:
-    """Builds some commits before they are asked for; it is used by one thread.
+    """Builds some commits before they are requested; not thread-safe.
 
-    When it is closed nothing is built any longer.
+    Closing it ends all its builds.
 
     :param most: how many commits are built ahead, at the same time; 0: none.
     """
@@ -43,7 +43,7 @@ class Ahead:
         self._threads.shutdown()
 
     def expect(self, commits: Iterable[str]) -> None:
-        """Build these beside, the most probable first, and nothing that was expected before."""
+        """Build these in the background, the most probable first, instead of those expected before."""
         expected = list(islice(commits, self._most))
         self._end_all_but(expected)
         for commit in expected:
@@ -52,7 +52,7 @@ class Ahead:
                 self._begun[commit] = self._threads.submit(self._build_beside, commit, stop), stop
 
     def build(self, commit: str) -> Built:
-        """Build a commit as :meth:`Builds.build` does; one that is being built ahead is waited for."""
+        """Build a commit like :meth:`Builds.build`; wait for it if it is being built ahead."""
         if not self._product.kept(commit):
             self._end_all_but([commit])
         if commit in self._begun:
@@ -61,7 +61,7 @@ class Ahead:
 
     def _build_beside(self, commit: str, stop: Stop) -> None:
         with stop, suppress(StoppedError, PerftrendError, OSError):
-            # Who asks for this commit meets the same error.
+            # The request for this commit raises the same error.
             self._product.until(stop).build(commit)
 
     def _end_all_but(self, commits: Collection[str]) -> None:

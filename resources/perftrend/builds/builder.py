@@ -1,7 +1,7 @@
-"""Building commits of a product, keeping what was built, installing and measuring it.
+"""Builds commits of a product, caches the results, installs and measures them.
 
-Every build has a checkout of its own, away from everybody's. What it makes is kept by commit and by the
-way of building, so that each commit is built once, by whoever needs it first.
+Every build has its own checkout, separate from all others. Its artifacts are cached by commit and by
+build configuration, so that each commit is built only once for all users.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from perftrend.settings import ProjectSettings
 
 _LOGS_PER_BUILD = 10
 _LOOK_AGAIN_S = 0.1
-"""So often it is looked whether another process has built what is waited for."""
+"""The interval of the checks whether another process has finished the build that is waited for."""
 _MORE_THAN_A_MOMENT = 2
-"""Looks that find somebody there: it is not one who only sees whether the build may be evicted."""
+"""Checks that find the lock held: the holder is then not one that only checks for eviction."""
 
 
 def _nothing(_: str) -> None:
-    """Say nothing."""
+    """Log nothing."""
 
 
 def profile_of(project: ProjectSettings) -> Profile:
-    """Return the profile that the settings name.
+    """Return the profile in the settings.
 
-    :raises SettingsError: if none is set, or it is wrong.
+    :raises SettingsError: if none is set, or it is not valid.
     """
     if project.profile is None:
         raise SettingsError("no product is chosen; give the setting project.profile the name of a profile")
@@ -49,10 +49,10 @@ def profile_of(project: ProjectSettings) -> Profile:
 
 
 def opened(project: ProjectSettings, *, log: Callable[[str], None] = _nothing) -> Builds:
-    """Open the builds that the settings speak of: the profile, a mirror of the repository, the folder.
+    """Open the builds of the settings: the profile, a mirror of the repository, the folder.
 
-    :raises SettingsError: if no profile or no repository is set, or one is wrong.
-    :raises ServiceError: if the repository cannot be fetched from.
+    :raises SettingsError: if no profile or no repository is set, or one is not valid.
+    :raises ServiceError: if fetching from the repository fails.
     """
     profile = profile_of(project)
     source = project.repository or profile.repository
@@ -68,12 +68,12 @@ def opened(project: ProjectSettings, *, log: Callable[[str], None] = _nothing) -
 class Builds:
     """The builds of one product.
 
-    What it gives out is in use, and not removed, until it is closed or its process ends.
+    A returned build is in use, and not removed, until this object is closed or its process ends.
 
-    :param repository: where the commits come from.
-    :param folder: keeps what was built, and the logs; other processes may use it too.
-    :param maximum: how many builds are kept in it.
-    :param log: is told what happens, in lines.
+    :param repository: the source of the commits.
+    :param folder: contains the cached builds, and the logs; other processes may use it too.
+    :param maximum: the number of builds that are cached.
+    :param log: receives progress messages, in lines.
     """
 
     def __init__(
@@ -104,15 +104,15 @@ class Builds:
         self.close()
 
     def close(self) -> None:
-        """Give back all builds that were given out; allowed more than once."""
+        """Release all builds in use; may be called more than once."""
         while self._in_use:
             _, holding = self._in_use.popitem()
             os.close(holding)
 
     def until(self, stop: Stop) -> Builds:
-        """Return these very builds for somebody who can do without.
+        """Return the same builds for a caller that can do without.
 
-        What is built is ended when ``stop`` is set, and what another process builds already is not waited
+        A build is ended when ``stop`` is set, and a build by another process is not waited
         for: both raise StoppedError.
         """
         stoppable = copy.copy(self)
@@ -120,22 +120,23 @@ class Builds:
         return stoppable
 
     def kept(self, commit: str) -> bool:
-        """Return whether a commit need not be built: it costs next to nothing."""
+        """Return whether a commit is cached, and its build takes almost no time."""
         return self._cache.files(self._key(commit)).is_dir()
 
     def log_of(self, commit: str, step: str = "build") -> Path:
-        """Return the file with all that the commands of a step said; it may not be there."""
+        """Return the log file with the output of the commands of a step; it may not exist."""
         return self._work(commit).log(step)
 
     def build(self, commit: str) -> Built:
-        """Build a commit, or take what was built of it before.
+        """Build a commit, or return its cached build.
 
-        Where another process builds it already, it is waited for. A commit that failed fails again at
-        once, until this object's end.
+        If another process builds it already, wait for it. A commit that failed fails again at
+        once during the lifetime of this object.
 
         :param commit: 40 hex digits.
         :raises UsageError: if the repository has no such commit.
-        :raises BuildError: if it does not build; with the step, the log and what was said last.
+        :raises BuildError: if it does not build; with the step, the log and its last lines.
+        :raises TestbedError: if it does not build because of this machine.
         :raises TestbedError: if it does not build by this machine's fault.
         """
         if commit in self._failed:
@@ -145,7 +146,7 @@ class Builds:
         while (built := self._taken(commit, was_kept=not was_made)) is None:
             holding = taken(self._cache.lock(self._key(commit)), wait=False)
             if holding is None:
-                # Who builds it now will use it next, for as long as it likes: both have to be looked for.
+                # The process that builds it now will then use it for any time: check for both.
                 looks += 1
                 if looks == _MORE_THAN_A_MOMENT:
                     self._wait(commit)
@@ -163,13 +164,13 @@ class Builds:
         return built
 
     def _wait(self, commit: str) -> None:
-        """Say that another process is waited for. :raises StoppedError: if this can do without."""
+        """Log that another process is waited for. :raises StoppedError: if the caller can do without."""
         if self._stop:
             raise StoppedError
         self._log(f"{self._work(commit).what}: another process builds or uses it; waiting")
 
     def _taken(self, commit: str, *, was_kept: bool) -> Built | None:
-        """Take what is kept of a commit into use; None if it has to be built."""
+        """Put the cached build of a commit into use; return None if it has to be built."""
         key = self._key(commit)
         holding = self._in_use.get(key)
         if holding is None:
@@ -192,7 +193,7 @@ class Builds:
         return Built(commit, folder, options, manifest.took_s, was_kept)
 
     def _make(self, commit: str) -> bool:
-        """Build a commit, whose lock is held, unless another process has done so meanwhile: return which."""
+        """Build a commit, whose lock is held, unless another process has done so; return whether it built."""
         key, work = self._key(commit), self._work(commit)
         if self._cache.trusted(key) is not None:
             return False
@@ -216,20 +217,20 @@ class Builds:
         return True
 
     def install(self, built: Built) -> None:
-        """Install a build where it is measured, and see to it that it is this one that is there.
+        """Install a build where it is measured, and verify that it is the installed one.
 
-        :raises BuildError: if it cannot be installed, or does not say what it is: it is this commit's fault.
-        :raises TestbedError: if another commit is there afterwards, or this machine is at fault otherwise.
+        :raises BuildError: if it cannot be installed, or does not identify itself, because of this commit.
+        :raises TestbedError: if another commit is installed afterwards, or this machine is at fault.
         """
         using.install(self._work(built.commit), built.folder)
 
     def measure(self, built: Built, number: int = 1) -> Measured:
         """Measure a build by the profile's command, once, while the machine is observed.
 
-        :param number: of the measurement of this build, from 1; it chooses the variant.
+        :param number: the number of the measurement of this build, from 1; it selects the variant.
 
-        A command that fails, takes too long or prints what is no number is a test that failed: that can
-        be the very change that is looked for.
+        A command that fails, times out or prints something else than numbers is a failed test: that can
+        be the very change that is searched for.
 
         :raises SettingsError: if the profile has no such command.
         :raises TestbedError: if this machine cannot run it.
@@ -244,14 +245,14 @@ class Builds:
         return self._work(commit).key
 
     def _remove_old_logs(self) -> None:
-        """Keep the logs of far more commits than builds, and not those of all times."""
+        """Remove old logs; logs are retained for far more commits than builds are."""
         logs = sorted(self.folder.glob("logs/*.log"), key=modified)
         for path in logs[: -_LOGS_PER_BUILD * self._cache.maximum]:
             path.unlink(missing_ok=True)
 
 
 def _artifacts(work: Work, source: Path) -> list[Path]:
-    """Return the files to keep, relative to the checkout."""
+    """Return the files to cache, relative to the checkout."""
     found: set[Path] = set()
     for pattern in work.profile.artifacts:
         files = {path.relative_to(source) for match in source.glob(pattern) for path in _files(match)}
@@ -269,7 +270,7 @@ def _artifacts(work: Work, source: Path) -> list[Path]:
 
 
 def _files(path: Path) -> Iterator[Path]:
-    """Yield a file, or all files below a folder; not what links to folders lead to."""
+    """Yield a file, or all files below a folder, without following links to folders."""
     if path.is_file():
         yield path
     elif path.is_dir() and not path.is_symlink():

@@ -1,15 +1,15 @@
-"""What was built, kept by commit and by the way of building; a bounded number of it.
+"""A cache of a bounded number of builds, by commit and by build configuration.
 
 ::
 
-    kept/KEY/manifest.json      sizes and SHA-256 of the files, commit, way of building
+    kept/KEY/manifest.json      sizes and SHA-256 of the files, commit, build configuration
     kept/KEY/files/…            the artifacts
-    kept/KEY.lock               shared by who uses them; alone with who builds or removes them;
-                                its time of modification is when they were last used
+    kept/KEY.lock               shared while the files are used; exclusive while they are built or
+                                removed; its time of modification is when they were last used
     staging/KEY/…               not yet complete
 
-An entry appears whole, by renaming, and is looked at from its manifest to its last byte before it is
-used: what a kill, a full disk or a person made of it is never taken for a build.
+An entry appears complete, by renaming, and is verified from its manifest to its last byte before it is
+used: an entry that a kill, a full disk or a user has damaged is never used as a build.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _FILES = "files"
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A commit that is built: its artifacts, ready to be installed and measured."""
+    """A commit that is built: its artifacts, ready for installation and measurement."""
 
     commit: str
     """40 hex digits."""
     folder: Path
-    """Where the artifacts lie, at the paths that they had in the checkout; absolute."""
+    """The folder of the artifacts, at the paths that they had in the checkout; absolute."""
     device_options: Mapping[str, str]
     """Options for the driver of the testbed's device."""
     took_s: float
-    """How long it took to build, now or when that was."""
+    """The duration of the build, now or when it was cached."""
     was_kept: bool
-    """Whether it was there already."""
+    """Whether it was in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,11 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What an entry has to be."""
+    """The expected contents of an entry."""
 
     commit: str
     profile: str
-    """The hash of the way of building."""
+    """The hash of the build configuration."""
     took_s: float
     files: Mapping[str, File]
     """By their paths, relative to the folder of the artifacts."""
@@ -77,17 +77,17 @@ class Cache:
         self.maximum = maximum
 
     def lock(self, key: str) -> Path:
-        """Return the file whose lock says who builds or uses an entry."""
+        """Return the lock file of an entry, which is locked while the entry is built or used."""
         return self._folder / "kept" / f"{key}.lock"
 
     def files(self, key: str) -> Path:
-        """Return where the artifacts of an entry lie, or would lie."""
+        """Return the folder of the artifacts of an entry, which may not exist."""
         return self._entry(key) / _FILES
 
     def trusted(self, key: str) -> Manifest | None:
-        """Return what an entry is; None if it is not there, or not as it was made.
+        """Return the manifest of an entry; None if the entry does not exist, or was modified.
 
-        To be called by who holds its lock.
+        The caller must hold its lock.
         """
         entry = self._entry(key)
         try:
@@ -100,13 +100,13 @@ class Cache:
         return manifest if is_whole else None
 
     def used(self, key: str) -> None:
-        """Note that an entry is used now."""
+        """Record that an entry is used now."""
         os.utime(self.lock(key))
 
     def keep(self, key: str, source: Path, paths: Iterable[Path], *, took_s: float) -> None:
         """Copy artifacts into a new entry.
 
-        To be called by who holds its lock alone.
+        The caller must hold its lock exclusively.
 
         :param paths: the files, relative to ``source``.
         """
@@ -122,13 +122,13 @@ class Cache:
         _to_disk(staging)
         entry = self._entry(key)
         entry.parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(entry, ignore_errors=True)  # one that cannot be trusted
+        shutil.rmtree(entry, ignore_errors=True)  # one that is not valid
         staging.rename(entry)
 
     def evict(self) -> None:
-        """Remove the entries that were not used for the longest time, and what kills left behind.
+        """Remove the least recently used entries, and leftovers of killed processes.
 
-        What somebody uses or builds stays, even where there is more of it than may be kept.
+        Entries that are used or built remain, even if there are more than the maximum.
         """
         begun = {path.name for path in self._folder.glob("staging/*")}
         locks = {path.stem for path in self._folder.glob("kept/*.lock")}
@@ -181,7 +181,7 @@ def _listed(folder: Path) -> dict[str, File]:
 
 
 def _to_disk(folder: Path) -> None:
-    """Have the bytes on the disk before their name says that they are complete."""
+    """Write the bytes to disk before their name marks them as complete."""
     for path in [*folder.rglob("*"), folder]:
         descriptor = os.open(path, os.O_RDONLY)
         try:

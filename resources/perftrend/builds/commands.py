@@ -1,6 +1,6 @@
-"""Commands of a profile: argument lists with a log, an end in time, and nothing left running.
+"""Commands of a profile: argument lists with a log, a time-out, and no process left running.
 
-They run what a change under review brings along, so they get few variables: no token that the job has
+They run code of a change under review, so they get few variables: no token that the job has
 in its environment is among them.
 """
 
@@ -26,7 +26,7 @@ from perftrend.errors import BuildError, TestbedError
 
 LAST_LINES = 20
 MOST_BYTES = 10_000_000
-"""More than this is not read of what a command prints."""
+"""The most bytes that are read from the output of a command."""
 _PASSED_ON = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR"),
     *("http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
@@ -39,33 +39,33 @@ _FAULTS_OF_THE_MACHINE = {
     "Could not get lock": "another program installs packages; wait for it",
     "dpkg frontend lock": "another program installs packages; wait for it",
 }
-"""What a command says when no other commit would do better."""
+"""Messages of a command whose failure is not caused by the commit."""
 _SAY_EVERY_S = 60.0
 _TAIL_BYTES = 20_000
 _LONGEST_LINE = 300
 _STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-"""What colours a terminal."""
+"""Escape sequences of a terminal, such as colours."""
 _GUARDED = """
 exec 3<&0 </dev/null
 ( { read -r _ <&3 && exit; kill -KILL 0; } >/dev/null 2>&1 & )
 exec 3<&-
 exec "$@"
 """
-"""Runs a command beside a guard, a process of its group and not its child.
+"""Runs a command alongside a guard, a process of its group and not its child.
 
-The guard reads from the standard input that was given, a pipe: when that ends, because we ended, however
-that was, it ends the whole group; when a line comes, only itself.
+The guard reads from the given standard input, a pipe: at its end, when this process has ended in any way,
+the guard kills the whole group; at a line, it ends only itself.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Commands that belong together, such as those that build.
+    """Commands that belong together, such as the build commands.
 
-    :param name: what messages call them: ``build``, ``install``, ….
-    :param what: what they are done with, for the messages: ``commit 1234567890ab of router``.
+    :param name: their name in messages: ``build``, ``install``, ….
+    :param what: their subject in messages: ``commit 1234567890ab of router``.
     :param timeout_s: for all of them together.
-    :param keeps: whether processes that they leave in the background live on.
+    :param keeps: whether processes that they leave in the background continue.
     :param stop: ends them when it is set.
     """
 
@@ -82,9 +82,9 @@ class Steps:
     def run(self, commands: Iterable[Sequence[str]]) -> None:
         """Run them one after the other.
 
-        :raises BuildError: if one fails or they take too long.
-        :raises TestbedError: if that is this machine's fault.
-        :raises StoppedError: if they were told to stop.
+        :raises BuildError: if one fails or they time out.
+        :raises TestbedError: if that is caused by this machine.
+        :raises StoppedError: if ``stop`` was set.
         """
         end = time.monotonic() + self.timeout_s
         for command in commands:
@@ -93,10 +93,10 @@ class Steps:
             self._require_success(command, code)
 
     def output(self, command: Sequence[str]) -> bytes:
-        """Run one command and return what it printed, which goes to the log as well.
+        """Run one command and return its output, which is also written to the log.
 
-        :raises BuildError: if it fails or takes too long.
-        :raises TestbedError: if that is this machine's fault.
+        :raises BuildError: if it fails or times out.
+        :raises TestbedError: if that is caused by this machine.
         """
         with self.log.open("ab") as log, tempfile.TemporaryFile(dir=self.log.parent) as printed:
             code = self._one(command, printed, log, time.monotonic() + self.timeout_s)
@@ -108,7 +108,7 @@ class Steps:
             return printed.read(MOST_BYTES + 1)
 
     def _one(self, command: Sequence[str], output: IO[bytes], log: IO[bytes], end: float) -> int | None:
-        """Run one command and return its exit code, or None if it took too long."""
+        """Run one command and return its exit code, or None if it timed out."""
         log.write(f"$ {shlex.join(command)}\n".encode(errors="replace"))
         log.flush()
         self._require_program(command[0])
@@ -138,7 +138,7 @@ class Steps:
     def _wait(self, pid: int, end: float, command: Sequence[str]) -> bool:
         """Wait for a process and return whether it ended in time; it is not reaped.
 
-        :raises StoppedError: if it was told to stop.
+        :raises StoppedError: if ``stop`` was set.
         """
         descriptor = os.pidfd_open(pid)
         began = time.monotonic()
@@ -187,13 +187,13 @@ class Steps:
 
 
 def environment(profile: Mapping[str, str], inherit: Iterable[str]) -> dict[str, str]:
-    """Return the variables for commands: a few of this process's, and those of the profile."""
+    """Return the variables for commands: some of this process's, and those of the profile."""
     passed = {name: os.environ[name] for name in (*_PASSED_ON, *inherit) if name in os.environ}
     return {**passed, **profile}
 
 
 def last_lines(log: Path) -> tuple[str, ...]:
-    """Return the last lines of a log that hold something, without what steers a terminal."""
+    """Return the last non-empty lines of a log, without escape sequences of a terminal."""
     with log.open("rb") as file:
         file.seek(0, os.SEEK_END)
         file.seek(max(0, file.tell() - _TAIL_BYTES))
@@ -204,15 +204,15 @@ def last_lines(log: Path) -> tuple[str, ...]:
 
 
 def _pipe() -> tuple[IO[bytes], IO[bytes]]:
-    """Return the ends of a pipe, ours to write into and the guard's to read from."""
+    """Return the ends of a pipe, this process's to write to and the guard's to read from."""
     read, write = os.pipe()
     return os.fdopen(write, "wb", buffering=0), os.fdopen(read, "rb", buffering=0)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process and all that it left running in its group, and reap it.
+    """Kill a process and all processes in its group, and reap it.
 
-    It is not reaped before, so that its number is still that of its group and of nobody else.
+    It is not reaped before, so that its number is still that of its group and of no other process.
     """
     # Those of another user, such as by sudo, cannot be ended.
     with suppress(ProcessLookupError, PermissionError):

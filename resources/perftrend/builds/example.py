@@ -1,7 +1,7 @@
-"""A small product with a history: the embedded router, and one commit among many that made it slower.
+"""A small product with a history: the embedded router, with one commit among many that made it slower.
 
-The commits are the same ones each time, hashes included. Most add a few lines to one file, as most commits
-of a real product do nothing to its speed. The profile ``embedded-router`` builds them.
+The commits are the same each time, including their hashes. Most add a few lines to one file, as most commits
+of a real product do not change its speed. The profile ``embedded-router`` builds them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from perftrend.clients.git import mirrors
 from perftrend.clients.git.program import Git
 
 PROFILE = "embedded-router"
-"""How it is built."""
+"""The profile that builds it."""
 FILE = "router/__main__.py"
 """The program of the router."""
 PROGRAM = '''"""The embedded router, and the rules that every frame is compared with."""
@@ -39,7 +39,7 @@ def with_extra_rules(arguments):
 if __name__ == "__main__":
     sys.exit(router.main(with_extra_rules(sys.argv[1:])))
 '''
-"""Its text, with the number of extra rules left open: the more, the slower."""
+"""The text of the program, with the number of extra rules left open: the more, the slower."""
 SLOW = "Refuse what comes from networks that nobody owns"
 """Subject of the commit that made it slower."""
 
@@ -86,12 +86,12 @@ _COMMITS = (
     ("Note where the counters are", _NEWS, "- The counters are described.\n"),
     ("Say which licence it has", _README, "It has the licence of perftrend.\n"),
 )  # fmt: skip
-"""Of each commit the subject, a file, and what it adds there; the program is written anew instead."""
+"""For each commit the subject, a file, and the text to append; the program is replaced instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """The repository, and the two commits between which something happened."""
+    """The repository, and the two ends of its history."""
 
     folder: Path
     """Bare."""
@@ -102,9 +102,9 @@ class Example:
 
 
 def make(folder: Path) -> Example:
-    """Make the repository, or find it there; two processes may do so at once.
+    """Create the repository, or update an existing one; safe for concurrent processes.
 
-    What was half made is made whole, and what somebody changed on its branch is undone.
+    An incomplete repository is completed, and changes on its branch are undone.
 
     :raises ServiceError: if git is missing, or fails.
     :raises OSError: if the folder cannot be written.
@@ -120,8 +120,8 @@ def make(folder: Path) -> Example:
 
 
 def _stream() -> Iterator[str]:
-    """Yield what git-fast-import(1) reads."""
-    # Else the first commit would follow the last one of an earlier start.
+    """Yield the input of git-fast-import(1)."""
+    # Otherwise the first commit would follow the last one of an earlier start.
     yield "reset refs/heads/main\n\n"
     files: dict[str, str] = {}
     for number, (subject, path, text) in enumerate(_COMMITS):

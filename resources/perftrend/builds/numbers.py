@@ -1,4 +1,4 @@
-"""What a measuring command printed: numbers, and nothing that is taken for one by mistake."""
+"""Parser for the output of a measuring command: numbers, without false matches."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _LONGEST = 60
 def read(printed: bytes, measure: Measure) -> Mapping[str, Sampled]:
     """Return the samples of each test, in the order of their lines.
 
-    :raises ValueError: for what is no number and not to be ignored, for no number at all, and for a test
-        with two units.
+    :raises ValueError: for text that is not a number and not to be ignored, for output without numbers, and
+        for a test with two units.
     """
     if len(printed) > MOST_BYTES:
         raise ValueError(f"it printed more than {MOST_BYTES} bytes; these cannot all be numbers")
@@ -40,7 +40,7 @@ def read(printed: bytes, measure: Measure) -> Mapping[str, Sampled]:
 
 
 def joined(repetitions: Iterable[Mapping[str, Sampled]]) -> dict[str, Sampled]:
-    """Return the samples of several starts of the command as those of one, in their order.
+    """Return the samples of several starts of the command combined, in their order.
 
     :raises ValueError: for a test with two units.
     """
@@ -80,7 +80,7 @@ def _samples(text: str, measure: Measure) -> Iterator[tuple[str, float, str]]:
 
 
 def _lines(text: str, measure: Measure) -> Iterator[tuple[int, str]]:
-    """Yield the lines that hold something and are not ignored, with their numbers from 1."""
+    """Yield the lines that are not empty and not ignored, with their numbers from 1."""
     ignored = [re.compile(pattern) for pattern in measure.ignore]
     for position, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
@@ -89,7 +89,7 @@ def _lines(text: str, measure: Measure) -> Iterator[tuple[int, str]]:
 
 
 def _named(words: list[str]) -> tuple[str, float, str]:
-    """Read ``name: number``, ``name number`` or either with a unit behind it."""
+    """Read ``name: number``, ``name number`` or either with a unit after it."""
     line = " ".join(words)
     *name, last = words
     unit = ""

@@ -1,14 +1,15 @@
-"""What a machine did while a command was measured: how fast its cores ran, and who else used them.
+"""Observation of a machine during a measurement: the speed of its cores, and their use by other programs.
 
 A core of a shared machine switches between speeds, mostly because its sibling thread works for another
-guest, and its frequency changes. Neither is counted anywhere, and the CPU time of the command is longer by as
-much. So a fixed loop of a few milliseconds, a pulse, is timed on the core before and after the command: if
-its speed changed by more than pulses differ on a steady core, the command ran at two speeds. A change that
-was taken back before the end is not seen.
+guest, and its frequency changes. Neither is counted anywhere, and the CPU time of the command is increased
+accordingly. So a fixed loop of a few milliseconds, a pulse, is timed on the core before and after the
+command: if its speed changed by more than pulses differ on a steady core, the command ran at two speeds. A
+change that was undone before the end is not detected.
 
 Before the command starts, a pulse on each core shows which one is the fastest at the moment, and the command
-is pinned to it. If all are slower than a core has been, it waits for up to three seconds. It stays where the
-one before it ran unless another core is clearly faster, so that successive measurements are of one core.
+is pinned to it. If all are slower than a core has been, it waits for up to three seconds. It stays on the
+core of the previous command unless another core is clearly faster, so that successive measurements are of one
+core.
 """
 
 from __future__ import annotations
@@ -26,49 +27,49 @@ LARGEST_CHANGE = 1.2
 """Above this ratio of two pulses a core changed its speed. On two cores of a busy shared machine, half of the
 pulses were within 1.02 of the one just before and three of four within 1.05; the speeds were 1.6 apart."""
 LARGEST_SHARE = 0.05
-"""Above this fraction of the time, others used the core by more than the odd task of the kernel."""
+"""Above this fraction of the time, others used the core by more than the occasional task of the kernel."""
 _TICKS_S = 0.05
-"""What the counts of the kernel may be off by: some are rounded to 10 ms, and others sampled."""
+"""The possible error of the counts of the kernel: some are rounded to 10 ms, and others sampled."""
 _ATTEMPTS = 3
 _PAUSE_S = 0.2
-"""What disturbs gets a moment to end, and then a longer one."""
+"""The pause for a disturbance to end; it becomes longer with each attempt."""
 _LONGEST_WAIT_S = 3.0
 """For a core to become fast: on a shared machine most slow phases are over then, or another core is fast."""
 _LOOK_AGAIN_S = 0.1
 _LARGEST_NUMBER_OF_CORES = 8
 """More cores are not compared: that would take longer than it gains."""
 _STEPS = 10_000
-"""Of a loop, which take about a millisecond."""
+"""The steps of a loop, which takes about a millisecond."""
 _STEADY = 5
 """A pulse ends after this number of loops in a row that were not faster than one before: until then the
 frequency of an idle core may rise."""
 _LONGEST = 60
-"""Loops of a pulse, at most."""
+"""The most loops of a pulse."""
 _FASTER = 0.98
 
 _STAT = Path("/proc/stat")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _IDLE, _IOWAIT, _STEAL = 3, 4, 7
-"""Columns of ``/proc/stat`` after the name of the core; those behind steal are counted in others already."""
+"""Columns of ``/proc/stat`` after the name of the core; those after steal are counted in others already."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """How fast a core is at the moment."""
+    """The speed of a core at the moment."""
 
     cpu_s: float
-    """The least CPU time of a loop: nothing interrupted that one."""
+    """The least CPU time of a loop: that one was not interrupted."""
     elapsed_s: float
-    """The time that a loop took on average: waiting for the core is counted."""
+    """The average time of a loop, including waiting for the core."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """How long a core has been used since the machine started, in seconds."""
+    """The time that a core has been used since the machine started, in seconds."""
 
     busy_s: float = 0.0
     stolen_s: float = 0.0
-    """Not given to this machine by its host, although it had something to run."""
+    """Time that the host did not give to this machine, although it had something to run."""
 
 
 def measure_pulse(core: int) -> Pulse:
@@ -105,7 +106,7 @@ def pinned(cores: Collection[int]) -> Iterator[None]:
 
 
 def read_usage(stat: Path = _STAT) -> Mapping[int, Usage]:
-    """Return the usage of each core; nothing if this machine does not count it."""
+    """Return the usage of each core; an empty mapping if this machine does not count it."""
     try:
         lines = [line.split() for line in stat.read_text().splitlines()]
         return {
@@ -134,7 +135,7 @@ def _of_children_s() -> float:
 
 @dataclass(frozen=True, slots=True)
 class Gauges:
-    """What is read of a machine; tests have one that they made up."""
+    """The readings of a machine; tests replace them."""
 
     cores: Callable[[], Collection[int]] = _allowed
     pin: Callable[[Collection[int]], AbstractContextManager[None]] = pinned
@@ -147,22 +148,22 @@ class Gauges:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What was seen of one start of a command."""
+    """The observations of one start of a command."""
 
     cores: Collection[int] = ()
-    """Those that it might use."""
+    """The cores that it could use."""
     before: Mapping[int, Pulse] = field(default_factory=dict)
-    """By core, also of those that were not chosen."""
+    """By core, including those that were not chosen."""
     after: Mapping[int, Pulse] = field(default_factory=dict)
     elapsed_s: float = 0.0
     others_s: float = 0.0
     """CPU time of other programs on its cores."""
     stolen_s: float = 0.0
-    """Not given to its cores by the host."""
+    """Time that the host did not give to its cores."""
 
     @property
     def disturbances(self) -> Mapping[str, str]:
-        """What disturbed it, in words, by kind: ``speed``, ``others`` and ``host``."""
+        """What disturbed it, as text, by kind: ``speed``, ``others`` and ``host``."""
         total_s = self.elapsed_s * len(self.cores)
         found = {
             "speed": _change(self.before, self.after),
@@ -173,7 +174,7 @@ class Observation:
 
     @property
     def disturbed(self) -> str:
-        """All that disturbed it, in words; empty if nothing did."""
+        """All that disturbed it, as text; empty if nothing did."""
         return "; ".join(self.disturbances.values())
 
     def __str__(self) -> str:
@@ -203,10 +204,10 @@ class Observer:
         """The last start."""
 
     def attempts(self) -> Iterator[int]:
-        """Yield 1, 2, 3 until a command, which is to be observed each time, was not disturbed.
+        """Yield 1, 2, 3 until a command, which is observed each time, was not disturbed.
 
-        What disturbed three starts in a row is usual on this machine, and no reason to repeat one until a
-        start is without it.
+        A disturbance of three starts in a row is usual on this machine, and does not cause a repetition until
+        a start is without it.
         """
         for attempt in range(1, _ATTEMPTS + 1):
             yield attempt
@@ -235,12 +236,12 @@ class Observer:
         self._in_a_row = {kind: self._in_a_row.get(kind, 0) + 1 for kind in self.seen.disturbances}
 
     def _pulses(self) -> Mapping[int, Pulse]:
-        """Return a pulse of each core, of the last ones if there are many: the first ones serve devices."""
+        """Return a pulse of each core; if there are many, of the last ones, as the first serve devices."""
         cores = sorted(self._gauges.cores(), reverse=True)[:_LARGEST_NUMBER_OF_CORES]
         return {core: self._gauges.pulse(core) for core in cores}
 
     def _fast_pulses(self) -> Mapping[int, Pulse]:
-        """Return pulses as soon as a core is about as fast as the fastest one was, or else after a while.
+        """Return pulses as soon as a core is about as fast as the fastest one was, or after a time-out.
 
         If none was as fast until then, the machine has become slower, and the next command does not wait.
         """
@@ -257,7 +258,7 @@ class Observer:
             self._gauges.sleep(_LOOK_AGAIN_S)
 
     def _choose(self, pulses: Mapping[int, Pulse]) -> Collection[int]:
-        """Return the fast core that others use the least, or still the last one if it is about as good."""
+        """Return the fast core that others use the least, or the previous one if it is about as good."""
         if self._core is None and len(pulses) > 1:
             self._warn("the command runs on one core; measure.cores: all in the profile lets it use several")
         fastest_s = min(pulse.cpu_s for pulse in pulses.values())
@@ -273,7 +274,7 @@ class Observer:
 
 
 def _difference(earlier: Mapping[int, Usage], later: Mapping[int, Usage], cores: Collection[int]) -> Usage:
-    """Return what was used of cores between two readings; nothing of those that are not counted."""
+    """Return the usage of cores between two readings; cores that are not counted contribute nothing."""
     pairs = [(earlier[core], later[core]) for core in cores if core in earlier and core in later]
     return Usage(
         sum(end.busy_s - begin.busy_s for begin, end in pairs),
@@ -282,7 +283,7 @@ def _difference(earlier: Mapping[int, Usage], later: Mapping[int, Usage], cores:
 
 
 def _change(before: Mapping[int, Pulse], after: Mapping[int, Pulse]) -> str:
-    """Say which core changed its speed the most, if one did."""
+    """Return the core that changed its speed the most, as text; empty if none did."""
     ratios = {core: after[core].cpu_s / before[core].cpu_s for core in after}
     core = max(ratios, key=lambda each: abs(math.log(ratios[each])), default=None)
     if core is None or abs(math.log(ratios[core])) <= math.log(LARGEST_CHANGE):

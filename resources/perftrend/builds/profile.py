@@ -1,8 +1,9 @@
-"""Profiles: how a version of a product is got, built, installed, identified and measured.
+"""Profiles: how a version of a product is fetched, built, installed, identified and measured.
 
-A profile is a file, ``NAME.yaml``. It may leave words open as parameters, whose values the settings
-give. A loaded profile has none left, only the placeholders that :class:`perftrend.builds.Builds` fills
-in: ``{python}``, ``{source}``, ``{artifacts}``, ``{commit}``, ``{jobs}`` and ``{variant}``.
+A profile is a file, ``NAME.yaml``. It may declare words as parameters, whose values are in the
+settings. A loaded profile contains no parameters, only the placeholders that
+:class:`perftrend.builds.Builds` replaces: ``{python}``, ``{source}``, ``{artifacts}``, ``{commit}``,
+``{jobs}`` and ``{variant}``.
 """
 
 from __future__ import annotations
@@ -28,23 +29,23 @@ _RESERVED = {*ALWAYS, *BUILDING, *MEASURING}
 
 
 class _Open(BaseModel):
-    """The part of a profile that has to be known to read the rest."""
+    """The part of a profile that is needed to read the rest."""
 
     parameters: dict[str, Parameter]
 
 
 def load(name: str, folder: Path | None = None, parameters: Mapping[str, str] = _NOTHING) -> Profile:
-    """Read a profile, from a team's own folder first and then from the package.
+    """Read a profile, from a team's own folder or else from the package.
 
-    :param parameters: values for what the profile leaves open.
-    :raises SettingsError: for an unknown name, a wrong file or a wrong parameter, naming the nearest.
+    :param parameters: values for the parameters of the profile.
+    :raises SettingsError: for an unknown name, an invalid file or an invalid parameter; suggests the nearest.
     """
     files = dict(_files(folder))
     if name not in files:
         raise SettingsError(f"profile {name!r} is unknown{nearest(name, files)}")
     place = f"profile file {files[name]}"
     try:
-        # Every word is what was written: 0755 is no octal number, and yes no truth value.
+        # Every word stays as written: 0755 is not an octal number, and yes is not a truth value.
         content = yaml.load(files[name].read_text(encoding="utf-8"), yaml.BaseLoader)  # noqa: S506 - no objects
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SettingsError(f"{place} is no YAML mapping: {' '.join(str(error).split())}") from None
@@ -100,8 +101,8 @@ def _values(profile: str, declared: Mapping[str, Parameter], given: Mapping[str,
     return values
 
 
-def _given(value: Any, parameters: Mapping[str, str]) -> Any:  # noqa: ANN401 - whatever YAML holds
-    """Put the parameters into all texts of a part of a profile."""
+def _given(value: Any, parameters: Mapping[str, str]) -> Any:  # noqa: ANN401 - any YAML value
+    """Replace the parameters in all texts of a part of a profile."""
     if isinstance(value, str):
         return templates.filled_in(value, parameters)
     if isinstance(value, dict):
@@ -111,18 +112,18 @@ def _given(value: Any, parameters: Mapping[str, str]) -> Any:  # noqa: ANN401 - 
     return value
 
 
-def _items(item: Any, parameters: Mapping[str, str]) -> list[Any]:  # noqa: ANN401 - whatever YAML holds
-    """Return what stands for an item of a list: none or several where words are spliced in."""
+def _items(item: Any, parameters: Mapping[str, str]) -> list[Any]:  # noqa: ANN401 - any YAML value
+    """Return the replacement of an item of a list: none or several if words are spliced in."""
     words = templates.spliced(item, parameters) if isinstance(item, str) else None
     if words is not None:
         return words
     found = _given(item, parameters)
-    # A command whose only words are a parameter that is empty: there is nothing to do.
+    # A command that consists only of an empty parameter has nothing to do.
     return [] if item and found == [] else [found]
 
 
 def _explained(error: ValidationError) -> str:
-    """Say what is wrong first, where, and which key was probably meant."""
+    """Return the first error, its place, and the key that was probably meant."""
     first = error.errors()[0]
     place = ".".join(map(str, first["loc"]))
     if first["type"] != "extra_forbidden":

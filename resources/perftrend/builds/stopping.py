@@ -1,4 +1,4 @@
-"""How a build under way is told that nobody wants it any longer."""
+"""Cancellation of a running build that is not needed any longer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Self
 
 
 class StoppedError(Exception):
-    """Ends a build that was told to stop; no person hears of it."""
+    """Ends a build that was cancelled; it is not reported to users."""
 
 
 class Stop:
@@ -35,12 +35,12 @@ class Stop:
         return self._descriptor
 
     def check(self) -> None:
-        """Go on unless this is set. :raises StoppedError: if it is."""
+        """Return unless this is set. :raises StoppedError: if it is."""
         if self._is_set:
             raise StoppedError
 
     def set(self) -> None:
-        """Stop who looks at it; allowed also when nobody does any longer."""
+        """Stop the thread that polls this; allowed also when none does any longer."""
         with self._lock:
             self._is_set = True
             if self._is_open:

@@ -1,4 +1,4 @@
-"""What a profile may say: how a version of a product is built, installed, identified and measured."""
+"""The contents of a profile: how a version of a product is built, installed, identified and measured."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from perftrend.model import Better
 from perftrend.settings.values import Seconds, Text, Words
 
 BUILDING = ("python", "source", "commit", "jobs")
-"""Placeholders of what is done in the worktree."""
+"""Placeholders of commands that run in the worktree."""
 USING = ("python", "artifacts", "commit", "jobs")
-"""Placeholders of what is done with the artifacts, when the worktree is gone."""
+"""Placeholders of commands that use the artifacts, when the worktree is removed."""
 MEASURING = (*USING, "variant")
 """Placeholders of the command that measures."""
 ALWAYS = ("python", "commit", "jobs")
-"""Placeholders of what holds for both."""
+"""Placeholders that are valid for both."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -77,22 +77,22 @@ Pattern = Annotated[Text, AfterValidator(_pattern)]
 
 
 class Table(BaseModel):
-    """A part of a profile that does not change and refuses what it does not know."""
+    """A part of a profile, which is immutable and rejects unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Parameter(Table):
-    """What a profile leaves open."""
+    """A parameter of a profile."""
 
     description: Text
-    """What a value means, with an example."""
+    """The meaning of a value, with an example."""
     default: str | None = None
-    """The value where none is given; none: one has to be given."""
+    """The value if none is given; none: a value is required."""
 
 
 class Timeouts(Table):
-    """How long the commands of a step may take together."""
+    """The time limits of all commands of a step together."""
 
     build: Seconds = 7200.0
     install: Seconds = 600.0
@@ -106,45 +106,45 @@ class Measure(Table):
     command: MeasureCommand
     """Run in a copy of the artifacts; it has to end with 0."""
     prints: Literal["numbers", "named", "json"] = "numbers"
-    """What stands on its standard output: a number on each line; a name and a number, and perhaps a unit,
+    """The format of its standard output: a number on each line; a name and a number, and perhaps a unit,
     on each; or JSON: a number, a list of numbers, or an object of names with either."""
     test: Text = "command"
-    """The name of the test that numbers without a name belong to."""
+    """The name of the test for numbers without a name."""
     unit: str = ""
-    """The unit of numbers that stand without one; empty: they have none."""
+    """The unit of numbers without one; empty: they have none."""
     better: Better = Better.HIGHER
-    """Which direction is good news: ``higher`` or ``lower``."""
+    """Which direction is good: ``higher`` or ``lower``."""
     ignore: tuple[Pattern, ...] = ()
-    """Lines that match one of these regular expressions as a whole are no numbers."""
+    """Lines that completely match one of these regular expressions are not numbers."""
     remote: bool = False
-    """Whether the command only asks another machine, where all is run that it measures."""
+    """Whether the command only sends requests to another machine, where everything runs that it measures."""
     cores: Literal["one", "all"] = "one"
     """Whether it is pinned to the core that is the fastest at the moment, or may use all."""
     repetitions: int = Field(1, ge=1, le=1000)
     """How often the command is started in one measurement."""
     variants: int = Field(1, ge=1, le=100)
-    """The number of layouts that successive measurements of a build go through."""
+    """The number of layouts that successive measurements of a build cycle through."""
 
 
 class Profile(Table):
-    """How a product is built and measured."""
+    """The steps to build and measure a product."""
 
     name: Text
     """The name of its file."""
     description: Text
-    """What product it is, in a sentence."""
+    """A description of the product, in a sentence."""
     parameters: dict[str, Parameter] = {}
-    """What is left open, by name: ``{name}`` in any word of the file, ``{name...}`` for several words."""
+    """The parameters, by name: ``{name}`` in any word of the file, ``{name...}`` for several words."""
     repository: Text | None = None
-    """Where the commits come from, a URL or a path; none: the settings say it."""
+    """The source of the commits, a URL or a path; none: the settings define it."""
     build: tuple[BuildCommand, ...] = ()
     """Commands that are run one after the other in a fresh checkout, each a list of words."""
     environment: dict[Variable, Annotated[str, AfterValidator(_always)]] = {}
-    """Variables of all commands, beside ``PATH``, ``HOME`` and the like."""
+    """Variables of all commands, in addition to ``PATH``, ``HOME`` and the like."""
     inherit: Words = ()
     """Further variables that they get from this process, such as ``CCACHE_DIR``."""
     artifacts: Annotated[tuple[Glob, ...], Field(min_length=1)]
-    """Patterns of files, or of folders with all that is in them, that exist after the build and are kept."""
+    """Patterns of files, or of folders with all their contents, that exist after the build and are cached."""
     install: tuple[UseCommand, ...] = ()
     """Commands that are run before this build is measured, in the folder of its artifacts."""
     identify: UseCommand | None = None
@@ -152,12 +152,12 @@ class Profile(Table):
     device_options: dict[str, UseWord] = {}
     """Options for the driver of the testbed's device."""
     measure: Measure | None = None
-    """How it is measured; none: by the suites, on the testbed."""
+    """The command that measures it; none: the suites do, on the testbed."""
     timeouts_s: Timeouts = Timeouts()
-    """How long each step may take."""
+    """The time limit of each step."""
 
     @property
     def hash(self) -> str:
-        """A name for the way of building: 16 hex digits that change with all that an artifact depends on."""
+        """A hash of the build configuration: 16 hex digits that change with all inputs of an artifact."""
         told = self.model_dump(mode="json", include={"build", "environment", "inherit", "artifacts"})
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,8 +1,8 @@
 """Words with placeholders: ``{artifacts}/router.pyz``.
 
-``{name}`` stands for a value within a word; ``{name...}`` is a whole word and stands for several, which
-are told apart as a shell would, by blanks and quotes. ``{{`` and ``}}`` are the braces themselves. No
-shell ever sees the words.
+``{name}`` is replaced by a value within a word; ``{name...}`` is a whole word and is replaced by several,
+which are separated as in a shell, by spaces and quotes. ``{{`` and ``}}`` are the braces themselves. The
+words are never passed to a shell.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _NAME = re.compile(r"[a-z_][a-z0-9_]*")
 
 
 def is_name(text: str) -> bool:
-    """Return whether something may be the name of a placeholder."""
+    """Return whether a text is a valid name of a placeholder."""
     return bool(_NAME.fullmatch(text))
 
 
 def filled_in(text: str, parameters: Mapping[str, str]) -> str:
-    """Put parameters into a text and leave everything else in it as it is, other placeholders too."""
+    """Replace the parameters in a text and leave everything else unchanged, including other placeholders."""
 
     def value(token: re.Match[str]) -> str:
         return parameters.get(token["name"] or "", token[0])
@@ -33,7 +33,7 @@ def filled_in(text: str, parameters: Mapping[str, str]) -> str:
 
 
 def spliced(word: str, parameters: Mapping[str, str]) -> list[str] | None:
-    """Return the words that ``{name...}`` stands for; None for a word that is none of these.
+    """Return the words for ``{name...}``; None for a word that is not a known ``{name...}``.
 
     :raises SettingsError: if a quote in the value has no end.
     """
@@ -49,9 +49,9 @@ def spliced(word: str, parameters: Mapping[str, str]) -> list[str] | None:
 
 
 def check(text: str, known: Iterable[str]) -> None:
-    """Refuse a text with a placeholder that is not known here, or a brace that begins none.
+    """Reject a text with an unknown placeholder, or with a brace that does not begin one.
 
-    :raises ValueError: saying which, and the nearest right one.
+    :raises ValueError: with the placeholder, and the nearest valid one.
     """
     known = list(known)
     if "\0" in text or text != text.encode(errors="ignore").decode():
@@ -73,5 +73,5 @@ def expanded(text: str, values: Mapping[str, str]) -> str:
 
 
 def command(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
-    """Return the argument list that checked words stand for."""
+    """Return the argument list of checked words."""
     return [expanded(word, values) for word in words]

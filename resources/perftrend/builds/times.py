@@ -1,4 +1,4 @@
-"""How long builds took, as those that are kept tell it."""
+"""Durations of builds, as recorded in the cache."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _MANIFEST = TypeAdapter(Manifest)
 
 
 def took_s(project: ProjectSettings) -> list[float]:
-    """Return how long each kept build of the product took, in no order.
+    """Return the duration of each cached build of the product, in no order.
 
-    :returns: nothing where nobody can know: no profile, none kept, or the settings are wrong.
+    :returns: an empty list if it is unknown: no profile, no cached builds, or the settings are not valid.
     """
     if project.profile is None:
         return []

@@ -1,4 +1,4 @@
-"""What is done with a build: installing it, asking which one is there, measuring it by a command."""
+"""Uses of a build: installing it, identifying the installed one, measuring it by a command."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from perftrend.model import Measured
 
 _HASH = re.compile(r"(?<![0-9a-f])[0-9a-f]{7,40}(?![0-9a-f])")
 _PADDING_BYTES = 1032
-"""The environment of each variant is larger by this, which is no multiple of a cache line or a page."""
+"""The environment of each variant is larger by this, which is not a multiple of a cache line or a page."""
 
 
 def install(work: Work, artifacts: Path) -> None:
-    """Install a build, and see to it that it is this one that is there.
+    """Install a build, and verify that it is the installed one.
 
-    :raises BuildError: if it cannot be installed, or does not say what it is: it is this commit's fault.
-    :raises TestbedError: if another commit is there afterwards, or this machine is at fault otherwise.
+    :raises BuildError: if it cannot be installed, or does not identify itself, because of this commit.
+    :raises TestbedError: if another commit is installed afterwards, or this machine is at fault otherwise.
     """
     values = work.values(artifacts=artifacts)
     steps = work.steps("install", artifacts, keeps=True)
@@ -45,11 +45,11 @@ def install(work: Work, artifacts: Path) -> None:
 def measure(work: Work, artifacts: Path, place: Path, observer: Observer, number: int = 1) -> Measured:
     """Measure a build by the profile's command, once.
 
-    :param place: where a copy of the artifacts is made for each start of the command: what it writes beside
-        the program must not change the next, or what is kept.
-    :param number: of the measurement of this build, from 1; it chooses the variant.
-    :returns: the values; or the test as one that failed, if the command fails, takes too long or prints what
-        is no number.
+    :param place: the folder in which the artifacts are copied for each start of the command: the files that
+        it writes must not change the next start, or the cache.
+    :param number: the number of the measurement of this build, from 1; it selects the variant.
+    :returns: the values; or a failed test, if the command fails, times out or prints something else than
+        numbers.
     :raises SettingsError: if the profile has no such command.
     :raises TestbedError: if this machine cannot run it.
     """
@@ -84,8 +84,8 @@ def measure(work: Work, artifacts: Path, place: Path, observer: Observer, number
 def _observed(
     work: Work, artifacts: Path, place: Path, observer: Observer, variant: int
 ) -> tuple[bytes, str]:
-    """Return what the command printed, and what disturbed it at each attempt."""
-    assert work.profile.measure is not None  # noqa: S101 - asked before
+    """Return the output of the command, and what disturbed the last attempt."""
+    assert work.profile.measure is not None  # noqa: S101 - checked before
     if work.profile.measure.remote:
         return _output(work, artifacts, place, nullcontext(), variant), ""
     for _ in observer.attempts():
@@ -98,11 +98,11 @@ def _observed(
 def _output(
     work: Work, artifacts: Path, place: Path, observing: AbstractContextManager[None], variant: int
 ) -> bytes:
-    assert work.profile.measure is not None  # noqa: S101 - asked before
+    assert work.profile.measure is not None  # noqa: S101 - checked before
     with folders.own(place, f"{work.commit[:12]}-") as copy:
         shutil.copytree(artifacts, copy)
         with observing:
-            # The number of cores that may be used is that of the block.
+            # In this block the number of available cores is that of the observation.
             values = {**work.values(artifacts=copy), "variant": str(variant)}
             layout = {"LAYOUT_VARIANT": str(variant), "LAYOUT_PADDING": "." * (_PADDING_BYTES * variant)}
             steps = work.steps("measure", copy, variables=layout)

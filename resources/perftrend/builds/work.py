@@ -1,4 +1,4 @@
-"""One commit and the way of building it: what its commands are told, and where they say what they do."""
+"""One commit with its profile: the inputs of its commands, and their logs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _WHOLE = re.compile(r"[0-9a-f]{40}")
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is done with a commit.
+    """The build of one commit.
 
-    :raises UsageError: for what is no whole hash: the commit becomes a part of paths.
+    :raises UsageError: if the commit is not a whole hash: it becomes a part of paths.
     """
 
     profile: Profile
@@ -42,16 +42,16 @@ class Work:
 
     @property
     def what(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return f"{self.profile.name} at {self.commit[:12]}"
 
     @property
     def key(self) -> str:
-        """The name of what is kept of it."""
+        """The name of its cache entry."""
         return f"{self.commit}-{self.profile.hash}"
 
     def log(self, step: str) -> Path:
-        """Return the file with all that the commands of a step said; it may not be there."""
+        """Return the log file with the output of the commands of a step; it may not exist."""
         return self.logs / f"{self.key}.{step}.log"
 
     def values(self, **folders: Path) -> dict[str, str]:
@@ -71,10 +71,10 @@ class Work:
         keeps: bool = False,
         variables: Mapping[str, str] = _NONE,
     ) -> Steps:
-        """Return what runs the commands of a step in a folder.
+        """Return the runner for the commands of a step in a folder.
 
-        :param keeps: whether processes that they leave in the background live on.
-        :param variables: of the environment, in addition to those of the profile, which override them.
+        :param keeps: whether processes that they leave in the background continue.
+        :param variables: variables of the environment, which those of the profile override.
         """
         log = self.log(name)
         log.parent.mkdir(parents=True, exist_ok=True)

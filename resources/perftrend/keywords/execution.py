@@ -1,7 +1,7 @@
-"""Executes suites in Robot Framework and archives what they leave.
+"""Executes suites in Robot Framework and archives their output.
 
-The files are collected in a folder whose name begins with a dot; it gets its real name when all is
-complete. What a killed run leaves is thus never taken for a run, and the next start removes it.
+The files are collected in a folder whose name begins with a dot; it is renamed when it is
+complete. An incomplete folder of a killed run is thus never read as a run, and the next start removes it.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from perftrend.model import Run
 from perftrend.settings import FILE_VARIABLE, Settings
 
 _END_S = 20.0
-"""A run that is told to end has so long to write down what it has."""
+"""The time that a run has, after the signal to end, to write its results."""
 _ROBOT_BROKEN = 251
 """Exit codes of Robot Framework from here on mean that it could not run, not that tests failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The testbed's lock, by its name, and the place that is held."""
+    """The testbed's lock, by its name, and the acquired place."""
 
     name: str
     place: Place
@@ -53,13 +53,13 @@ def execute(
 
     The archive is marked as not stored: see :mod:`perftrend.archive.pending`.
 
-    :param run: which run it is; its times, and where it has none its archive, become known here.
+    :param run: the identity of the run; its times, and its archive unless given, are set here.
     :param folder: the job's folder in the archive; receives a folder named after the build.
     :param tags: set on every test.
     :param held: the testbed's lock; the suites inherit it.
-    :returns: whether the suites ended by themselves; False: they were told to, after the time-out.
+    :returns: whether the suites ended by themselves; False if they were ended after the time-out.
     :raises UsageError: if that build is archived already.
-    :raises TestbedError: if Robot Framework could not run, or had to be ended by force.
+    :raises TestbedError: if Robot Framework could not run, or had to be killed.
     """
     target = folder / str(run.build)
     if target.exists():
@@ -93,14 +93,14 @@ def run_suites(
     tags: Sequence[str],
     held: Held,
 ) -> bool:
-    """Run the chosen tests and leave output, log, counters, environment, settings and console in a folder.
+    """Run the chosen tests; write output, log, counters, environment, settings and console to a folder.
 
     :param folder: receives the files; it exists.
     :param metadata: of the outermost suite, by name.
     :param tags: set on every test.
     :param held: the testbed's lock; the suites inherit it.
-    :returns: whether the suites ended by themselves; False: they were told to, after the time-out.
-    :raises TestbedError: if Robot Framework could not run, or had to be ended by force.
+    :returns: whether the suites ended by themselves; False if they were ended after the time-out.
+    :raises TestbedError: if Robot Framework could not run, or had to be killed.
     """
     resolved = folder / "settings.yaml"
     resolved.write_text(settings.as_yaml(), encoding="utf-8")
@@ -111,9 +111,9 @@ def run_suites(
 
 @contextlib.contextmanager
 def staged(target: Path) -> Iterator[Path]:
-    """Give a folder to fill, which becomes ``target`` at the end; an error leaves nothing of it.
+    """Provide a folder to fill, which becomes ``target`` at the end; after an error it is removed.
 
-    What killed processes left in the same place is removed.
+    Folders that killed processes left in the same place are removed.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     for abandoned in target.parent.glob(".*.unfinished"):
@@ -132,7 +132,7 @@ def staged(target: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[bool]:
-    """Lock a folder for as long as this process lives; False: another process that lives has done so."""
+    """Lock a folder until the context ends; False if another live process holds the lock."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -158,7 +158,7 @@ def _robot(
 
 
 def _run(command: Sequence[str], console: Path, settings_file: Path, held: Held, timeout_s: float) -> bool:
-    """Run Robot Framework, its words going to the terminal and to the console file; False: timed out."""
+    """Run Robot Framework; copy its output to the terminal and to the console file; False: timed out."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PERFTREND_")}
     environment |= {FILE_VARIABLE: str(settings_file), "PYTHONUNBUFFERED": "1"}
     environment |= {HELD: held.name, HELD_INSTANCE: str(held.place.instance)}
@@ -174,7 +174,7 @@ def _run(command: Sequence[str], console: Path, settings_file: Path, held: Held,
         errors="replace",
         env=environment,
         pass_fds=(held.place.descriptor,) if held.place.descriptor >= 0 else (),
-        # Ctrl-C is for us to pass on, once: Robot Framework takes the second one for "at once".
+        # This process passes on Ctrl-C, once: a second one makes Robot Framework stop at once.
         start_new_session=True,
     )
 
@@ -209,7 +209,7 @@ def _run(command: Sequence[str], console: Path, settings_file: Path, held: Held,
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Let the run write down what it has; kill it, with all that it started, when it does not."""
+    """Let the run write its results; kill it, with all processes that it started, if it does not end."""
     process.send_signal(signal.SIGINT)
     try:
         process.wait(_END_S)
@@ -233,8 +233,8 @@ def _environment() -> dict[str, object]:
 
 @cache
 def _packages() -> dict[str, str]:
-    """Return the versions of what is installed, by name; a job that measures often reads them once."""
-    # Each metadata is parsed whenever it is asked for.
+    """Return the versions of the installed packages, by name; cached for jobs that measure often."""
+    # Each access of metadata parses it again.
     described = (one.metadata for one in distributions())
     return {one["Name"]: one["Version"] for one in described}
 

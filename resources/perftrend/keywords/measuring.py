@@ -1,7 +1,7 @@
-"""Keywords that measure: each sets the test's message to what it found.
+"""Keywords that measure: each sets the test's message to its result.
 
-A search that took too long fails its test, whose message is then the error's. What was measured
-until then is added as the test ends: an exception with a text so long would be shortened.
+If a search times out, its test fails with the message of the error. The measurements up to
+then are added when the test ends: Robot Framework would shorten an exception with such a long text.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from perftrend.model import Measurement
 
 @library(scope="GLOBAL", version=perftrend.__version__, listener="SELF")
 class MeasuringKeywords:
-    """Measures rates and losses on the open testbed, as the settings and the testbed's file say."""
+    """Measures rates and losses on the open testbed, with the parameters of the settings and its file."""
 
     def __init__(self) -> None:
         self._unfinished: Measurement | None = None
 
     @keyword(name="Measure MRR")
     def measure_mrr(self) -> None:
-        """Send at the highest rate, whatever is lost, in several trials over several device starts."""
+        """Send at the highest rate, regardless of loss, in several trials over several device starts."""
         self._tell(self._procedure().mrr(self._mrr_plan()))
 
     @keyword(name="Find NDR And PDR")
     def find_ndr_and_pdr(self) -> None:
         """Search for the highest rates without loss (NDR) and with little loss (PDR).
 
-        The setting ``search.strategy`` chooses how, and ``search.loss_ratios`` adds further PDRs. An MDR
-        search shows on a terminal how far it is, and in a log once a minute.
+        The setting ``search.strategy`` selects the algorithm, and ``search.loss_ratios`` adds further PDRs.
+        An MDR search shows its progress on a terminal, and in a log once a minute.
         """
         try:
             with SearchProgress() as progress:
@@ -60,8 +60,8 @@ class MeasuringKeywords:
     def soak(self) -> None:
         """Estimate the critical load, the rate at which next to nothing is lost on average.
 
-        Takes half an hour, or what the setting ``soak.total_duration_s`` says. Shows how far it is, as
-        the search does.
+        Takes half an hour, or the time of the setting ``soak.total_duration_s``. Shows its progress like
+        the search.
         """
         with SearchProgress() as progress:
             found = self._procedure().soak(self._soak_plan(), on_step=progress.tell)
@@ -69,10 +69,10 @@ class MeasuringKeywords:
 
     @keyword
     def hold_rate(self, rate_pps: float, duration_s: float, slices: int = 10) -> None:
-        """Offer one rate for long, in slices, and tell how much of it is lost on average.
+        """Offer one rate for a long time, in slices, and report the average loss.
 
         ``rate_pps`` counts both directions together; ``duration_s`` is that of all slices together.
-        Shows how far it is, as the search does.
+        Shows its progress like the search.
         """
         plan = HoldPlan(rate_pps=rate_pps, duration_s=duration_s, slices=slices)
         with SearchProgress() as progress:
@@ -80,7 +80,7 @@ class MeasuringKeywords:
         self._tell(found)
 
     def _end_test(self, data: running.TestCase, result: result.TestCase) -> None:
-        """Add what an unfinished search measured; called by Robot Framework."""
+        """Add the measurements of an unfinished search; called by Robot Framework."""
         del data
         if self._unfinished is not None:
             result.message = f"{result.message}\n{message.line(self._unfinished)}"

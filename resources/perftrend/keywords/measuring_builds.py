@@ -1,8 +1,8 @@
 """Measures builds of the product: the chosen suites, run once on one build, give one ``Measured``.
 
-Each measurement has a folder of its own, with all that Robot Framework left and with what was found.
-The folder gets its name when it is complete, so that a job which was killed and is started again takes
-what is there and measures only what is not.
+Each measurement has a folder of its own, with all output of Robot Framework and with the results.
+The folder gets its name when it is complete, so that a job that was killed and is started again reads
+the existing measurements and makes only the missing ones.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from perftrend.perftest import NOT_VALID
 from perftrend.settings import Settings
 
 RECORD = "measured.json"
-"""The file of a measurement's folder that holds what was found."""
+"""The file with the results in a measurement's folder."""
 
 
 _MEASURED = TypeAdapter(Measured)
@@ -34,7 +34,7 @@ _LAST_LINES = 5
 
 @dataclass(frozen=True, slots=True)
 class Suites:
-    """The suites of a job, which are run again and again, each time with another build."""
+    """The suites of a job, which are run repeatedly, each time with another build."""
 
     settings: Settings
     """Its tags choose the tests."""
@@ -45,13 +45,13 @@ class Suites:
     held: Held
     """The testbed's lock."""
     names: Mapping[TraceKey, str]
-    """What is measured, and what it is called: see :func:`names_of`."""
+    """The names of the traces to measure: see :func:`names_of`."""
 
     def measure(self, commit: str, device_options: Mapping[str, str], folder: Path) -> Measured:
         """Run the suites once on a build.
 
-        :param commit: what is installed, or what the device options start.
-        :param device_options: with them the device is that build; a person's own go before them.
+        :param commit: the commit that is installed, or that the device options start.
+        :param device_options: they make the device run that build; the user's own override them.
         :param folder: receives the files; it exists.
         :raises TestbedError: if Robot Framework could not run.
         """
@@ -71,11 +71,11 @@ class Suites:
 
 
 def measured_once(target: Path, measure: Callable[[Path], Measured]) -> Measured:
-    """Return what was measured into a folder, measuring it where that has not been done.
+    """Return the measurement in a folder; make it if it does not exist.
 
-    :param target: the folder; it is whole or not there.
-    :param measure: gets the folder to fill, under another name for the time being.
-    :raises ArchiveError: if the folder is there, but does not say what was found.
+    :param target: the folder; it is complete or does not exist.
+    :param measure: gets the folder to fill, under a temporary name.
+    :raises ArchiveError: if the folder exists, but does not contain a valid result.
     """
     record = target / RECORD
     if target.exists():
@@ -92,10 +92,10 @@ def measured_once(target: Path, measure: Callable[[Path], Measured]) -> Measured
 
 
 def names_of(keys: Collection[TraceKey]) -> dict[TraceKey, str]:
-    """Name what a comparison of builds looks at, in the order of these names.
+    """Return the names of the traces that a comparison of builds uses, sorted by name.
 
-    Of a search for several rates only PDR is compared. A test has its metric behind its name where it has
-    several left, and its suite before it where another suite has a test of the same name.
+    For a search for several rates only PDR is compared. A test has its metric after its name if it has
+    several left, and its suite before its name if another suite has a test of the same name.
 
     Source: "Bisecting", section Bisect jobs, for PDR.
     """
@@ -120,10 +120,10 @@ def names_of(keys: Collection[TraceKey]) -> dict[TraceKey, str]:
 def found(
     results: Collection[Result], names: Mapping[TraceKey, str], *, ended_after_s: float | None = None
 ) -> tuple[dict[str, Sampled], dict[str, str]]:
-    """Sort results into values that can be trusted, and reasons why there is none.
+    """Sort results into valid values, and reasons for missing ones.
 
-    :param names: what was to be measured; of anything else nothing is said.
-    :param ended_after_s: the time-out, where the suites were ended by it.
+    :param names: the traces to measure; others are ignored.
+    :param ended_after_s: the time-out, if it ended the suites.
     :returns: both by name, in the order of the names.
     """
     known = {result.key: result for result in results}
@@ -133,7 +133,7 @@ def found(
         if result and result.usable and result.samples:
             values[name] = Sampled(result.samples, result.unit, result.better)
         elif ended_after_s is not None:
-            # Which test was slow is not known, nor is whether the build was.
+            # It is not known which test was slow, or whether the build was.
             failed[name] = f"{NOT_VALID}the suites were ended after {ended_after_s:g} s"
         else:
             failed[name] = _reason(result)

@@ -1,6 +1,6 @@
-"""What a person who waits is told: how far a search is, and how each test ended.
+"""Progress for users: the state of a search, and the result of each test.
 
-Results are for people here, JSON is not. On a terminal a search has one line, which changes with
+Results are shown as text, not as JSON. On a terminal a search has one line, which changes with
 each trial; in a log it has one more line a minute.
 """
 
@@ -21,7 +21,7 @@ from perftrend.model import Interval
 from perftrend.progress import ProgressLine
 
 TERMINAL = "TERMINAL_OF_PERFTREND"
-"""The variable that names the terminal of the job, where standard output is a pipe to the job."""
+"""The variable with the path of the job's terminal, if standard output is a pipe to the job."""
 
 _MEGA = 1e6
 
@@ -32,21 +32,21 @@ class Progress:
     ROBOT_LISTENER_API_VERSION = 3
 
     def end_test(self, data: running.TestCase, result: result.TestCase) -> None:
-        """Tell how a test ended."""
+        """Print the result of a test."""
         del data
         seconds = result.elapsed_time.total_seconds()
         _output().write(f"  {result.name:<40} {_told(result)}  ({seconds:.0f} s)\n")
         _output().flush()
 
     def end_suite(self, data: running.TestSuite, result: result.TestSuite) -> None:
-        """Tell why a suite's set-up or tear-down failed: its tests cannot."""
+        """Print why a suite's set-up or tear-down failed: its tests do not show it."""
         del data
         if (result.setup and result.setup.failed) or (result.teardown and result.teardown.failed):
             _output().write(f"  {result.name}: {result.message}\n")
 
 
 class SearchProgress(ProgressLine):
-    """Shows how far a search is, from entering to leaving; use it as ``on_step`` of the search."""
+    """Shows the progress of a search, from entering to leaving; use it as ``on_step`` of the search."""
 
     def __init__(self) -> None:
         self._of_job = _terminal_of_job()
@@ -64,12 +64,12 @@ class SearchProgress(ProgressLine):
             self._of_job.close()
 
     def tell(self, step: search.Progress) -> None:
-        """Show what is known after a trial."""
+        """Show the progress after a trial."""
         self.show(_searching(step))
 
 
 def _terminal_of_job() -> TextIO | None:
-    """Return the terminal of the job that started this process; None where standard output will do."""
+    """Return the terminal of the job that started this process; None if standard output suffices."""
     name = os.environ.get(TERMINAL)
     if not name or _output().isatty():
         return None
@@ -82,12 +82,12 @@ def _terminal_of_job() -> TextIO | None:
 
 
 def _output() -> TextIO:
-    """Return the real standard output: Robot Framework captures the other one while tests run."""
+    """Return the real standard output: Robot Framework captures ``sys.stdout`` while tests run."""
     return sys.__stdout__ or sys.stdout
 
 
 def _searching(step: search.Progress) -> str:
-    """Write one line: ``  ~62 s left, final: NDR 11.9800 to 12.0400, PDR … Mpps``."""
+    """Return one line: ``  ~62 s left, final: NDR 11.9800 to 12.0400, PDR … Mpps``."""
     known = zip(step.loss_ratios, step.intervals, strict=False)
     is_one_pdr = sum(map(bool, step.loss_ratios)) <= 1
     bounds = ", ".join(

@@ -1,4 +1,4 @@
-"""Which tests a run consists of: chosen by tag expressions, before anything is started."""
+"""Selection of the tests of a run: by tag expressions, before anything is started."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def select(
     :param suites: a suite file or a folder.
     :param expressions: tag expressions of Robot Framework; a test that matches any of them is run.
     :param tags: set on every test of the run.
-    :raises UsageError: if there are no suites, or no test matches; naming the nearest tag.
+    :raises UsageError: if there are no suites, or no test matches; the message suggests the nearest tag.
     """
     try:
         suite = TestSuite.from_file_system(suites)
@@ -44,7 +44,7 @@ def select(
 
 
 def tags_of(spec: Specification, settings: Settings) -> list[str]:
-    """Return what every test of a run is tagged with: its traces follow from that, even if it fails."""
+    """Return the tags of every test of a run: they determine its traces, even if it fails."""
     return [spec.test_tag, *settings.search.test_tags]
 
 

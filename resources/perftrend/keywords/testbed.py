@@ -18,7 +18,7 @@ from perftrend.settings import Settings
 class TestbedKeywords:
     """Opens the testbed that the settings name, and starts devices and traffic on it."""
 
-    # pytest would otherwise take a class of this name for a collection of tests.
+    # pytest would otherwise collect a class of this name as tests.
     __test__ = False
 
     def __init__(self) -> None:
@@ -28,14 +28,14 @@ class TestbedKeywords:
 
     @property
     def testbed(self) -> Testbed:
-        """The testbed that is open. :raises TestbedError: if none is."""
+        """The testbed that is open. :raises TestbedError: if no testbed is open."""
         if self._testbed is None:
             raise TestbedError("no testbed is open; the suite's set-up must say: Open Testbed")
         return self._testbed
 
     @keyword
     def open_testbed(self) -> None:
-        """Open the testbed of the settings, alone: a second job waits until this one has closed it."""
+        """Open the testbed of the settings exclusively: a second job waits until this one has closed it."""
         settings = self.settings = Settings.load()
         spec = specification.load(settings.testbed, settings.testbeds)
         with contextlib.ExitStack() as opening:
@@ -60,13 +60,13 @@ class TestbedKeywords:
 
     @keyword
     def close_testbed(self) -> None:
-        """Take down all that was set up; without an open testbed nothing happens."""
+        """Remove the whole set-up; without an open testbed nothing happens."""
         self._testbed = None
         self._open.close()
 
     @keyword
     def start_device(self, **options: str) -> None:
-        """Start the device from nothing with the options given, such as ``acl_rules=20``."""
+        """Start the device afresh with the options given, such as ``acl_rules=20``."""
         self.testbed.start_device(options)
 
     @keyword
@@ -76,7 +76,7 @@ class TestbedKeywords:
 
     @keyword
     def start_traffic(self, frame: str) -> None:
-        """Choose the frame size and learn the highest rate for it.
+        """Choose the frame size and determine the highest rate for it.
 
         A length such as ``64B``, ``IMIX``, or a pattern such as ``64x7+570x4+1518x1``.
         """

@@ -1,7 +1,7 @@
-"""Per-patch tests: a change under review and its parent, measured in an order drawn by lot, and the verdict.
+"""Per-patch tests: a change under review and its parent, measured in random order, and the verdict.
 
-How a build is made and how it is measured is injected. ``measured_rounds`` goes through the rounds, ``judge``
-says after each block of them what is known by then.
+The functions that make and measure a build are injected. ``measured_rounds`` runs the rounds, ``judge``
+returns the verdict after each block of them.
 """
 
 from perftrend.perftest.record import Asked, begun

@@ -1,4 +1,4 @@
-"""What a per-patch test was asked, kept beside its rounds, so that it goes on with the same after a kill."""
+"""The request of a per-patch test, stored alongside its rounds, so that a killed job resumes it."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ FILE = "asked.json"
 
 @dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))
 class Asked:
-    """What is compared, where and by which tests: rounds of another question do not count."""
+    """What is compared, where and by which tests: rounds of other requests do not count."""
 
     testbed: str
     parent: str
-    """The whole hash of the commit that the patch lies on."""
+    """The whole hash of the patch's parent commit."""
     patch: str
     """The whole hash of the patch set's commit."""
     tests: tuple[str, ...]
     """By name, in order."""
     how: dict[str, str]
-    """What else changes the values: the profile, durations, options of the device."""
+    """Everything else that changes the values: the profile, durations, options of the device."""
     change: int | None = None
     """Number of the change in Gerrit, if it is one."""
     patch_set: int | None = None
     request: str = field(default="", compare=False)
-    """What tells the comment that asked from all others; empty where none did."""
+    """An identifier of the comment with the request; empty without a comment."""
 
     def keep(self, folder: Path) -> None:
-        """Write down what is asked, or check that it is what was asked before.
+        """Store the request, or check that it equals the stored one.
 
-        :param folder: of the build in the archive.
-        :raises UsageError: if it holds rounds of something else.
+        :param folder: the folder of the build in the archive.
+        :raises UsageError: if it contains rounds of another request.
         """
         earlier = read(folder)
         if earlier is None:
@@ -55,11 +55,11 @@ _ASKED = TypeAdapter(Asked)
 
 
 def begun(folder: Path, asked: Asked) -> int | None:
-    """Return the newest build that the same request has begun with the same question; None if there is none.
+    """Return the newest build that the same request has begun with the same comparison; None if none.
 
-    A request that was asked once is started again only because its job was killed.
+    A request is started again only if its job was killed.
 
-    :param folder: of the job in the archive.
+    :param folder: the folder of the job in the archive.
     """
     if not asked.request:
         return None
@@ -76,9 +76,9 @@ def _is_of(asked: Asked, folder: Path) -> bool:
 
 
 def read(folder: Path) -> Asked | None:
-    """Return what a build was asked; None where it has not begun.
+    """Return the request of a build; None if it has not begun.
 
-    :raises ArchiveError: if the file tells nothing of the kind.
+    :raises ArchiveError: if the file cannot be read or is not valid.
     """
     file = folder / FILE
     try:

@@ -1,11 +1,11 @@
-"""Rounds: the parent and the patch measured in an order drawn by lot, until the verdict is settled.
+"""Rounds: the parent and the patch measured in random order, until the verdict is settled.
 
 In each round both builds are measured once. The rounds form blocks; within a block all orders of its
-measurements are as probable, so that no noise can pass for a difference: see
+measurements have the same probability, so that noise does not appear as a difference: see
 :mod:`perftrend.analysis.comparison.randomization`.
 
-Measuring is injected and may be a look into the archive: a job that was killed and is started again goes
-through the rounds that it has in no time.
+The measure function is injected and may read results from the archive: a job that was killed and is started
+again repeats the finished rounds in no time.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Round:
 
 
 def measured_rounds(measure: Measure, design: Design, *, seed: str) -> Iterator[Sequence[Round]]:
-    """Yield all rounds up to now after each block, as long as the caller takes them.
+    """Yield all rounds up to now after each block, until the caller stops.
 
     :param seed: what distinguishes this comparison from others; the same one repeats the order.
     """

@@ -1,8 +1,8 @@
-"""The verdict on a patch: what became of each test, and what that means for the change.
+"""The verdict on a patch: the result of each test, and its meaning for the change.
 
-A test is compared by what both builds gave for it in all rounds. Where there is nothing to compare, it is
-said why: a test that fails with the patch alone speaks against the patch; a result that cannot be trusted
-speaks against nobody, and is measured again in the rounds that are left.
+A test is compared by the values of both builds in all rounds. If there is nothing to compare, the finding
+gives the reason: a test that fails with the patch alone counts against the patch; an invalid result
+counts against neither build, and is measured again in the remaining rounds.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from perftrend.model import Better, Sampled
 from perftrend.perftest.rounds import Round, Side
 
 NOT_VALID = "not valid: "
-"""What a reason begins with where a test ran, but its result cannot be trusted."""
+"""The prefix of a reason if a test ran, but its result is not valid."""
 _NO_RESULT = "the measurement tells nothing of it"
 _HOUR_S = 3600.0
 _FEWEST = 2
-"""Measurements of each build below which there is nothing to compare."""
+"""The least number of measurements of each build for a comparison."""
 _HOPEFUL = 0.1
-"""Where the vote is clear, a test that is not decided with more than this probability is not waited for."""
+"""If the vote is clear, an undecided test that is decided with at most this probability is not waited for."""
 
 
 class Finding(StrEnum):
-    """What is said of a test; the worst first."""
+    """The findings for a test; the worst first."""
 
     REGRESSION = "regression"
     FAILS = "fails with the patch"
@@ -63,36 +63,36 @@ _FINE = frozenset({Finding.SAME, Finding.PROGRESSION, Finding.REPAIRED})
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """What is asked of a verdict."""
+    """The parameters of a verdict."""
 
     threshold: float
     """The smallest difference that matters, relative to the parent."""
     confidence: float
     formula: str
-    """Description length of the documented comparison."""
+    """Description length of the comparison by the CSIT method."""
     minimum_rounds: int
     """Values of each build before a test is decided; the rounds of the first block."""
     maximum_rounds: int
     """Rounds after which it is decided at the latest."""
     known_deviations: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    """Standard deviation between runs in per cent, by test, where the history tells it."""
+    """Standard deviation between runs in per cent, by test, if the history contains it."""
 
     @property
     def design(self) -> Design:
-        """In which order the builds are measured, and when a verdict is looked for."""
+        """The order in which the builds are measured, and the rounds at which a verdict is possible."""
         return Design(self.minimum_rounds, self.maximum_rounds)
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What one build gave for one test, round by round."""
+    """The results of one build for one test, round by round."""
 
     values: Mapping[int, Sampled]
     """By round, from 1."""
     failed: Mapping[int, str]
     """The rounds in which the test failed, and why."""
     untrusted: Mapping[int, str]
-    """The rounds whose result cannot be trusted, and why."""
+    """The rounds whose result is not valid, and why."""
 
     @property
     def samples(self) -> tuple[float, ...]:
@@ -114,13 +114,13 @@ class Judged:
     parent: Observed
     current: Observed
     comparison: Comparison | None = None
-    """None where there is nothing to compare."""
+    """None if there is nothing to compare."""
     documented: Documented | None = None
-    """The comparison by description length, as "Bisecting" has it."""
+    """The comparison by description length, by the method in "Bisecting"."""
     chance: float = 0.0
-    """The probability that the rounds that are left decide the test; 0 where it is decided."""
+    """The probability that the remaining rounds decide the test; 0 if it is decided."""
     is_settled: bool = True
-    """Whether further rounds are not waited for."""
+    """Whether the test needs no further rounds."""
 
     @property
     def unit(self) -> str:
@@ -129,7 +129,7 @@ class Judged:
 
     @property
     def better(self) -> Better:
-        """Which direction is good news."""
+        """Which direction of the values is good."""
         return self._any.better if self._any else Better.HIGHER
 
     @property
@@ -154,7 +154,7 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is said of a patch."""
+    """The verdict on a patch."""
 
     tests: tuple[Judged, ...] = ()
     """The worst first, and among equals the largest difference."""
@@ -164,12 +164,12 @@ class Verdict:
 
     @property
     def is_settled(self) -> bool:
-        """Whether further rounds are not waited for."""
+        """Whether no test needs further rounds."""
         return all(test.is_settled for test in self.tests)
 
     @property
     def vote(self) -> int:
-        """-1: the patch makes something worse; 1: all was measured, and nothing is; 0: not known."""
+        """-1: the patch makes something worse; 1: all was measured, and nothing is worse; 0: not known."""
         if self.broken:
             return -1 if self.broken.side is Side.CURRENT else 0
         findings = {test.finding for test in self.tests}
@@ -196,11 +196,11 @@ class Verdict:
 def judge(rounds: Sequence[Round], tests: Sequence[str], criteria: Criteria) -> Verdict:
     """Compare both builds by all rounds up to now.
 
-    :param tests: the names of all tests that were to be measured.
+    :param tests: the names of all tests that should be measured.
     """
     judged = [_judged(test, rounds, criteria, tests=len(tests)) for test in tests]
     is_blamed = any(test.finding in _WORSE and not test.chance for test in judged)
-    # Before, a real difference of another test may not show yet how probably it will be shown.
+    # Earlier, the probability may still be too low for a test with a real difference.
     is_late = 2 * len(rounds) >= criteria.maximum_rounds
     least = _HOPEFUL if is_blamed and is_late else CHANCE
     settled = [replace(test, is_settled=test.chance <= least) for test in judged]
@@ -208,14 +208,14 @@ def judge(rounds: Sequence[Round], tests: Sequence[str], criteria: Criteria) -> 
 
 
 def observed(test: str, side: Side, rounds: Sequence[Round]) -> Observed:
-    """Collect what one build gave for a test."""
+    """Collect the results of one build for a test."""
     values, failed, untrusted = {}, {}, {}
     for number, each in enumerate(rounds, 1):
         measured = each[side]
         if test in measured.values:
             values[number] = measured.values[test]
             continue
-        # A command that failed does not know which tests it would have told of.
+        # A command that failed cannot list the tests that it would have reported.
         reason = measured.failed.get(test) or next(iter(measured.failed.values()), _NO_RESULT)
         if reason.startswith(NOT_VALID):
             untrusted[number] = reason.removeprefix(NOT_VALID)
@@ -274,7 +274,7 @@ def _compared(
 
 
 def _observations(test: str, rounds: Sequence[Round]) -> list[Observation]:
-    """Return the values of a test in the order of time; without samples where a measurement gave none."""
+    """Return the values of a test in the order of time; without samples if a measurement has none."""
     builds = {Side.PARENT: PARENT, Side.CURRENT: PATCH}
     measured = sorted(
         ((each[side], builds[side]) for each in rounds for side in Side), key=lambda one: one[0].started
