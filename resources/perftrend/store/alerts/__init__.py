@@ -1,4 +1,4 @@
-"""Alerts, the items that they found, and what is still to be sent."""
+"""Alerts, the items that they found, and the outbox."""
 
 from perftrend.store.alerts.alerts import ACTIONS, DIRECTIONS, Alert, AlertEdited, Alerts, Override, Rules
 from perftrend.store.alerts.items import (

@@ -1,7 +1,7 @@
-"""Alerts: which traces are watched, by which detector, and who is told what.
+"""Alerts: the traces to watch, the detector, and the notification.
 
-An edit carries the version that it was made from. Where somebody was faster it changes nothing, and tells
-what there is now. Who did what is entered into the activity log in the same transaction.
+An edit carries the version that it was made from. If another user was faster, the edit changes nothing and
+returns the current alert. Each edit is recorded in the activity log in the same transaction.
 """
 
 from __future__ import annotations
@@ -29,36 +29,36 @@ DIRECTIONS = ("both", "regression", "progression")
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a person says of an alert."""
+    """The part of an alert that users edit."""
 
     name: str
     query: str
-    """Which traces; empty: all."""
+    """Query that selects the traces; empty for all."""
     detector: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """Its method and options; what is left out is as the detector has it by default."""
+    """Its method and options; the detector has defaults for those that are omitted."""
     change: float = 0.01
-    """The least change, relative to the value before."""
+    """The minimum change, relative to the value before."""
     confidence: float = 0.0
-    """The least certainty; 0: none is asked for."""
+    """The minimum confidence; 0 if none is required."""
     direction: str = "both"
     """One of :data:`DIRECTIONS`."""
     recent_runs: int = 30
-    """A change that lies further back when it is first seen is not told."""
+    """Changes before these newest runs are not reported when they are first found."""
     silent_runs: int = 0
-    """After so many runs without a value a trace is told; 0: never."""
+    """Number of runs without a value after which a trace is reported; 0 for never."""
     silent_hours: float = 0.0
-    """After so many hours without a run a testbed is told; 0: never."""
+    """Number of hours without a run after which a testbed is reported; 0 for never."""
     owner: str = ""
     action: str = "none"
     """One of :data:`ACTIONS`."""
     target: str = ""
-    """Mail addresses, or the address of a webhook; of Gerrit the project of the commits."""
+    """Mail addresses, the address of a webhook, or the Gerrit project of the commits."""
     enabled: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """An alert as it is kept."""
+    """An alert as it is stored."""
 
     identity: int
     rules: Rules
@@ -66,23 +66,23 @@ class Alert:
     changed: datetime
     changed_by: str
     version: int
-    """Grows with each edit of the alert or of its overrides."""
+    """Increases with each edit of the alert or of its overrides."""
 
     @property
     def subject(self) -> str:
-        """What the activity log calls it."""
+        """Its name in the activity log."""
         return f"alert {self.identity}"
 
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """Another threshold for one trace of an alert, or silence until a date."""
+    """Other thresholds for one trace of an alert, or a mute until a date."""
 
     alert: int
     trace: str
     """The hash of its key."""
     change: float | None = None
-    """None: as the alert has it."""
+    """None for the value of the alert."""
     confidence: float | None = None
     muted_until: datetime | None = None
     reason: str = ""
@@ -92,11 +92,11 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class AlertEdited:
-    """What became of an edit."""
+    """The result of an edit."""
 
     is_done: bool
     alert: Alert | None
-    """What there is now, or, of what was deleted, what there was; None: there is no such alert any more."""
+    """The current alert, or the deleted one; None if it no longer exists."""
 
 
 _AT_ONCE = 1000
@@ -113,20 +113,20 @@ class Alerts:
 
     @property
     def items(self) -> Items:
-        """What the alerts found, to be triaged."""
+        """The items that the alerts found, to be triaged."""
         return Items(self._engine)
 
     @property
     def outbox(self) -> Outbox:
-        """What is to be sent."""
+        """The messages to be sent."""
         return Outbox(self._engine)
 
     @contextmanager
     def night(self, testbed: str, *, newest_run: int, since: datetime | None) -> Generator[Night, None, None]:
-        """Give the transaction in which what was found on a testbed is entered; one at a time.
+        """Yield the transaction that stores the findings of a testbed; one at a time.
 
-        :param newest_run: the greatest id of the runs that were looked at.
-        :param since: findings that end before it cannot be found any more, and are not read.
+        :param newest_run: the greatest id of the runs that were evaluated.
+        :param since: findings that end before it cannot be found again, and are not read.
         """
         with writing(self._engine) as connection:
             yield night(connection, testbed, newest_run=newest_run, since=since)
@@ -141,24 +141,24 @@ class Alerts:
         return found
 
     def newest(self, testbed: str) -> dict[str, datetime]:
-        """Return when the newest run of each job on a testbed has ended; jobs as in :meth:`jobs`."""
+        """Return when the newest run of each job on a testbed ended; jobs as in :meth:`jobs`."""
         query = sa.select(*_JOB, sa.func.max(runs.c.finished, type_=runs.c.finished.type).label("finished"))
         with reading(self._engine) as connection:
             found = connection.execute(query.where(runs.c.testbed == testbed).group_by(*_JOB))
             return {_job_of(row.job, row.experiment): row.finished for row in found}
 
     def all(self) -> list[Alert]:
-        """Return all alerts by their names."""
+        """Return all alerts, sorted by name."""
         with reading(self._engine) as connection:
             return all_alerts(connection)
 
     def one(self, identity: int) -> Alert | None:
-        """Return an alert, if there is such a one."""
+        """Return an alert; None if it does not exist."""
         with reading(self._engine) as connection:
             return _find(connection, identity)
 
     def overrides(self, alert: int | None = None) -> list[Override]:
-        """Return the overrides of an alert, or of all; of those of a renamed trace the last that was set."""
+        """Return the overrides of an alert, or of all; for a renamed trace, only the newest one."""
         current = current_hash(alert_overrides.c.trace).label("trace")
         others = [each for each in alert_overrides.columns if each.name != "trace"]
         query = sa.select(current, *others).order_by(alert_overrides.c.changed)
@@ -170,7 +170,7 @@ class Alerts:
         return [newest[key] for key in sorted(newest)]
 
     def add(self, rules: Rules, *, user: str) -> Alert:
-        """Make an alert."""
+        """Add an alert."""
         now = datetime.now(UTC)
         row = {**_columns(rules), "created": now, "changed": now, "changed_by": user, "version": 1}
         with writing(self._engine) as connection:
@@ -180,9 +180,9 @@ class Alerts:
         return added
 
     def edit(self, identity: int, rules: Rules, *, version: int, user: str) -> AlertEdited:
-        """Change an alert, unless somebody has changed it since.
+        """Change an alert, unless it has been edited since.
 
-        One that is switched off has nothing to send any more.
+        If the alert is disabled, its unsent messages are deleted.
         """
         with writing(self._engine) as connection:
             before = _find(connection, identity)
@@ -194,7 +194,7 @@ class Alerts:
             return AlertEdited(is_done=True, alert=_find(connection, identity))
 
     def delete(self, identity: int, *, version: int, user: str) -> AlertEdited:
-        """Delete an alert with its overrides and what it has still to send; its items stay."""
+        """Delete an alert with its overrides and its unsent messages; its items remain."""
         with writing(self._engine) as connection:
             before = _find(connection, identity)
             if before is None or not _bumped(connection, identity, version, user):
@@ -207,7 +207,7 @@ class Alerts:
             return AlertEdited(is_done=True, alert=before)
 
     def override(self, *overrides: Override, version: int, user: str) -> AlertEdited:
-        """Set the overrides of traces, one at least; one that says nothing is taken away.
+        """Set one or more overrides of traces; an override without values is removed.
 
         :param overrides: of one alert.
         :param version: of the alert that the edit was made from.
@@ -228,7 +228,7 @@ def _job_of(job: str, experiment: str) -> str:
 
 
 def all_alerts(connection: Connection) -> list[Alert]:
-    """Return all alerts by their names, as a transaction sees them."""
+    """Return all alerts, sorted by name, as a transaction sees them."""
     query = sa.select(alerts).order_by(alerts.c.name, alerts.c.id)
     return [_alert(row) for row in connection.execute(query).mappings()]
 

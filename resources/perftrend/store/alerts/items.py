@@ -1,7 +1,7 @@
-"""Items: changes that one commit may explain, and what people said of them.
+"""Items: changes that one commit may explain, and their triage by users.
 
-What was found is written by an evaluation, what was said by a person. A person's edit carries the version
-that it was made from; an evaluation changes the version only where it closes an item or opens it again.
+Evaluations write the findings, users the triage. The edit of a user carries the version that it was made
+from. An evaluation changes the version only if it closes or reopens an item.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class Span:
     last_good: datetime
     """When it was first measured, UTC."""
     last_good_revision: str
-    """Empty where it is not known."""
+    """Empty if it is not known."""
     first_changed: datetime
     first_changed_revision: str
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFinding:
-    """What was found in one trace, or in a testbed as a whole."""
+    """A finding in one trace, or in a testbed as a whole."""
 
     identity: int
     item: int
@@ -51,7 +51,7 @@ class StoredFinding:
     before: float | None
     after: float | None
     low: float | None
-    """The least value of ``after - before`` at 95 %; None where that is not known."""
+    """The least value of ``after - before`` at 95 %; None if it is not known."""
     high: float | None
     confidence: float | None
     found: datetime
@@ -59,16 +59,16 @@ class StoredFinding:
     seen: datetime
     """When it was found for the last time."""
     gone: datetime | None
-    """Since when it is not found any more."""
+    """When it was no longer found; None if it still is."""
 
     @property
     def relative(self) -> float | None:
-        """The step relative to what was before; None where that is not known."""
+        """The step relative to the value before; None if it is not known."""
         return self._ratio(None if self.after is None or self.before is None else self.after - self.before)
 
     @property
     def relative_interval(self) -> tuple[float, float] | None:
-        """The step at 95 %, relative to what was before; None where that is not known."""
+        """The 95 % interval of the step, relative to the value before; None if it is not known."""
         low, high = self._ratio(self.low), self._ratio(self.high)
         return None if low is None or high is None else (low, high)
 
@@ -78,7 +78,7 @@ class StoredFinding:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What one commit may explain."""
+    """Changes that one commit may explain."""
 
     identity: int
     testbed: str
@@ -87,45 +87,45 @@ class Item:
     status: str
     """One of :data:`STATUSES`."""
     reason: str
-    """Why it was closed without a person; empty where it was not."""
+    """Why an evaluation closed it; empty if none did."""
     message: str
-    """What a person said of it: why it is ignored, or the number of a bug."""
+    """The message of a user: why it is ignored, or the number of a bug."""
     owner: str
     traces: int
-    """In which it is found."""
+    """Number of traces in which it is found."""
     trace: str
-    """The one with the largest change."""
+    """Hash of the trace with the largest change."""
     size: float | None
-    """Of that one, relative to what was before."""
+    """Change of that trace, relative to the value before."""
     low: float | None
     high: float | None
     opened: datetime
     changed: datetime
     changed_by: str
-    """Empty: nobody, an evaluation."""
+    """Empty if it was an evaluation."""
     version: int
     former_status: str
     former_message: str
 
     @property
     def subject(self) -> str:
-        """What the activity log calls it."""
+        """Its name in the activity log."""
         return subject_of(self.identity)
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Which items are wanted; what is empty does not matter."""
+    """A selection of items; empty fields match all items."""
 
     statuses: Sequence[str] = ()
     kinds: Sequence[str] = ()
     testbed: str = ""
     owner: str = ""
     traces: Sequence[str] | None = None
-    """Those that are found in one of these traces; None: in whatever trace."""
+    """Items that are found in one of these traces; None for any trace."""
 
     def conditions(self) -> list[sa.ColumnElement[bool]]:
-        """Return them for a query."""
+        """Return the conditions of a query, without that of the traces."""
         found: list[sa.ColumnElement[bool]] = []
         if self.statuses:
             found.append(items.c.status.in_(self.statuses))
@@ -140,30 +140,30 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Triage:
-    """What a person says of an item."""
+    """An edit of an item's triage by a user."""
 
     item: int
     version: int
-    """Of the item that the edit was made from."""
+    """The version of the item that the edit was made from."""
     status: str
     message: str | None = None
-    """None: it stays."""
+    """None to leave it unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Triaged:
-    """What became of an edit, which changes all the items that it names or none."""
+    """The result of an edit, which changes all the items that it names or none."""
 
     now: tuple[Item, ...] = ()
     """The items as they are now."""
     refused: tuple[Item, ...] = field(default=())
-    """Those that somebody else has changed meanwhile, as they are now."""
+    """Those that another user has changed meanwhile, as they are now."""
     gone: tuple[int, ...] = ()
-    """Those that are not there."""
+    """Those that do not exist."""
 
     @property
     def is_done(self) -> bool:
-        """Whether the items are now as they were wanted."""
+        """Whether the items are now as the edit states."""
         return not (self.refused or self.gone)
 
 
@@ -180,9 +180,9 @@ class Items:
         self._engine = engine
 
     def chosen(self, chosen: Chosen, *, limit: int, offset: int = 0) -> tuple[list[Item], int]:
-        """Return items: regressions, then improvements, then silence, each the newest and largest first.
+        """Return items by kind, in the order in which kinds are shown, each the newest and largest first.
 
-        :returns: at most ``limit``, and how many there are.
+        :returns: at most ``limit`` items, and the number of all that match.
         """
         rank = sa.case({kind: number for number, kind in enumerate(_KINDS)}, value=items.c.kind)
         query = sa.select(items).where(*chosen.conditions())
@@ -203,34 +203,34 @@ class Items:
             return [_item(row) for row in page], total
 
     def counts(self) -> dict[tuple[str, str], int]:
-        """Return how many items have each status and kind."""
+        """Return the number of items with each status and kind."""
         query = sa.select(items.c.status, items.c.kind, sa.func.count())
         with reading(self._engine) as connection:
             grouped = connection.execute(query.group_by(items.c.status, items.c.kind))
             return {(status, kind): number for status, kind, number in grouped}
 
     def traces(self) -> list[str]:
-        """Return the traces that something was found in, by their hashes."""
+        """Return the hashes of traces with findings."""
         query = sa.select(findings.c.trace).distinct().where(findings.c.trace != "")
         with reading(self._engine) as connection:
             return list(connection.execute(query).scalars())
 
     def owners(self) -> list[str]:
-        """Return who owns items."""
+        """Return the owners of items."""
         query = sa.select(items.c.owner).distinct().where(items.c.owner != "").order_by(items.c.owner)
         with reading(self._engine) as connection:
             return list(connection.execute(query).scalars())
 
     def one(self, identity: int) -> Item | None:
-        """Return an item, if there is such a one."""
+        """Return an item; None if it does not exist."""
         with reading(self._engine) as connection:
             return next(iter(_by_identity(connection, [identity]).values()), None)
 
     def beside(self, item: Item, *, limit: int) -> list[Item]:
         """Return the items of other testbeds that the same commit may explain, the largest change first.
 
-        Testbeds measure different commits, each at a time of its own. So the ranges have to overlap in time,
-        and none may begin with the commit that the other one ends with.
+        Testbeds measure different commits at different times. So the ranges have to overlap in time, and
+        neither may begin with the commit that the other one ends with.
         """
         overlapping = (items.c.last_good < item.span.first_changed) & (
             items.c.first_changed > item.span.last_good
@@ -246,22 +246,22 @@ class Items:
             return [_item(row) for row in connection.execute(query.limit(limit)).mappings()]
 
     def findings(self, item: int) -> list[StoredFinding]:
-        """Return what was found, what is still there first."""
+        """Return the findings of an item; those that are gone come last."""
         query = sa.select(*FINDING).where(findings.c.item_id == item)
         query = query.order_by(findings.c.gone.is_not(None), findings.c.id)
         with reading(self._engine) as connection:
             return [finding_of(row) for row in connection.execute(query).mappings()]
 
     def alerts(self, item: int) -> list[int]:
-        """Return the alerts that found an item, the first first."""
+        """Return the identities of the alerts that found an item, in ascending order."""
         query = sa.select(item_alerts.c.alert_id).where(item_alerts.c.item_id == item)
         with reading(self._engine) as connection:
             return list(connection.execute(query.order_by(item_alerts.c.alert_id)).scalars())
 
     def triage(self, edits: Sequence[Triage], *, user: str) -> Triaged:
-        """Say something of items, and enter it into the activity log, in one transaction: of all or of none.
+        """Set the triage of items, all or none, and record it in the activity log, in one transaction.
 
-        To say once more what is said already is no change, whatever the version.
+        An edit that repeats the current triage is not a change, regardless of the version.
         """
         with writing(self._engine) as connection:
             before = _by_identity(connection, [edit.item for edit in edits], lock=True)
@@ -276,7 +276,7 @@ class Items:
         return Triaged(now=tuple(now[edit.item] for edit in edits))
 
     def undo(self, versions: Mapping[int, int], *, user: str) -> Triaged:
-        """Take the last thing back that was said of items, unless somebody has said something since."""
+        """Undo the last triage of items, unless they have been edited since."""
         with reading(self._engine) as connection:
             present = _by_identity(connection, list(versions))
         edits = [
@@ -289,7 +289,7 @@ class Items:
 
 
 def subject_of(identity: int) -> str:
-    """Return what the activity log calls an item."""
+    """Return the name of an item in the activity log."""
     return f"item {identity}"
 
 
@@ -309,7 +309,7 @@ def finding_of(row: RowMapping) -> StoredFinding:
 
 
 def span_of(row: RowMapping) -> Span:
-    """Return the commits of a row."""
+    """Return the span of a row."""
     return Span(
         row["last_good"], row["last_good_revision"], row["first_changed"], row["first_changed_revision"]
     )

@@ -1,7 +1,7 @@
-"""A night: the transaction in which what an evaluation found becomes items.
+"""A night: the transaction that turns the findings of an evaluation into items.
 
-Evaluations of a testbed come one after the other. One that has looked at fewer runs than the last is stale,
-and changes nothing.
+Evaluations of a testbed are serialized. An evaluation whose newest run is older than that of the last one is
+stale, and changes nothing.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from perftrend.store.connection import entering
 from perftrend.store.schema import alerts, evaluations, findings, item_alerts, items, outbox
 
 WHO = "evaluation"
-"""Who the activity log says did it."""
+"""The user of these changes in the activity log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """What is known of a testbed, and what may be changed."""
+    """The known findings of a testbed, and the changes that an evaluation can make."""
 
     connection: Connection
     testbed: str
     is_stale: bool
     known: tuple[StoredFinding, ...]
-    """In the order of their identities; those that are gone, too."""
+    """In the order of their identities, including those that are gone."""
 
     def versions(self) -> dict[int, int]:
         """Return the versions of the alerts, as this transaction sees them."""
@@ -40,7 +40,7 @@ class Night:
         return {row.id: row.version for row in self.connection.execute(query)}
 
     def add_item(self, kind: str, span: Span, *, owner: str, now: datetime) -> int:
-        """Make an item without findings."""
+        """Add an item without findings."""
         row = {
             **asdict(span), "testbed": self.testbed, "kind": kind, "status": "new", "reason": "",
             "message": "", "owner": owner, "traces": 0, "trace": "", "opened": now, "changed": now,
@@ -54,20 +54,20 @@ class Night:
     def add_findings(
         self, item: int, kind: str, found: Sequence[Mapping[str, Any]], *, now: datetime
     ) -> None:
-        """Enter findings into an item.
+        """Add findings to an item.
 
-        :param found: with trace, the columns of the span, before, after, low, high, confidence.
+        :param found: mappings with trace, the columns of the span, before, after, low, high, confidence.
         """
         rows = [{**each, "item_id": item, "kind": kind, "found": now, "seen": now} for each in found]
         self.connection.execute(sa.insert(findings), rows)
 
     def log_joined(self, item: int, count: int) -> None:
-        """Enter into the activity log that an item has more findings."""
+        """Record in the activity log that an item has more findings."""
         detail = f"{count} more trace{'' if count == 1 else 's'}"
         record(self.connection, WHO, "joined", subject_of(item), detail)
 
     def found_again(self, again: Mapping[int, Mapping[str, Any]], *, now: datetime) -> None:
-        """Note what was found once more, with what is known of it tonight."""
+        """Update findings that were found again, with their new values."""
         if not again:
             return
         columns = (
@@ -84,25 +84,25 @@ class Night:
         self.connection.execute(change, rows)
 
     def set_gone(self, identities: Collection[int], *, now: datetime) -> None:
-        """Note what is not found any more."""
+        """Mark findings that are no longer found."""
         if identities:
             change = sa.update(findings).where(findings.c.id == sa.bindparam("which")).values(gone=now)
             self.connection.execute(change, [{"which": each} for each in identities])
 
     def findings_of(self, item: int) -> list[StoredFinding]:
-        """Return the findings of an item as this transaction has them."""
+        """Return the findings of an item, as this transaction sees them."""
         query = sa.select(*FINDING).where(findings.c.item_id == item).order_by(findings.c.id)
         return [finding_of(row) for row in self.connection.execute(query).mappings()]
 
     def describe(self, item: int, span: Span, largest: StoredFinding, *, traces: int) -> None:
-        """Note what is shown of an item: where it lies, and its largest change."""
+        """Store what pages show of an item: its span and its largest change."""
         low, high = largest.relative_interval or (None, None)
         change = sa.update(items).where(items.c.id == item)
         shown = {"traces": traces, "trace": largest.trace, "size": largest.relative, "low": low, "high": high}
         self.connection.execute(change.values(**asdict(span), **shown))
 
     def close(self, item: int, reason: str, *, now: datetime) -> bool:
-        """Close an item of which nothing is left, and say whether it was open."""
+        """Close an item without remaining findings, and return whether it was open."""
         change = sa.update(items).where(items.c.id == item, items.c.status != "closed")
         columns = {
             "status": "closed", "reason": reason, "former_status": items.c.status,
@@ -115,7 +115,7 @@ class Night:
         return True
 
     def reopen(self, item: int, *, now: datetime) -> bool:
-        """Give an item that no person closed its status back, and say whether it was such a one."""
+        """Restore the status of an item that an evaluation closed, and return whether it was restored."""
         is_closed = (items.c.id == item) & (items.c.status == "closed") & (items.c.reason != "")
         columns = {
             "status": items.c.former_status, "reason": "", "former_status": "closed", "changed": now,
@@ -132,7 +132,7 @@ class Night:
         return str(found)
 
     def link(self, item: int, alert: int) -> bool:
-        """Note that an alert found an item, and say whether that is news."""
+        """Store that an alert found an item, and return whether that is new."""
         same = (item_alerts.c.item_id == item) & (item_alerts.c.alert_id == alert)
         if self.connection.execute(sa.select(item_alerts.c.item_id).where(same)).first():
             return False
@@ -150,7 +150,7 @@ class Night:
         payload: Mapping[str, Any],
         now: datetime,
     ) -> None:
-        """Put a message into the outbox; it is sent when this transaction has ended."""
+        """Put a message into the outbox; it is sent after this transaction."""
         row = {
             "key": key, "item_id": item, "alert_id": alert, "action": action, "target": target,
             "payload": dict(payload), "made": now, "due": now, "attempts": 0, "error": "",
@@ -159,7 +159,7 @@ class Night:
 
 
 def night(connection: Connection, testbed: str, *, newest_run: int, since: datetime | None) -> Night:
-    """Begin a night, which no other one of the testbed overtakes."""
+    """Begin a night; other nights of the testbed wait until it ends."""
     query = sa.select(evaluations.c.newest_run).where(evaluations.c.testbed == testbed).with_for_update()
     last = connection.execute(query).scalar()
     if last is None:

@@ -1,8 +1,8 @@
-"""The outbox: messages that were decided in one transaction and are sent after it.
+"""The outbox: messages that a transaction creates and that are sent after it.
 
-Whoever sends a message takes it first, for some minutes. If the sender is killed before it marks the message
-as sent, it is due again then, and is sent once more with the same key: no message is lost, and by the key the
-receiver can tell that it has it already.
+A sender claims a message for some minutes before it sends it. If the sender is killed before it marks the
+message as sent, the message becomes due again and is sent again with the same key. So no message is lost, and
+receivers can detect duplicates by the key.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from perftrend.store.connection import reading, writing
 from perftrend.store.schema import outbox
 
 LEASE = timedelta(minutes=10)
-"""So long a message belongs to whoever took it."""
+"""Time for which a sender claims a message."""
 
 WHO = "alerts"
-"""Who the activity log says sent it."""
+"""The user of sent messages in the activity log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Something that is to be sent."""
+    """A message to be sent."""
 
     identity: int
     key: str
-    """The same however often it is sent."""
+    """The same in every attempt to send it."""
     item: int
     alert: int
     action: str
@@ -41,10 +41,10 @@ class Message:
     payload: Mapping[str, Any] = field(hash=False)
     made: datetime
     attempts: int
-    """How often it was taken, this time included."""
+    """Number of claims, including this one."""
     sent: datetime | None = None
     error: str = ""
-    """Why it was not sent last time."""
+    """Why the last attempt failed."""
 
 
 class Outbox:
@@ -56,10 +56,10 @@ class Outbox:
     def take(
         self, *, now: datetime, most_attempts: int, away: Collection[tuple[str, str | None]] = ()
     ) -> Message | None:
-        """Take the oldest message that is due; None: there is none.
+        """Claim the oldest message that is due; None if there is none.
 
-        :param most_attempts: those that were taken so often are given up.
-        :param away: action and target, None for any, of those that need not be tried now.
+        :param most_attempts: messages with this number of claims are given up.
+        :param away: action and target, None for any, of messages that are not tried now.
         """
         due = outbox.c.sent.is_(None) & (outbox.c.due <= now) & (outbox.c.attempts < most_attempts)
         for action, target in away:
@@ -75,7 +75,7 @@ class Outbox:
             return _message({**row, **taken})
 
     def mark(self, message: Message, *, now: datetime) -> None:
-        """Note that a message was sent, and enter it into the activity log."""
+        """Mark a message as sent, and record it in the activity log."""
         with writing(self._engine) as connection:
             _change(connection, message, sent=now, error="")
             record(
@@ -87,7 +87,7 @@ class Outbox:
             )
 
     def put_back(self, message: Message, error: str, *, due: datetime) -> None:
-        """Note why a message was not sent, and when to try again."""
+        """Store why a message was not sent, and when to try again."""
         with writing(self._engine) as connection:
             _change(connection, message, error=error, due=due)
 
@@ -98,9 +98,9 @@ class Outbox:
             return [_message(row) for row in connection.execute(query).mappings()]
 
     def waiting(self, *, most_attempts: int | None = None) -> int:
-        """Return how many messages are still to be sent.
+        """Return the number of messages that are still to be sent.
 
-        :param most_attempts: those that were taken so often are given up.
+        :param most_attempts: messages with this number of claims are given up.
         """
         query = sa.select(sa.func.count()).select_from(outbox).where(outbox.c.sent.is_(None))
         if most_attempts is not None:

@@ -1,7 +1,7 @@
-"""Tiles: the values of traces over commits, packed so that many are drawn and clustered fast.
+"""Tiles: the values of traces over commits, packed for fast plots and clustering of many traces.
 
-A tile has 128 points of every trace of a testbed, at one of six scales. Tiles are made from the results and
-can be made again at any time; see ``docs/method/tiles.rst``.
+A tile has 128 points of every trace of a testbed, at one of six scales. Tiles are derived from the results
+and can be rebuilt at any time; see ``docs/method/tiles.rst``.
 """
 
 from perftrend.store.tiles.axes import Axis

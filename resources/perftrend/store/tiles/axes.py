@@ -1,10 +1,11 @@
-"""Axes: how far the tiles of a testbed can be trusted, and what its columns are.
+"""Axes: the columns of a testbed, and how far its tiles can be trusted.
 
-A row of ``tile_axes`` tells that the tiles of the columns below ``whole`` are right, and ``tile_runs`` has
-exactly the runs in those columns. ``complete`` says that these are all columns. What is not trusted is read
-from the results instead, so a reader never waits for tiles and never sees wrong ones.
+A row of ``tile_axes`` states that the tiles of the columns below ``whole`` are correct, and that
+``tile_runs`` has exactly the runs in those columns. ``complete`` states that these are all columns. Columns
+that are not trusted are read from the results instead, so a reader never waits for tiles and never sees
+wrong ones.
 
-Whoever writes first locks the axis. So two that write at once come one after the other.
+A writer locks the axis first, so that concurrent writers are serialized.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from perftrend.store.tiles.blocks import LAYOUT
 from perftrend.store.tiles.columns import Column, Entry, columns_of, revision_of
 
 ENTRY = (runs.c.id, runs.c.started, runs.c.build, runs.c.job, runs.c.versions)
-"""Columns of ``runs`` that :func:`entry_of` takes."""
+"""Columns of ``runs`` that :func:`entry_of` needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,9 @@ class Axis:
     testbed: str
     columns: tuple[Column, ...]
     whole: int
-    """The first so many columns have tiles."""
+    """Number of columns, from the first, that have tiles."""
     axis_id: int
-    """-1: no tile was ever made."""
+    """-1 if there are no tiles in the current layout."""
     version: tuple[int, ...]
     """Changes with every change of the runs and of the tiles."""
 
@@ -51,7 +52,7 @@ class State:
 
 
 def entry_of(row: Row[*tuple[Any, ...]]) -> Entry:
-    """Return the entry of a row with the columns of :func:`entries_of`."""
+    """Return the entry of a row with the columns :data:`ENTRY`."""
     return Entry(row.started, row.build, row.job, row.id, revision_of(row.versions))
 
 
@@ -62,13 +63,13 @@ def entries_of(connection: Connection, testbed: str) -> list[Entry]:
 
 
 def locked(connection: Connection, testbed: str) -> State:
-    """Return the state of an axis, which no other connection changes until this one's transaction ends."""
+    """Return the state of an axis, locked until the transaction ends."""
     query = sa.select(tile_axes).where(tile_axes.c.testbed == testbed).with_for_update()
     row = connection.execute(query).first()
     if row is None:
         try:
             with entering(connection):
-                # Nobody shall take the new row for one that was thrown away.
+                # Random, so that the new row is not taken for a deleted one.
                 new = {"whole": 0, "complete": False, "generation": secrets.randbits(30)}
                 connection.execute(sa.insert(tile_axes), {"testbed": testbed, "layout": LAYOUT, **new})
         except IntegrityError:
@@ -81,21 +82,21 @@ def locked(connection: Connection, testbed: str) -> State:
 
 
 def forgotten(connection: Connection, state: State) -> State:
-    """Throw the tiles of an axis away."""
+    """Delete the tiles of an axis."""
     connection.execute(sa.delete(tiles).where(tiles.c.axis_id == state.axis_id))
     connection.execute(sa.delete(tile_runs).where(tile_runs.c.axis_id == state.axis_id))
     return changed(connection, state, whole=0, complete=False)
 
 
 def distrusted(connection: Connection, state: State, whole: int) -> State:
-    """Let the tiles be trusted below a column only."""
+    """Trust the tiles only below a column."""
     stale = (tile_runs.c.axis_id == state.axis_id) & (tile_runs.c.number >= whole)
     connection.execute(sa.delete(tile_runs).where(stale))
     return changed(connection, state, whole=min(whole, state.whole), complete=False)
 
 
 def changed(connection: Connection, state: State, *, whole: int, complete: bool) -> State:
-    """Note how far the tiles are right now."""
+    """Store how far the tiles are correct now."""
     change = sa.update(tile_axes).where(tile_axes.c.id == state.axis_id)
     generation = tile_axes.c.generation + 1
     connection.execute(change.values(layout=LAYOUT, whole=whole, complete=complete, generation=generation))
@@ -103,7 +104,7 @@ def changed(connection: Connection, state: State, *, whole: int, complete: bool)
 
 
 def version_of(connection: Connection, testbed: str) -> tuple[int, ...]:
-    """Return what changes with every change of an axis; cheap to ask for."""
+    """Return a value that changes with every change of an axis; cheap to query."""
     counted = sa.select(sa.func.count(), sa.func.coalesce(sa.func.max(runs.c.id), 0))
     known = connection.execute(counted.where(runs.c.testbed == testbed)).one()
     query = sa.select(tile_axes.c.id, tile_axes.c.generation, tile_axes.c.layout)
@@ -114,8 +115,8 @@ def version_of(connection: Connection, testbed: str) -> tuple[int, ...]:
 def axis_of(connection: Connection, testbed: str) -> Axis:
     """Return the axis of a testbed.
 
-    Whatever happened to the tables, columns count as whole only as far as the runs in them are those
-    that the tiles were made of.
+    Regardless of changes to the tables, columns count as whole only as far as their runs are those that the
+    tiles were made of.
     """
     version = version_of(connection, testbed)
     columns = tuple(columns_of(entries_of(connection, testbed)))

@@ -1,12 +1,12 @@
-"""Blocks: how the arrays of traces lie in the database.
+"""Blocks: the layout of the arrays of traces in the database.
 
 A row of ``tiles`` holds one tile of 64 traces with neighbouring ids as float64, little-endian: all points of
 the first trace, all of the second, … At the scales above 0 a point is four numbers, see
 :mod:`perftrend.store.tiles.points`. A row ends with the last point at which one of its traces has a value; a
-block without any has no row.
+block without values has no row.
 
 With a row for each trace, a night would change 100,000 of them for 8 bytes each. In blocks it writes some
-thousand rows of at most 64 kB. Whoever reads few traces lets the database cut them out.
+thousand rows of at most 64 kB. For a reader of few traces, the database extracts them from the rows.
 
 In memory points come first and traces last: ``(points, 64)``, or ``(points, 4, 64)``.
 """
@@ -26,7 +26,7 @@ from perftrend.store.schema import tiles, traces
 from perftrend.store.tiles.points import PLANES
 
 LAYOUT = 1
-"""Of the rows; tiles of another layout are made anew."""
+"""Version of the layout of rows; tiles of another version are rebuilt."""
 BLOCK = 64
 """Traces in a row."""
 _MOST = 256
@@ -112,11 +112,11 @@ def groups(blocks: Sequence[int]) -> Iterator[Sequence[int]]:
 
 
 def placed(array: Samples | None, lines: Samples, start: int, *, clip: bool) -> Samples:
-    """Put points into the array of a block.
+    """Return the array of a block with points put into it.
 
-    :param array: what the block has; None: nothing.
+    :param array: the stored array of the block; None if there is none.
     :param lines: the points from ``start`` on.
-    :param clip: whether what it has behind them is wrong.
+    :param clip: whether the stored points from ``start`` on are wrong.
     """
     had = 0 if array is None else min(len(array), start) if clip else len(array)
     result = np.full((max(had, start + len(lines)), *lines.shape[1:]), np.nan)

@@ -1,13 +1,13 @@
-"""Columns: which runs of a testbed are looked at as one point of time.
+"""Columns: the runs of a testbed that count as one point in time.
 
-The columns of a testbed are in the order in which they were first measured, as its series are. Runs of
-one commit by different jobs share a column, so that a night that was divided among jobs has no holes.
-When a job measures a commit once more, that is another column, of the same commit: else a change of the
-testbed while the product rests would drown in an average. A run whose commit is not known is a column
-of its own, because a version such as ``6.1.0`` stays the same while the product changes below it.
+The columns of a testbed are in the order in which they were first measured, like its series. Runs of
+one commit by different jobs share a column, so that a night that is divided among jobs has no gaps. If
+a job measures a commit again, that is another column of the same commit. Otherwise a change of the
+testbed, while the product stays the same, would disappear in an average. A run whose commit is not known
+is a column of its own, because a version such as ``6.1.0`` stays the same while the product changes.
 
 Each testbed has its own columns: testbeds seldom measure the same commits, and every trace would have
-holes where another testbed measured. :func:`common` puts several side by side.
+gaps where another testbed measured. :func:`common` aligns the columns of several testbeds.
 """
 
 from __future__ import annotations
@@ -23,45 +23,45 @@ import numpy as np
 from numpy.typing import NDArray
 
 PRODUCT = "device"
-"""Which of the versions of a run names its commit."""
+"""The key in the versions of a run that names its commit."""
 
 _COMMIT = re.compile(r"(?:.*[-+.~_]g)?([0-9a-f]{7,40})", re.ASCII | re.DOTALL)
-"""A hash, or what ``git describe`` makes of one: ``v24.06-12-g0123abc``."""
+"""A hash, or the output of ``git describe``: ``v24.06-12-g0123abc``."""
 _WHOLE_HASH = 40
 _LONGEST_VERSION = 200
 
 
 def revision_of(versions: Mapping[str, str]) -> str:
-    """Return the commit of the product that a run has measured, as it was told; empty: not known.
+    """Return the commit of the product that a run has measured, as the run names it; empty if not known.
 
-    What was built from changed files (``-dirty``) is no commit.
+    A build from changed files (``-dirty``) has no commit.
     """
     version = str(versions.get(PRODUCT, ""))
     found = _COMMIT.fullmatch(version) if len(version) <= _LONGEST_VERSION else None
     if not found or (version.isdigit() and len(version) < _WHOLE_HASH):
-        # Few digits alone are rather a date or a number than a hash.
+        # A few decimal digits are more likely a date or a number than a hash.
         return ""
     return found[1]
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Entry:
-    """A run as far as its column depends on it; entries of a testbed sort by time."""
+    """The part of a run that determines its column; entries of a testbed sort by time."""
 
     started: datetime
     build: int
     job: str
     run_id: int
     revision: str
-    """Empty where it is not known."""
+    """Empty if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What one point of scale 0 is about."""
+    """The commit and the runs of one point of scale 0."""
 
     revision: str
-    """The commit of the product; empty where it is not known."""
+    """The commit of the product; empty if it is not known."""
     started: datetime
     """When its first run began, UTC."""
     runs: tuple[int, ...]
@@ -105,11 +105,11 @@ def columns_of(entries: Sequence[Entry]) -> list[Column]:
 
 
 def common(axes: Sequence[Sequence[Column]]) -> list[NDArray[np.intp]]:
-    """Put the columns of several testbeds side by side, each commit once.
+    """Align the columns of several testbeds, each commit once.
 
-    The n-th columns of a commit become one, in the order in which any of the testbeds began them.
+    The n-th columns of a commit become one. The result is sorted by the earliest start in any testbed.
 
-    :returns: for each testbed an array of one length: the number of its column, -1 where it has none.
+    :returns: for each testbed an array of the same length: the number of its column, -1 where it has none.
     """
     begun: dict[tuple[object, ...], datetime] = {}
     keyed: list[dict[tuple[object, ...], int]] = []
@@ -117,7 +117,7 @@ def common(axes: Sequence[Sequence[Column]]) -> list[NDArray[np.intp]]:
         repeats: Counter[str] = Counter()
         keys: dict[tuple[object, ...], int] = {}
         for number, column in enumerate(columns):
-            # A column without a commit has no like on another testbed.
+            # A column without a commit has no counterpart on another testbed.
             key = (column.revision, repeats[column.revision]) if column.revision else ("", place, number)
             repeats[column.revision] += 1
             keys[key] = number

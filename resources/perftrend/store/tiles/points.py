@@ -1,7 +1,7 @@
-"""Points: what a coarse point keeps of the columns that it covers, so that a drawing shows the envelope.
+"""Points: the summary of the columns that a coarse point covers, so that plots show the envelope.
 
 A point of scale 0 is the value of a trace in a column: the value of its run, or the average of the values
-of its runs. A point of a coarser scale keeps the average, the least, the greatest and the number of the
+of its runs. A point of a coarser scale has the average, the least, the greatest and the number of the
 values that it covers. All are float64; NaN where there is no value at all.
 """
 
@@ -31,7 +31,7 @@ class Points:
 
     @classmethod
     def of(cls, planes: Samples) -> Points:
-        """Take apart what :func:`folded` gives.
+        """Return the points of an array of :func:`folded`.
 
         :param planes: shape (points, 4, n).
         """
@@ -61,7 +61,7 @@ def planes_of(values: Samples) -> Samples:
 
 
 def folded(planes: Samples) -> Samples:
-    """Make points of the next scale.
+    """Return the points of the next scale.
 
     :param planes: shape (points, 4, n), beginning with the first point of a coarse one; the last may
         have fewer than four.

@@ -1,4 +1,4 @@
-"""Reads points: from the tiles as far as they can be trusted, and from the results where not."""
+"""Reading of points: from the tiles if these are trusted, otherwise from the results."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from perftrend.store.tiles.scales import FACTOR, POINTS, columns_of_point, point
 from perftrend.store.tiles.values import Ids, values_of
 
 _SCATTERED = {"sqlite": 2, "postgresql": 8}
-"""Traces of a block up to which they are cut out one by one: PostgreSQL sends bytes as text."""
+"""Traces of a block, on average, up to which they are read one by one: PostgreSQL sends bytes as text."""
 
 
 def values_at(connection: Connection, axis: Axis, ids: Ids, columns: range) -> Samples:
     """Return the values of traces in consecutive columns.
 
-    :param ids: ascending, no two the same.
+    :param ids: ascending, without duplicates.
     :returns: shape (columns, n).
     """
     values = np.full((len(columns), len(ids)), np.nan)
@@ -38,7 +38,7 @@ def values_at(connection: Connection, axis: Axis, ids: Ids, columns: range) -> S
 def planes_at(connection: Connection, axis: Axis, ids: Ids, scale: int, points: range) -> Samples:
     """Return consecutive points of traces at a scale.
 
-    :param ids: ascending, no two the same.
+    :param ids: ascending, without duplicates.
     :returns: shape (points, 4, n).
     """
     if not scale:

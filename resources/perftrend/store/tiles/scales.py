@@ -1,13 +1,12 @@
-"""Tiles and their scales: which points a tile has, and how a person moves among them.
+"""Tiles and their scales: the points of a tile, and the navigation between tiles.
 
 A tile has 128 points. At scale 0 a point is one column: one commit, see
 :mod:`perftrend.store.tiles.columns`. At each further scale, up to 5, a point covers four points of the
-scale before, so 4^scale columns. Tile and points are counted from the beginning of time, and only the
+scale before, so 4^scale columns. Tiles and points are counted from the beginning of time, and only the
 newest tile of a scale may be short.
 
-Source: "Skia Perf: Design", sections Architecture and Navigating. It names the factor 4 and says in the
-same breath that the number of the tile is divided by two when zooming out. Four is what keeps the
-columns in view, and is what is done here.
+Source: "Skia Perf: Design", sections Architecture and Navigating. It states the factor 4, and also that the
+number of the tile is divided by two when zooming out. Four keeps the columns in view, so it is used here.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from dataclasses import dataclass, replace
 from perftrend.errors import UsageError
 
 POINTS = 128
-"""Of a tile."""
+"""Points of a tile."""
 FACTOR = 4
 """Points of a scale that one point of the next scale covers."""
 COARSEST = 5
@@ -25,7 +24,7 @@ COARSEST = 5
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A tile of an axis, to look at and to move from."""
+    """A tile of an axis, and the tiles that can be reached from it."""
 
     scale: int
     number: int
@@ -42,26 +41,26 @@ class Tile:
         return range(self.points.start * size, self.points.stop * size)
 
     def exists(self, columns: int) -> bool:
-        """Whether an axis of so many columns has the tile; an empty one has the very first."""
+        """Return whether an axis with this number of columns has the tile; an empty axis has the first."""
         return self == Tile(0, 0) or self.columns.start < columns
 
     def left(self) -> Tile:
-        """``<``: one tile back in time; the first one stays."""
+        """Return the previous tile in time (``<``); for the first one, itself."""
         return replace(self, number=max(self.number - 1, 0))
 
     def right(self, columns: int) -> Tile:
-        """``>``: one tile on in time; the newest one of an axis of so many columns stays."""
+        """Return the next tile in time (``>``); for the newest one of an axis of this length, itself."""
         following = replace(self, number=self.number + 1)
         return following if following.exists(columns) else self
 
     def zoomed_out(self) -> Tile:
-        """``-``: the tile of the next scale that has all of this one's columns; the coarsest stays."""
+        """Return the tile of the next scale that covers this one (``-``); for the coarsest, itself."""
         if self.scale == COARSEST:
             return self
         return Tile(self.scale + 1, self.number // FACTOR)
 
     def zoomed_in(self, columns: int, *, focus: int | None = None) -> Tile:
-        """``+``: one of the four tiles of the scale before that make this one; the finest stays.
+        """Return one of the four tiles of the finer scale that this one covers (``+``); for the finest, itself.
 
         :param columns: of the axis.
         :param focus: the column to keep in view; by default the newest of this tile.
@@ -74,9 +73,9 @@ class Tile:
 
 
 def checked(scale: int, number: int) -> Tile:
-    """Return the tile that a person has asked for, as in a URL.
+    """Return the requested tile, such as that of a URL.
 
-    :raises UsageError: if there cannot be such a tile.
+    :raises UsageError: if no axis can have this tile.
     """
     if not 0 <= scale <= COARSEST:
         raise UsageError(f"scale {scale}: give one from 0 to {COARSEST}")
@@ -96,10 +95,10 @@ def newest(columns: int, scale: int = 0) -> Tile:
 
 
 def columns_of_point(scale: int) -> int:
-    """Return how many columns a point of a scale covers."""
+    """Return the number of columns that a point of a scale covers."""
     return int(FACTOR**scale)
 
 
 def points_of(columns: int, scale: int) -> int:
-    """Return how many points an axis of so many columns has at a scale; the last may cover fewer."""
+    """Return the number of points of an axis at a scale; the last point may cover fewer columns."""
     return -(-columns // columns_of_point(scale))

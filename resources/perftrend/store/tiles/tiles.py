@@ -45,25 +45,25 @@ class Tiles:
             return list(connection.execute(query).scalars())
 
     def has_simulated(self, testbed: str) -> bool:
-        """Tell whether a testbed has runs that sent no packet."""
+        """Return whether a testbed has runs that sent no packet."""
         query = sa.select(runs.c.id).where(runs.c.testbed == testbed, runs.c.simulated.is_(True)).limit(1)
         with self._reading() as connection:
             return connection.execute(query).first() is not None
 
     def axis(self, testbed: str) -> Axis:
-        """Return the columns of a testbed; kept until its runs or its tiles change."""
+        """Return the columns of a testbed; cached until its runs or its tiles change."""
         with self._reading() as connection:
             return self._axis(connection, testbed)
 
     def traces(self, *, after: int = 0) -> list[StoredTrace]:
-        """Return the traces by their ids; only those with greater ids than ``after``."""
+        """Return the traces with ids greater than ``after``, sorted by id."""
         with self._reading() as connection:
             return traces.traces_after(connection, after)
 
     def values(self, axis: Axis, ids: Sequence[int] | NDArray[np.int64], columns: range) -> Samples:
         """Return the values of traces in consecutive columns.
 
-        :param axis: from :meth:`axis`; where it has changed since, its columns as they were then.
+        :param axis: from :meth:`axis`; if it has changed since, its columns as they were then.
         :param ids: of traces; unknown ones have no values.
         :param columns: with step 1, within the axis.
         :returns: shape (n, columns); NaN where there is no value that may enter a trend.
@@ -76,10 +76,10 @@ class Tiles:
     def side_by_side(
         self, axes: Sequence[Axis], ids: Sequence[Sequence[int]], columns: range
     ) -> list[Samples]:
-        """Return the values of traces of several testbeds over columns that they have in common.
+        """Return the values of traces of several testbeds over their common columns.
 
         :param ids: of the traces of each axis.
-        :param columns: of those that :func:`perftrend.store.tiles.common` gives, with step 1.
+        :param columns: of those that :func:`perftrend.store.tiles.common` returns, with step 1.
         :returns: for each axis an array of the shape (n, columns), NaN where the testbed has no such column.
         """
         return [
@@ -90,7 +90,7 @@ class Tiles:
     def values_at(
         self, axis: Axis, ids: Sequence[int] | NDArray[np.int64], places: NDArray[np.intp]
     ) -> Samples:
-        """Return the values of traces in columns that need not be neighbours.
+        """Return the values of traces in columns that need not be adjacent.
 
         :param places: of the columns in the axis, shape (columns,); -1 where it has none.
         :returns: shape (n, columns), NaN where there is no column or no value.
@@ -116,7 +116,7 @@ class Tiles:
         return self.points(axis, ids, tile.scale, range(tile.points.start, min(tile.points.stop, last)))
 
     def results(self, trace_id: int, column: Column) -> list[tuple[Run, Result]]:
-        """Return what is behind a point of scale 0: each run and its result with all replicates."""
+        """Return the runs behind a point of scale 0, each with its result and all replicates."""
         with self._reading() as connection:
             return traces.results_in(connection, trace_id, column)
 
@@ -125,19 +125,19 @@ class Tiles:
     ) -> dict[tuple[int, int], tuple[float, ...]]:
         """Return the replicates behind points of scale 0, of usable results only.
 
-        :param ids: of few traces: each result is looked up.
+        :param ids: of few traces: each result is read.
         :param columns: of few columns, such as those of a tile.
-        :returns: by the id of the trace and the place among these columns; what has none is not in it.
+        :returns: by the id of the trace and the position of the column; omits points without replicates.
         """
         with self._reading() as connection:
             return traces.samples_in(connection, ids, columns)
 
     def remake(self, progress: Callable[[str, int, int], None] | None = None) -> None:
-        """Make all tiles that are missing or not trusted; what is right is left alone.
+        """Build all tiles that are missing or not trusted; correct tiles are not changed.
 
-        Each tile is a transaction: whoever is killed loses one at most and goes on from there.
+        Each tile is a transaction: a kill loses at most one, and the next call continues from there.
 
-        :param progress: is told of testbed, columns that have tiles, and columns.
+        :param progress: called with the testbed, the number of columns that have tiles, and of all columns.
         """
         for testbed in self.testbeds():
             while True:
@@ -150,19 +150,19 @@ class Tiles:
                     break
         with writing(self._engine) as connection:
             if connection.dialect.name == "postgresql":
-                # It would plan the first queries for the few rows that it last counted.
+                # Otherwise it would plan the first queries for the few rows that it last counted.
                 connection.execute(sa.text("ANALYZE tiles"))
 
     def distrust(self, testbed: str, column: int) -> int:
-        """Let tiles be made again from a column on: somebody has changed results of it.
+        """Mark tiles as not trusted from a column on, because its results have changed.
 
-        :returns: how many columns are still trusted.
+        :returns: the number of columns that are still trusted.
         """
         with writing(self._engine) as connection:
             return axes.distrusted(connection, axes.locked(connection, testbed), column).whole
 
     def forget(self) -> None:
-        """Throw all tiles away; tables of theirs that are gone are made again."""
+        """Delete all tiles; create their tables if these are missing."""
         with writing(self._engine) as connection:
             for table in (tile_axes, tile_runs, tiles):
                 table.create(connection, checkfirst=True)
@@ -184,7 +184,7 @@ class Tiles:
         return kept
 
     def _trusted(self, connection: Connection, axis: Axis) -> Axis:
-        """Return an axis whose tiles are right in this transaction; the columns stay as they were."""
+        """Return an axis whose tiles are correct in this transaction; its columns are not changed."""
         now = self._axis(connection, axis.testbed)
         if now is axis:
             return axis
@@ -197,7 +197,7 @@ class Tiles:
 
 
 def _ascending(ids: Sequence[int] | NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp] | slice]:
-    """Return ids in ascending order, each once, and where each of the given ones is among them."""
+    """Return ids in ascending order without duplicates, and the positions of the given ids in them."""
     given = np.asarray(ids, dtype=np.int64)
     if (given[1:] > given[:-1]).all():
         return given, slice(None)

@@ -1,4 +1,4 @@
-"""Traces by their ids, as tiles know them."""
+"""Traces by their ids, as tiles identify them."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _AT_ONCE = 5000
 
 @dataclass(frozen=True, slots=True)
 class StoredTrace:
-    """A trace of the store; its id is good in this store only, its key in every one."""
+    """A trace of the store; its id is valid in this store only, its key in every store."""
 
     trace_id: int
     hash: str
-    """That of its key: each takes microseconds to calculate."""
+    """The hash of its key, which takes microseconds to calculate."""
     key: TraceKey
     unit: str
     better: Better
 
 
 def traces_after(connection: Connection, trace_id: int) -> list[StoredTrace]:
-    """Return the traces with greater ids, ascending; none of a former name."""
+    """Return the traces with greater ids, ascending, without those of former names."""
     columns = (traces.c.id, traces.c.hash, traces.c.unit, traces.c.better, traces.c.parameters)
     query = sa.select(*columns).where(traces.c.id > trace_id, ~IS_FORMER_TRACE).order_by(traces.c.id)
     better = {each.value: each for each in Better}
@@ -71,7 +71,7 @@ def results_in(connection: Connection, trace_id: int, column: Column) -> list[tu
 def samples_in(
     connection: Connection, ids: Sequence[int], columns: Sequence[Column]
 ) -> dict[tuple[int, int], tuple[float, ...]]:
-    """Return all usable samples of some traces in some columns, by the trace's id and the column's place."""
+    """Return all usable samples of traces in columns, by the trace's id and the column's position."""
     place_of = {run: place for place, column in enumerate(columns) for run in column.runs}
     names = names_of(connection)
     query = (

@@ -1,4 +1,4 @@
-"""The values of columns as the results have them: what tiles are made of, and what stands in for them."""
+"""Values of columns from the results, to build tiles, or to replace tiles that are not trusted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Ids = NDArray[np.int64]
 """Ids of traces, shape (n,)."""
 
 _FEW = 500
-"""So many traces are asked for by their ids; more by the range that they are in."""
+"""Up to this number, traces are queried by their ids; more by the range of their ids."""
 
 _HAS_VALUE = USABLE & results.c.value.is_not(None)
 
@@ -27,9 +27,9 @@ _HAS_VALUE = USABLE & results.c.value.is_not(None)
 def values_of(connection: Connection, columns: Sequence[Column], ids: Ids) -> Samples:
     """Return the values of some traces in some columns.
 
-    :param ids: ascending, no two the same.
-    :returns: shape (columns, n); NaN where there is no value that may enter a trend. Where several runs
-        of a column have one, it is their average.
+    :param ids: ascending, without duplicates.
+    :returns: shape (columns, n); NaN where there is no value that may enter a trend. If several runs of a
+        column have a value, it is their average.
     """
     values = np.full((len(columns), len(ids)), np.nan)
     if not len(ids):
@@ -46,7 +46,7 @@ def values_of(connection: Connection, columns: Sequence[Column], ids: Ids) -> Sa
 
 
 def range_of(connection: Connection, columns: Sequence[Column]) -> tuple[int, int] | None:
-    """Return the least and the greatest id of the traces that have results; None: there is none."""
+    """Return the least and the greatest id of the traces that have results; None if there are none."""
     ids = names_of(connection).trace_id.element
     bounds = [
         connection.execute(sa.select(sa.func.min(ids), sa.func.max(ids)).where(results.c.run_id == run)).one()
@@ -67,7 +67,7 @@ def _among(names: TraceNames, ids: Ids) -> sa.ColumnElement[bool]:
 
 
 def _enter(row: Samples, counts: Samples, ids: Ids, traces: Ids, values: Samples) -> None:
-    """Enter the results of one run, which has at most one of each trace, into the averages of a column."""
+    """Add the results of one run, which has at most one of each trace, to the averages of a column."""
     places = np.searchsorted(ids, traces)
     # A trace of the range may have a current name that is outside of it.
     wanted = ids[np.minimum(places, len(ids) - 1)] == traces
@@ -76,5 +76,5 @@ def _enter(row: Samples, counts: Samples, ids: Ids, traces: Ids, values: Samples
     before = np.where(np.isnan(row[places]), values, row[places])
     with np.errstate(over="ignore"):
         moved = before + (values - before) / counts[places]
-    # What overflowed on the way, or was rounded, still lies between the two.
+    # Despite overflow and rounding, the average is between the two.
     row[places] = np.clip(moved, np.minimum(before, values), np.maximum(before, values))

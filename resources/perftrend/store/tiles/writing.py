@@ -1,11 +1,11 @@
-"""Makes tiles: of each run as it is stored, and of what came late or was thrown away.
+"""Creation of tiles: for each run as it is stored, and again for late runs and deleted tiles.
 
-A run that is newer than all others makes one more column, or joins that of its commit; both are done in the
-transaction that stores it. One that is older moves the columns behind it: their tiles are trusted no more,
-and are made again at once if these are few runs, else by :func:`remake_some`, a tile in each transaction.
+A run that is newer than all others adds a column, or joins that of its commit, in the transaction that
+stores it. An older run moves the columns behind it, so their tiles are not trusted any more. They are rebuilt
+at once if only a few runs are affected, otherwise by :func:`remake_some`, one tile in each transaction.
 
-Tiles of the coarser scales are made when a tile of scale 0 is full, of all its columns at once. What is
-behind the last full tile is folded by the reader.
+Tiles of the coarser scales are built when a tile of scale 0 is full, from all its columns at once. The reader
+folds the columns behind the last full tile.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from perftrend.store.tiles.scales import COARSEST, FACTOR, POINTS, columns_of_po
 from perftrend.store.tiles.values import range_of, values_of
 
 AT_ONCE = 8
-"""Runs that came late and are made up for in the transaction of the latest of them."""
+"""Maximum number of runs without a column that the transaction of a late run adds to the tiles."""
 
 
 def follow(connection: Connection, testbed: str, run_id: int) -> None:
-    """Take a run that has just been stored into the tiles, or let them be trusted only before it."""
+    """Add a run that has just been stored to the tiles, or trust the tiles only before it."""
     state = axes.locked(connection, testbed)
     waiting = _runs_without_column(connection, testbed, state)
     if waiting < 1:
-        # Somebody has taken runs out of the database, and ids may have come back.
+        # Runs were deleted from the database, and their ids may be in use again.
         state = axes.forgotten(connection, state)
         waiting = _runs_without_column(connection, testbed, state)
     if waiting > AT_ONCE and not state.whole:
@@ -51,30 +51,30 @@ def follow(connection: Connection, testbed: str, run_id: int) -> None:
 
 
 def refresh(connection: Connection, testbed: str, run_id: int) -> None:
-    """Make the column of a run again after some of its results became invalid or valid."""
+    """Rebuild the column of a run after some of its results became invalid or valid."""
     state = axes.locked(connection, testbed)
     number = connection.execute(sa.select(tile_runs.c.number).where(tile_runs.c.run_id == run_id)).scalar()
     if number is not None and number < state.whole:
         column = _column(connection, state, number)
         _make(connection, state, [column], number, whole=state.whole, stale=False, emptied=True)
-    # In any case, so that what was made of the values is made again.
+    # In any case, so that everything derived from the values is rebuilt.
     axes.changed(connection, state, whole=state.whole, complete=state.complete)
 
 
 def catch_up(connection: Connection, testbed: str) -> None:
-    """Take all runs of a testbed that have no column into the tiles, in this transaction."""
+    """Add all runs of a testbed that have no column to the tiles, in this transaction."""
     state = remake_some(connection, testbed, axes.locked(connection, testbed))
     remake_all(connection, testbed, state)
 
 
 def remake_all(connection: Connection, testbed: str, state: State) -> None:
-    """Make all columns that are not trusted, in this transaction."""
+    """Rebuild all columns that are not trusted, in this transaction."""
     while not state.complete:
         state = remake_some(connection, testbed, state)
 
 
 def remake_some(connection: Connection, testbed: str, state: State) -> State:
-    """Make the columns that are not trusted, up to the end of their tile; nothing is done where all are.
+    """Rebuild columns that are not trusted, up to the end of their tile; do nothing if all are trusted.
 
     :param state: from :func:`axes.locked`.
     """
@@ -95,7 +95,7 @@ def remake_some(connection: Connection, testbed: str, state: State) -> State:
 
 
 def _add_column(connection: Connection, state: State, entry: Entry, number: int) -> None:
-    """Take the newest run into the column that it makes or joins; all other runs have theirs."""
+    """Add the newest run to its own new column or to an existing one; all other runs have theirs."""
     alone = Column(entry.revision, entry.started, (entry.run_id,))
     _enter(connection, state, [alone], number)
     whole = max(state.whole, number + 1)
@@ -114,7 +114,7 @@ def _runs_without_column(connection: Connection, testbed: str, state: State) -> 
 
 
 def _place(connection: Connection, state: State, entry: Entry) -> tuple[int | None, int | None]:
-    """Return the first column with a later run, and the column that the run joins; None: there is none."""
+    """Return the first column with a later run, and the column that the run joins; None if there is none."""
     query = sa.select(tile_runs.c.number, *axes.ENTRY).join(runs, runs.c.id == tile_runs.c.run_id)
     query = query.where(tile_runs.c.axis_id == state.axis_id)
     not_before = connection.execute(query.where(runs.c.started >= entry.started))
@@ -155,12 +155,12 @@ def _make(
     stale: bool,
     emptied: bool = False,
 ) -> None:
-    """Put columns of one tile into the tiles.
+    """Write columns of one tile.
 
     :param start: the number of the first of them.
-    :param whole: how many columns there will be then.
+    :param whole: the number of columns that have tiles afterwards.
     :param stale: whether the tile may have wrong values from there on.
-    :param emptied: whether the tile may have values of these columns that are invalid by now.
+    :param emptied: whether the tile may have values of these columns that are invalid now.
     """
     number, first = divmod(start, POINTS)
     sheet = Sheet(state.axis_id, 0, number)
@@ -186,7 +186,7 @@ def _make(
 
 
 def _fold(connection: Connection, axis_id: int, number: int, whole: int) -> None:
-    """Make the points of the coarser scales to which the columns of a full tile belong."""
+    """Write the points of the coarser scales that cover the columns of a full tile."""
     full = whole // POINTS * POINTS
     for scale in range(1, COARSEST + 1):
         size = columns_of_point(scale)
@@ -197,7 +197,7 @@ def _fold(connection: Connection, axis_id: int, number: int, whole: int) -> None
 
 
 def _fold_points(connection: Connection, axis_id: int, scale: int, first: int, last: int) -> None:
-    # All lie within one tile, and so do those that they cover: a tile is a power of four times two.
+    # All are in one tile, and so are the points that they cover: a tile is a power of four times two.
     finer = Sheet(axis_id, scale - 1, first * FACTOR // POINTS)
     coarse = Sheet(axis_id, scale, first // POINTS)
     known = blocks.blocks_of(connection, coarse)
@@ -217,6 +217,6 @@ def _fold_points(connection: Connection, axis_id: int, scale: int, first: int, l
 
 
 def _clear_behind(connection: Connection, state: State, columns: int) -> None:
-    """Throw away the tiles of columns that there are no more."""
+    """Delete the tiles of columns that no longer exist."""
     behind = (tiles.c.scale == 0) & (tiles.c.number >= -(-columns // POINTS))
     connection.execute(sa.delete(tiles).where(tiles.c.axis_id == state.axis_id, behind))
