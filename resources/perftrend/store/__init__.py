@@ -1,4 +1,4 @@
-"""The store: what was measured, kept in SQLite or in another database."""
+"""The store: runs, results and the data of the dashboard, in SQLite or another database."""
 
 from perftrend.store.store import Store
 

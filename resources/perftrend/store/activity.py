@@ -1,4 +1,4 @@
-"""The log of what people did on the dashboard: entries are added, never changed."""
+"""The activity log of the dashboard: entries are added, never changed."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ LONGEST_SUBJECT = 255
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Something that somebody did."""
+    """An action of a user."""
 
     number: int
-    """Grows from one entry to the next."""
+    """Increases from one entry to the next."""
     moment: datetime
     user: str
     action: str
     """A verb in the past tense, such as ``annotated``."""
     subject: str
-    """What it was done to, such as ``commit 1a2b3c4`` or ``cluster 17``."""
+    """The object of the action, such as ``commit 1a2b3c4`` or ``cluster 17``."""
     detail: str
-    """What changed, in words."""
+    """Description of the change."""
 
 
 def record(connection: Connection, user: str, action: str, subject: str, detail: str = "") -> None:
-    """Enter what somebody does, in the transaction that does it."""
+    """Record an action, in the transaction that performs it."""
     row = {
         "moment": datetime.now(UTC),
         "user": user,
         "action": action,
-        # PostgreSQL would refuse a longer one, and with it what is logged.
+        # PostgreSQL would reject a longer one, and with it the whole transaction.
         "subject": subject[:LONGEST_SUBJECT],
         "detail": detail,
     }
@@ -50,7 +50,7 @@ class Activity:
         self._engine = engine
 
     def record(self, user: str, action: str, subject: str, detail: str = "") -> None:
-        """Enter what somebody did, in a transaction of its own."""
+        """Record an action, in its own transaction."""
         with writing(self._engine) as connection:
             record(connection, user, action, subject, detail)
 
@@ -61,7 +61,7 @@ class Activity:
 
         :param subject: only those of a subject.
         :param user: only those of a user.
-        :param before: only those that are older than the entry of this number.
+        :param before: only those that are older than the entry with this number.
         """
         query = sa.select(activity).order_by(activity.c.number.desc()).limit(limit)
         if subject is not None:

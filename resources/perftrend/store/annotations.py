@@ -1,9 +1,9 @@
-"""What people say of commits: a text, for one testbed or for all.
+"""Annotations of commits: texts by users, for one testbed or for all.
 
-Commits are told whole or by the begin of their hash, in runs as by people. So an annotation belongs to every
-commit that begins with its hash, or that its hash begins with. An edit carries the version that it was made
-from: where somebody was faster, nothing is changed, and it is told what there is now. What is deleted is kept
-in the activity log.
+Runs and users name commits by the whole hash or by its first digits. So an annotation belongs to every commit
+that begins with its hash, or that its hash begins with. An edit carries the version that it was made from. If
+another user was faster, nothing is changed, and the current annotation is returned. The activity log retains
+deleted texts.
 
 Source: "Skia Perf: Design", section Annotations Database.
 """
@@ -33,37 +33,36 @@ _AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """What somebody says of a commit."""
+    """An annotation of a commit."""
 
     identity: int
     commit: str
-    """Its hash, or the begin of it."""
+    """Its hash, or the first digits of it."""
     testbed: str | None
-    """None: it concerns all testbeds."""
+    """None for all testbeds."""
     text: str
     author: str
     created: datetime
     edited: datetime | None
-    """None: never."""
+    """None if it was never edited."""
     edited_by: str
-    """Empty: nobody."""
+    """Empty if it was never edited."""
     version: int
-    """Grows with each edit."""
+    """Increases with each edit."""
 
     @property
     def subject(self) -> str:
-        """What the activity log calls it."""
+        """Its name in the activity log."""
         return subject_of(self.identity)
 
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """What became of an edit."""
+    """The result of an edit."""
 
     is_done: bool
     annotation: Annotation | None
-    """What there is now, or, of what was deleted, what there was; None: there is no such annotation any
-    more."""
+    """The current annotation, or the deleted one; None if it no longer exists."""
 
 
 class Annotations:
@@ -73,11 +72,11 @@ class Annotations:
         self._engine = engine
 
     def of(self, commits: Iterable[str], *, testbed: str | None = None) -> dict[str, list[Annotation]]:
-        """Return what is said of commits, the oldest first.
+        """Return the annotations of commits, the oldest first.
 
-        :param commits: hashes as runs tell them; those that are none have nothing.
-        :param testbed: leave out what concerns another testbed only; None: leave out nothing.
-        :returns: by these hashes; commits that nothing is said of are left out.
+        :param commits: hashes as runs contain them; texts that are not hashes have no annotations.
+        :param testbed: omit annotations of other testbeds; None to omit none.
+        :returns: annotations by these hashes; commits without annotations are omitted.
         """
         by_stem: dict[str, list[str]] = {}
         for commit in dict.fromkeys(commits):
@@ -97,7 +96,7 @@ class Annotations:
     def newest(self, limit: int, *, before: int | None = None) -> list[Annotation]:
         """Return the newest annotations, the newest first.
 
-        :param before: only those that are older than the one of this identity.
+        :param before: only those that are older than the one with this identity.
         """
         condition = sa.true() if before is None else annotated.c.id < before
         query = sa.select(annotated).where(condition).order_by(annotated.c.id.desc()).limit(limit)
@@ -105,15 +104,15 @@ class Annotations:
             return [_annotation(row) for row in connection.execute(query).mappings()]
 
     def find(self, identity: int) -> Annotation | None:
-        """Return an annotation; None: there is none, or none any more."""
+        """Return an annotation; None if it does not exist."""
         with reading(self._engine) as connection:
             return _find(connection, identity)
 
     def add(self, commit: str, text: str, *, user: str, testbed: str | None = None) -> Annotation:
-        """Say something of a commit, and enter in the activity log who did.
+        """Annotate a commit, and record it in the activity log.
 
-        :param commit: its hash, or seven digits of it at least.
-        :raises UsageError: if that is no hash, or the text is empty or too long.
+        :param commit: its hash, or at least the first seven digits of it.
+        :raises UsageError: if that is not a hash, or if the text is empty or too long.
         """
         row = {
             "revision": checked_commit(commit),
@@ -134,7 +133,7 @@ class Annotations:
         return added
 
     def edit(self, identity: int, text: str, *, version: int, user: str) -> Edited:
-        """Change the text of an annotation, unless somebody has changed it since.
+        """Change the text of an annotation, unless it has been edited since.
 
         :param version: of the annotation that the edit was made from.
         :raises UsageError: if the text is empty or too long.
@@ -150,7 +149,7 @@ class Annotations:
             return Edited(is_done=True, annotation=_find(connection, identity))
 
     def delete(self, identity: int, *, version: int, user: str) -> Edited:
-        """Delete an annotation, unless somebody has changed it since; the activity log keeps its text."""
+        """Delete an annotation, unless it has been edited since; the activity log retains its text."""
         with writing(self._engine) as connection:
             before = _find(connection, identity)
             deletion = sa.delete(annotated).where(_of_version(identity, version))
@@ -161,14 +160,14 @@ class Annotations:
 
 
 def subject_of(identity: int) -> str:
-    """Return what the activity log calls an annotation."""
+    """Return the name of an annotation in the activity log."""
     return f"annotation {identity}"
 
 
 def checked_commit(text: str) -> str:
-    """Return the hash of a commit as it is kept.
+    """Return the hash of a commit as it is stored.
 
-    :raises UsageError: if it is none.
+    :raises UsageError: if it is not a hash.
     """
     commit = text.strip().lower()
     if not _HASH.fullmatch(commit):
@@ -177,7 +176,7 @@ def checked_commit(text: str) -> str:
 
 
 def checked_text(text: str) -> str:
-    """Return the text of an annotation as it is kept.
+    """Return the text of an annotation as it is stored.
 
     :raises UsageError: if it is empty or too long.
     """

@@ -1,7 +1,7 @@
-"""Which archives were read, and which version of each: what was read need not be fetched again.
+"""Archives that were read, with their versions, so that they are not fetched again.
 
-A location is no identity. A Jenkins job that is deleted and created anew has its builds at the addresses of
-the earlier ones, so that an archive whose version is another one than that which was read is read again.
+A location does not identify an archive. If a Jenkins job is deleted and created again, its builds have the
+addresses of earlier builds. Therefore an archive is read again if its version has changed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Archives:
         self._engine = engine
 
     def versions(self, job: str) -> dict[str, str]:
-        """Return what was read of a job: by the location of a build, its version, empty if it is unknown.
+        """Return the versions of a job's archives that were read, by location; empty if a version is unknown.
 
-        A per-patch test in progress whose version is unknown is not among them: it is to be read again.
+        A per-patch test in progress whose version is unknown is omitted, so that it is read again.
         """
         query = sa.select(read_archives.c.location, read_archives.c.version)
         may_go_on = sa.not_(patch_tests.c.ended) & (read_archives.c.version == "")
@@ -35,7 +35,7 @@ class Archives:
             return {row.location: row.version for row in found}
 
     def note_versions(self, versions: Mapping[str, str]) -> None:
-        """Note the versions of archives that were read when these were unknown."""
+        """Store the versions of archives whose versions were unknown when they were read."""
         if not versions:
             return
         changed = (
@@ -55,7 +55,7 @@ def note_read(
     run_id: int | None = None,
     patch_test_id: int | None = None,
 ) -> None:
-    """Note that an archive was read, and which run or which per-patch test it holds."""
+    """Record that an archive was read, and the run or per-patch test that it contains."""
     if not location:
         return
     noted = {"run_id": run_id, "patch_test_id": patch_test_id, "version": version}

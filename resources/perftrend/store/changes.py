@@ -1,9 +1,10 @@
-"""Whether anything in the database has changed, without reading it: what was made of it is still right then.
+"""Detection of changes in the database without reading it, so that derived values can be reused.
 
-SQLite counts for each connection the transactions that others have committed (``PRAGMA data_version``). So
-one connection is kept for this alone, and everybody else is an other. PostgreSQL tells which transactions a
-query would see (``pg_current_snapshot``): one that has written is under way in one answer and done in the
-next. Both cost a few microseconds of the database, and neither reads a table.
+SQLite counts for each connection the transactions that other connections have committed (``PRAGMA
+data_version``). So one connection is reserved for this purpose, and all writers are other connections.
+PostgreSQL returns the transactions that a query would see (``pg_current_snapshot``): a transaction that
+writes is in progress in one snapshot and finished in the next. Both cost a few microseconds of the database,
+and neither reads a table.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from perftrend.store.connection import commits_of, explained, reading, uncounted
 
 
 class Changes:
-    """Tells one state of the database from the others; safe for several threads."""
+    """Identification of the states of a database; safe for several threads."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -30,15 +31,15 @@ class Changes:
 
     @property
     def own(self) -> int:
-        """How often this process has committed; known without asking the database."""
+        """The number of commits of this process; known without a query."""
         return commits_of(self._engine).count
 
     def state(self) -> Hashable:
-        """Return what differs as soon as anybody has committed something.
+        """Return a value that changes with every commit.
 
-        Where two answers are equal, what was read after the first was there at the second as well.
+        If two values are equal, everything that was read after the first is unchanged at the second.
 
-        :raises StoreError: if the database cannot be asked; what it answers later is another state.
+        :raises StoreError: if the database cannot be queried; for SQLite, the next value then is a new one.
         """
         if self._engine.dialect.name != "sqlite":
             with reading(self._engine) as connection:
@@ -53,11 +54,11 @@ class Changes:
 
     @staticmethod
     def unhurried() -> AbstractContextManager[None]:
-        """Let what this thread commits in the block be found by :meth:`state` alone: nobody waits for it."""
+        """Exclude the commits of this thread in the block from :attr:`own`: only :meth:`state` shows them."""
         return uncounted()
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         with self._lock:
             self._close()
 
@@ -68,7 +69,7 @@ class Changes:
                 self._opened += 1
             with self._kept.begin():
                 version = self._kept.exec_driver_sql("PRAGMA data_version").scalar_one()
-            # Numbers of two connections have nothing to do with each other.
+            # Numbers of two connections cannot be compared.
             return self._opened, version
 
     def _close(self) -> None:

@@ -1,4 +1,4 @@
-"""Whether a store is whole: what the database says, and what the tables must say of each other."""
+"""Integrity check of a store: by the database itself, and between the tables."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _SAMPLE_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a store holds, and what is wrong with it."""
+    """Numbers of rows in a store, and its faults."""
 
     runs: int
     traces: int
     results: int
     patch_tests: int
     faults: tuple[str, ...]
-    """For people; at most 20."""
+    """Messages for users; at most 20."""
     runs_without_tiles: int
-    """Runs that pages draw slowly, until ``./run tiles`` makes their tiles; no fault."""
+    """Runs that pages draw slowly, until ``./run tiles`` makes their tiles; not a fault."""
 
 
 def check(engine: Engine) -> Checked:
-    """Read a whole store.
+    """Check a whole store.
 
     :raises StoreError: if it cannot be read.
     """
@@ -81,7 +81,7 @@ def _faults(connection: Connection) -> Iterator[str]:
 
 
 def _faults_of_the_file(connection: Connection) -> Iterator[str]:
-    """Yield what SQLite finds; PostgreSQL sees to both by itself."""
+    """Yield the faults that SQLite finds; PostgreSQL ensures both properties by itself."""
     for (told,) in connection.exec_driver_sql(f"PRAGMA integrity_check({_MOST_FAULTS})"):
         if told != "ok":
             yield f"the file is damaged: {told}"

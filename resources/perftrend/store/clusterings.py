@@ -1,9 +1,9 @@
-"""Clusterings that were asked for, and how far they are: one row per testbed, for all processes.
+"""Requested clusterings and their progress: one row per testbed, shared by all processes.
 
-The row is the request, the lease and the progress in one. Whoever asks while a clustering is asked for
-or runs, joins it. A process claims one with a token of its own and a moment until which it has to be heard
-of again; when it is not, as it was killed, another one begins anew. Only who holds the token can end it,
-so a result enters once, however many processes there are.
+The row is the request, the lease and the progress in one. A request joins a clustering that is requested
+already or running. A process claims a clustering with its own token and a lease that it renews. If the lease
+expires, for example because the process was killed, another process starts again. Only the holder of the
+token can finish the clustering, so its result is stored once, regardless of the number of processes.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from perftrend.store.connection import entering, reading, writing
 from perftrend.store.schema import clusterings
 
 LEASE = timedelta(seconds=60)
-"""A process that was not heard of for so long has lost its clustering."""
+"""Time after which a process that does not renew its lease loses its clustering."""
 MOST_ATTEMPTS = 3
-"""What was begun so often and never ended ends processes, and is given up."""
+"""Attempts after which an unfinished clustering is given up, because it probably kills its processes."""
 
 
 class State(StrEnum):
-    """How far a clustering is."""
+    """The state of a clustering."""
 
     IDLE = "idle"
-    """None was ever asked for."""
+    """None was ever requested."""
     ASKED = "asked"
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
     CANCELLED = "cancelled"
-    """A person has ended it."""
+    """A user has ended it."""
 
 
 UNDER_WAY = (State.ASKED, State.RUNNING)
@@ -53,26 +53,26 @@ class Clustering:
     state: State
     options: Mapping[str, Any]
     who: str
-    """Who asked for it; empty: nobody, it was time."""
+    """The user who requested it; empty if it is periodic."""
     asked: datetime | None
     token: str
-    """Of the process that has it."""
+    """The token of the process that claimed it."""
     until: datetime | None
-    """When the process that has it is given up."""
+    """When the lease of that process expires."""
     attempts: int
     stage: str
-    """What is being done now, in words; what went wrong where it has failed."""
+    """Description of the current step; of the error if it failed."""
     finished: datetime | None
     result: Mapping[str, Any]
-    """Numbers about the newest one that was done."""
+    """Numbers about the newest one that finished."""
     periodic: datetime | None
-    """When it was last looked at whether one is due."""
+    """When the last periodic check was made."""
     data: str
-    """What the newest periodic one was of: it changes where there is something new."""
+    """Identifies the values at the newest periodic check; changes with new values."""
 
     @property
     def under_way(self) -> bool:
-        """Whether it is asked for or runs."""
+        """Whether it is requested or running."""
         return self.state in UNDER_WAY
 
 
@@ -83,7 +83,7 @@ class Clusterings:
         self._engine = engine
 
     def of(self, testbed: str) -> Clustering | None:
-        """Return the newest clustering of a testbed; None: there never was one."""
+        """Return the newest clustering of a testbed; None if there never was one."""
         with reading(self._engine) as connection:
             query = sa.select(clusterings).where(clusterings.c.testbed == testbed)
             row = connection.execute(query).mappings().first()
@@ -96,9 +96,9 @@ class Clusterings:
             return [_clustering(row) for row in connection.execute(query).mappings()]
 
     def ask(self, testbed: str, options: Mapping[str, Any], who: str) -> tuple[Clustering, bool]:
-        """Ask for a clustering, which enters the activity log, or join the one that is under way.
+        """Request a clustering and record it in the activity log, or join the one that is under way.
 
-        :returns: what is under way now, and whether it is the one that is asked for here.
+        :returns: the clustering that is under way now, and whether this call requested it.
         """
         with writing(self._engine) as connection:
             now = _locked(connection, testbed)
@@ -110,11 +110,11 @@ class Clusterings:
     def ask_periodically(
         self, testbed: str, options: Mapping[str, Any], *, data: str, period: timedelta, now: datetime
     ) -> bool:
-        """Ask for a clustering when the last one that was due is a period ago, and there is something new.
+        """Request a clustering if the last periodic check is a period ago and there are new values.
 
-        Of several processes that do so at once, one does it.
+        If several processes call this at once, one of them makes the request.
 
-        :param data: tells the values that would be clustered from those that were.
+        :param data: identifies the values that would be clustered; equal if none is new.
         """
         with writing(self._engine) as connection:
             known = _locked(connection, testbed)
@@ -127,12 +127,12 @@ class Clusterings:
         return True
 
     def claim(self, now: datetime) -> Clustering | None:
-        """Take over a clustering that nobody runs; None: there is nothing to do."""
+        """Claim a clustering that no process runs; None if there is nothing to do."""
         lapsed = (clusterings.c.state == State.RUNNING) & (clusterings.c.until < now)
         query = sa.select(clusterings).where((clusterings.c.state == State.ASKED) | lapsed)
         query = query.order_by(clusterings.c.asked).limit(1)
         with reading(self._engine) as connection:
-            # Most of the time there is nothing to do, and a reader waits for nobody.
+            # Most of the time there is nothing to do, and a reader does not wait for locks.
             if connection.execute(query).first() is None:
                 return None
         with writing(self._engine) as connection:
@@ -155,7 +155,7 @@ class Clusterings:
             return begun
 
     def beat(self, task: Clustering, stage: str, now: datetime) -> bool:
-        """Tell what is being done, and keep the lease; False: it is cancelled, or lost to another process."""
+        """Store the current step, and renew the lease; False if it is cancelled or another process has it."""
         with writing(self._engine) as connection:
             if not held(connection, task):
                 return False
@@ -163,27 +163,27 @@ class Clusterings:
         return True
 
     def give_back(self, task: Clustering) -> None:
-        """Let another process, or this one at its next start, begin anew: it was told to stop."""
+        """Release a clustering because this process stops; it starts again in another one."""
         with writing(self._engine) as connection:
             if held(connection, task):
                 begun = task.attempts - 1
                 _change(connection, task.testbed, state=State.ASKED, token="", attempts=begun, stage="waits")
 
     def fail(self, task: Clustering, reason: str) -> None:
-        """End a clustering that cannot be done; a periodic one is due again when its period is over."""
+        """Mark a clustering as failed; a periodic one is due again after its period."""
         with writing(self._engine) as connection:
             if held(connection, task):
                 ended = {"state": State.FAILED, "token": "", "stage": reason, "finished": datetime.now(UTC)}
-                # What it was of is not clustered yet, so the next one must not find it known.
+                # These values are not clustered yet, so the next check has to find them new.
                 ended |= {} if task.who else {"data": ""}
                 _change(connection, task.testbed, **ended)
 
     def cancel(self, testbed: str, who: str) -> Clustering | None:
-        """End the clustering of a testbed that is asked for or runs; its result never enters the store.
+        """Cancel the requested or running clustering of a testbed; its result is never stored.
 
-        Whoever runs it learns of it by the next :meth:`beat`. What has ended stays as it is.
+        The process that runs it notices this in its next :meth:`beat`. A finished clustering is not changed.
 
-        :returns: the newest clustering of the testbed as it is now; None: there never was one.
+        :returns: the newest clustering of the testbed as it is now; None if there never was one.
         """
         with writing(self._engine) as connection:
             query = sa.select(clusterings).where(clusterings.c.testbed == testbed).with_for_update()
@@ -198,13 +198,13 @@ class Clusterings:
 
 
 def held(connection: Connection, task: Clustering) -> bool:
-    """Tell whether a clustering still belongs to who claimed it; it does until the transaction ends then."""
+    """Return whether a process still has the clustering that it claimed; locks it for the transaction."""
     query = sa.select(clusterings.c.token).where(clusterings.c.testbed == task.testbed).with_for_update()
     return connection.execute(query).scalar() == task.token
 
 
 def finished(connection: Connection, task: Clustering, result: Mapping[str, Any]) -> None:
-    """End a clustering that is done."""
+    """Mark a clustering as done."""
     now = datetime.now(UTC)
     _change(
         connection, task.testbed, state=State.DONE, token="", stage="", finished=now, result=dict(result)
@@ -212,13 +212,13 @@ def finished(connection: Connection, task: Clustering, result: Mapping[str, Any]
 
 
 def forget_data(connection: Connection, testbed: str | None) -> None:
-    """Let the next periodic clustering run whether there is something new or not; None: of all testbeds."""
+    """Let the next periodic clustering run even without new values; None for all testbeds."""
     query = sa.update(clusterings).values(data="")
     connection.execute(query if testbed is None else query.where(clusterings.c.testbed == testbed))
 
 
 def _locked(connection: Connection, testbed: str) -> Clustering:
-    """Return the row of a testbed, which nobody else changes until the transaction ends."""
+    """Return the row of a testbed, locked until the transaction ends."""
     query = sa.select(clusterings).where(clusterings.c.testbed == testbed).with_for_update()
     row = connection.execute(query).mappings().first()
     if row is None:

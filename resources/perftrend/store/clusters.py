@@ -1,8 +1,8 @@
-"""Clusters that a clustering found, and what people said of them.
+"""Clusters that a clustering found, and their triage by users.
 
-What was found and what was said are columns of their own: a clustering writes the former, a person the
-latter, so neither undoes the other. A person's edit carries the version that it was made from. Where
-somebody was faster it changes nothing and tells what there is now.
+Findings and triage are in separate columns. A clustering writes the former, a user the latter, so neither
+overwrites the other. An edit carries the version that it was made from. If another user was faster, the edit
+changes nothing and returns the current state.
 
 Source: "Skia Perf: Design", section Alerting.
 """
@@ -28,7 +28,7 @@ from perftrend.store.schema import clusters, renamed_traces, traces
 
 @dataclass(frozen=True, slots=True)
 class StoredCluster:
-    """A cluster as it is kept."""
+    """A cluster as it is stored."""
 
     testbed: str
     moment: datetime
@@ -37,31 +37,31 @@ class StoredCluster:
     """The commit at the step."""
     regression: float
     summary: Mapping[str, Any]
-    """What else was found, as JSON: finite numbers only."""
+    """Further findings, as JSON: finite numbers only."""
     members: Sequence[Sequence[Any]] = ()
     """The hash of each trace and its distance from the centroid, the nearest first; read for one cluster
     at a time only, as there may be thousands."""
     identity: int | None = None
-    """Its key; None while it is not kept."""
+    """Its key; None if it is not stored yet."""
     status: str = "New"
     message: str = ""
     version: int = 1
-    """Grows with each change of status or message."""
+    """Increases with each change of status or message."""
     found: datetime = field(default_factory=lambda: datetime.now(UTC))
     """When it was found for the first time."""
     changed: datetime | None = None
-    """When status or message were changed; None: never."""
+    """When status or message were last changed; None if they never were."""
     changed_by: str = ""
 
 
 Rule: TypeAlias = Callable[[Sequence[StoredCluster]], Sequence[StoredCluster]]
-"""From the clusters that are kept to those that shall be: the very same objects where nothing changes,
-without an identity where one is new."""
+"""From the stored clusters to those that should be stored. Unchanged clusters are the same objects, new ones
+have no identity."""
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What one clustering changed."""
+    """Numbers of clusters that a clustering added and replaced."""
 
     added: int
     replaced: int
@@ -69,23 +69,23 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class Triaged:
-    """What became of an edit, which changes all the clusters that it names or none."""
+    """The result of an edit, which changes all the clusters that it names or none."""
 
     now: tuple[StoredCluster, ...]
     """The clusters as they are now."""
     refused: tuple[StoredCluster, ...] = ()
-    """Those that somebody else has changed meanwhile, as they are now."""
+    """Those that another user has changed meanwhile, as they are now."""
     gone: tuple[int, ...] = ()
-    """Those that are not there any more."""
+    """Those that no longer exist."""
 
     @property
     def done(self) -> bool:
-        """Whether the clusters are now as they were wanted."""
+        """Whether the clusters are now as the edit states."""
         return not (self.refused or self.gone)
 
 
 WHO = "clustering"
-"""Who the activity log says found a cluster."""
+"""The user of found clusters in the activity log."""
 
 _AT_ONCE = 1000
 """Values in one condition of a query."""
@@ -109,8 +109,8 @@ class Clusters:
     ) -> list[StoredCluster]:
         """Return clusters without their members.
 
-        :param newest: whether those that were found last are first; else those with the largest statistic,
-            of either sign.
+        :param newest: whether the clusters that were found last come first; otherwise those with the largest
+            statistic, of either sign.
         """
         query = sa.select(*_LIGHT).where(*_chosen(testbed, status)).limit(limit).offset(offset)
         largest = (sa.func.abs(clusters.c.regression).desc(), clusters.c.id)
@@ -119,19 +119,19 @@ class Clusters:
             return [_cluster(row) for row in connection.execute(query).mappings()]
 
     def counts(self, testbed: str | None = None) -> dict[str, int]:
-        """Return how many clusters have each status."""
+        """Return the number of clusters with each status."""
         query = sa.select(clusters.c.status, sa.func.count()).where(*_chosen(testbed, None))
         with reading(self._engine) as connection:
             return {row[0]: row[1] for row in connection.execute(query.group_by(clusters.c.status))}
 
     def one(self, identity: int) -> StoredCluster | None:
-        """Return a cluster with all its members, if there is such a one."""
+        """Return a cluster with all its members; None if it does not exist."""
         with reading(self._engine) as connection:
             row = connection.execute(sa.select(clusters).where(clusters.c.id == identity)).mappings().first()
             return _cluster(row) if row else None
 
     def traces(self, hashes: Sequence[str]) -> dict[str, TraceKey]:
-        """Return the current keys of traces by hashes; those that the store does not have are left out."""
+        """Return the current keys of traces by hash; hashes that the store does not have are omitted."""
         current = traces.alias()
         query = (
             sa.select(traces.c.hash, current.c.parameters)
@@ -147,13 +147,13 @@ class Clusters:
         return found
 
     def merge(self, task: Clustering, rule: Rule, result: Mapping[str, Any]) -> Merged | None:
-        """Bring what a clustering found together with what is kept, and end it, in one transaction.
+        """Merge the findings of a clustering with the stored clusters, and finish it, in one transaction.
 
-        What people said is never written here: an edit that was made meanwhile stays.
+        The triage of stored clusters is never written here, so concurrent edits are preserved.
 
-        :param rule: is given the clusters of the testbed without their members, the oldest first.
-        :param result: numbers about the clustering that are kept with it.
-        :returns: None where the clustering is not this process's any more: then nothing is changed.
+        :param rule: receives the clusters of the testbed without their members, the oldest first.
+        :param result: numbers about the clustering that are stored with it.
+        :returns: None if the clustering no longer belongs to this process; then nothing is changed.
         """
         with writing(self._engine) as connection:
             if not clusterings.held(connection, task):
@@ -166,12 +166,12 @@ class Clusters:
         return merged
 
     def triage(self, versions: Mapping[int, int], *, status: str, message: str | None, who: str) -> Triaged:
-        """Say something of clusters, and enter it into the activity log, in one transaction.
+        """Set the triage of clusters, and record it in the activity log, in one transaction.
 
-        To say once more what is said already is no change, whatever the version.
+        An edit that repeats the current triage is not a change, regardless of the version.
 
         :param versions: the clusters, each with the version that the edit was made from.
-        :param message: None: each keeps its own.
+        :param message: None to leave each message unchanged.
         """
         with writing(self._engine) as connection:
             query = sa.select(*_LIGHT).where(clusters.c.id.in_(versions)).order_by(clusters.c.id)
@@ -192,10 +192,9 @@ class Clusters:
         return Triaged(tuple(now.values()))
 
     def reset(self, testbed: str | None, *, keep: str, who: str) -> int:
-        """Delete the clusters that have another status than ``keep``, and return how many there were.
+        """Delete the clusters with a status other than ``keep``, and return their number.
 
-        The activity log keeps what people had said of them. The next periodic clustering runs even where
-        there is nothing new to look at.
+        The activity log retains their triage. The next periodic clustering runs even without new values.
         """
         with writing(self._engine) as connection:
             clusterings.forget_data(connection, testbed)

@@ -1,12 +1,11 @@
-"""Connections to the store's database, and its errors in words for people.
+"""Connections to the store's database, and readable messages for its errors.
 
-SQLite runs in WAL mode: readers and one writer do not wait for each other, and what was
-committed survives a kill at any moment. A writer takes its lock when it begins, so that two
-writers queue instead of failing when the second comes to write.
+SQLite runs in WAL mode: readers and one writer do not wait for each other, and committed
+transactions survive a kill at any moment. A writer acquires its lock when its transaction begins,
+so that two writers queue instead of failing when the second one writes.
 
-PostgreSQL lets writers work side by side; where that would end in a deadlock or in a double they
-come one after the other, too, by :func:`alone`. A connection that the server has closed meanwhile
-is replaced before it is used.
+PostgreSQL lets writers work concurrently. If that could cause a deadlock or a duplicate,
+:func:`alone` serializes them. A connection that the server has closed is replaced before it is used.
 """
 
 from __future__ import annotations
@@ -34,16 +33,16 @@ from perftrend.errors import StoreError, StoreFullError, UnstorableError
 from perftrend.store.patience import left_s
 
 BUSY_S = 60
-"""How long a patient writer waits for another one: a run is written in well under a second."""
+"""How long a writer without a deadline waits for another one: a run is written in well under a second."""
 
 _CONNECTIONS = 20
-"""Connections that a process keeps when they are not used: as many as a busy dashboard has readers."""
+"""Idle connections that a process retains: as many as a busy dashboard has readers."""
 _AT_MOST = 60
-"""Connections of a process; whoever needs one more waits."""
+"""Maximum number of connections of a process; further callers wait."""
 _WAIT_S = 10
-"""For so long: they are all in use when the database hangs."""
+"""How long they wait: all connections are in use if the database hangs."""
 _ALONE = 5_764_607_523_034
-"""What PostgreSQL knows the lock of :func:`alone` by: any number that nobody else takes. Those of subjects
+"""The key of the advisory lock of :func:`alone`: any number that no other program uses. The keys of subjects
 follow it."""
 _POSTGRESQL = "postgresql+psycopg"
 _COMMITS = "perftrend_commits"
@@ -60,13 +59,13 @@ _HINTS = {
     "SQLITE_IOERR": "the disk failed or is full; look at it and run again",
 }
 _DISK_FULL = "53100"
-"""How PostgreSQL says that there is no room."""
+"""SQLSTATE of PostgreSQL for a full disk."""
 _CANCELED = "57014"
-"""How PostgreSQL says that a statement took longer than it may."""
+"""SQLSTATE of PostgreSQL for a statement that exceeded its timeout."""
 
 
 class Commits:
-    """Counts what this process has committed to a store."""
+    """A counter of this process's commits to a store."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -74,11 +73,11 @@ class Commits:
 
     @property
     def count(self) -> int:
-        """How many there were, of those that count."""
+        """The number of commits, without those in :func:`uncounted`."""
         return self._count
 
     def note(self) -> None:
-        """Count one more."""
+        """Count a commit, unless it is in :func:`uncounted`."""
         if _IS_COUNTED.get():
             with self._lock:
                 self._count += 1
@@ -86,7 +85,7 @@ class Commits:
 
 @contextmanager
 def uncounted() -> Generator[None, None, None]:
-    """Count none of what this thread commits in the block."""
+    """Do not count the commits of this thread in the block."""
     before = _IS_COUNTED.set(False)
     try:
         yield
@@ -95,10 +94,10 @@ def uncounted() -> Generator[None, None, None]:
 
 
 def engine_of(place: str | Path) -> Engine:
-    """Make the engine of a store; nothing is opened yet.
+    """Return the engine of a store; no connection is opened yet.
 
     :param place: the path of an SQLite file, or a URL such as ``postgresql://host/name``.
-    :raises StoreError: if there is no such kind of database, or its driver is not installed.
+    :raises StoreError: if the kind of database is not known, or its driver is not installed.
     """
     url = str(place) if "://" in str(place) else f"sqlite:///{Path(place).absolute()}"
     try:
@@ -132,17 +131,17 @@ def engine_of(place: str | Path) -> Engine:
 
 @contextmanager
 def reading(engine: Engine) -> Generator[Connection, None, None]:
-    """Give a connection that sees one state of the store throughout."""
+    """Yield a connection for reading; in SQLite it sees one state of the store throughout."""
     with explained(engine), engine.begin() as connection:
         yield connection
 
 
 @contextmanager
 def writing(engine: Engine, *, tables: bool = False) -> Generator[Connection, None, None]:
-    """Give a connection whose work enters the store as one transaction, or not at all.
+    """Yield a connection whose changes are committed as one transaction, or not at all.
 
-    :param tables: whether tables themselves change. To change a column SQLite makes the table anew, during
-        which other tables' rows must not be held to what they refer to.
+    :param tables: whether the schema changes. To change a column, SQLite creates the table again; meanwhile,
+        foreign keys must not be enforced.
     """
     try:
         with (
@@ -152,21 +151,21 @@ def writing(engine: Engine, *, tables: bool = False) -> Generator[Connection, No
         ):
             yield connection
     finally:
-        # Where it failed, too: a connection can break after the database has committed.
+        # After a failure, too: a connection can break after the database has committed.
         commits_of(engine).note()
 
 
 def commits_of(engine: Engine) -> Commits:
-    """Return what this process has committed by an engine."""
+    """Return the counter of this process's commits by an engine."""
     return cast("Commits", engine.get_execution_options()[_COMMITS])
 
 
 @contextmanager
 def entering(connection: Connection) -> Generator[None, None, None]:
-    """Let rows be entered that another process may enter at the same time.
+    """Insert rows in the block that another process may insert at the same time.
 
-    Where it was first, IntegrityError leaves what was done before as it was. SQLite has one writer at a
-    time, so there nobody can be; and a full disk would take the savepoint away from under us.
+    If the other process was first, IntegrityError does not undo earlier changes. SQLite has one writer at a
+    time, so it needs no savepoint, and would lose one if the disk is full.
     """
     if connection.dialect.name == "sqlite":
         yield
@@ -176,9 +175,9 @@ def entering(connection: Connection) -> Generator[None, None, None]:
 
 
 def alone(connection: Connection, subject: str = "") -> None:
-    """Let one writer at a time go on from here to the end of its transaction, as SQLite always does.
+    """Serialize writers of a subject from here to the end of the transaction, as SQLite always does.
 
-    :param subject: what the writer writes; empty if it is to be the only one of all.
+    :param subject: what the writer writes; empty is a subject of its own.
     """
     if connection.dialect.name == "postgresql":
         key = _ALONE + 1 + zlib.crc32(subject.encode()) if subject else _ALONE
@@ -187,14 +186,14 @@ def alone(connection: Connection, subject: str = "") -> None:
 
 def _prepare(opened: DBAPIConnection, _: ConnectionPoolEntry) -> None:
     connection = cast("sqlite3.Connection", opened)
-    # Python's own transaction handling begins late; ours begins where SQLAlchemy says.
+    # Python's sqlite3 begins transactions late; SQLAlchemy begins ours.
     connection.isolation_level = None
     _wait_no_longer(connection)
     _use_wal(connection)
 
 
 def _wait_no_longer(connection: sqlite3.Connection) -> None:
-    """Let a connection wait for others as long as its user now has time."""
+    """Set the busy timeout of a connection to the time that its caller has left."""
     connection.execute(f"PRAGMA busy_timeout = {ceil(_busy_s() * 1000)}")
 
 
@@ -204,8 +203,8 @@ def _busy_s() -> float:
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
-    # SQLite does not heed the busy timeout here: to change the mode it raises its lock from shared to
-    # exclusive, and where two processes do so at once it refuses one, as waiting would be a deadlock.
+    # SQLite ignores the busy timeout here. To change the mode, it upgrades its lock from shared to exclusive.
+    # If two processes do so at once, it rejects one of them, because waiting would be a deadlock.
     for attempt in Retrying(
         retry=retry_if_exception(_is_busy),
         stop=stop_after_delay(_busy_s()),
@@ -230,7 +229,7 @@ def _begin(connection: Connection) -> None:
 
 @contextmanager
 def explained(engine: Engine) -> Generator[None, None, None]:
-    """Say in words for people what the database refuses."""
+    """Raise errors of the database as store errors with readable messages."""
     try:
         yield
     except DataError as error:

@@ -1,6 +1,6 @@
-"""Copies all that a store holds: as a file while jobs use it, or row by row into another database.
+"""Copies of a whole store: as a file while jobs use it, or row by row into another database.
 
-A copy is of one moment. It holds everything: runs and results, and what people did on the dashboard.
+A copy is a snapshot of one moment. It contains runs, results and the data of the dashboard.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ROWS_AT_ONCE = 1000
 
 
 def copy_rows(source: Engine, target: Engine) -> dict[str, int]:
-    """Copy all rows into another database that has the same tables without rows, in one transaction."""
+    """Copy all rows into another database with the same, empty tables, in one transaction."""
     counts = {}
     with _snapshot(source) as reads, writing(target) as writes:
         alone(writes)
@@ -38,7 +38,7 @@ def copy_rows(source: Engine, target: Engine) -> dict[str, int]:
 
 
 def count_rows(engine: Engine) -> int:
-    """Return how many rows a store has in all its tables."""
+    """Return the number of rows in all tables of a store."""
     with _snapshot(engine) as reads:
         return sum(
             reads.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
@@ -47,7 +47,7 @@ def count_rows(engine: Engine) -> int:
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copy an SQLite database as it is at one moment, with what is still in its log, into a single file.
+    """Copy a snapshot of an SQLite database, including its write-ahead log, into a single file.
 
     :raises StoreError: if it cannot be read or written, or is damaged.
     """
@@ -66,14 +66,14 @@ def copy_file(source: Path, target: Path) -> None:
 
 
 def make_single(file: Path) -> None:
-    """Take what is in the log of an SQLite file into the file."""
+    """Move the content of an SQLite file's write-ahead log into the file."""
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")
 
 
 @contextmanager
 def _snapshot(engine: Engine) -> Iterator[Connection]:
-    """Give a connection that sees the store as it is now, whatever others write meanwhile."""
+    """Yield a connection that sees the store as it is now, regardless of concurrent writes."""
     if engine.dialect.name == "postgresql":
         engine = engine.execution_options(isolation_level="REPEATABLE READ")
     with reading(engine) as connection:
@@ -81,11 +81,11 @@ def _snapshot(engine: Engine) -> Iterator[Connection]:
 
 
 def _go_on_counting(connection: Connection, table: sa.Table) -> None:
-    """Let PostgreSQL give new rows numbers above those that were copied."""
+    """Set the sequence of a table, so that PostgreSQL numbers new rows above the copied ones."""
     keys = list(table.primary_key.columns)
     if len(keys) != 1 or not isinstance(keys[0].type, sa.Integer) or keys[0].foreign_keys:
         return
     sequence = sa.func.pg_get_serial_sequence(table.name, keys[0].name)
     newest = sa.select(sa.func.max(keys[0])).scalar_subquery()
-    # Without rows, and without a sequence, nothing is set: setval gives NULL for NULL.
+    # Without rows or without a sequence, nothing is set: setval returns NULL for NULL.
     connection.execute(sa.select(sa.func.setval(sequence, newest)))

@@ -1,8 +1,8 @@
-"""Which runs of one build number are one execution.
+"""Identification of the runs with one build number that are the same execution.
 
-Jenkins counts from 1 again if a job is deleted and created anew, restored or moved. So the number of a build
-does not say which run it is: what does is when its suites ran. Two outputs of one run may tell slightly
-different times, because one has those of the suites and another those of the tests, but their times overlap.
+Jenkins counts from 1 again if a job is deleted and created again, restored or moved. So the build number does
+not identify a run, but the time at which its suites ran does. Two outputs of one run may contain slightly
+different times, because one has those of the suites and the other those of the tests. These times overlap.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from perftrend.store.schema import results, runs, traces
 
 
 def of_number(connection: Connection, run: Run) -> Sequence[Row[tuple[object, ...]]]:
-    """Return the runs that have the job, the build number and the testbed of one, in the order of time."""
+    """Return the runs with the job, the build number and the testbed of a run, in the order of time."""
     query = sa.select(runs).where(
         runs.c.job == run.job, runs.c.build == run.build, runs.c.testbed == run.testbed
     )
@@ -27,7 +27,7 @@ def of_number(connection: Connection, run: Run) -> Sequence[Row[tuple[object, ..
 
 
 def replaced(connection: Connection, testbed: str) -> Sequence[Row[tuple[object, ...]]]:
-    """Return the runs of a testbed whose numbers later runs of their jobs have, too."""
+    """Return the runs of a testbed whose build numbers were reused by later runs of their jobs."""
     later = runs.alias()
     same = (later.c.job == runs.c.job) & (later.c.build == runs.c.build) & (later.c.testbed == runs.c.testbed)
     query = sa.select(runs).where(
@@ -39,7 +39,7 @@ def replaced(connection: Connection, testbed: str) -> Sequence[Row[tuple[object,
 def find(connection: Connection, run: Run) -> int | None:
     """Return the id of a run; None if the store does not have it.
 
-    The store may have been given the run from elsewhere, with another time of its start.
+    The stored run may come from another source, with another start time.
     """
     same = [row.id for row in of_number(connection, run) if _is_same_moment(row, run)]
     return same[-1] if same else None
@@ -48,7 +48,7 @@ def find(connection: Connection, run: Run) -> int | None:
 def known(connection: Connection, run: Run, by_hash: Mapping[str, Result]) -> int | None:
     """Return the id of the run that is the same execution; None if the store does not have it.
 
-    A run of which this was found by its samples gets to know when its suites ran.
+    If a stored run is found by its samples, the times of the suites are stored with it.
     """
     for row in of_number(connection, run):
         if _is_same_moment(row, run):
@@ -73,7 +73,7 @@ def _is_same_moment(row: Row[tuple[object, ...]], run: Run) -> bool:
 
 
 def _has_samples(connection: Connection, run_id: int, by_hash: Mapping[str, Result]) -> bool:
-    """Whether a run has these samples, at least one of them, and no others."""
+    """Return whether a run has exactly these samples, and at least one."""
     query = sa.select(traces.c.hash, results.c.samples).join(traces)
     entered = connection.execute(query.where(results.c.run_id == run_id))
     stored = {name: samples for name, samples in entered if samples}

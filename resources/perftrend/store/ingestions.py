@@ -1,9 +1,9 @@
-"""Builds that somebody told of, and how far their way into the store is.
+"""The queue of reported builds that are to be ingested.
 
-They stand here until they are done, so that neither a restart nor a kill loses one. Whoever tells of a build
-that is under way joins it. A process that takes one says from time to time that it still has it; one that is
-not heard of any more has lost it, and another one begins anew: a build enters the store once, however often
-it is tried.
+A build is stored here until it is ingested, so that neither a restart nor a kill loses it. A report of a
+build that is under way joins it. A process that claims a build renews its lease from time to time. If the
+lease expires, another process starts again. A build enters the store once, regardless of the number of
+attempts.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from perftrend.store.connection import alone, reading, writing
 from perftrend.store.schema import ingestions
 
 LEASE = timedelta(seconds=60)
-"""A process that was not heard of for so long has lost what it took."""
+"""Time after which a process that does not renew its lease loses its claim."""
 KEPT = 1000
-"""So many are remembered."""
+"""Number of ingestions that are retained."""
 
 
 class State(StrEnum):
-    """How far an ingestion is."""
+    """The state of an ingestion."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -38,26 +38,26 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ingestion:
-    """A build that somebody told of."""
+    """A build that was reported."""
 
     number: int
-    """Grows from one to the next."""
+    """Increases from one to the next."""
     source: str
-    """Where the build is; empty: where the settings say."""
+    """The location of the build; empty for the one in the settings."""
     job: str
     build: int
     state: State
     asked: datetime
     due: datetime
-    """When it is taken, at the earliest."""
+    """When it can be claimed, at the earliest."""
     until: datetime | None
-    """When the process that has taken it is given up."""
+    """When the lease of the process that claimed it expires."""
     attempts: int
     ended: datetime | None
     exit_code: int | None
-    """How the newest attempt ended."""
+    """The exit code of the newest attempt."""
     told: str
-    """What it said last."""
+    """The message of the newest attempt."""
 
 
 class Ingestions:
@@ -69,10 +69,10 @@ class Ingestions:
     def ask(
         self, job: str, build: int, *, now: datetime, most: int, source: str = ""
     ) -> tuple[Ingestion | None, bool]:
-        """Ask for a build, or join who has asked for it.
+        """Request the ingestion of a build, or join the request that is under way.
 
-        :param most: no more wait at the same time.
-        :returns: what is under way, and whether it is new; None where too many wait already.
+        :param most: maximum number of requests under way.
+        :returns: the request that is under way, and whether it is new; None if there are too many.
         """
         open_ = ingestions.c.state.in_((State.WAITING, State.RUNNING))
         same = (ingestions.c.source == source) & (ingestions.c.job == job) & (ingestions.c.build == build)
@@ -95,12 +95,12 @@ class Ingestions:
             return _ingestion(asked.mappings().one()), True
 
     def claim(self, now: datetime) -> Ingestion | None:
-        """Take what is due longest; None: there is nothing."""
+        """Claim the ingestion that has been due for the longest time; None if there is none."""
         lapsed = (ingestions.c.state == State.RUNNING) & (ingestions.c.until < now)
         waits = (ingestions.c.state == State.WAITING) & (ingestions.c.due <= now)
         query = sa.select(ingestions).where(waits | lapsed).order_by(ingestions.c.due).limit(1)
         with reading(self._engine) as connection:
-            # Most of the time there is nothing to do, and a reader waits for nobody.
+            # Most of the time there is nothing to do, and a reader does not wait for locks.
             if connection.execute(query).first() is None:
                 return None
         with writing(self._engine) as connection:
@@ -114,23 +114,23 @@ class Ingestions:
             return taken
 
     def beat(self, taken: Ingestion, now: datetime) -> bool:
-        """Say that who has taken it still has it; False: somebody else has taken it since."""
+        """Renew the lease of a claim; False if another process has claimed the ingestion since."""
         return self._change(taken, until=now + LEASE)
 
     def finish(
         self, taken: Ingestion, *, state: State, now: datetime, exit_code: int | None, told: str
     ) -> bool:
-        """Note how it ended; nothing is noted where somebody else has taken it since."""
+        """Store the result of a claim; do nothing if another process has claimed the ingestion since."""
         return self._change(taken, state=state, ended=now, until=None, exit_code=exit_code, told=told)
 
     def put_back(
         self, taken: Ingestion, *, due: datetime, exit_code: int | None = None, told: str = ""
     ) -> bool:
-        """Let it be taken again from a moment on."""
+        """Release a claim; the ingestion can be claimed again from a moment on."""
         return self._change(taken, state=State.WAITING, due=due, until=None, exit_code=exit_code, told=told)
 
     def newest(self, limit: int) -> list[Ingestion]:
-        """Return those that were asked for last, the newest first."""
+        """Return the newest requests, the newest first."""
         query = sa.select(ingestions).order_by(ingestions.c.id.desc()).limit(limit)
         with reading(self._engine) as connection:
             return [_ingestion(row) for row in connection.execute(query).mappings()]

@@ -1,9 +1,9 @@
-"""Runs and results that a person marked as invalid, with reason, author and time.
+"""Runs and results that a user marked as invalid, with reason, author and time.
 
-A mark is of a whole run or of one result of it. While it is there, the results leave trends, tiles, alerts
-and mails as other invalid results do (:mod:`perftrend.store.validity`). The measurement itself is not
-changed, so a mark can be removed. The tiles of the run's column are made again in the same transaction; the
-activity log retains who marked what, and who removed the mark.
+A mark applies to a whole run or to one of its results. While it exists, the results are excluded from trends,
+tiles, alerts and mails like other invalid results (:mod:`perftrend.store.validity`). The measurement itself
+is not changed, so a mark can be removed. The tiles of the run's column are rebuilt in the same transaction.
+The activity log records each mark and its removal with the user.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Invalidation:
 
     run: Run
     key: TraceKey | None
-    """The trace of the result; None: the whole run is invalid."""
+    """The trace of the result; None if the whole run is invalid."""
     reason: str
     author: str
     moment: datetime
@@ -129,8 +129,8 @@ def checked_reason(text: str) -> str:
 
 
 def _select(connection: Connection, run: Run, test: str, trace: str) -> tuple[int, Sequence[int | None]]:
-    """Return the id of a run, and those of the selected traces; [None]: the whole run."""
-    # Two that mark the same at once would otherwise both add a row.
+    """Return the id of a run, and those of the selected traces; [None] for the whole run."""
+    # Otherwise two concurrent calls would both add a row for the same mark.
     alone(connection, run.name)
     run_id = executions.find(connection, run)
     if run_id is None:
@@ -151,7 +151,7 @@ def _select(connection: Connection, run: Run, test: str, trace: str) -> tuple[in
 
 
 def _among(named: sa.Select[tuple[int]]) -> sa.ColumnElement[bool]:
-    """Whether a result is of one of these traces, under whichever of its names it was measured."""
+    """Return the condition that a result is of one of these traces, under any of their names."""
     former = sa.select(renamed_traces.c.trace_id).where(renamed_traces.c.current_id.in_(named))
     current = sa.select(renamed_traces.c.current_id).where(renamed_traces.c.trace_id.in_(named))
     return results.c.trace_id.in_(named) | results.c.trace_id.in_(former) | results.c.trace_id.in_(current)
@@ -165,7 +165,7 @@ def _marks(connection: Connection, run_id: int, selected: Sequence[int | None]) 
 
 
 def subject_of(run: Run, test: str, trace: str) -> str:
-    """Return what the activity log calls a run or its results."""
+    """Return the name of a run or of its results in the activity log."""
     selection = _selection(test, trace)
     return f"run {run.name}, {selection}" if selection else f"run {run.name}"
 

@@ -1,4 +1,4 @@
-"""What people do to a store as a whole: check it, save it, fill it again, and move it."""
+"""Maintenance of a whole store: check, back up, restore, migrate and move it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UNFINISHED = ".unfinished"
 
 
 def check(place: str | Path) -> Checked:
-    """Read a whole store, and say what is wrong with it.
+    """Read a whole store, and report what is wrong with it.
 
     :raises StoreError: if it cannot be read, or is not of the newest version.
     """
@@ -35,10 +35,10 @@ def check(place: str | Path) -> Checked:
 
 
 def backup(place: str | Path, file: Path) -> None:
-    """Write a store into a new SQLite file, whatever database it is in; jobs may go on using it.
+    """Copy a store from any database into a new SQLite file; jobs can use the store meanwhile.
 
-    :raises StoreError: if the file is there already, or one of the two cannot be read or written; then no
-        file is left.
+    :raises StoreError: if the file exists, or if one of the two cannot be read or written; then no file is
+        left.
     """
     if file.exists():
         raise StoreError(f"{file} exists; name a new file")
@@ -54,11 +54,11 @@ def backup(place: str | Path, file: Path) -> None:
 
 
 def restore(file: Path, place: str | Path) -> None:
-    """Write what a backup holds into a store that is empty or not there yet.
+    """Copy a backup into a store that is empty or does not exist yet.
 
     The backup may be of an older version; the file itself is not changed.
 
-    :raises StoreError: if the file is no backup, or the store holds anything. The store is then as it was.
+    :raises StoreError: if the file is not a backup, or if the store is not empty. It is then unchanged.
     """
     if not file.is_file():
         raise StoreError(f"{file}: there is no such file")
@@ -79,7 +79,7 @@ def restore(file: Path, place: str | Path) -> None:
 
 
 def _copy_backup(file: Path, beside: Path) -> None:
-    """Copy a backup, and bring the copy to the newest form."""
+    """Copy a backup, and migrate the copy to the newest schema."""
     copy_file(file, beside)
     with _opened(beside) as made:
         if not version_of(made, str(file)):
@@ -88,11 +88,11 @@ def _copy_backup(file: Path, beside: Path) -> None:
 
 
 def move(place: str | Path, other: str) -> dict[str, int]:
-    """Copy a store into another database that is empty, such as from SQLite to PostgreSQL.
+    """Copy a store into another, empty database, such as from SQLite to PostgreSQL.
 
-    :returns: how many rows each table has, by its name. The store itself is not changed.
-    :raises StoreError: if the other database holds anything, or one of the two cannot be used. The other one
-        is then as it was, but for empty tables.
+    :returns: the number of rows of each table, by its name. The store itself is not changed.
+    :raises StoreError: if the other database is not empty, or if one of the two cannot be used. The other one
+        is then unchanged, except for empty tables.
     """
     with _opened(place, is_there=True) as source, _opened(other) as target:
         _require_newest(source, place)
@@ -102,7 +102,7 @@ def move(place: str | Path, other: str) -> dict[str, int]:
 
 
 def prepare_move(place: str | Path, other: str) -> int:
-    """Return how many rows :func:`move` would copy; nothing is changed.
+    """Return the number of rows that :func:`move` would copy; nothing is changed.
 
     :raises StoreError: as :func:`move` does.
     """
@@ -114,9 +114,9 @@ def prepare_move(place: str | Path, other: str) -> int:
 
 
 def pending(place: str | Path) -> list[str]:
-    """Return the steps that lead to the newest form, a line each; none if the store has it.
+    """Return the pending migrations, one line each; none if the store has the newest schema.
 
-    :raises StoreError: if the store is not there, or cannot be read.
+    :raises StoreError: if the store does not exist or cannot be read.
     """
     with _opened(place, is_there=True) as engine:
         version = version_of(engine, str(place))
@@ -127,23 +127,23 @@ def pending(place: str | Path) -> list[str]:
 
 
 def migrate(place: str | Path) -> None:
-    """Bring a store to the newest form, in one transaction.
+    """Migrate a store to the newest schema, in one transaction.
 
-    :raises StoreError: if that fails; it is then as it was.
+    :raises StoreError: if that fails; the store is then unchanged.
     """
     with _opened(place, is_there=True) as engine:
         upgrade(engine, str(place))
 
 
 def shown(place: str) -> str:
-    """Return a place without a password."""
+    """Return a place without its password."""
     return sa.make_url(place).render_as_string() if "://" in place else place
 
 
 def _require_newest(engine: Engine, place: str | Path) -> None:
-    """Refuse a store that is not of the version that this perftrend knows.
+    """Reject a store that does not have the schema version of this perftrend.
 
-    :raises StoreError: if it is not.
+    :raises StoreError: if it does not.
     """
     version = version_of(engine, str(place))
     if version != HEAD:
@@ -152,9 +152,9 @@ def _require_newest(engine: Engine, place: str | Path) -> None:
 
 
 def _require_empty(engine: Engine, place: str | Path) -> None:
-    """Refuse a store that holds anything.
+    """Reject a store that is not empty.
 
-    :raises StoreError: if it does.
+    :raises StoreError: if it is not empty.
     """
     with reading(engine) as connection:
         for table in metadata.sorted_tables:
@@ -164,9 +164,9 @@ def _require_empty(engine: Engine, place: str | Path) -> None:
 
 @contextmanager
 def _opened(place: str | Path, *, is_there: bool = False) -> Iterator[Engine]:
-    """Give a store.
+    """Yield the engine of a store, and dispose of it afterwards.
 
-    :param is_there: whether it must be there: SQLite makes any file that it is asked for.
+    :param is_there: whether the store must exist: SQLite creates missing files.
     """
     engine = engine_of(place)
     if is_there and not _file_is_there(engine):
@@ -183,11 +183,11 @@ def _file_is_there(engine: Engine) -> bool:
 
 @contextmanager
 def _appearing(file: Path, *, keep: bool = True) -> Iterator[Path]:
-    """Give a name beside a file's, which becomes the file at the end; an error leaves nothing of it.
+    """Yield the path of a temporary file, which becomes the file at the end; an error removes it.
 
-    What killed processes left there is removed.
+    Temporary files of killed processes are removed.
 
-    :param keep: False: nothing is left in any case.
+    :param keep: False to remove the temporary file in any case.
     """
     for abandoned in file.parent.glob(f".{glob.escape(file.name)}.*{_UNFINISHED}*"):
         process = abandoned.name.partition(_UNFINISHED)[0].rpartition(".")[2]
@@ -199,7 +199,7 @@ def _appearing(file: Path, *, keep: bool = True) -> Iterator[Path]:
         if keep:
             with beside.open("rb") as written:
                 os.fsync(written.fileno())
-            # Unlike renaming, this fails if the file is there by now.
+            # Unlike a rename, this fails if the file exists by now.
             os.link(beside, file)
     except OSError as error:
         raise StoreError(f"{file}: cannot be written: {error.strerror}") from error

@@ -1,8 +1,8 @@
-"""Per-patch tests: what a patch set gave, and its parent, measured in turns with it.
+"""Per-patch tests: results of a patch set and of its parent, measured alternately.
 
-They have tables of their own, so that no trend, tile, alert or cluster can be made of them. A test that is in
-progress is stored as far as it is: each later state of it replaces the earlier one, and an earlier one that
-comes late changes nothing.
+They have their own tables, so that they never enter a trend, tile, alert or cluster. A test that is in
+progress is stored in its current state. Each later state replaces the earlier one. An earlier state that
+arrives late changes nothing.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class PatchTest:
     build: int
     testbed: str
     parent: str
-    """The whole hash of the parent's commit."""
+    """The full hash of the parent's commit."""
     patch: str
-    """The whole hash of the patch's commit."""
+    """The full hash of the patch's commit."""
     started: datetime
     updated: datetime
     """When its newest round ended, UTC."""
     rounds: int
-    """How often both were measured."""
+    """Number of rounds; each round measures both commits."""
     ended: bool = True
-    """False: it is in progress, or was aborted."""
+    """False if it is in progress or was aborted."""
     change: int | None = None
     """Number in Gerrit; None if two commits were named."""
     patch_set: int | None = None
@@ -52,9 +52,9 @@ class PatchTest:
     page: str = ""
     """Address of the change."""
     archive: str = ""
-    """Where it was read from: a path or a URL."""
+    """The path or URL that it was read from."""
     invalid: str = ""
-    """Why a person marked it as invalid; empty if it is valid."""
+    """Why a user marked it as invalid; empty if it is valid."""
 
     @property
     def name(self) -> str:
@@ -62,7 +62,7 @@ class PatchTest:
         return f"{self.job}/{self.build}"
 
     def subject(self, trace: str = "") -> str:
-        """Say what a person marks: the test, or one trace of it."""
+        """Return the test, or one trace of it, as text for messages and the activity log."""
         return f"per-patch test {self.name}" + (f", test {trace}" if trace else "")
 
 
@@ -71,17 +71,17 @@ class PatchTrace:
     """The values of one test of a per-patch test, before and after the patch."""
 
     test: str
-    """As the report names it: with its metric and its suite where several tests have the name."""
+    """Its name in the report: with metric and suite if several tests have the name."""
     unit: str
     better: Better
     finding: str
-    """What the per-patch test says of it."""
+    """The verdict of the per-patch test on it."""
     parent: Trials
-    """The samples of each round."""
+    """Samples of the parent, by round."""
     current: Trials
-    """Those of the patch."""
+    """Samples of the patch, by round."""
     invalid: str = ""
-    """Why a person marked it as invalid; empty if it is valid."""
+    """Why a user marked it as invalid; empty if it is valid."""
 
 
 class PatchTests:
@@ -91,11 +91,11 @@ class PatchTests:
         self._engine = engine
 
     def add(self, test: PatchTest, traces: Sequence[PatchTrace], *, version: str = "") -> bool:
-        """Store a per-patch test as far as it is, in one transaction.
+        """Store the current state of a per-patch test, in one transaction.
 
-        The store has a test already if it has one of the same job, build, testbed and commits that started at
-        the same moment, is in progress, or has no round. What the store has is replaced if it has fewer
-        rounds, or is in progress while this one has ended. Rounds are never lost, and marks stay.
+        A stored test is the same if it has the same job, build, testbed and commits, and started at the same
+        moment, is in progress, or has no round. It is replaced if it has fewer rounds, or if it is in
+        progress and this one has ended. Rounds are never lost, and marks are retained.
 
         :param version: of the archive, as its source lists it; empty if that is not known.
         :returns: whether anything was new.
@@ -142,7 +142,7 @@ class PatchTests:
     def invalidate(self, test: PatchTest, reason: str, *, author: str, name: str = "") -> None:
         """Mark a test as invalid.
 
-        :param name: of the only trace that is invalid; empty: all of it is.
+        :param name: of the trace that is invalid; empty if the whole test is.
         :raises UsageError: if the reason is empty or too long, if there is no such trace, or if it is marked
             already; nothing is changed.
         """
@@ -187,7 +187,7 @@ def _known(connection: Connection, test: PatchTest) -> Row[Any] | None:
     table = patch_tests.c
     same = (table.job == test.job) & (table.build == test.build) & (table.testbed == test.testbed)
     same &= (table.parent == test.parent) & (table.patch == test.patch)
-    # Without a round there is nothing that says when it started.
+    # Without a round, the start of the test is not known.
     same &= (table.started == test.started) | sa.not_(table.ended) | (table.rounds == 0)
     return connection.execute(sa.select(patch_tests).where(same).order_by(table.id.desc()).limit(1)).first()
 
@@ -202,7 +202,7 @@ def _replace(connection: Connection, known: Row[Any], test: PatchTest, traces: S
         marked = [replace(each, invalid=marks.get(each.test, "")) for each in traces]
         _insert_traces(connection, known.id, marked)
     else:
-        # A build that failed in a later round says nothing of the earlier ones.
+        # The state of a build that failed in a later round does not contain the earlier rounds.
         values |= {"rounds": known.rounds, "started": known.started}
     connection.execute(sa.update(patch_tests).where(patch_tests.c.id == known.id).values(**values))
 

@@ -1,13 +1,13 @@
-"""How long a caller waits for the database.
+"""Deadlines for database access.
 
-Jobs are patient: a night's results are worth a minute. Somebody who looks at a page is not. So a request says
-how much time it has, and whatever asks the store in it, however deep, has no more than what is left of that::
+A job can wait a minute for the database: a night's results are worth it. A user who waits for a page cannot.
+So a request sets a deadline, and all database access in it, at any depth, has only the time that is left::
 
     with patience(30.0):
         site.store.runs(testbed)
 
-It goes with the context (:mod:`contextvars`): into the threads that serve a request, and not into those that
-work beside it.
+The deadline is part of the context (:mod:`contextvars`). It applies to the threads that serve the request,
+but not to background threads.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 LEAST_S = 0.5
-"""Who has spent the time on something else still gets this much: a database that is well needs less."""
+"""Minimum time, even after the deadline: a working database needs less."""
 
 _END: ContextVar[float | None] = ContextVar("end", default=None)
 
 
 @contextmanager
 def patience(seconds: float) -> Iterator[None]:
-    """Let everything in the block wait no longer for the database, taken together."""
+    """Set a deadline for all waits for the database in the block."""
     token = _END.set(time.monotonic() + seconds)
     try:
         yield
@@ -34,6 +34,6 @@ def patience(seconds: float) -> Iterator[None]:
 
 
 def left_s() -> float | None:
-    """Return how long the database may take from now on, at least :data:`LEAST_S`; None: any time."""
+    """Return how long the database may take from now on, at least :data:`LEAST_S`; None if unlimited."""
     end = _END.get()
     return None if end is None else max(end - time.monotonic(), LEAST_S)

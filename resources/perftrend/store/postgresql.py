@@ -1,9 +1,8 @@
-"""Connections to PostgreSQL that end in time, whatever becomes of the server.
+"""Connections to PostgreSQL whose waits are bounded, even if the server hangs.
 
-A server that is well ends a statement by itself when its time is over, a wait for somebody's lock too
-(``statement_timeout``). But its machine may hang, or the network be gone: then nobody ends anything. So the
-waiting itself is bounded here, and a connection that said nothing in time is given up. What the network loses
-without a word is noticed by TCP, also where nobody bounds anything.
+A working server cancels a statement after ``statement_timeout``, including a wait for a lock. It cannot do
+so if its machine hangs or the network is down. Therefore the client bounds its own waits, and closes a
+connection that does not answer in time. TCP keep-alive detects lost connections even without a time limit.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from perftrend.store.patience import left_s
 _T = TypeVar("_T")
 
 CONNECT_S = 10
-"""How long a server has to take a connection; what the address of the store says outweighs it."""
+"""Seconds to establish a connection; the address of the store overrides them."""
 _GRACE_S = 1.0
-"""How much longer we wait than the server does: its own word is better than a connection that is given up."""
+"""How much longer the client waits than the server, whose own error is better than a closed connection."""
 _NETWORK = {
     "connect_timeout": CONNECT_S,
     "keepalives_idle": 30,
@@ -37,16 +36,16 @@ _NETWORK = {
 
 
 def make_patient(engine: Engine) -> None:
-    """Let the connections of an engine wait no longer than their user allows."""
+    """Limit the waits of an engine's connections to what their callers allow."""
     event.listen(engine, "do_connect", _connect)
     event.listen(engine, "begin", _begin)
 
 
 class PatientConnection(psycopg.Connection[Any]):
-    """A connection whose every wait has an end, where its caller has set one."""
+    """A connection whose waits end at the deadline of the caller, if there is one."""
 
     def wait(self, gen: Generator[Any, Any, _T], *args: Any, **options: Any) -> _T:  # noqa: ANN401 - psycopg's own
-        """Wait for an operation, as psycopg does; give the connection up where that takes too long."""
+        """Wait for an operation, as psycopg does; close the connection if that takes too long."""
         left = left_s()
         if left is None:
             return super().wait(gen, *args, **options)
@@ -58,15 +57,15 @@ class PatientConnection(psycopg.Connection[Any]):
 
 
 class _SilentError(psycopg.OperationalError):
-    """The server said nothing in time."""
+    """The server did not answer in time."""
 
 
 def _until(gen: Generator[Any, Any, _T], end: float) -> Generator[Any, Any, _T]:
-    """Pass an operation on until it ends by itself, or at a moment of the monotonic clock."""
+    """Delegate to an operation until it ends, or until a moment of the monotonic clock."""
     try:
         wanted = next(gen)
         while True:
-            # psycopg looks in ten times a second, also when there is nothing.
+            # psycopg resumes this generator ten times a second, even without input.
             ready = yield wanted
             if time.monotonic() > end:
                 raise _SilentError("the server does not answer in time")
@@ -89,5 +88,5 @@ def _connect(
 def _begin(connection: Connection) -> None:
     left = left_s()
     if left is not None:
-        # Until the end of the transaction: others use the connection after us.
+        # Until the end of the transaction: the connection is reused afterwards.
         connection.exec_driver_sql(f"SET LOCAL statement_timeout = {ceil(left * 1000)}")

@@ -1,8 +1,8 @@
-"""Renames: a parameter of traces, such as their test, got another value, and their history goes on.
+"""Renames: a parameter of traces, such as their test, has a new value, and their history continues.
 
-A rename is stated once and applies wherever results are read (:mod:`perftrend.store.trace_names`). What was
-measured stays under its former name, so a rename can be undone. Tiles that a rename changes are not trusted
-from the same transaction on: readers use the results instead until the tiles are made again.
+A rename is stored once and applies wherever results are read (:mod:`perftrend.store.trace_names`). Results
+stay under the former name, so a rename can be undone. The transaction of a rename marks the tiles that it
+changes as not trusted. Readers use the results instead until these tiles are rebuilt.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from perftrend.store.schema import (
 from perftrend.store.tiles import axes
 
 LONGEST_NAME = 1000
-"""Characters: the store holds no longer value of a parameter."""
+"""Characters; the store cannot hold a longer value of a parameter."""
 _LONGEST_PARAMETER = 255
 _AT_ONCE = 1000
 """Values in one condition of a query."""
@@ -69,7 +69,7 @@ class FormerTrace:
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """A rename that is checked; ``str()`` begins the message that refuses it."""
+    """A rename to be checked; ``str()`` is the first part of the message that rejects it."""
 
     parameter: str
     old: str
@@ -91,7 +91,7 @@ class Names:
         return bool(self._new)
 
     def path(self, parameter: str, value: str) -> list[str]:
-        """Return a value and those that it was replaced by, one after the other."""
+        """Return a value and its successive replacements."""
         new = self._new.get(parameter, {})
         path = [value]
         # Renames have no cycle: see Renames.add.
@@ -100,7 +100,7 @@ class Names:
         return path
 
     def current(self, key: TraceKey) -> TraceKey:
-        """Return the key that a trace has now."""
+        """Return the current key of a trace."""
         return TraceKey.of(**{name: self.path(name, value)[-1] for name, value in key.parameters})
 
     def steps(self, key: TraceKey) -> int:
@@ -123,7 +123,7 @@ class Renames:
         self._engine = engine
 
     def all(self) -> list[Rename]:
-        """Return the renames in the order in which they were stated."""
+        """Return the renames in the order in which they were added."""
         query = sa.select(renames).order_by(renames.c.id)
         with reading(self._engine) as connection:
             return [
@@ -137,7 +137,7 @@ class Renames:
             return _names(connection)
 
     def version(self) -> Hashable:
-        """Return what changes with every rename and with every trace that is renamed; cheap to query."""
+        """Return a value that changes with every rename and every renamed trace; cheap to query."""
         stated = sa.select(sa.func.count(), sa.func.max(renames.c.id))
         applied = sa.select(sa.func.count(), sa.func.max(renamed_traces.c.trace_id))
         with reading(self._engine) as connection:
@@ -154,11 +154,11 @@ class Renames:
             ]
 
     def add(self, parameter: str, old: str, new: str, *, author: str) -> int:
-        """Let traces with an old value of a parameter go on as those with a new one.
+        """Rename a value of a parameter; its traces continue under the new value.
 
         :returns: the number of traces that get another name.
-        :raises UsageError: if a name cannot be one, if no trace has the old value, if it is renamed already,
-            if the new value leads back to it, if two former names have results in one run, or if traces of
+        :raises UsageError: if a name is not valid, if no trace has the old value, if it is renamed already,
+            if the renames would form a cycle, if two former names have results in one run, or if traces of
             both names have different units or directions; nothing is changed.
         """
         _check_names(parameter, old, new)
@@ -200,10 +200,10 @@ class Renames:
 
 
 def follow_new_traces(connection: Connection) -> None:
-    """Give traces that have just been entered their current names.
+    """Apply the renames to traces that have just been inserted.
 
-    One whose current name has another unit or direction stays a trace of its own: a measurement is never
-    refused for a rename.
+    A trace whose current name has another unit or direction remains a separate trace: a measurement is never
+    rejected because of a rename.
     """
     names = _names(connection)
     if names:
@@ -248,13 +248,13 @@ def _names(connection: Connection) -> Names:
 
 
 def _apply(connection: Connection, *, stated: Stated | None = None) -> int:
-    """Apply the renames that there are now, and let no tile be trusted that has other values by that.
+    """Apply the stored renames, and mark tiles whose values change as not trusted.
 
-    :param stated: a rename that is new, and refused if it contradicts what was measured.
-    :returns: how many traces have another current name than before.
-    :raises UsageError: if the new rename is refused.
+    :param stated: a new rename, which is rejected if it contradicts the stored results.
+    :returns: the number of traces whose current name changes.
+    :raises UsageError: if the new rename is rejected.
     """
-    # An ingestion either ends before, and its run is found here, or reads the new names.
+    # A concurrent ingestion ends before, and its run is found here, or it reads the new names.
     testbeds = sa.select(tile_axes.c.testbed).order_by(tile_axes.c.testbed)
     states = [axes.locked(connection, each) for each in connection.execute(testbeds).scalars().all()]
     before = {row.trace_id: row.current_id for row in connection.execute(sa.select(renamed_traces))}
@@ -283,10 +283,10 @@ class _Renamed:
 
 
 def _renamed(connection: Connection, names: Names) -> tuple[list[_Renamed], list[tuple[TraceKey, str]]]:
-    """Return the traces of former names; what they are now is entered if it was not measured yet.
+    """Return the traces of former names; insert their current traces if these were not measured yet.
 
-    :returns: also those that stay apart, because what they would be now has another unit or direction, each
-        with this reason.
+    :returns: the renamed traces, and those that stay separate because the current trace has another unit or
+        direction, each with this reason.
     """
     found, contradictions = [], []
     for row in _of_former_names(connection, names):
@@ -322,7 +322,7 @@ def _of_former_names(connection: Connection, names: Names) -> Sequence[sa.Row[*t
 
 
 def _target(connection: Connection, key: TraceKey, unit: str, better: str) -> sa.Row[*tuple[Any, ...]]:
-    """Return the trace of a key; one that was not measured yet is entered."""
+    """Return the trace of a key; insert it if it was not measured yet."""
     query = sa.select(traces.c.id, traces.c.unit, traces.c.better).where(traces.c.hash == key.hash)
     row = connection.execute(query).first()
     if row is None:
@@ -337,7 +337,7 @@ def _target(connection: Connection, key: TraceKey, unit: str, better: str) -> sa
 def _require_no_overlap(
     connection: Connection, names: Names, found: Sequence[_Renamed], changed: Set[int], stated: Stated
 ) -> None:
-    """Refuse two former names of one trace, neither of them newer, if a run has results of both.
+    """Reject two former names of one trace, neither of them newer, if a run has results of both.
 
     :raises UsageError: in that case.
     """
@@ -367,7 +367,7 @@ def _require_no_overlap(
 
 
 def _is_clear(names: Names, one: _Renamed, other: _Renamed) -> bool:
-    """Whether one of two former names became the other on the way to the current one."""
+    """Return whether one of two former names became the other on the way to the current one."""
     older, newer = sorted((one, other), key=lambda each: -each.steps)
     later = newer.key.as_dict()
     return all(later.get(name) in names.path(name, value) for name, value in older.key.parameters)
@@ -383,7 +383,7 @@ def _replace(connection: Connection, found: Sequence[_Renamed]) -> None:
 
 
 def _distrust(connection: Connection, states: Sequence[axes.State], trace_ids: Collection[int]) -> None:
-    """Let no tile be trusted from the first run on that has results of these traces."""
+    """Mark tiles as not trusted from the first run on that has results of these traces."""
     measured = sa.select(results.c.run_id).where(results.c.trace_id.in_(trace_ids))
     query = sa.select(tile_runs.c.axis_id, sa.func.min(tile_runs.c.number)).where(
         tile_runs.c.run_id.in_(measured)
@@ -395,9 +395,9 @@ def _distrust(connection: Connection, states: Sequence[axes.State], trace_ids: C
 
 
 def _delete_unused(connection: Connection, trace_ids: Collection[int]) -> set[int]:
-    """Delete those of some traces that were entered for a rename only, and return them.
+    """Delete those of the given traces that exist only because of a rename, and return them.
 
-    Nothing was measured under their names. A later rename may apply to these names themselves.
+    They have no results. A later rename may apply to their names.
     """
     query = sa.select(results.c.trace_id).where(results.c.trace_id.in_(trace_ids)).distinct()
     unused = set(trace_ids).difference(connection.execute(query).scalars()) if trace_ids else set()

@@ -1,4 +1,4 @@
-"""The samples behind values of many traces at once: what the noise of a single run is judged by."""
+"""Samples of many traces at once, to estimate the noise of single runs."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Replicates:
     def of(self, wanted: Mapping[Runs, Sequence[int]]) -> dict[tuple[Runs, int], tuple[float, ...]]:
         """Return the samples of traces in columns, in the order of the runs.
 
-        :param wanted: the ids of the traces that are wanted of each column.
-        :returns: by the runs of the column and the id of the trace; what has no samples that may enter a
-            trend is left out.
+        :param wanted: the ids of the requested traces, by the runs of the column.
+        :returns: samples by the runs of the column and the id of the trace; traces without samples that may
+            enter a trend are omitted.
         """
         found: dict[tuple[Runs, int], tuple[float, ...]] = {}
         with reading(self._engine) as connection:

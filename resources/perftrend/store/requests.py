@@ -1,11 +1,11 @@
-"""What comments asked for and what became of it, so that nothing is started or answered twice.
+"""Requests of comments and their states, so that no request is started or answered twice.
 
-A request goes from ``seen`` to one of the other states, each step in a transaction of its own::
+A request goes from ``seen`` to one of the other states, each step in its own transaction::
 
-    seen ── refused                        it is wrong, or may not be
-      │──── limited ─ ignored              its author asked too often: told once, then no more
+    seen ── refused                        it is invalid or not permitted
+      │──── limited ─ ignored              its author exceeds the limit: notified once, then ignored
       │──── told                           a dry run
-      └──── claimed ─ failed               Jenkins does not take it
+      └──── claimed ─ failed               Jenkins does not accept it
                │───── started              Jenkins has it
                └───── waiting ─ running ─ ended      this machine runs it
 """
@@ -25,7 +25,7 @@ from perftrend.store.schema import marks, requests
 
 
 class State(StrEnum):
-    """How far a request has come."""
+    """The state of a request."""
 
     SEEN = "seen"
     REFUSED = "refused"
@@ -46,10 +46,10 @@ JOBS = (State.CLAIMED, State.STARTED, State.WAITING, State.RUNNING, State.ENDED)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One line of a comment that asks for a job, rightly or wrongly."""
+    """A line of a comment that requests a job, valid or not."""
 
     key: str
-    """What no other request has."""
+    """Unique among all requests."""
     change: int
     patch_set: int
     project: str
@@ -62,25 +62,25 @@ class Request:
     comment: str
     """The identity of the comment that is answered."""
     path: str | None
-    """Where that comment stands; None: it is the message of a review."""
+    """The file that the comment is on; None if it is the message of a review."""
     account: str
-    """Who asks."""
+    """The account of its author."""
     asked: datetime
     place: int
-    """Among the requests of the review, from 0."""
+    """Position among the requests of the review, from 0."""
     line: str
-    """What asks for the job; of a wrong request as it was typed."""
+    """The request; if it is invalid, as it was typed."""
     reason: str = ""
-    """What is wrong with it; empty: nothing that the grammar knows."""
+    """The error in it; empty if the grammar accepts it."""
     right_form: str = ""
     job: str = ""
-    """Empty where that is not known."""
+    """Empty if it is not known."""
     testbed: str = ""
     state: State = State.SEEN
     decided: datetime | None = None
     """When it left the state ``seen``."""
     told: str = ""
-    """What is answered: how many tests there are, or why there are none."""
+    """The text of the answer: how many tests there are, or why there are none."""
     link: str = ""
     """The address of the build."""
     exit_code: int | None = None
@@ -97,7 +97,7 @@ class Requests:
         self._engine = engine
 
     def add(self, asked: Iterable[Request]) -> list[Request]:
-        """Enter requests, and return those that are new; of the others nothing is changed."""
+        """Store requests, and return the new ones; known ones are not changed."""
         wanted = list(asked)
         if not wanted:
             return []
@@ -109,7 +109,7 @@ class Requests:
         return list(reversed(new.values()))
 
     def open(self) -> list[Request]:
-        """Return what is left to be done: to decide, to start or to answer; the oldest first."""
+        """Return the requests that are still to be decided, started or answered, the oldest first."""
         states = (State.SEEN, State.CLAIMED)
         return self._select(requests.c.state.in_(states) | requests.c.answered.is_(False))
 
@@ -118,19 +118,19 @@ class Requests:
         return self._select(requests.c.state.in_(states))
 
     def of(self, change: int, account: str, since: datetime) -> list[Request]:
-        """Return what somebody asked on a change and what was decided at or after a moment."""
+        """Return the requests of an account on a change that were decided at or after a moment."""
         return self._select(
             (requests.c.change == change) & (requests.c.account == account) & (requests.c.decided >= since)
         )
 
     def has_review(self, review: str) -> bool:
-        """Tell whether there is a request of a review."""
+        """Return whether a review has a request."""
         with reading(self._engine) as connection:
             query = sa.select(requests.c.key).where(requests.c.review == review).limit(1)
             return connection.execute(query).first() is not None
 
     def change(self, request: Request, **columns: object) -> bool:
-        """Change columns of a request, unless somebody has changed its state meanwhile.
+        """Change columns of a request, unless its state has changed meanwhile.
 
         :param request: as it was read.
         :returns: whether it was changed.
@@ -140,17 +140,17 @@ class Requests:
             return connection.execute(sa.update(requests).where(same).values(**columns)).rowcount == 1
 
     def answered(self, keys: Sequence[str]) -> None:
-        """Note that requests have their answer."""
+        """Mark requests as answered."""
         with writing(self._engine) as connection:
             connection.execute(sa.update(requests).where(requests.c.key.in_(keys)).values(answered=True))
 
     def mark(self, name: str) -> datetime | None:
-        """Return how far something has been looked at; None: never."""
+        """Return the moment up to which something has been read; None if it never was."""
         with reading(self._engine) as connection:
             return connection.execute(sa.select(marks.c.moment).where(marks.c.name == name)).scalar()
 
     def set_mark(self, name: str, moment: datetime) -> None:
-        """Note how far something has been looked at."""
+        """Store the moment up to which something has been read."""
         with writing(self._engine) as connection:
             change = sa.update(marks).where(marks.c.name == name).values(moment=moment)
             if connection.execute(change).rowcount == 0:

@@ -1,6 +1,6 @@
-"""Deletes rows that are older than the retention settings allow, and duplicates of details.
+"""Deletion of rows that are older than the retention settings allow, and of duplicates of details.
 
-Runs and the values and samples of their results are never deleted. Neither is anything that is not finished:
+Runs and the values and samples of their results are never deleted. Unfinished rows are never deleted either:
 requests that are open or unanswered, and messages that are still to be sent.
 """
 
@@ -26,7 +26,7 @@ _CLOSED = (State.REFUSED, State.LIMITED, State.IGNORED, State.TOLD, State.FAILED
 
 
 class Kind(StrEnum):
-    """What can be deleted from a store because of its age."""
+    """A kind of rows that can be deleted because of their age."""
 
     DETAILS = "details"
     PATCH_TESTS = "patch_tests"
@@ -56,16 +56,16 @@ class Retention:
         self._engine = engine
 
     def count(self, kind: Kind, before: datetime) -> int:
-        """Return how many rows :meth:`delete` would delete."""
+        """Return the number of rows that :meth:`delete` would delete."""
         with reading(self._engine) as connection:
             expired = _expired(connection, kind, before)
             query = sa.select(sa.func.count()).select_from(expired.table).where(expired.condition)
             return connection.execute(query).scalar() or 0
 
     def delete(self, kind: Kind, before: datetime) -> int:
-        """Delete rows of a kind that are older than a moment, and return how many these were.
+        """Delete rows of a kind that are older than a moment, and return their number.
 
-        A kill leaves the rest for the next time.
+        After a kill, the next call deletes the rest.
         """
         deleted = 0
         while True:
@@ -80,11 +80,11 @@ class Retention:
                 return deleted
 
     def count_duplicates(self) -> int:
-        """Return how many duplicates :meth:`delete_duplicates` would delete."""
+        """Return the number of duplicates that :meth:`delete_duplicates` would replace."""
         return sum(len(self._duplicates(run_id)) for run_id in self._runs_with_details())
 
     def delete_duplicates(self) -> int:
-        """Replace details that another result of the run has by a reference; return how many these were.
+        """Replace details that another result of the run has by a reference, and return their number.
 
         Stores have such rows from versions that did not write references. The results stay as they are.
         """

@@ -1,4 +1,4 @@
-"""Between rows of the tables and the classes of the model."""
+"""Conversion between rows of the tables and classes of the model."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def run_of_row(row: Row[Any]) -> Run:
 
 
 def row_of_result(result: Result) -> dict[str, Any]:
-    """Return the columns of a result, but for its run and its trace."""
+    """Return the columns of a result, except its run and its trace."""
     return {
         "status": result.status.value,
         "value": finite(result.value),
@@ -71,15 +71,15 @@ def row_of_result(result: Result) -> dict[str, Any]:
 
 
 def details_columns(of_traces: Iterable[tuple[int, Mapping[str, Any]]]) -> Iterator[dict[str, Any]]:
-    """Yield the columns of the details of a run's results, but for the run; of results without any, none.
+    """Yield the columns of the details of a run's results, except the run; omit results without details.
 
-    NDR and PDR of one search have the same details, and these are most of a store: the second row has the id
-    of the trace whose row has them. :func:`details_by_trace` undoes that.
+    NDR and PDR of one search have the same details, and details are most of a store. So the second row has
+    the id of the trace whose row has them. :func:`details_by_trace` resolves it.
     """
     first: dict[str, int] = {}
     for trace, details in of_traces:
         if details:
-            # Python takes 1 and true for the same.
+            # In Python, 1 equals True; in JSON, they differ.
             same = first.setdefault(json.dumps(dict(details)), trace)
             yield {"trace_id": trace, "details": dict(details) if same == trace else same}
 
@@ -118,13 +118,13 @@ def result_of_columns(  # noqa: PLR0917 - called for every row, by the columns' 
 
 
 class KeyReader:
-    """Reads the keys of many traces: quickly, and each parameter that they share is one object."""
+    """A fast reader of the keys of many traces, which share the objects of equal parameters."""
 
     def __init__(self) -> None:
         self._shared: dict[tuple[str, str], tuple[str, str]] = {}
 
     def read(self, parameters: Sequence[str]) -> list[TraceKey]:
-        """Read the column of that name; its JSON is sorted, as keys are."""
+        """Return the keys of the column ``parameters``; its JSON is sorted, as keys are."""
         shared = self._shared.setdefault
         pairs = json.loads(f"[{','.join(parameters)}]", object_pairs_hook=tuple)
         return [TraceKey(tuple([shared(pair, pair) for pair in each])) for each in pairs]

@@ -1,7 +1,7 @@
-"""The tables. What was measured is never overwritten; everything else can be made from it.
+"""The tables of the store.
 
-This is the newest form; ``migrations/versions`` holds the steps that lead to it. See
-``docs/formats/store.rst``.
+Measured values are never overwritten. This is the newest schema; ``migrations/versions`` contains the steps
+that lead to it. See ``docs/formats/store.rst``.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from sqlalchemy.engine import Connection, Dialect
 from sqlalchemy.types import TypeDecorator
 
 HEAD = "0009"
-"""The newest migration: the form that this module describes."""
+"""The newest migration, which leads to the schema of this module."""
 
 metadata = MetaData()
 
 
 class Moment(TypeDecorator[datetime]):
-    """A moment in UTC, kept without a zone because SQLite knows none."""
+    """A moment in UTC, stored without a zone because SQLite does not support zones."""
 
     impl = DateTime
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 - any
-        """Turn a moment of any zone into what is kept."""
+        """Convert a moment of any zone to the stored form."""
         return value and value.astimezone(UTC).replace(tzinfo=None)
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 - any
-        """Give the zone back."""
+        """Add the zone again."""
         return value and value.replace(tzinfo=UTC)
 
 
@@ -120,11 +120,11 @@ results = Table(
     Column("samples", LargeBinary, nullable=False),
     Column("invalid", Text, nullable=False),
     Column("message", Text, nullable=False),
-    # Without row ids the rows of a run lie side by side, and a series is read run by run.
+    # Without row ids the rows of a run are adjacent, and a series is read run by run.
     sqlite_with_rowid=False,
 )
 
-# Beside the results, not in them: they are long, and a series is read without them.
+# Separate from the results: details are long, and a series is read without them.
 details = Table(
     "details",
     metadata,
@@ -133,7 +133,7 @@ details = Table(
     Column("details", JSON, nullable=False),
 )
 
-# Runs and results that a person marked as invalid; see perftrend.store.invalidations.
+# Runs and results that a user marked as invalid; see perftrend.store.invalidations.
 invalidations = Table(
     "invalidations",
     metadata,
@@ -162,13 +162,13 @@ renames = Table(
     sqlite_autoincrement=True,
 )
 
-# Made from the renames and the traces; see perftrend.store.trace_names.
+# Derived from the renames and the traces; see perftrend.store.trace_names.
 renamed_traces = Table(
     "renamed_traces",
     metadata,
     Column("trace_id", ForeignKey("traces.id"), primary_key=True),
     Column("current_id", ForeignKey("traces.id"), nullable=False),
-    # From the former name to the current one: of two former names the nearer is the newer.
+    # Renames from the former name to the current one: of two former names the nearer is the newer.
     Column("steps", Integer, nullable=False),
     Index("ix_renamed_traces_current", "current_id"),
 )
@@ -214,7 +214,7 @@ patch_traces = Table(
     Column("invalid", Text, nullable=False),
 )
 
-# What comments asked for, and what became of it: no request is started twice or answered twice.
+# Requests of comments and their states: no request is started twice or answered twice.
 requests = Table(
     "requests",
     metadata,
@@ -247,7 +247,7 @@ requests = Table(
     Index("ix_requests_answered", "answered"),
 )
 
-# How far something that comes again and again has been looked at.
+# Moments up to which recurring input, such as comments, has been read.
 marks = Table(
     "marks",
     metadata,
@@ -255,7 +255,7 @@ marks = Table(
     Column("moment", Moment, nullable=False),
 )
 
-# Made from the results, to be drawn and clustered fast; see perftrend.store.tiles.
+# Derived from the results, for fast plots and clustering; see perftrend.store.tiles.
 tile_axes = Table(
     "tile_axes",
     metadata,
@@ -290,14 +290,14 @@ tiles = Table(
 
 
 def _uncompressed(table: Table, connection: Connection, **_: object) -> None:
-    # PostgreSQL would try to compress what cannot be, and could then not cut a part out of it.
+    # PostgreSQL would try to compress incompressible data, and could then not read a part of it.
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"ALTER TABLE {table.name} ALTER COLUMN data SET STORAGE EXTERNAL"))
 
 
 event.listen(tiles, "after_create", _uncompressed)
 
-# Who may use the dashboard, and what they did there.
+# The activity log and the API tokens of the dashboard.
 activity = Table(
     "activity",
     metadata,
@@ -326,7 +326,7 @@ tokens = Table(
     Column("revoked_by", String(255), nullable=False),
 )
 
-# What may be used once only: attempts to sign in, and sessions that were signed out.
+# Keys that cannot be used again: sign-in attempts, and sessions that were signed out.
 spent = Table(
     "spent",
     metadata,
@@ -335,7 +335,7 @@ spent = Table(
     Index("ix_spent_until", "until"),
 )
 
-# Clusters that a clustering found, what people said of them, and how far the clusterings are.
+# Clusters with their triage, and the states of the clusterings.
 clusters = Table(
     "clusters",
     metadata,
@@ -353,7 +353,7 @@ clusters = Table(
     Column("changed", Moment),
     Column("changed_by", String(255), nullable=False),
     Index("ix_clusters_testbed_status", "testbed", "status"),
-    # The id of a cluster that was deleted is in somebody's mail: no other one may get it.
+    # The id of a deleted cluster may be in a mail: no other cluster may get it.
     sqlite_autoincrement=True,
 )
 
@@ -375,7 +375,7 @@ clusterings = Table(
     Column("data", Text, nullable=False),
 )
 
-# Plots and pages that people keep, each once; see perftrend.store.shortcuts.
+# Plots and pages that users save, without duplicates; see perftrend.store.shortcuts.
 shortcuts = Table(
     "shortcuts",
     metadata,
@@ -395,7 +395,7 @@ short_urls = Table(
     Column("made", Moment, nullable=False),
 )
 
-# What people say of commits; see perftrend.store.annotations.
+# Annotations of commits; see perftrend.store.annotations.
 annotated = Table(
     "annotations",
     metadata,
@@ -414,7 +414,7 @@ annotated = Table(
     sqlite_autoincrement=True,
 )
 
-# Alerts, what they found, and what is still to be sent; see perftrend.store.alerts.
+# Alerts, their items and findings, and the outbox; see perftrend.store.alerts.
 alerts = Table(
     "alerts",
     metadata,
@@ -518,7 +518,7 @@ outbox = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     Column("key", String(64), nullable=False, unique=True),
-    # Not a foreign key: what was sent stays, also when the alert is deleted.
+    # Not a foreign key: sent messages are retained if the alert is deleted.
     Column("alert_id", Integer, nullable=False),
     Column("item_id", ForeignKey("items.id"), nullable=False),
     Column("action", String(16), nullable=False),
@@ -540,7 +540,7 @@ evaluations = Table(
     Column("newest_run", Integer, nullable=False),
 )
 
-# Builds that the dashboard was told of, and what became of them.
+# Builds that were reported to the dashboard, and the states of their ingestion.
 ingestions = Table(
     "ingestions",
     metadata,

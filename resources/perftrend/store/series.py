@@ -1,6 +1,6 @@
-"""Queries that give runs, results and series back.
+"""Queries for runs, results and series.
 
-A series is made of many small rows (a thousand traces over half a year are 180,000), so they are
+A series consists of many small rows (a thousand traces over half a year are 180,000), so they are
 fetched for many runs at once, in the order of runs, and grouped here.
 """
 
@@ -22,11 +22,11 @@ from perftrend.store.validity import INVALID
 
 _COLUMNS = (results.c.status, results.c.value, results.c.samples, INVALID, results.c.message)
 _RUNS_AT_ONCE = 200
-"""So many earlier runs are looked through at once for what traces still lack."""
+"""Earlier runs that one query searches for results that traces still lack."""
 _MOST_NAMED = 10_000
-"""In one condition of a query: SQLite takes 32,766 values, PostgreSQL 65,535."""
+"""Values in one condition of a query: SQLite accepts 32,766, PostgreSQL 65,535."""
 _JOB_RUNS = 2
-"""The newest runs of a job say which traces it has: the one that is judged, and the one before."""
+"""The newest runs of a job that determine its traces: the evaluated one, and the one before."""
 
 
 def runs_of(
@@ -98,9 +98,9 @@ def series_of(
 
 
 class _History:
-    """Traces, each with as many of its own newest runs as it may have.
+    """Traces, each with its own newest runs up to a limit.
 
-    A weekly test, or one that others were measured without, has its last runs far back.
+    The last runs of a weekly test, or of one that recent runs did not include, are far back.
     """
 
     def __init__(
@@ -120,14 +120,14 @@ class _History:
         self._found: dict[int, list[tuple[int, Result]]] = {}
 
     def read_newest(self, run_ids: Sequence[int]) -> None:
-        """Take all that these runs have: no more than one trace may have."""
+        """Add all results of these runs, which are not more than the limit of a trace."""
         query = self._query(run_ids)
         for run_id, trace_id, *columns in self._connection.execute(query):
             if trace_id in self._described:
                 self._take(trace_id, run_id, columns)
 
     def read_earlier(self, run_ids: Sequence[int]) -> None:
-        """Take what traces lack from runs that are older than all that were read."""
+        """Add the results that traces lack from runs that are older than all that were read."""
         short = [trace for trace, entries in self._found.items() if len(entries) != self._last]
         if not short:
             return
@@ -140,13 +140,13 @@ class _History:
                 self._take(trace_id, run_id, columns)
 
     def add_traces(self, trace_ids: Iterable[int]) -> None:
-        """Let these traces count, too."""
+        """Include these traces, too."""
         for trace_id in trace_ids:
             if trace_id in self._described:
                 self._found.setdefault(trace_id, [])
 
     def series(self) -> Iterator[Series]:
-        """Yield each trace that was ever tried."""
+        """Yield the series of each trace that was ever tried."""
         for trace_id, entries in self._found.items():
             if not entries:
                 continue
@@ -168,7 +168,7 @@ class _History:
 def _described(connection: Connection, where: Mapping[str, str]) -> dict[int, tuple[TraceKey, str, Better]]:
     """Return the key, the unit and the better direction of all traces with these parameters, by id.
 
-    Traces of former names are not among them.
+    Traces of former names are excluded.
     """
     known = sa.select(traces).where(~IS_FORMER_TRACE)
     for name, value in where.items():
@@ -180,7 +180,7 @@ def _described(connection: Connection, where: Mapping[str, str]) -> dict[int, tu
 
 
 def _former(connection: Connection, names: TraceNames) -> Iterator[tuple[TraceKey, int]]:
-    """Yield the keys of former names, and the ids of the traces that they are now."""
+    """Yield the keys of former names, with the ids of their current traces."""
     if names.current:
         query = sa.select(traces).join(renamed_traces, renamed_traces.c.trace_id == traces.c.id)
         for row in connection.execute(query):

@@ -1,7 +1,7 @@
-"""What people keep of the dashboard: plots under a short number, and pages under a short address.
+"""Shortcuts of the dashboard: plots under a short number, and pages under a short address.
 
-Both are kept by their content: who keeps the same once more gets the same id, so that the store holds
-nothing twice, and what has an id never changes. Of a page, the moment of the last request is noted.
+Both are stored by their content. Saving the same content again returns the same id, so the store has no
+duplicates, and the content of an id never changes. For a page, the time of the last request is stored.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from perftrend.store.connection import entering, reading, writing
 from perftrend.store.schema import short_urls, shortcuts
 
 MOST_TRACES = 1000
-"""In one shortcut."""
+"""Traces in one shortcut."""
 LONGEST_SHORTCUT = 200_000
 LONGEST_QUERY = 16_000
-"""Of a page that gets a short address."""
+"""Characters of the query string of a page with a short address."""
 
 _DIGITS = 9
-"""More would be no number of a row."""
+"""Longer numbers are not numbers of rows."""
 _KEY_BYTES = 9
-"""Of a hash: 12 characters in a URL."""
+"""Bytes of the hash that make up the key: 12 characters in a URL."""
 
 
 class Shortcuts:
@@ -39,10 +39,10 @@ class Shortcuts:
         self._engine = engine
 
     def keep(self, ids: Sequence[str], *, user: str) -> str:
-        """Keep trace ids, and return the id of the shortcut.
+        """Store trace ids, and return the id of the shortcut.
 
         :param ids: of normal traces and formulas, in the order in which they are shown.
-        :raises UsageError: if there is none, or if they are too many or too long.
+        :raises UsageError: if there are none, or if they are too many or too long.
         """
         held = json.dumps(list(ids), ensure_ascii=False, separators=(",", ":"))
         if not ids:
@@ -58,7 +58,7 @@ class Shortcuts:
             return str(_kept(connection, shortcuts.c.number, shortcuts.c.hash == digest, row))
 
     def held(self, identity: str) -> tuple[str, ...] | None:
-        """Return the trace ids of a shortcut; None: there is no such one."""
+        """Return the trace ids of a shortcut; None if it does not exist."""
         if not (identity.isascii() and identity.isdigit() and len(identity) <= _DIGITS):
             return None
         query = sa.select(shortcuts.c.ids).where(shortcuts.c.number == int(identity))
@@ -68,13 +68,13 @@ class Shortcuts:
 
 
 class ShortUrls:
-    """Pages with all that was chosen on them, by a short address; safe for several processes at once."""
+    """Pages with their selections, by a short address; safe for several processes at once."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     def keep(self, query: str, *, user: str) -> str:
-        """Keep what stands behind the question mark of a page, and return its key of 12 characters.
+        """Store the query string of a page, and return its key of 12 characters.
 
         :raises UsageError: if it is too long.
         """
@@ -91,7 +91,7 @@ class ShortUrls:
             return str(_kept(connection, short_urls.c.key, is_same, row))
 
     def query(self, key: str) -> str | None:
-        """Return what was kept; None: there is no such key."""
+        """Return the query string of a key; None if the key does not exist."""
         with reading(self._engine) as connection:
             found = sa.select(short_urls.c.query).where(short_urls.c.key == key)
             return connection.execute(found).scalar()
@@ -103,7 +103,7 @@ def _kept(
     same: sa.ColumnElement[bool],
     row: Mapping[str, object],
 ) -> object:
-    """Return the name of the row that is the same; enter it where there is none."""
+    """Return the name of the row with the same content; insert it if there is none."""
     query = sa.select(name).where(same)
     known = connection.execute(query).scalar()
     if known is not None:

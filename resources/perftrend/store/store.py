@@ -39,11 +39,11 @@ from perftrend.store.tokens import Spent, Tokens
 from perftrend.store.upgrade import upgrade, version_of
 
 _AT_ONCE = 1000
-"""Values in one condition of a query: SQLite takes 32,766 at most, PostgreSQL 65,535."""
+"""Values in one condition of a query: SQLite accepts 32,766 at most, PostgreSQL 65,535."""
 
 
 class Store:
-    """Runs and their results, kept in a database; safe for several processes at once.
+    """Runs and their results in a database; safe for several processes at once.
 
     ::
 
@@ -59,13 +59,13 @@ class Store:
 
     @classmethod
     def open(cls, place: str | Path, *, create: bool = True, migrate: bool = True) -> Store:
-        """Open a store; create it or bring its schema up to date where that is needed.
+        """Open a store; create it or migrate its schema if needed.
 
         :param place: the path of an SQLite file, or a URL such as ``postgresql://host/name``.
-        :param create: whether a file that is not there is made.
-        :param migrate: whether an older store is brought up to date; if not, it is refused.
-        :raises StoreError: if it cannot be opened or written, is no database, belongs to another
-            program, or was written by a newer version; if it is not there and is not to be created.
+        :param create: whether a missing file is created.
+        :param migrate: whether an older store is migrated; if not, it is rejected.
+        :raises StoreError: if it cannot be opened or written, is not a database, belongs to another
+            program, or was written by a newer version; if it does not exist and is not to be created.
         """
         engine = engine_of(place)
         try:
@@ -87,14 +87,14 @@ class Store:
 
     @staticmethod
     def may_be_there(place: str | Path) -> bool:
-        """Tell whether the file of an SQLite store is there; a server's database may be.
+        """Return whether the file of an SQLite store exists; True for the database of a server.
 
-        :raises StoreError: if there is no such kind of database.
+        :raises StoreError: if the kind of database is not known.
         """
         return _may_be_there(engine_of(place).url)
 
     def free_bytes(self) -> int | None:
-        """Return the room that is left on the disk of an SQLite store; None: another machine knows.
+        """Return the free bytes on the disk of an SQLite store; None for the database of a server.
 
         :raises StoreError: if the file is gone.
         """
@@ -107,7 +107,7 @@ class Store:
             raise StoreError(f"store {place}: {error.strerror}") from error
 
     def close(self) -> None:
-        """Let the database go."""
+        """Close all connections to the database."""
         self._changes.close()
         self._engine.dispose()
 
@@ -124,7 +124,7 @@ class Store:
 
     @property
     def requests(self) -> Requests:
-        """What comments asked for."""
+        """Requests of comments."""
         return Requests(self._engine)
 
     @property
@@ -134,42 +134,42 @@ class Store:
 
     @property
     def changes(self) -> Changes:
-        """Whether anything has changed at all."""
+        """Detection of changes in the database."""
         return self._changes
 
     @property
     def activity(self) -> Activity:
-        """What people did on the dashboard."""
+        """The activity log of the dashboard."""
         return Activity(self._engine)
 
     @property
     def tokens(self) -> Tokens:
-        """What lets jobs into the dashboard."""
+        """API tokens of jobs for the dashboard."""
         return Tokens(self._engine)
 
     @property
     def spent(self) -> Spent:
-        """What may be used once only."""
+        """Keys that cannot be used again."""
         return Spent(self._engine)
 
     @property
     def clusters(self) -> Clusters:
-        """The clusters of traces that changed alike, and what people said of them."""
+        """The clusters of traces that changed alike, with their triage."""
         return Clusters(self._engine)
 
     @property
     def clusterings(self) -> Clusterings:
-        """How far the clusterings of the testbeds are."""
+        """The clusterings of the testbeds, and their progress."""
         return Clusterings(self._engine)
 
     @property
     def shortcuts(self) -> Shortcuts:
-        """Plots that people keep."""
+        """Plots that users save."""
         return Shortcuts(self._engine)
 
     @property
     def short_urls(self) -> ShortUrls:
-        """Pages that people keep."""
+        """Pages that users save."""
         return ShortUrls(self._engine)
 
     @property
@@ -179,12 +179,12 @@ class Store:
 
     @property
     def annotations(self) -> Annotations:
-        """What people say of commits."""
+        """Annotations of commits."""
         return Annotations(self._engine)
 
     @property
     def invalidations(self) -> Invalidations:
-        """Runs and results that a person marked as invalid."""
+        """Runs and results that a user marked as invalid."""
         return Invalidations(self._engine)
 
     @property
@@ -199,17 +199,17 @@ class Store:
 
     @property
     def alerts(self) -> Alerts:
-        """Who is told what, what was found, and what is still to be sent."""
+        """Alerts, the items that they found, and the outbox."""
         return Alerts(self._engine)
 
     @property
     def ingestions(self) -> Ingestions:
-        """Builds that the dashboard was told of."""
+        """Builds that were reported to the dashboard."""
         return Ingestions(self._engine)
 
     @property
     def archives(self) -> Archives:
-        """Which archives were read."""
+        """Archives that were read."""
         return Archives(self._engine)
 
     @property
@@ -218,18 +218,18 @@ class Store:
         return Retention(self._engine)
 
     def add(self, run: Run, results: Iterable[Result], *, version: str = "") -> bool:
-        """Put a run with all its results into the store and into the tiles, in one transaction.
+        """Add a run with all its results to the store and to the tiles, in one transaction.
 
-        The store has a run already if it has one of the same job, build and testbed whose suites ran at the
-        same time. If it is not known when the suites of one of them ran, two such runs are the same if they
-        started at the same moment or have the same samples. Any other run is a new one: the job counts anew.
+        A stored run of the same job, build and testbed is the same run if its suites ran at the same time. If
+        it is not known when the suites of one of them ran, the runs are the same if they started at the same
+        moment or have the same samples. Any other run is new: the job counts its builds from 1 again.
 
         :param results: at most one per trace.
         :param version: of the run's archive, as its source lists it; empty if that is not known.
-        :returns: False if the store has this run already; then no run and no result is changed,
-            whatever the results are.
-        :raises UnstorableError: if two results are of one trace, if a trace's unit or better direction is not
-            what it was, or if the database cannot hold a value; nothing is changed.
+        :returns: False if the store has this run already; then no result is changed, and of the run at most
+            the missing times of its suites are added.
+        :raises UnstorableError: if two results are of one trace, if the unit or the better direction of a
+            trace has changed, or if the database cannot hold a value; nothing is changed.
         :raises StoreError: if it cannot be written; nothing is changed.
         """
         by_hash = _by_hash(run, results)
@@ -242,11 +242,11 @@ class Store:
         return is_new
 
     def add_all(self, measured: Iterable[tuple[Run, Iterable[Result]]]) -> int:
-        """Put many runs into the store and into the tiles, in one transaction: all of them or none.
+        """Add many runs to the store and to the tiles, in one transaction: all of them or none.
 
-        Other writers wait meanwhile, so it is for stores that nobody else uses yet, such as an example.
+        Other writers wait meanwhile, so use it for stores that are not in use yet, such as an example.
 
-        :returns: how many runs the store did not have.
+        :returns: the number of runs that the store did not have.
         :raises StoreError: as :meth:`add`.
         """
         testbeds = []
@@ -266,7 +266,7 @@ class Store:
             return list(series.runs_of(connection, testbed, last=last).values())
 
     def run(self, job: str, build: int, *, started: datetime | None = None) -> Run | None:
-        """Return the run of a build, on whatever testbed; the newest one if several have this number.
+        """Return the run of a build, on any testbed; the newest one if several have this number.
 
         :param started: only a run that started at this moment.
         """
@@ -293,29 +293,29 @@ class Store:
     ) -> list[Series]:
         """Return the traces of a testbed with their values, in the order of their keys.
 
-        :param last: how many of its own newest runs a trace has at most; None: all.
-        :param until: the newest run that is looked at, to judge an older run as it was judged then.
+        :param last: maximum number of its own newest runs that a trace has; None for all.
+        :param until: the newest run that is read, to evaluate an older run as it was evaluated then.
         :param where: parameters that the traces must have, such as ``{"metric": "mrr"}``.
-        :param keys: traces that are returned however long ago they were tried.
+        :param keys: traces that are returned regardless of when they were last tried.
         :returns: one series per trace that was tried in the testbed's ``last`` newest runs, or in the two
             newest ones of the job of ``until``. A run in which the trace has no result at all is not among
-            its runs. The results come without details, which :meth:`results` gives.
+            its runs. The results come without details, which :meth:`results` returns.
         """
         with reading(self._engine) as connection:
             return series.series_of(connection, testbed, last=last, until=until, where=where or {}, keys=keys)
 
     def executions(self, run: Run) -> list[Run]:
-        """Return the runs of a job and testbed that have the number of one, in the order of time."""
+        """Return the runs with the job, the build number and the testbed of a run, in the order of time."""
         with reading(self._engine) as connection:
             return [rows.run_of_row(row) for row in executions.of_number(connection, run)]
 
     def replaced(self, testbed: str) -> frozenset[Run]:
-        """Return the runs of a testbed whose numbers later runs of their jobs have, too."""
+        """Return the runs of a testbed whose build numbers were reused by later runs of their jobs."""
         with reading(self._engine) as connection:
             return frozenset(rows.run_of_row(row) for row in executions.replaced(connection, testbed))
 
     def take_build_number(self, job: str, *, above: int = 0) -> int:
-        """Return the next build number of a job, 1 for its first; nobody gets the same one.
+        """Return the next build number of a job, 1 for its first; no two calls return the same one.
 
         :param above: a number that is in use elsewhere, such as in an archive; 0 if none is.
         """
@@ -342,7 +342,7 @@ def _by_hash(run: Run, results: Iterable[Result]) -> dict[str, Result]:
 
 
 def _entered(connection: Connection, run: Run, by_hash: Mapping[str, Result]) -> tuple[int, bool]:
-    """Put a run with its results into the tables; return its id, and False if the store has it already."""
+    """Insert a run with its results; return its id, and False if the store has it already."""
     known = executions.known(connection, run, by_hash)
     if known is not None:
         return known, False
@@ -368,10 +368,10 @@ def _entered(connection: Connection, run: Run, by_hash: Mapping[str, Result]) ->
 
 
 def _trace_ids(connection: Connection, by_hash: Mapping[str, Result]) -> dict[str, int]:
-    """Return the traces' ids by hash; traces that the store does not know yet are entered."""
+    """Return the ids of traces by hash; insert traces that the store does not have yet."""
     ids = _known_traces(connection, by_hash, list(by_hash))
     if len(ids) < len(by_hash):
-        # Two that enter the same traces in another order would wait for each other.
+        # Two writers that insert the same traces in different orders would wait for each other.
         alone(connection)
         ids |= _known_traces(connection, by_hash, [name for name in by_hash if name not in ids])
         ids |= _enter_traces(connection, {name: by_hash[name] for name in by_hash if name not in ids})

@@ -1,6 +1,6 @@
-"""What lets jobs and people in: API tokens, and what may be used once only.
+"""API tokens, and keys that can be used only once.
 
-Of a token only a hash is kept. A token is 256 random bits, so a plain hash of it tells nothing.
+Only the hash of a token is stored. A token is 256 random bits, so an unsalted hash of it reveals nothing.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from perftrend.store.schema import spent, tokens
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What lets a job in."""
+    """An API token of a job."""
 
     key: str
-    """The part of it that is no secret, by which it is known."""
+    """Its public part, which identifies it."""
     hash: str
-    """Of the whole of it, as hexadecimal digits."""
+    """The hash of the whole token, as hexadecimal digits."""
     name: str
-    """What it is for."""
+    """Its purpose."""
     role: str
     owner: str
-    """Who made it."""
+    """The user who created it."""
     made: datetime
     expires: datetime
     used: datetime | None = None
-    """When it was used last, to the minute."""
+    """When it was last used, to the minute."""
     revoked: datetime | None = None
     revoked_by: str = ""
 
@@ -45,7 +45,7 @@ class Tokens:
         self._engine = engine
 
     def add(self, token: Token) -> None:
-        """Enter a token, and in the activity log who made it."""
+        """Store a token, and record its owner in the activity log."""
         row = {name: getattr(token, name) for name in Token.__slots__}
         with writing(self._engine) as connection:
             connection.execute(sa.insert(tokens), row)
@@ -53,7 +53,7 @@ class Tokens:
             record(connection, token.owner, "made", f"token {token.name}", detail)
 
     def find(self, key: str) -> Token | None:
-        """Return a token, whatever became of it; None: there is none."""
+        """Return a token, also if it is expired or revoked; None if it does not exist."""
         with reading(self._engine) as connection:
             row = connection.execute(sa.select(tokens).where(tokens.c.key == key)).mappings().first()
         return Token(**row) if row else None
@@ -65,14 +65,14 @@ class Tokens:
             return [Token(**row) for row in connection.execute(query).mappings()]
 
     def note_use(self, key: str, moment: datetime) -> None:
-        """Note that a token was used."""
+        """Store when a token was used."""
         with writing(self._engine) as connection:
             connection.execute(sa.update(tokens).where(tokens.c.key == key).values(used=moment))
 
     def revoke(self, key: str, user: str, moment: datetime) -> bool:
-        """Make a token useless, and enter in the activity log who did.
+        """Revoke a token, and record the user in the activity log.
 
-        :returns: False if there is none, or somebody was faster; then nothing is changed.
+        :returns: False if it does not exist or is revoked already; then nothing is changed.
         """
         living = (tokens.c.key == key) & tokens.c.revoked.is_(None)
         with writing(self._engine) as connection:
@@ -85,15 +85,15 @@ class Tokens:
 
 
 class Spent:
-    """What may be used once only: attempts to sign in, and sessions that were signed out."""
+    """Keys that cannot be used again: sign-in attempts, and sessions that were signed out."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     def spend(self, key: str, now: datetime, until: datetime) -> bool:
-        """Note that something is spent; what nobody would take any more in any case is forgotten.
+        """Mark a key as spent, and delete keys that have expired.
 
-        :param until: when it would be refused by its age alone.
+        :param until: when the key expires.
         :returns: False if it was spent before.
         """
         with writing(self._engine) as connection:
@@ -109,6 +109,6 @@ class Spent:
             return True
 
     def has(self, key: str) -> bool:
-        """Tell whether something is spent."""
+        """Return whether a key is spent."""
         with reading(self._engine) as connection:
             return connection.execute(sa.select(spent.c.key).where(spent.c.key == key)).first() is not None

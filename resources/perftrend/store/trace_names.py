@@ -19,7 +19,7 @@ from perftrend.store.schema import renamed_traces, results, traces
 IS_FORMER_TRACE = sa.exists().where(renamed_traces.c.trace_id == traces.c.id)
 """Whether a trace has a former name."""
 
-# Decided before anything else is looked up: most results have the current name.
+# Checked before any other lookup: most results have the current name.
 _IS_FORMER = results.c.trace_id.in_(sa.select(renamed_traces.c.trace_id))
 
 
@@ -30,7 +30,7 @@ def _current_id() -> sa.ColumnElement[int]:
 
 
 def _is_replaced() -> sa.ColumnElement[bool]:
-    """Whether the run of a result has one under a newer name of the same trace, which then counts."""
+    """Return the condition that the run also has a result under a newer name, which counts instead."""
     mine, others, newer = renamed_traces.alias(), renamed_traces.alias(), results.alias()
     in_run = newer.c.run_id == results.c.run_id
     is_newer = (others.c.steps < mine.c.steps) | (
@@ -56,7 +56,7 @@ _IS_REPLACED = _is_replaced()
 
 @dataclass(frozen=True, slots=True)
 class TraceNames:
-    """The traces of former names, and those that they are now."""
+    """The traces of former names, and their current traces."""
 
     current: Mapping[int, int]
     """From the id of a trace with a former name to that of the trace with the current name."""
@@ -72,7 +72,7 @@ class TraceNames:
         return sa.not_(_IS_REPLACED) if self.current else sa.true()
 
     def with_former(self, ids: Iterable[int]) -> list[int]:
-        """Return the ids of traces and of those that had their names before."""
+        """Return the ids of traces and of their former traces."""
         wanted = set(ids)
         return sorted(wanted.union(old for old, current in self.current.items() if current in wanted))
 

@@ -1,4 +1,4 @@
-"""Brings a database to the newest form of the schema, step by step, in one transaction."""
+"""Migration of a database to the newest schema, step by step, in one transaction."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from perftrend.store.schema import HEAD, metadata
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 VERSION_TABLE = "perftrend_version"
-"""Where Alembic notes the form that the database has."""
+"""The table in which Alembic stores the schema version of the database."""
 
 
 def upgrade(engine: Engine, name: str) -> None:
-    """Create the tables, or bring them to the newest form; nothing is done where they have it.
+    """Create the tables, or migrate them to the newest schema; do nothing if they have it.
 
-    Safe when several start at once: the second waits for the first, and then finds it done.
+    Safe if several processes start at once: the second waits for the first, and then has nothing to do.
 
-    :param name: what the store is called in messages.
-    :raises StoreError: if the database is of a newer version, or is another program's.
+    :param name: the name of the store in messages.
+    :raises StoreError: if the database has a newer version, or belongs to another program.
     """
     with reading(engine) as connection:
         if _version(connection, name) == HEAD:
@@ -38,7 +38,7 @@ def upgrade(engine: Engine, name: str) -> None:
 
 
 def version_of(engine: Engine, name: str) -> str:
-    """Return the form of the database; empty if it has no tables yet.
+    """Return the schema version of the database; empty if it has no tables yet.
 
     :raises StoreError: as :func:`upgrade` does.
     """
@@ -47,7 +47,7 @@ def version_of(engine: Engine, name: str) -> str:
 
 
 def _version(connection: Connection, name: str) -> str:
-    """Return the form of the database; empty if it has no tables yet."""
+    """Return the schema version of the database; empty if it has no tables yet."""
     tables = sa.inspect(connection).get_table_names()
     if VERSION_TABLE not in tables:
         if tables:
@@ -55,7 +55,7 @@ def _version(connection: Connection, name: str) -> str:
                 f"store {name}: it holds tables of another program, such as {tables[0]}; name another place"
             )
         return ""
-    query = sa.text(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608 - a name of ours
+    query = sa.text(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608 - a constant name
     version = connection.execute(query).scalar_one()
     if version > HEAD:
         raise StoreError(
@@ -66,7 +66,7 @@ def _version(connection: Connection, name: str) -> str:
 
 
 def _create(connection: Connection) -> None:
-    """Create the tables as they are now, which takes a third of the time of all migrations."""
+    """Create the tables of the newest schema, in a third of the time of all migrations."""
     metadata.create_all(connection, checkfirst=False)
     # As Alembic would create it.
     versions = sa.Table(
@@ -80,7 +80,7 @@ def _create(connection: Connection) -> None:
 
 
 def _migrate(connection: Connection) -> None:
-    from alembic import command  # noqa: PLC0415 - most starts find the store as it should be
+    from alembic import command  # noqa: PLC0415 - most starts need no migration
     from alembic.config import Config  # noqa: PLC0415 - as above
 
     config = Config()

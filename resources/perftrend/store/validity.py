@@ -1,7 +1,7 @@
-"""Which results may enter a trend: those that the measurement trusts, and that nobody marked as invalid.
+"""Conditions for results to enter a trend: the measurement is valid, and no user marked it as invalid.
 
 Every query that turns results into values uses these expressions. So a mark takes effect wherever values are
-read, and what was measured stays as it is.
+read, and the results themselves are not changed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What comments asked for, and how far comments have been looked at."""
+"""Requests of comments, and the moments up to which comments have been read."""
 
 import sqlalchemy as sa
 from alembic import op

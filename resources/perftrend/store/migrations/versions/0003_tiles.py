@@ -1,4 +1,4 @@
-"""Tiles: what is drawn and clustered, packed."""
+"""Tiles: packed values for plots and clustering."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0002"
 
 
 def upgrade() -> None:
-    """Create the tables of the tiles; they are filled by what comes, or by ``./run tiles``."""
+    """Create the tables of the tiles; new runs and ``./run tiles`` fill them."""
     op.create_table(
         "tile_axes",
         sa.Column("id", sa.Integer, primary_key=True),
@@ -36,5 +36,5 @@ def upgrade() -> None:
         sa.Column("data", sa.LargeBinary, nullable=False),
     )
     if op.get_bind().dialect.name == "postgresql":
-        # It would try to compress what cannot be, and could then not cut a part out of it.
+        # PostgreSQL would try to compress incompressible data, and could then not read a part of it.
         op.execute("ALTER TABLE tiles ALTER COLUMN data SET STORAGE EXTERNAL")

@@ -1,4 +1,4 @@
-"""What people do on the dashboard."""
+"""Data of the dashboard: users, clusters, shortcuts, annotations, alerts and ingestions."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0003"
 
 
 def upgrade() -> None:
-    """Create its tables."""
+    """Create the tables of the dashboard."""
     _create_users()
     _create_clusters()
     _create_shortcuts()
@@ -18,7 +18,7 @@ def upgrade() -> None:
 
 
 def _create_users() -> None:
-    """Create the activity log, the tokens, and what may be used once only."""
+    """Create the activity log, the tokens, and the keys that can be used only once."""
     op.create_table(
         "activity",
         sa.Column("number", sa.Integer, primary_key=True),
@@ -52,7 +52,7 @@ def _create_users() -> None:
 
 
 def _create_clusters() -> None:
-    """Create the clusters with what people said of them, and the clusterings."""
+    """Create the clusters with their triage, and the clusterings."""
     op.create_table(
         "clusters",
         sa.Column("id", sa.Integer, primary_key=True),
@@ -90,7 +90,7 @@ def _create_clusters() -> None:
 
 
 def _create_shortcuts() -> None:
-    """Create the plots and the pages that people keep."""
+    """Create the plots and the pages that users save."""
     op.create_table(
         "shortcuts",
         sa.Column("number", sa.Integer, primary_key=True),
@@ -109,7 +109,7 @@ def _create_shortcuts() -> None:
 
 
 def _create_annotations() -> None:
-    """Create what people say of commits."""
+    """Create the annotations of commits."""
     op.create_table(
         "annotations",
         sa.Column("id", sa.Integer, primary_key=True),
@@ -128,7 +128,7 @@ def _create_annotations() -> None:
 
 
 def _create_alerts() -> None:
-    """Create the alerts, what they found, and what is still to be sent."""
+    """Create the alerts, their items and findings, and the outbox."""
     op.create_table(
         "alerts",
         sa.Column("id", sa.Integer, primary_key=True),
@@ -241,7 +241,7 @@ def _create_alerts() -> None:
 
 
 def _create_ingestions() -> None:
-    """Create the queue of builds that the dashboard was told of."""
+    """Create the queue of builds that were reported to the dashboard."""
     op.create_table(
         "ingestions",
         sa.Column("id", sa.Integer, primary_key=True),

@@ -1,4 +1,4 @@
-"""Executions: a build number that is used again is another run, and what was read of an archive is known."""
+"""Executions: a reused build number is another run, and the store records which archives were read."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0004"
 
 
 def upgrade() -> None:
-    """Let runs share a number; note of each known archive that it was read, its version being unknown."""
+    """Let runs share a number; record each known archive as read, with an unknown version."""
     with op.batch_alter_table("runs") as runs:
         runs.add_column(sa.Column("suites_started", sa.DateTime))
         runs.add_column(sa.Column("suites_finished", sa.DateTime))

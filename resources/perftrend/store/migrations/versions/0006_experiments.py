@@ -1,4 +1,4 @@
-"""Experiments: a run says how it differs from the nightly ones."""
+"""Experiments: a run records how it differs from the nightly ones."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,5 +8,5 @@ down_revision = "0005"
 
 
 def upgrade() -> None:
-    """Take all known runs for nightly ones."""
+    """Treat all stored runs as nightly ones."""
     op.add_column("runs", sa.Column("experiment", sa.Text, nullable=False, server_default=""))

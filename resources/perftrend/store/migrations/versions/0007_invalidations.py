@@ -1,4 +1,4 @@
-"""Invalidations: runs and results that a person marked as invalid."""
+"""Invalidations: runs and results that a user marked as invalid."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Renames: parameters of traces that got another value, so that their history goes on."""
+"""Renames: new values of trace parameters, so that the history of the traces continues."""
 
 import sqlalchemy as sa
 from alembic import op

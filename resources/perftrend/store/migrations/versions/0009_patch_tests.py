@@ -1,4 +1,4 @@
-"""Per-patch tests: what patch sets gave in comparison with their parents."""
+"""Per-patch tests: results of patch sets in comparison with their parents."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0008"
 
 
 def upgrade() -> None:
-    """Add two tables without rows; an archive that was read holds a run or a per-patch test."""
+    """Add two empty tables; an archive that was read contains a run or a per-patch test."""
     op.create_table(
         "patch_tests",
         sa.Column("id", sa.Integer, primary_key=True),
