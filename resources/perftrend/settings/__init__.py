@@ -1,16 +1,16 @@
 """The settings: one typed tree, read from four places.
 
-Each place outweighs the ones before it::
+Each place overrides the ones before it::
 
     defaults  <  YAML file  <  environment  <  command line
 
 A setting has one name everywhere, ``section.key`` or ``key``. In the YAML file it is nested by
 section. In the environment it is ``PERFTREND_``, the section and the key in capitals, joined by
 underscores: ``trial.duration_s`` is ``PERFTREND_TRIAL_DURATION_S``. A variable that is empty
-counts as not given. What is a list is written as words between spaces, what is a table as
-``key=value`` words; a YAML file may use YAML's own lists and tables instead.
+is ignored. A list is written as words between spaces, a table as ``key=value`` words; a YAML file
+may use YAML's own lists and tables instead.
 
-A list is replaced by a weightier place, a table is merged key by key, and null takes a key away.
+A place with higher precedence replaces a list and merges a table key by key; null removes a key.
 Relative paths start from the working directory.
 """
 

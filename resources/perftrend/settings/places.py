@@ -1,4 +1,4 @@
-"""The places that settings are read from, and what to say of a value that is wrong there."""
+"""The places that settings are read from, and the messages for wrong values."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from perftrend.errors import SettingsError, nearest
 
 PREFIX = "PERFTREND_"
 FILE_VARIABLE = f"{PREFIX}SETTINGS"
-"""Names the YAML file where no ``--settings`` does."""
+"""The variable that names the YAML file if ``--settings`` is not given."""
 
 SettingPath = tuple[str, ...]
-"""Where a setting stands in the tree: ``("trial", "duration_s")``."""
+"""The path of a setting in the tree: ``("trial", "duration_s")``."""
 
 
 class Given:
@@ -38,7 +38,7 @@ class Given:
         self._sources: dict[SettingPath, str] = {}
 
     def read_file(self, file: Path) -> None:
-        """Take what a YAML file says."""
+        """Read the values of a YAML file."""
         try:
             content = yaml.safe_load(file.read_text(encoding="utf-8"))
         except OSError as error:
@@ -48,12 +48,12 @@ class Given:
         except yaml.MarkedYAMLError as error:
             raise SettingsError(f"settings file {file} is no YAML: {_without_content(error)}") from None
         except (yaml.YAMLError, ValueError, RecursionError) as error:
-            # Bytes that are no UTF-8, a date such as 2024-13-01, or brackets without end.
+            # Bytes that are not UTF-8, a date such as 2024-13-01, or too many nested brackets.
             raise SettingsError(f"settings file {file} is no YAML: {' '.join(str(error).split())}") from None
         self._take((), content, f"settings file {file}")
 
     def read_environment(self, environment: Mapping[str, str]) -> None:
-        """Take what the variables of our prefix say."""
+        """Read the values of environment variables with the prefix."""
         variables = {variable(name): tuple(name.split(".")) for name in self._names}
         for name, value in environment.items():
             if not name.startswith(PREFIX) or name == FILE_VARIABLE:
@@ -65,7 +65,7 @@ class Given:
                 self._take(variables[name], value, f"environment variable {name}")
 
     def read_command_line(self, overrides: Mapping[str, Any]) -> None:
-        """Take what options say; a secret is refused, because everybody on a machine sees command lines."""
+        """Read the values of options; reject secrets, because all users of a machine see command lines."""
         for name, value in overrides.items():
             path = tuple(name.split("."))
             if value is not None and self._is_secret(path):
@@ -77,9 +77,9 @@ class Given:
                 self._take(path, value, "command line")
 
     def tree(self) -> dict[str, Any]:
-        """Return the values nested as the root is.
+        """Return the values, nested like the root.
 
-        A table keeps the defaults of its other keys; null takes one of them away.
+        A table retains the defaults of its other keys; null removes one of them.
         """
         nested: dict[str, Any] = {}
         for path, value in self._values.items():
@@ -97,21 +97,21 @@ class Given:
         return nested
 
     def source(self, *path: str) -> str:
-        """Say where a setting came from."""
+        """Return the place that a setting came from."""
         return self._sources.get(path, "defaults")
 
     def explain(self, error: ValidationError) -> str:
-        """Say of the first wrong value where it came from, what it is and what is expected."""
+        """Return the place of the first wrong value, the value, and the expected form, as a message."""
         first = error.errors(include_url=False, include_context=False)[0]
         place = tuple(str(part) for part in first["loc"])
-        # A location goes on into the value: item 2 of a list, the branch of an alternative.
+        # A location continues into the value: item 2 of a list, the branch of an alternative.
         path = next(place[:length] for length in range(len(place), -1, -1) if place[:length] in self._values)
         expected = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
         shown = self._shown(path, self._values[path])
         return f"{self.source(*path)}: {'.'.join(path)}{shown}; it {expected}"
 
     def _take(self, path: SettingPath, value: object, source: str) -> None:
-        """Keep a value under its path, taking sections and tables apart so that places merge key by key."""
+        """Store a value under its path; split sections and tables, so that places merge key by key."""
         if path in self._tables:
             for key, item in _table(".".join(path), value, source).items():
                 self._values[*path, str(key)] = item
@@ -131,14 +131,14 @@ class Given:
             raise SettingsError(f"{source}: no setting is named {name!r}{nearest(name, self._names)}")
 
     def _shown(self, path: SettingPath, value: object) -> str:
-        """Show a wrong value, unless it is a secret or stands where one may be meant."""
+        """Return a wrong value as text, unless it is a secret or may contain one."""
         if path and any(known[: len(path)] == path and self._is_secret(known) for known in self._fields):
             return " cannot be used (not shown: it may be secret)"
         without_login = re.sub(r"//[^@\s]*@", "//…@", repr(value))
         return f" is {without_login}"
 
     def _is_secret(self, path: SettingPath) -> bool:
-        """Tell a secret: what the tree leaves out when it is written."""
+        """Return whether a setting is a secret, which the tree omits when it is written."""
         return path in self._fields and bool(self._fields[path].exclude)
 
 
@@ -175,8 +175,8 @@ def _table(name: str, value: object, source: str) -> Mapping[Any, Any]:
 
 
 def _without_content(error: yaml.MarkedYAMLError) -> str:
-    """Say where and why it is no YAML, without the line itself: a secret may stand there."""
-    # A secret that begins with ! or * is taken for a tag or an alias, and quoted.
+    """Return where and why a file is not valid YAML, without the line itself: it may contain a secret."""
+    # YAML reads a secret that begins with ! or * as a tag or an alias, and quotes it.
     problem = re.sub(
         r"(tag|alias|anchor|handle) ['\"].*", r"\1 (put the value between quotes)", error.problem or ""
     )

@@ -1,4 +1,4 @@
-"""The whole tree of settings, and what has to agree in it."""
+"""The tree of all settings, and the checks that their values agree."""
 
 from __future__ import annotations
 
@@ -39,40 +39,40 @@ _PASSWORD = re.compile(r"(?<=://)(?P<user>[^:/?#@]*):[^/?#]*@")
 
 _SOAK = "soak"
 NO_SOAK = f"NOT{_SOAK}"
-"""What a tag expression ends with that a person did not want a soak from."""
+"""Suffix that excludes soak tests; it is added to tag expressions that do not name them."""
 
 
 class Settings(BaseModel):
-    """Everything that can be set."""
+    """All settings."""
 
     model_config = STRICT
 
     testbed: Text = "1n-veth"
-    """What to measure on."""
+    """The testbed to measure on."""
     testbeds: Folder | None = None
-    """Folder of a team's own testbed files, looked at before perftrend's own."""
+    """Folder of a team's own testbed files, searched before perftrend's own."""
     suites: Folder | None = None
-    """The Robot suites, a file or a folder; none: ``tests/suites`` of the checkout."""
+    """The Robot suites, a file or a folder; none for ``tests/suites`` of the checkout."""
     store: Text = "perftrend.sqlite"
-    """Where results are kept: the path of an SQLite file, or a database URL."""
+    """The store of results: the path of an SQLite file, or a database URL."""
     archive: Folder = Path("archives")
     """Folder that receives each run's files."""
     report: Folder = Path("report")
     """Folder that receives the report."""
     cadence: Text = "nightly"
-    """Which entry of ``cadences`` chooses the tests."""
+    """The entry of ``cadences`` that selects the tests."""
     cadences: dict[str, Words] = {"nightly": ("mrrAND64b",), "weekly": ("ndrpdrAND64b",)}
     """Tag expressions by cadence; a test that matches any one of them is run."""
     tags: Words = ()
-    """Tag expressions that choose the tests instead of the cadence's."""
+    """Tag expressions that select the tests instead of those of the cadence."""
     device_options: dict[str, Text] = {}
-    """Options for the device, beside those of the testbed's file."""
+    """Options for the device, in addition to those of the testbed file."""
     official: bool = False
     """Whether a run counts as a nightly one even if options make it an experiment."""
     wait_s: Annotated[Number, Field(ge=0)] = 3600.0
     """How long to wait for a testbed that another job uses."""
     timeout_s: Seconds = 14400.0
-    """The suites of one run are ended after this time."""
+    """Time after which the suites of a run are terminated."""
     trial: TrialSettings = TrialSettings()
     search: SearchSettings = SearchSettings()
     soak: SoakSettings = SoakSettings()
@@ -91,9 +91,9 @@ class Settings(BaseModel):
 
     @property
     def expressions(self) -> tuple[str, ...]:
-        """The tag expressions that choose the tests of a run.
+        """The tag expressions that select the tests of a run.
 
-        A soak takes half an hour, so it is chosen only where an expression names it.
+        A soak takes half an hour, so it is selected only if an expression names it.
         """
         chosen = self.tags or self.cadences[self.cadence]
         return tuple(each if _SOAK in each.lower() else f"{each}{NO_SOAK}" for each in chosen)
@@ -102,7 +102,7 @@ class Settings(BaseModel):
     def for_builds(self) -> Settings:
         """These settings for a job that compares builds: 5 trials of 10 s, unless others are set.
 
-        Long trials tell a change of the code from noise.
+        Long trials distinguish a change of the code from noise.
 
         Source: "Bisecting", section Temporary specifics.
         """
@@ -111,9 +111,9 @@ class Settings(BaseModel):
         return self.model_copy(update={"trial": self.trial.model_copy(update=missing)})
 
     def as_yaml(self) -> str:
-        """Return a settings file that gives these very settings, the secrets left out.
+        """Return a settings file with these settings, without secrets.
 
-        Of the URLs of a database and of a repository that is the password.
+        Passwords in the URLs of the database and of the repository are removed, too.
         """
         told = self.model_dump(mode="json", exclude_none=True)
         told["store"] = _PASSWORD.sub(r"\g<user>@", self.store)
@@ -130,11 +130,11 @@ class Settings(BaseModel):
     ) -> Settings:
         """Read the settings from all four places.
 
-        :param file: the YAML file; by default what ``PERFTREND_SETTINGS`` names, if anything.
+        :param file: the YAML file; by default that of ``PERFTREND_SETTINGS``, if this is set.
         :param environment: variables by name.
-        :param overrides: what the command line says, by full name, such as
+        :param overrides: values of the command line by full name, such as
             ``{"testbed": "simulated", "trial.duration_s": 0.5}``; None means not given.
-        :raises SettingsError: for a name or a value that is wrong, saying where it came from.
+        :raises SettingsError: if a name or a value is wrong; the message names its place.
         """
         file = file or environment.get(FILE_VARIABLE)
         given = Given(cls)
@@ -159,7 +159,7 @@ def names() -> list[str]:
 
 
 def _require_agreement(settings: Settings, given: Given) -> None:
-    """Refuse what is right by itself, but not beside another setting."""
+    """Reject values that are valid by themselves, but not together."""
     search, soak, analysis = settings.search, settings.soak, settings.analysis
     if search.strategy != "predictive" and search.trials_per_bound > 1:
         raise SettingsError(

@@ -1,7 +1,7 @@
-"""Kinds of values: what may be written for a setting, and what becomes of it.
+"""Types of settings: the values that they accept, and how these are converted.
 
-A YAML file has types of its own, the environment has only text. A kind takes both, and refuses what
-was probably meant otherwise.
+A YAML file has its own types, the environment has only text. A type accepts both, and rejects values that
+were probably meant otherwise.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _words(value: object) -> object:
 
 
 def _text(value: object) -> object:
-    """Take what YAML reads as a number or a truth value for the word that was written."""
+    """Convert a number or a truth value of YAML back to the word that was written."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, int | float) else value
@@ -34,7 +34,7 @@ def _filled(value: str) -> str:
 
 
 def as_number(value: object) -> object:
-    """Refuse a truth value, which Python would take for 0 or 1."""
+    """Reject a truth value, which Python would convert to 0 or 1."""
     if isinstance(value, bool):
         raise ValueError("Input should be a number")
     return value
@@ -45,7 +45,7 @@ def _path(value: object) -> object:
 
 
 def _moment(value: object) -> object:
-    """Take a day for its end in UTC, and a time without a zone for one in UTC."""
+    """Convert a day to its end in UTC, and a time without a zone to one in UTC."""
     if not isinstance(value, str | date):
         raise ValueError("Input should be a date")
     try:
@@ -55,10 +55,10 @@ def _moment(value: object) -> object:
 
 
 def moment_of(text: str, *, of_day: time) -> datetime:
-    """Read a day, or a time, in UTC where it has no zone.
+    """Parse a day, or a time, in UTC if it has no zone.
 
-    :param of_day: what a day stands for: its begin or its end, in UTC.
-    :raises ValueError: if it is neither, with the right form.
+    :param of_day: the time of a day: its beginning or its end, in UTC.
+    :raises ValueError: if it is neither; the message shows the expected form.
     """
     try:
         return datetime.combine(date.fromisoformat(text), of_day, UTC)
@@ -74,14 +74,14 @@ def moment_of(text: str, *, of_day: time) -> datetime:
 def _secret(value: object) -> object:
     if value is None or isinstance(value, SecretStr):
         return value
-    # YAML reads 0123 as 83, which would be refused as a wrong password by somebody else, much later.
+    # YAML reads 0123 as 83, which a server would reject as a wrong password much later.
     if not isinstance(value, str) or not value.strip():
         raise ValueError("Input should be text; write it between quotes")
     return value.strip()
 
 
 def _matching(pattern: str, form: str) -> AfterValidator:
-    """Return a check that tells the right form instead of the pattern."""
+    """Return a check whose message shows the expected form instead of the pattern."""
 
     def check(value: str) -> str:
         if not re.fullmatch(pattern, value):
@@ -117,7 +117,7 @@ Number = Annotated[float, BeforeValidator(as_number)]
 LossRatio = Annotated[Number, Field(ge=0, lt=1)]
 LossRatios = Annotated[tuple[LossRatio, ...], BeforeValidator(_words)]
 Moment = Annotated[datetime, BeforeValidator(_moment)]
-"""A date, which stands for its end in UTC, or a time, in UTC where it has no zone."""
+"""A date, which means its end in UTC, or a time, in UTC if it has no zone."""
 Seconds = Annotated[Number, Field(gt=0)]
 Count = Annotated[int, BeforeValidator(as_number), Field(ge=1)]
 Days = Annotated[Count, Field(le=36500)]
@@ -131,4 +131,4 @@ Address = Annotated[Text, _matching(r"[^\s@,;<>\"]+@[^\s@,;<>\"]+", "user@host, 
 """A mail address, without a name around it."""
 Addresses = Annotated[tuple[Address, ...], BeforeValidator(_words)]
 Secret = Annotated[SecretStr | None, BeforeValidator(_secret), Field(exclude=True, repr=False)]
-"""A token or a password: in no message, no log and no file that perftrend writes."""
+"""A token or a password; perftrend writes it to no message, log or file."""
