@@ -1,6 +1,6 @@
-"""Gerrit: its changes and comments, verdicts and answers that are posted there, and its events.
+"""Gerrit: its changes and comments, posting of verdicts and answers, and its events.
 
-The only importer of pygerrit2. How it is asked is told in the documentation, under Clients.
+The only importer of pygerrit2. See Clients in the documentation for the requests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a Gerrit is asked and what it tells, checked; each answer bounded by what is asked."""
+"""Gerrit's REST API: requests, and responses that are validated and limited in size by the request."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class Api:
 
     @cached_property
     def account(self) -> Account:
-        """The account that asks."""
+        """The account of the requests."""
         with told.as_told(f"{self.transport.url}/accounts/self"):
             return read_account(self.transport.json("accounts/self"))
 
     def number(self, username: str) -> int | None:
-        """Return the number of an account; None if nobody has the name, or the user does not see who.
+        """Return the number of an account; None if none has the name, or the user cannot see it.
 
-        A path with the name in it would do for most, but take a name such as ``self`` or ``1000000`` for
-        something else.
+        A path with the name in it would work for most, but would interpret a name such as ``self`` or
+        ``1000000`` differently.
         """
         if not username:
             return None
@@ -41,24 +41,24 @@ class Api:
         return named[0] if len(named) == 1 else None
 
     def groups_of(self, number: int) -> tuple[Group, ...]:
-        """Return the groups of an account that the user sees."""
+        """Return the groups of an account that the user can see."""
         found = self.transport.json(f"accounts/{number}/groups")
         with told.as_told(f"{self.transport.url}/accounts/{number}/groups"):
             return tuple(read_group(each) for each in told.tables(found))
 
     def groups(self) -> tuple[Group, ...]:
-        """Return all groups that the user sees."""
+        """Return all groups that the user can see."""
         found = self.transport.json("groups/")
         with told.as_told(f"{self.transport.url}/groups/"):
             named = [{**told.table(each), "name": name} for name, each in told.table(found).items()]
             return tuple(read_group(each) for each in named)
 
     def change(self, number: int) -> Change:
-        """Return a change with all that is told of it, its messages left out."""
+        """Return a change with all details except its messages."""
         return self.read_change(self.transport.json(change_path(number), options(DETAILS)))
 
     def standing(self, number: int) -> tuple[Change, tuple[Comment, ...]]:
-        """Return a change and its messages, as they are in one moment; asked for once."""
+        """Return a change and its messages in one consistent state, without retries."""
         found = self.transport.json_once(change_path(number), options((*DETAILS, "MESSAGES")))
         with told.as_told(f"{self.transport.url}/{change_path(number)}"):
             return read_change(found), read_messages(told.table(found).get("messages"))
@@ -72,21 +72,21 @@ class Api:
 
     def comments(self, number: int) -> tuple[Comment, ...]:
         """Return the messages and the comments of a change."""
-        # A comment that comes between the two has its message in the next answer only, and waits for that.
+        # A comment added between the two requests has its message in the second response, and is read later.
         by_path = self.transport.json(f"{change_path(number)}/comments")
         messages = self.transport.json(f"{change_path(number)}/messages")
         with told.as_told(f"{self.transport.url}/{change_path(number)}/comments"):
             return read_comments(messages, by_path)
 
     def changes(self, query: str, start: int, count: int, details: Sequence[str]) -> list[Mapping[str, Any]]:
-        """Return what is told of the changes that a query finds, the last updated first."""
+        """Return the JSON of the changes that match a query, the last updated first."""
         bounds = [("q", query), ("n", str(count)), ("S", str(start))]
         found = self.transport.json("changes/", [*bounds, *options(details)])
         with told.as_told(f"{self.transport.url}/changes/"):
             return told.tables(found)
 
     def read_change(self, found: object) -> Change:
-        """Return the change that was told of."""
+        """Return a change from its JSON."""
         with told.as_told(f"{self.transport.url}/changes/"):
             return read_change(found)
 
@@ -94,7 +94,7 @@ class Api:
 def change_path(number: int) -> str:
     """Return the path of a change.
 
-    :raises UsageError: if no change has that number.
+    :raises UsageError: if the number is less than 1.
     """
     if number < 1:
         raise UsageError(f"no change has the number {number}; give the one that its page shows")
@@ -102,14 +102,14 @@ def change_path(number: int) -> str:
 
 
 def options(names: Sequence[str]) -> Query:
-    """Return which details are asked for."""
+    """Return the query parameters for detail options."""
     return [("o", name) for name in names]
 
 
 def phrase(text: str) -> str:
-    """Return a text as one word of a query.
+    """Return a text as a quoted term of a query.
 
-    :raises UsageError: if that cannot be.
+    :raises UsageError: if it cannot be quoted.
     """
     if '"' in text or "\\" in text or not text.isprintable():
         raise UsageError(f"{text!r} cannot stand in a query; give a name without quotes")

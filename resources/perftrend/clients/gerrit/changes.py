@@ -1,4 +1,4 @@
-"""Changes, their patch sets and votes, as a Gerrit tells them in JSON.
+"""Changes, their patch sets and votes, read from Gerrit's JSON.
 
 Source: Gerrit's documentation, "REST API", entities ChangeInfo, RevisionInfo, CommitInfo, FileInfo.
 """
@@ -15,12 +15,12 @@ from perftrend.clients.gerrit.people import Account, read_account
 from perftrend.errors import UsageError
 
 DETAILS = ("ALL_REVISIONS", "ALL_COMMITS", "DETAILED_ACCOUNTS", "DETAILED_LABELS")
-"""Options of the request that a whole change is read with."""
+"""Options of the request for a complete change."""
 OUTLINE = ("CURRENT_REVISION", "CURRENT_COMMIT", "DETAILED_ACCOUNTS")
-"""Options of the request that a list of changes is read with: only the newest patch set of each."""
+"""Options of the request for a list of changes: only the newest patch set of each."""
 
 _NO_FILES = ("/COMMIT_MSG", "/MERGE_LIST", "/PATCHSET_LEVEL")
-"""What Gerrit lists as files and is none."""
+"""Entries of Gerrit's list of files that are not files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ class PatchSet:
     revision: str
     """The hash of its commit."""
     ref: str
-    """What to fetch, ``refs/changes/02/2/1``."""
+    """The ref to fetch, ``refs/changes/02/2/1``."""
     parents: tuple[str, ...]
-    """Hashes of the commits that it lies on: several of a merge, none of a first commit."""
+    """Hashes of its parent commits: several for a merge, none for an initial commit."""
     uploaded: datetime
     """UTC."""
     uploader: Account
@@ -41,7 +41,7 @@ class PatchSet:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """What somebody voted on the newest patch set."""
+    """An account's vote on the newest patch set."""
 
     label: str
     account: Account
@@ -57,16 +57,16 @@ class File:
     status: str = "M"
     """``A`` added, ``D`` deleted, ``R`` renamed, ``C`` copied, ``W`` rewritten, ``M`` modified."""
     old_path: str = ""
-    """Of what was renamed or copied."""
+    """The source of a rename or a copy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change, as far as it was asked for."""
+    """A change, with the requested details."""
 
     number: int
     change_id: str
-    """The line of the commit message: ``I`` and 40 hex digits."""
+    """From the commit message: ``I`` and 40 hex digits."""
     project: str
     branch: str
     subject: str
@@ -76,9 +76,9 @@ class Change:
     updated: datetime
     """UTC."""
     patch_sets: tuple[PatchSet, ...]
-    """By number; in a list of changes only the newest."""
+    """By number; in a list of changes only the newest one."""
     votes: tuple[Vote, ...] = ()
-    """On the newest patch set, where they were asked for; a vote of 0 is none."""
+    """On the newest patch set, if they were requested; votes of 0 are not included."""
 
     @property
     def current(self) -> PatchSet:
@@ -87,13 +87,13 @@ class Change:
 
     @property
     def is_open(self) -> bool:
-        """Whether it may still become another one."""
+        """Whether it is neither merged nor abandoned."""
         return self.status == "NEW"
 
     def patch_set(self, number: int) -> PatchSet:
         """Return one of its patch sets.
 
-        :raises UsageError: if it has none of that number.
+        :raises UsageError: if it has no patch set with that number.
         """
         for each in self.patch_sets:
             if each.number == number:
@@ -103,9 +103,9 @@ class Change:
 
 
 def read_change(value: object) -> Change:
-    """Return the change that a server tells of.
+    """Return a change from its JSON.
 
-    :raises ValueError: if that is none.
+    :raises ValueError: if it is not a valid change.
     """
     found = told.table(value)
     revisions = told.table(found.get("revisions")).items()
@@ -127,9 +127,9 @@ def read_change(value: object) -> Change:
 
 
 def read_votes(found: Mapping[str, Any]) -> Iterator[Vote]:
-    """Yield the votes of a change, without those that are none.
+    """Yield the votes of a change, except those of 0.
 
-    :raises ValueError: if they are told as Gerrit would not.
+    :raises ValueError: if they are not valid.
     """
     for label, each in told.table(found.get("labels") or {}).items():
         for given in told.tables(told.table(each).get("all")):
@@ -140,7 +140,7 @@ def read_votes(found: Mapping[str, Any]) -> Iterator[Vote]:
 def read_files(value: object) -> tuple[File, ...]:
     """Return the files of a patch set, by path.
 
-    :raises ValueError: if that is none.
+    :raises ValueError: if the JSON is not a valid list of files.
     """
     found = told.table(value).items()
     files = [_file(path, told.table(each)) for path, each in found if path not in _NO_FILES]

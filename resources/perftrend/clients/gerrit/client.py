@@ -1,4 +1,4 @@
-"""The changes, comments, verdicts and events of one Gerrit."""
+"""Client of a Gerrit server: changes, comments, verdicts and events."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from perftrend.settings import GerritSettings
 
 
 def connect(settings: GerritSettings) -> Gerrit:
-    """Return the Gerrit that the settings name. Nothing is asked yet.
+    """Return the Gerrit that the settings name. No request is sent yet.
 
-    :raises SettingsError: if they name none, or a user without a token.
+    :raises SettingsError: if they do not name one, or name a user without a token.
     """
     if not settings.url:
         raise SettingsError("gerrit.url is not set; say which Gerrit to ask")
@@ -45,23 +45,23 @@ def connect(settings: GerritSettings) -> Gerrit:
 
 
 class Gerrit:
-    """One Gerrit, as one user sees it. Threads may share it.
+    """A Gerrit server, as seen by one user. Threads may share it.
 
     :param url: its address, such as ``https://review.example.org``, without user and password.
-    :param user: who asks; None: everybody, who may only read.
+    :param user: the user of the requests; None: anonymous, which permits reading only.
     :param token: the user's HTTP password.
-    :param ssh_host: where events are listened to; None: the host of the address.
-    :param ssh_key: file with the private key; None: what ssh itself chooses.
-    :param known_hosts: file with the trusted host keys; None: those that ssh itself trusts.
-    :param label: what verdicts vote on; None: they do not vote.
-    :param notify: who gets a mail: ``none``, ``owner``, ``owner-reviewers`` or ``all``.
-    :param timeout_s: a server that says nothing for so long has failed to answer.
-    :param attempts: how often something is asked before the server is given up.
-    :param wait: how long to pause between attempts; by default what the server asks for, or ever longer.
-    :raises UsageError: if the address is none, or a user has no token.
+    :param ssh_host: host of the event stream; None: the host of the address.
+    :param ssh_key: file with the private key; None: the default of ssh.
+    :param known_hosts: file with the trusted host keys; None: the default of ssh.
+    :param label: the label that verdicts vote on; None: they do not vote.
+    :param notify: recipients of mails: ``none``, ``owner``, ``owner-reviewers`` or ``all``.
+    :param timeout_s: maximum wait for bytes of the server.
+    :param attempts: maximum number of attempts of a request.
+    :param wait: pause between attempts; by default what the server requests, or exponential backoff.
+    :raises UsageError: if the address is not valid, or a user has no token.
 
-    Every method raises ServiceError for a server that refuses, fails or answers as Gerrit would not,
-    :class:`UnavailableError` among them where it may be otherwise later.
+    Every method raises ServiceError if the server refuses, fails or does not respond like Gerrit, in
+    particular :class:`UnavailableError` if a later attempt may succeed.
     """
 
     def __init__(
@@ -95,22 +95,22 @@ class Gerrit:
 
     @property
     def account(self) -> Account:
-        """The account that asks; what it wrote itself is known by this."""
+        """The account of the requests, which identifies what it wrote itself."""
         return self._api.account
 
     def groups(self, account: Account) -> tuple[Group, ...]:
-        """Return the groups that somebody is a member of, straight or through other groups.
+        """Return the groups that an account is a member of, directly or through other groups.
 
-        Those that the user does not see are not among them.
+        Groups that the user cannot see are not included.
         """
         number = account.number if account.number is not None else self._api.number(account.username)
         return () if number is None else self._api.groups_of(number)
 
     def check_groups(self, names: Sequence[str]) -> None:
-        """Refuse groups that the user does not see: nobody would ever be a member of them.
+        """Reject groups that the user cannot see, since no account would ever match them.
 
         :param names: names or identities.
-        :raises SettingsError: for the first that is not there.
+        :raises SettingsError: for the first group that is not visible.
         """
         known = self._api.groups()
         for name in names:
@@ -119,31 +119,31 @@ class Gerrit:
                 raise SettingsError(f"gerrit.groups: the user {self._user!r} sees no group {name!r}{choices}")
 
     def change(self, number: int) -> Change:
-        """Return a change with all its patch sets and the votes on the newest."""
+        """Return a change with all its patch sets and the votes on the newest one."""
         return self._api.change(number)
 
     def page(self, change: Change) -> str:
-        """Return the address of a change's page."""
+        """Return the URL of a change's page."""
         return f"{self.url}/c/{quote(change.project)}/+/{change.number}"
 
     def files(self, change: int, patch_set: int) -> tuple[File, ...]:
-        """Return the files that a patch set touches, by path; of a merge, against all its parents."""
+        """Return the files that a patch set touches, by path; of a merge, compared with all its parents."""
         return self._api.files(change, patch_set)
 
     def comments(self, change: int) -> tuple[Comment, ...]:
-        """Return the messages and the comments of a change, in the order of time."""
+        """Return the messages and the comments of a change in chronological order."""
         return self._api.comments(change)
 
     def updated_since(
         self, moment: datetime, *, projects: Sequence[str] = (), maximum: int = 500
     ) -> Iterator[Change]:
-        """Yield the changes that were updated at or after a moment, the latest first, each once.
+        """Yield the changes that were updated at or after a time, the latest first, each once.
 
-        They are asked for as they are taken, with no more than their newest patch set.
+        They are requested page by page during the iteration, with only their newest patch set.
 
-        :param moment: with a time zone; the second that it lies in is looked at as a whole.
-        :param projects: where to look; none: in all of them.
-        :param maximum: how many changes there may be.
+        :param moment: with a time zone; rounded down to a whole second.
+        :param projects: the projects to search; none: all.
+        :param maximum: maximum number of changes.
         :raises TooLargeError: after the last one, if there are more.
         """
         return listing.updated_since(self._api, moment, projects, maximum)
@@ -151,10 +151,10 @@ class Gerrit:
     def commented_since(
         self, moment: datetime, *, projects: Sequence[str] = (), maximum: int = 500
     ) -> Iterator[tuple[Change, tuple[Comment, ...]]]:
-        """Yield the changes with comments at or after a moment, and these comments.
+        """Yield the changes with comments at or after a time, and these comments.
 
-        Gerrit keeps whole seconds: all comments of the second that the moment lies in are told. Parameters
-        and errors are those of :meth:`updated_since`.
+        Gerrit stores whole seconds, so all comments of the second that contains ``moment`` are included.
+        Parameters and errors are those of :meth:`updated_since`.
         """
         since = listing.whole_second(moment)
         for change in self.updated_since(moment, projects=projects, maximum=maximum):
@@ -164,40 +164,40 @@ class Gerrit:
     def patch_set_of(
         self, commit: str, *, project: str, change_id: str = "", branch: str = ""
     ) -> tuple[Change, PatchSet] | None:
-        """Return the change that a commit came from and the patch set that it is; None where none is known.
+        """Return the change and the patch set of a commit; None if none is known.
 
-        Where Gerrit does not know the commit, the only change with its Change-Id is taken.
+        If Gerrit does not know the commit, the only change with its Change-Id is used.
 
-        :param commit: the whole hash.
-        :param change_id: what its message says; empty where it says none.
-        :param branch: which change is meant where several branches have one of the same Change-Id.
+        :param commit: the full hash.
+        :param change_id: from the commit message; empty if it has none.
+        :param branch: selects the change if several branches have one with the same Change-Id.
         """
         return finding.patch_set_of(self._api, project, commit, change_id, branch)
 
     def post(self, change: int, patch_set: int, verdict: Verdict) -> Posted:
-        """Post a verdict on a patch set, unless the newest of its job there says the same.
+        """Post a verdict on a patch set, unless the newest verdict of its job there has the same text.
 
-        A vote or notes that Gerrit does not take are left out, and the result says so. Where Gerrit's answer
-        is lost, it is looked whether the verdict is there before it is posted again.
+        A vote or notes that Gerrit refuses are left out, and the result contains the reason. If Gerrit's
+        response is lost, the next attempt first checks whether the verdict exists.
 
-        :raises UsageError: if there is no such patch set, no text, or no job can have that name.
+        :raises UsageError: if the patch set does not exist, or the text or the name of the job is not valid.
         """
         return posting.post_verdict(
             self._api, change, patch_set, verdict, label=self._label, notify=self._notify
         )
 
     def answer(self, change: int, comment: Comment, text: str, link: str = "") -> Posted:
-        """Answer a comment, once: Gerrit remembers that it has an answer, whoever asks for another.
+        """Answer a comment once: the answer's tag in Gerrit prevents a second one.
 
-        :param link: where the whole of the text is, should it be too long.
-        :raises UsageError: if there is no text.
+        :param link: URL of the full text, if the text has to be cut.
+        :raises UsageError: if the text is empty.
         """
         return posting.post_answer(self._api, change, comment, text, link, notify=self._notify)
 
     def listen(self) -> EventStream:
-        """Return the events from now on; use it as a context manager.
+        """Return the stream of events from now on; use it as a context manager.
 
-        Gerrit does not say from when on it tells them: look by :meth:`commented_since` a little later, too.
+        Gerrit does not report when the stream begins; call :meth:`commented_since` a little later, too.
 
         :raises SettingsError: if no user is set, or a file for ssh is missing.
         """

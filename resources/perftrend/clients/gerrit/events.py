@@ -1,4 +1,4 @@
-"""Events, as ``gerrit stream-events`` writes them: a table in JSON on each line.
+"""Events, as ``gerrit stream-events`` writes them: a JSON object on each line.
 
 Source: Gerrit's documentation, "gerrit stream-events", sections Comment Added and Dropped Output.
 """
@@ -18,7 +18,7 @@ from perftrend.clients.gerrit.people import Account, read_account
 
 @dataclass(frozen=True, slots=True)
 class CommentAdded:
-    """Somebody has reviewed a patch set."""
+    """A review of a patch set."""
 
     project: str
     branch: str
@@ -30,28 +30,28 @@ class CommentAdded:
     ref: str
     parents: tuple[str, ...]
     author: Account
-    """Without the number, which no event tells."""
+    """Without the number, which events do not contain."""
     text: str
-    """After Gerrit's heading. It may be less than was written: of a review with a message and a comment on
-    the patch set, Gerrit 3.10 tells only the comment. All of it is among the change's comments."""
+    """With Gerrit's heading. It may be incomplete: of a review with a message and a comment on the patch set,
+    Gerrit 3.10 sends only the comment. The change's comments contain all of it."""
     written: datetime
     """UTC."""
     approvals: Mapping[str, int] = field(default_factory=dict, hash=False)
-    """The author's votes by label, with this review."""
+    """The author's votes by label, including those of this review."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """Gerrit has left events out, because they came faster than they were taken."""
+    """Gerrit dropped events, because they were not read fast enough."""
 
 
 Event = CommentAdded | Dropped
 
 
 def read_event(line: bytes) -> Event | None:
-    """Return the event of a line; None for a kind that is not listened to.
+    """Return the event of a line; None for other kinds of events.
 
-    :raises ValueError: if the line is none that Gerrit would write.
+    :raises ValueError: if the line is not a valid event.
     """
     try:
         found = told.table(json.loads(line))

@@ -1,4 +1,4 @@
-"""The change that a commit came from: by its hash, or by the line in its message."""
+"""The change that a commit came from, found by its hash or by the Change-Id in its message."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _CHANGE_ID = re.compile(r"I[0-9a-f]{40}")
 def patch_set_of(
     api: Api, project: str, commit: str, change_id: str = "", branch: str = ""
 ) -> tuple[Change, PatchSet] | None:
-    """Find the change of a commit and the patch set that it is.
+    """Return the change and the patch set of a commit.
 
-    A commit that Gerrit does not know may come from a change all the same, where it was picked or rebased
-    elsewhere: then the only change with its Change-Id in the project, or the only one on the branch, is
-    found, with the newest patch set.
+    A commit that Gerrit does not know may still come from a change, if it was cherry-picked or rebased
+    elsewhere. Then the only change with its Change-Id in the project, or the only one on the branch, is
+    returned, with its newest patch set.
     """
     where = f"project:{phrase(project)}"
     for listed in _changes(api, f"commit:{phrase(commit)} {where}"):

@@ -1,4 +1,4 @@
-"""Changes since a moment, asked for page by page as they are taken."""
+"""Changes updated since a point in time, requested page by page during the iteration."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def updated_since(
     while is_more:
         listed = api.changes(query, start, page, OUTLINE)
         for change in map(api.read_change, listed):
-            # One that is updated meanwhile comes to the front, and pushes another to the next page.
+            # A change that is updated meanwhile moves to the front, and shifts another to the next page.
             if change.number in seen:
                 continue
             if len(seen) == maximum:
@@ -42,7 +42,7 @@ def updated_since(
 
 
 def whole_second(moment: datetime) -> datetime:
-    """Return the second that a moment lies in: Gerrit keeps no fractions."""
+    """Return a time without its fraction of a second, which Gerrit does not store."""
     return moment.replace(microsecond=0)
 
 

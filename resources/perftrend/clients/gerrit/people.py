@@ -12,17 +12,17 @@ from perftrend.clients.gerrit import told
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Somebody, a person or a program."""
+    """An account of a person or a program."""
 
     number: int | None
-    """What Gerrit knows the account by; an event does not tell it."""
+    """Gerrit's number of the account; None in events, which do not contain it."""
     username: str = ""
-    """Empty where the account has none, or may not be seen."""
+    """Empty if the account has none, or it is not visible."""
     name: str = ""
     email: str = ""
 
     def is_same(self, other: Account) -> bool:
-        """Tell whether two are one, as far as can be told."""
+        """Return whether two accounts are the same, as far as it can be determined."""
         if self.number is not None and other.number is not None:
             return self.number == other.number
         return bool(self.username) and self.username == other.username
@@ -33,14 +33,14 @@ class Group:
     """A group of accounts."""
 
     identity: str
-    """What stays the same when it is renamed."""
+    """The UUID, which does not change if the group is renamed."""
     name: str
 
 
 def read_account(value: object) -> Account:
-    """Return the account that a server or an event tells of.
+    """Return an account from the JSON of a server or an event.
 
-    :raises ValueError: if that is none.
+    :raises ValueError: if it is not a valid account.
     """
     told_of = told.table(value)
     return Account(
@@ -52,8 +52,8 @@ def read_account(value: object) -> Account:
 
 
 def read_group(value: Mapping[str, Any]) -> Group:
-    """Return the group that a server tells of.
+    """Return a group from its JSON.
 
-    :raises ValueError: if that is none.
+    :raises ValueError: if it is not a valid group.
     """
     return Group(unquote(told.some_text(value.get("id"))), told.text(value.get("name")))

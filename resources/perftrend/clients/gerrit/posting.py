@@ -1,7 +1,7 @@
-"""Posting verdicts and answers, each once, whatever becomes of Gerrit's own answer.
+"""Posting of verdicts and answers, each once, even if Gerrit's response is lost.
 
-Gerrit takes a message a second time without a word, so it is looked first whether it is there. The same
-look comes before each further attempt: an answer that was lost does not double a verdict.
+Gerrit accepts the same message twice without an error. Therefore each attempt first checks whether the
+message exists already, so a lost response does not lead to a duplicate.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from perftrend.clients.gerrit.reviews import Posted, Verdict
 from perftrend.clients.web.refusals import RefusedError
 
 _NOT_TAKEN = (HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.CONFLICT)
-"""What Gerrit answers to a vote that cannot be given there, and to a note on a file that is not there."""
+"""Statuses for a vote that is not permitted there, and for a note on a file that does not exist."""
 
 _LESS = (frozenset[str](), frozenset({"labels"}), frozenset({"comments"}), frozenset({"labels", "comments"}))
-"""What is left out of a review, one after the other, until Gerrit takes it: the text matters most."""
+"""Parts left out of a review, one set after the other, until Gerrit accepts it: the text matters most."""
 
 
 def post_verdict(
     api: Api, change: int, patch_set: int, verdict: Verdict, *, label: str | None, notify: str
 ) -> Posted:
-    """Post a verdict, unless the newest one of its job on the patch set says the same."""
+    """Post a verdict, unless the newest one of its job on the patch set has the same text."""
     tag, text = reviews.verdict_tag(verdict.job), reviews.fitted(verdict.text, verdict.link)
     account = api.account
 
@@ -47,7 +47,7 @@ def post_verdict(
 
 
 def post_answer(api: Api, change: int, comment: Comment, text: str, link: str, *, notify: str) -> Posted:
-    """Post an answer to a comment, unless it has one."""
+    """Post an answer to a comment, unless it has been answered."""
     tag = reviews.answer_tag(comment)
     body = reviews.answer_body(comment, reviews.fitted(text, link), notify=notify)
     account = api.account
@@ -63,7 +63,7 @@ def post_answer(api: Api, change: int, comment: Comment, text: str, link: str, *
 
 
 def _review(api: Api, path: str, body: Mapping[str, Any]) -> Posted:
-    """Post a review, if need be without its vote or its notes."""
+    """Post a review, if necessary without its vote or its notes."""
     refusal = None
     for less in _LESS:
         if not less <= body.keys():
@@ -81,16 +81,16 @@ def _review(api: Api, path: str, body: Mapping[str, Any]) -> Posted:
 
 
 def _posted(wanted: Mapping[str, int], answer: Mapping[str, Any], less: frozenset[str], why: str) -> Posted:
-    """Return what became of a review that Gerrit took.
+    """Return the result of a review that Gerrit accepted.
 
     :param wanted: the vote, by label.
-    :param less: what was left out of it.
-    :param why: the refusal before.
+    :param less: the parts that were left out.
+    :param why: the preceding refusal.
     """
     taken = told.table(answer.get("labels") or {})
     untaken = wanted.keys() - taken.keys()
     votes = [told.whole(taken[label]) for label in wanted if label in taken]
-    # Of a label or a value that is not there Gerrit says nothing.
+    # Gerrit silently ignores a label or a value that does not exist.
     silent = (
         f"the project has no label {', '.join(untaken)} with such a vote; see gerrit.label" if untaken else ""
     )
@@ -103,7 +103,7 @@ def _posted(wanted: Mapping[str, int], answer: Mapping[str, Any], less: frozense
 
 
 def _vote(change: Change, label: str | None, account: Account) -> int | None:
-    """Return what an account votes on the newest patch set: 0 where it does not, None without a label."""
+    """Return an account's vote on the newest patch set: 0 if it has none, None without a label."""
     if label is None:
         return None
     votes = [each.value for each in change.votes if each.label == label and each.account.is_same(account)]

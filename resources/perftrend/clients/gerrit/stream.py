@@ -1,7 +1,7 @@
-"""Events of a Gerrit as they happen, by ``ssh … gerrit stream-events``.
+"""Stream of Gerrit events, by ``ssh … gerrit stream-events``.
 
-ssh is started with a list of arguments, checks the host key and asks nobody anything. Lines are bounded,
-and one that is none of Gerrit's is counted and passed over.
+ssh is started with a list of arguments, checks the host key and never prompts. The length of lines is
+limited, and lines that are not valid events are counted and skipped.
 
 Source: ssh(1), ssh_config(5).
 """
@@ -45,9 +45,9 @@ _UNREACHED = re.compile(
 def ssh_command(
     host: str, port: int, user: str, *, key: Path | None, known_hosts: Path | None, timeout_s: float
 ) -> list[str]:
-    """Return how ssh is started.
+    """Return the command line of ssh.
 
-    :raises SettingsError: if a file is missing, or has a name that ssh would read otherwise.
+    :raises SettingsError: if a file is missing, or has a name that ssh would interpret differently.
     """
     alive_s = max(1, round(timeout_s))
     options = {
@@ -71,22 +71,22 @@ def ssh_command(
 
 
 class EventStream:
-    """A connection that events come by, until it is closed or breaks; use it as a context manager.
+    """A stream of events, until it is closed or breaks; use it as a context manager.
 
-    :param command: what writes an event on each line.
-    :param name: what it is connected to, for messages.
+    :param command: a command that writes an event on each line.
+    :param name: of the server, for messages.
     :raises ServiceError: if the program is missing.
     """
 
     def __init__(self, command: Sequence[str], name: str) -> None:
         self.name = name
         self.refused = 0
-        """Lines that were none of Gerrit's, and were passed over."""
+        """Number of skipped lines that are not valid events."""
         self.ignored = 0
-        """Events of other kinds, which were passed over, too."""
+        """Number of skipped events of other kinds."""
         self._errors = b""
         self._is_closed = False
-        # What the settings say in the environment, the token too, is none of ssh's.
+        # The environment may contain settings with secrets, such as the token, that ssh does not need.
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PERFTREND_")}
         try:
             self._process = subprocess.Popen(
@@ -118,17 +118,17 @@ class EventStream:
                 pipe.close()
 
     def close(self) -> None:
-        """End the connection, and with it :meth:`events`; from another thread or a signal handler, too."""
+        """End the connection and :meth:`events`; may be called by another thread or a signal handler."""
         self._is_closed = True
         self._signal(signal.SIGTERM)
 
     def events(self, idle_s: float | None = None) -> Iterator[Event | None]:
-        """Yield events as they come, until the stream is closed.
+        """Yield events as they arrive, until the stream is closed.
 
-        :param idle_s: yield None after so long without an event, so that the caller can look after other
-            things; None: never.
-        :raises UnavailableError: if the connection breaks or does not come about; try again later.
-        :raises ServiceError: if it is refused, and would be again.
+        :param idle_s: yield None after this time without an event, so that the caller can do other work;
+            None: never.
+        :raises UnavailableError: if the connection breaks or cannot be made; try again later.
+        :raises ServiceError: if it is refused, and would be refused again.
         """
         quiet_since = time.monotonic()
         for line in self._lines(idle_s):
@@ -149,7 +149,7 @@ class EventStream:
         return event
 
     def _lines(self, idle_s: float | None) -> Iterator[bytes]:
-        """Yield whole lines without those that are too long, and an empty one whenever all are told."""
+        """Yield complete lines except those that are too long, and an empty one if no more are available."""
         line, is_too_long = bytearray(), False
         for piece in self._pieces(idle_s):
             *ends, beginning = piece.split(b"\n")
@@ -166,7 +166,7 @@ class EventStream:
             yield b""
 
     def _pieces(self, idle_s: float | None) -> Iterator[bytes]:
-        """Yield what is written as it comes, and an empty piece after silence or errors, which are kept."""
+        """Yield output as it arrives, and an empty piece if there is none; standard error is retained."""
         with selectors.DefaultSelector() as selector:
             for pipe in (self._process.stdout, self._process.stderr):
                 if pipe:
@@ -184,7 +184,7 @@ class EventStream:
                     yield piece if key.data else b""
 
     def _explained(self) -> ServiceError:
-        """Say why it ended; nothing of what the other side wrote is shown."""
+        """Return the error for the end of the stream; it shows nothing that the server wrote."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_FAREWELL_S)
         errors = self._errors.decode("utf-8", "replace").lower()
@@ -198,15 +198,15 @@ class EventStream:
         return UnavailableError(f"{self.name}: the stream of events broke off; connect again")
 
     def _signal(self, number: signal.Signals) -> None:
-        # What ssh started to get through, such as a proxy, is in its process group. Once the end of ssh is
-        # known, somebody else may have its number.
+        # Programs that ssh started, such as a proxy, are in its process group. After ssh was waited for, its
+        # process ID may be reused.
         if self._process.returncode is None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
 
 
 def _quoted(name: str, path: Path) -> str:
-    """Return a path as ssh reads it: between quotes, and with nothing in it to replace."""
+    """Return a path in the syntax of ssh: in quotes, without anything that ssh would expand."""
     if not path.is_file():
         raise SettingsError(f"{name} is {str(path)!r}; there is no such file")
     text = str(path.absolute())

@@ -1,6 +1,6 @@
-"""What a Gerrit tells in JSON, checked value by value: anything else than expected is an error.
+"""Validation of Gerrit's JSON: every value that is not as expected is an error.
 
-Every function raises ValueError, which :func:`as_told` turns into one that a person can act on.
+Every function raises ValueError, which :func:`as_told` converts to an error that users can act on.
 
 Source: Gerrit's documentation, "REST API", section Output Format and Timestamp.
 """
@@ -16,15 +16,15 @@ from typing import Any
 from perftrend.errors import ServiceError
 
 _LARGEST = 2**53
-"""Of a whole number that JSON carries without loss."""
+"""The largest integer that JSON represents exactly."""
 
 
 @contextmanager
 def as_told(asked: str) -> Iterator[None]:
-    """Say that an answer is none of Gerrit's.
+    """Report a response that is not Gerrit's.
 
-    :param asked: what was asked for, such as the address.
-    :raises ServiceError: if what is read inside raises ValueError.
+    :param asked: the request, such as its URL.
+    :raises ServiceError: if the block raises ValueError.
     """
     try:
         yield
@@ -33,34 +33,34 @@ def as_told(asked: str) -> Iterator[None]:
 
 
 def table(value: object) -> Mapping[str, Any]:
-    """Return a table."""
+    """Return a JSON object."""
     if not isinstance(value, dict):
         raise ValueError("no table")
     return value
 
 
 def items(value: object) -> list[Any]:
-    """Return a list; one that is left out is empty."""
+    """Return a list; a missing one is empty."""
     if not isinstance(value, list | None):
         raise ValueError("no list")
     return value or []
 
 
 def tables(value: object) -> list[Mapping[str, Any]]:
-    """Return a list of tables; one that is left out is empty."""
+    """Return a list of JSON objects; a missing one is empty."""
     return [table(each) for each in items(value)]
 
 
 def text(value: object) -> str:
-    """Return a text, or an empty one where it is left out."""
+    """Return a string; a missing one is empty."""
     if not isinstance(value, str | None):
         raise ValueError("no text")
-    # Half of a character pair cannot be written to a file or a terminal.
+    # A single surrogate cannot be written to a file or a terminal.
     return (value or "").encode("utf-8", "replace").decode("utf-8")
 
 
 def some_text(value: object) -> str:
-    """Return a text that is not empty."""
+    """Return a string that is not empty."""
     found = text(value)
     if not found:
         raise ValueError("no text")
@@ -68,14 +68,14 @@ def some_text(value: object) -> str:
 
 
 def whole(value: object) -> int:
-    """Return a whole number."""
+    """Return an integer."""
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) > _LARGEST:
         raise ValueError("no whole number")
     return value
 
 
 def optional(value: object) -> int | None:
-    """Return a whole number, or None where it is left out."""
+    """Return an integer, or None if it is missing."""
     return None if value is None else whole(value)
 
 
@@ -96,7 +96,7 @@ def ref(value: object) -> str:
 
 
 def moment(value: object) -> datetime:
-    """Return a moment from ``2026-03-02 18:00:00.000000000``, in UTC."""
+    """Return a time in UTC from ``2026-03-02 18:00:00.000000000``."""
     parts = re.fullmatch(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(\.\d{1,6})?\d*", text(value), re.ASCII)
     if not parts:
         raise ValueError("no moment")
@@ -104,7 +104,7 @@ def moment(value: object) -> datetime:
 
 
 def seconds(value: object) -> datetime:
-    """Return a moment from seconds since 1970."""
+    """Return a time in UTC from seconds since 1970."""
     try:
         return datetime.fromtimestamp(whole(value), UTC)
     except (OverflowError, OSError):

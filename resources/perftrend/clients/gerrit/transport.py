@@ -1,7 +1,7 @@
-"""How a request reaches a Gerrit and what becomes of the answer.
+"""HTTP requests to a Gerrit server.
 
-pygerrit2 logs in and knows the addresses. Here is what it leaves open: an answer has bounds in size and
-time, a request that failed for a passing reason is made again, and nothing is sent twice unseen.
+pygerrit2 provides the login and the URLs. This module limits the size and time of responses, and retries
+requests after transient failures. A POST is not repeated unless the caller has checked its effect.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from perftrend.clients.web.session import Session
 from perftrend.errors import ServiceError, UsageError
 
 MAXIMUM_JSON = 32 * 1024**2
-"""Bytes that an answer may have."""
+"""Maximum size of a response in bytes."""
 _MAXIMUM_REASON = 4096
 _LONGEST_REASON = 160
 _PREFIX = b")]}'"
-"""What Gerrit puts before JSON, so that no browser runs it."""
+"""Gerrit's prefix of JSON, which prevents browsers from executing it."""
 _EXPLAINED = (
     HTTPStatus.BAD_REQUEST,
     HTTPStatus.FORBIDDEN,
     HTTPStatus.CONFLICT,
     HTTPStatus.UNPROCESSABLE_ENTITY,
 )
-"""Statuses that Gerrit's own words explain."""
+"""Statuses with an explanation in the body of Gerrit's response."""
 
 Query = Sequence[tuple[str, str]]
 
@@ -55,7 +55,7 @@ class Transport:
     """Requests to one Gerrit, by path below its address. Threads may share it.
 
     :param url: the address, without user and password.
-    :raises UsageError: if that is no address, or there is a user without a token.
+    :raises UsageError: if the address is not valid, or there is a user without a token.
     """
 
     def __init__(
@@ -75,22 +75,22 @@ class Transport:
         self._api.session = Session(timeout_s=timeout_s)
         self.retrying = retrying(attempts, wait)
 
-    def json(self, path: str, query: Query = ()) -> Any:  # noqa: ANN401 - whatever stands in the JSON
-        """Return what a path tells, asking again what failed for a passing reason."""
+    def json(self, path: str, query: Query = ()) -> Any:  # noqa: ANN401 - any JSON value
+        """Return the JSON at a path, and retry after transient failures."""
         return self.retrying(self.json_once, path, query)
 
     def json_once(self, path: str, query: Query = ()) -> Any:  # noqa: ANN401 - as above
-        """Return what a path tells.
+        """Return the JSON at a path, without retries.
 
-        :raises UnavailableError: if it may tell another time.
-        :raises TooLargeError: if that is more than :data:`MAXIMUM_JSON`.
+        :raises UnavailableError: if a later attempt may succeed.
+        :raises TooLargeError: if the response is larger than :data:`MAXIMUM_JSON`.
         """
         return self._send("GET", path, params=list(query))
 
     def post_once(self, path: str, body: object) -> Any:  # noqa: ANN401 - as above
-        """Send a table and return what is answered.
+        """Send a JSON object and return the JSON of the response.
 
-        :raises UnavailableError: if it may have been received; look before it is sent again.
+        :raises UnavailableError: if it may have been received; check before sending it again.
         """
         return self._send("POST", path, json=body)
 
@@ -101,7 +101,7 @@ class Transport:
         try:
             response = self._api.session.request(method, address, **arguments)
         except (OSError, ValueError, urllib3.exceptions.HTTPError) as error:
-            # Not chained: what the libraries raise may hold the request with its login.
+            # Not chained: errors of the libraries may contain the request with its login.
             raise failed(asked, error, self._service) from None
         with response:
             if response.status_code >= HTTPStatus.MULTIPLE_CHOICES:
@@ -109,7 +109,7 @@ class Transport:
             return _decoded(asked, whole(response, MAXIMUM_JSON, self._service))
 
     def _refused(self, asked: str, response: requests.Response) -> ServiceError:
-        """Return the error for a refusal, with Gerrit's reason where there is one."""
+        """Return the error for a refusal, with Gerrit's reason if there is one."""
         error = refused(asked, response, self._service)
         if not isinstance(error, RefusedError) or error.status not in _EXPLAINED:
             return error
@@ -119,7 +119,7 @@ class Transport:
         return RefusedError(f"{error}; Gerrit says {reason!r}", error.status) if reason else error
 
     def _reason(self, response: requests.Response) -> str:
-        """Return the first line of Gerrit's own words, if they are fit to be shown."""
+        """Return the first line of Gerrit's explanation, if it can be shown."""
         if not response.headers.get("Content-Type", "").startswith("text/plain"):
             return ""
         body = b""
@@ -127,7 +127,7 @@ class Transport:
             body = whole(response, _MAXIMUM_REASON, self._service)
         line = body.decode("utf-8", "replace").strip().partition("\n")[0]
         clean = "".join(each if each.isprintable() else " " for each in line)
-        # A server could send back what it was sent.
+        # A server could echo the login.
         return "" if any(secret in clean for secret in self._secrets) else clean[:_LONGEST_REASON].strip()
 
 
@@ -141,7 +141,7 @@ def _hints(user: str | None) -> dict[int, str]:
 
 
 def _forms(user: str, token: str) -> tuple[str, ...]:
-    """Return how a token may be written, of which nothing is to be shown."""
+    """Return the forms of a token, none of which may be shown."""
     return token, base64.b64encode(f"{user}:{token}".encode()).decode()
 
 
