@@ -1,6 +1,6 @@
 """Git: commits by their hash, the history between two of them, and a checkout of one.
 
-The only importer of the git program. How it is asked is told in the documentation, under Projects.
+The only package that runs git. See Projects in the documentation for the options it is called with.
 """
 
 from __future__ import annotations

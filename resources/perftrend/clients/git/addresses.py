@@ -1,7 +1,7 @@
-"""Where commits come from: URLs and paths, and the passwords that may stand in them.
+"""URLs and paths of repositories, and the passwords that URLs may contain.
 
-A command line is seen by everybody on the machine, and git starts programs of its own with the URL on
-theirs. So a password travels in the environment, as a header that is sent to that server only.
+All users of the machine see a command line, and git starts programs of its own with the URL on theirs.
+Therefore a password is passed in the environment, as a header that is sent to that server only.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from perftrend.errors import UsageError
 _PASSWORD = re.compile(r"(?<=://)(?P<user>[^/@\s:]*):[^/\s]*@")
 _SCHEMES = ("file", "git", "http", "https", "ssh")
 _SHORT = re.compile(r"(?:[\w.-]+@)?[A-Za-z0-9][\w.-]*:(?!//)[^\s].*")
-"""What scp writes: ``user@host:path``."""
+"""The syntax of scp: ``user@host:path``."""
 
 
 def without_password(text: str) -> str:
-    """Return a text with the passwords of all URLs in it left out."""
+    """Return a text without the passwords of the URLs in it."""
     return _PASSWORD.sub(r"\g<user>@", text)
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A repository elsewhere."""
+    """The address of a repository."""
 
     url: str
     """Without a password; a path is absolute."""
     configuration: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """Settings for git that hold the password."""
+    """Settings for git that contain the password."""
 
     @classmethod
     def of(cls, text: str) -> Address:
-        """Read a URL or a path.
+        """Parse a URL or a path.
 
-        :raises UsageError: if git would take it for something else, such as an option or a program to start.
+        :raises UsageError: if git would interpret it as something else, such as an option or a program.
         """
         if not text or text.startswith("-") or not text.isprintable():
             raise UsageError(f"{text!r} is no repository: write a URL or a path")

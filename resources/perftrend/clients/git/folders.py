@@ -1,9 +1,9 @@
-"""Folders for a while, which are removed when they are no longer needed, whatever happens.
+"""Temporary folders, which are removed after use in every case.
 
 ::
 
     1234567890ab-x7f3q2/        a folder
-    1234567890ab-x7f3q2.lock    held while it is used: one that nobody holds is left over
+    1234567890ab-x7f3q2.lock    locked while the folder is in use: a folder with an unlocked file is left over
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from perftrend.clients.git.locking import taken
 
 
 def _nothing(_: Path) -> None:
-    """Do nothing more."""
+    """Do nothing."""
 
 
 @contextmanager
 def own(place: Path, prefix: str, *, removed: Callable[[Path], None] = _nothing) -> Generator[Path]:
-    """Give the path of a folder of one's own within ``place``, which is not yet there.
+    """Provide the path of a private folder within ``place``, which does not exist yet.
 
-    It is removed afterwards, and so is before what processes left behind that were killed.
+    The folder is removed afterwards. Folders left over by killed processes are removed first.
 
-    :param prefix: what its name begins with.
-    :param removed: is told of each folder that was removed.
+    :param prefix: of its name.
+    :param removed: called with each folder that was removed.
     """
     place.mkdir(parents=True, exist_ok=True)
     for left in place.glob("*.lock"):
@@ -41,7 +41,7 @@ def own(place: Path, prefix: str, *, removed: Callable[[Path], None] = _nothing)
     os.close(descriptor)
     lock = Path(name)
     holding = taken(lock)
-    assert holding is not None  # noqa: S101 - it was waited for
+    assert holding is not None  # noqa: S101 - the call waited for it
     try:
         yield lock.with_suffix("")
     finally:
@@ -61,12 +61,12 @@ def _remove(lock: Path, holding: int, removed: Callable[[Path], None]) -> None:
 
 
 def _end_processes_in(path: Path) -> None:
-    """End what still works in a folder, such as the compilers of a build whose starter was killed.
+    """End processes that still run in a folder, such as the compilers of a build whose parent was killed.
 
-    A person's shell, which has a terminal, is left alone.
+    A user's shell, which has a terminal, is left alone.
     """
     for process in Path("/proc").glob("[0-9]*"):
-        # It may end while it is looked at, or be another user's.
+        # The process may end meanwhile, or belong to another user.
         with suppress(OSError):
             place = (process / "cwd").readlink()
             if place.is_relative_to(path) and not _has_terminal(process):

@@ -1,4 +1,4 @@
-"""Locks on files that may be removed: the kernel gives them back however their holder ends."""
+"""Locks on files that may be removed: the kernel releases them however their holder ends."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 
 def taken(path: Path, *, shared: bool = False, wait: bool = True) -> int | None:
-    """Take the lock of a file, which is made if it is not there.
+    """Acquire the lock of a file, and create the file if it does not exist.
 
-    :param shared: others may hold it shared as well.
-    :param wait: None is returned instead of waiting where somebody holds it.
-    :returns: the descriptor that holds it; closing it gives the lock back.
+    :param shared: acquire it shared: others may hold it shared as well.
+    :param wait: False: return None instead of waiting if the lock is held.
+    :returns: the descriptor that holds it; closing it releases the lock.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     how = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
@@ -28,7 +28,7 @@ def taken(path: Path, *, shared: bool = False, wait: bool = True) -> int | None:
         except BaseException:
             os.close(descriptor)
             raise
-        # Who held it before may have removed the file: then this is the lock of nothing.
+        # The previous holder may have removed the file. This lock then protects nothing.
         if _is_at(descriptor, path):
             return descriptor
         os.close(descriptor)
@@ -36,16 +36,16 @@ def taken(path: Path, *, shared: bool = False, wait: bool = True) -> int | None:
 
 @contextmanager
 def held(path: Path, *, say: Callable[[], None] | None = None) -> Generator[int]:
-    """Hold the lock of a file, which nobody else holds then.
+    """Hold the exclusive lock of a file.
 
-    :param say: called once if somebody is waited for.
+    :param say: called once before waiting for another holder.
     """
     descriptor = taken(path, wait=False)
     if descriptor is None:
         if say:
             say()
         descriptor = taken(path)
-    assert descriptor is not None  # noqa: S101 - it was waited for
+    assert descriptor is not None  # noqa: S101 - the call waited for it
     try:
         yield descriptor
     finally:

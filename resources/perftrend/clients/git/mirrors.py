@@ -1,6 +1,6 @@
 """Bare mirrors of repositories, each in a folder that several processes may use.
 
-A mirror appears whole, by renaming, so that one that was only begun is never taken for one.
+A mirror is created in a temporary folder and renamed when it is complete. An incomplete one is never used.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _EVERYTHING = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
 
 
 def refresh(address: Address, folder: Path, *, timeout_s: float) -> None:
-    """Make a mirror, or fetch what is new.
+    """Create a mirror, or fetch new commits into it.
 
     :raises UsageError: for a shallow clone.
-    :raises ServiceError: if it cannot be fetched from.
+    :raises ServiceError: if fetching fails.
     """
     refs = [*_EVERYTHING, *_head(address)]
     with alone(folder):
@@ -36,7 +36,7 @@ def refresh(address: Address, folder: Path, *, timeout_s: float) -> None:
 
 @contextmanager
 def alone(folder: Path) -> Generator[None]:
-    """Be the only one who changes the refs or the list of worktrees of a repository."""
+    """Hold the exclusive lock for changes to the refs or the list of worktrees of a repository."""
     with held(folder.with_name(f"{folder.name}.lock")):
         yield
 
@@ -51,10 +51,10 @@ def fetch(
 ) -> None:
     """Fetch refs.
 
-    :param address: where from, or the name of a remote.
-    :param refs: each with the name that it gets here.
-    :param prune: whether refs are removed here that are no longer there.
-    :raises ServiceError: if that fails.
+    :param address: the repository to fetch from, or the name of a remote.
+    :param refs: refspecs.
+    :param prune: whether local refs are removed that the remote no longer has.
+    :raises ServiceError: if fetching fails.
     """
     where = address.url if isinstance(address, Address) else address
     how = ["--quiet", "--force", "--no-tags", "--no-write-fetch-head", *(["--prune"] if prune else [])]
@@ -62,11 +62,11 @@ def fetch(
 
 
 def _head(address: Address) -> list[str]:
-    """Return how the commit is fetched that is checked out in a repository on this machine.
+    """Return the refspec for the commit that is checked out in a repository on this machine.
 
-    It may be on no branch, as in the middle of a rebase or of a bisection by hand.
+    It may be on no branch, such as during a rebase or a manual bisection.
 
-    :raises UsageError: for a shallow clone, of which git would leave out a part and say nothing.
+    :raises UsageError: for a shallow clone, since git would silently omit a part of it.
     """
     path = Path(address.url)
     git = Git(path)
@@ -82,7 +82,7 @@ def _head(address: Address) -> list[str]:
 
 def _make(address: Address, refs: Iterable[str], folder: Path, timeout_s: float) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
-    # What a killed process had begun; nobody else makes it now, for we hold the lock.
+    # Left over by a killed process; no other process creates this mirror now, since the lock is held.
     for begun in folder.parent.glob(f"{folder.name}.*.part"):
         shutil.rmtree(begun, ignore_errors=True)
     begun = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", suffix=".part", dir=folder.parent))
@@ -97,9 +97,9 @@ def _make(address: Address, refs: Iterable[str], folder: Path, timeout_s: float)
 
 
 def _remove_begun(mirror: Path) -> None:
-    """Remove what a killed process left behind, which would refuse the next fetch or fill the disk.
+    """Remove files left over by a killed process, which would make the next fetch fail or fill the disk.
 
-    To be called by who holds the mirror's lock: nobody else changes its refs, packs or worktrees.
+    The caller holds the mirror's lock, so no other process changes its refs, packs or worktrees.
     """
     for pattern in ("*.lock", "refs/**/*.lock", "objects/pack/tmp_*"):
         for path in mirror.glob(pattern):
@@ -110,6 +110,6 @@ def _remove_begun(mirror: Path) -> None:
 
 
 def _is_whole(worktree: Path) -> bool:
-    """Return whether git has written all that a fetch reads of a worktree; its HEAD are zeros at first."""
+    """Return whether git has written all of a worktree that a fetch reads; its HEAD is all zeros at first."""
     files = [worktree / name for name in ("gitdir", "commondir", "HEAD")]
     return all(file.is_file() and file.read_text().strip("0\n") for file in files)

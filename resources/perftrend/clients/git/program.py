@@ -1,9 +1,9 @@
-"""The git program: argument lists, an environment without surprises, an end in time.
+"""The git program: argument lists, a controlled environment, timeouts.
 
-What somebody has configured for their own work (hooks, signatures in logs, line ends) must not change
-what a commit is. So commands that stay on this machine see neither the user's nor the system's
-configuration. Commands that ask a server do see both, for there stand proxies, certificates and helpers
-for credentials; what they could disturb is set on the command line, which goes before both.
+A user's configuration (hooks, signatures in logs, line ends) must not change the content of a commit.
+Therefore local commands read neither the user's nor the system's configuration. Commands that contact a
+server read both, since these contain proxies, certificates and credential helpers. Settings that could
+interfere are overridden on the command line, which takes precedence over both.
 """
 
 from __future__ import annotations
@@ -31,36 +31,36 @@ _SETTINGS = (
     "maintenance.autoDetach=false",
 )
 _KEPT = re.compile(r"GIT_(SSH|SSH_COMMAND|SSH_VARIANT|ASKPASS|PROXY_.*|SSL_.*|HTTP_.*|CONFIG_.*)")
-"""Variables of git that a server may need; the others, such as GIT_DIR inside a hook, would mislead it."""
+"""Variables of git that a server may need; others, such as GIT_DIR inside a hook, would mislead git."""
 _LONGEST_WORDS = 300
 _NOT_FOUND = 127
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """How a command ended."""
+    """The result of a command."""
 
     code: int
     output: str
     words: str
-    """What it said on its way, in one line and without passwords."""
+    """Its standard error, in one line and without passwords."""
 
 
 class Git:
     """The git program in one repository.
 
-    :param folder: the repository; its worktree, or itself where it is bare.
+    :param folder: the repository: its worktree, or the repository itself if it is bare.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def try_(self, *arguments: str, text: str = "", timeout_s: float = _LOCAL_S) -> Done:
-        """Run a command that stays on this machine, and return how it ended.
+        """Run a local command, and return its result.
 
-        :raises ServiceError: if it takes too long, or there is no git.
+        :raises ServiceError: if it takes too long, or git is not installed.
         """
-        # The repository was named by whoever runs this job, so it is theirs to trust.
+        # The user of this job named the repository, so they trust it.
         own = _options([*_SETTINGS, "safe.directory=*"])
         try:
             return self._run([*own, *arguments], _local_environment(), text=text, timeout_s=timeout_s)
@@ -70,7 +70,7 @@ class Git:
             ) from None
 
     def run(self, *arguments: str, text: str = "", timeout_s: float = _LOCAL_S) -> str:
-        """Run a command that stays on this machine, and return what it prints.
+        """Run a local command, and return its output.
 
         :raises ServiceError: if it fails.
         """
@@ -80,9 +80,9 @@ class Git:
         return done.output
 
     def ask(self, address: Address | str, arguments: Iterable[str], *, timeout_s: float) -> None:
-        """Run a command that asks a server; it ends with this process, however that ends.
+        """Run a command that contacts a server; it ends with this process, however that ends.
 
-        :param address: the server's, for the messages and the password in it; or the name of a remote.
+        :param address: of the server, for messages and for its password; or the name of a remote.
         :raises ServiceError: if it fails or takes too long.
         """
         environment = _remote_environment(address.configuration if isinstance(address, Address) else ())
@@ -118,7 +118,7 @@ class Git:
                 text=True,
                 encoding="utf-8",
                 errors="replace",
-                # Away from the terminal, so that ssh cannot ask it for a password.
+                # Away from the terminal, so that ssh cannot prompt for a password.
                 start_new_session=True,
             )
         except FileNotFoundError:
@@ -173,7 +173,7 @@ def _remote_environment(configuration: Iterable[tuple[str, str]]) -> dict[str, s
 
 
 def _one_line(words: str) -> str:
-    """Return the sentences that tell what went wrong, without those that only advise."""
+    """Return the lines that contain errors, or all lines if there are none, in one line."""
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     fatal = [line for line in lines if line.startswith(("fatal:", "error:", "ssh:", "remote:"))] or lines
     return without_password(" / ".join(fatal))[:_LONGEST_WORDS] or "it said nothing"

@@ -15,7 +15,7 @@ from perftrend.clients.git.program import Git
 from perftrend.errors import UsageError
 
 FETCH_S = 3600.0
-"""A first fetch of a large project over a slow line takes long."""
+"""Timeout of a fetch in seconds: a first fetch of a large project over a slow line takes long."""
 _ABBREVIATED = re.compile(r"[0-9a-f]{7,40}")
 _WHOLE = re.compile(r"[0-9a-f]{40}")
 _REF = re.compile(r"refs/[A-Za-z0-9_][A-Za-z0-9._+@/-]*[A-Za-z0-9_]")
@@ -26,12 +26,12 @@ _CANDIDATES = 4
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit, as a person would name it."""
+    """A commit with the data that is shown of it."""
 
     hash: str
     """40 hex digits."""
     parents: tuple[str, ...]
-    """Their whole hashes; two or more: it is a merge."""
+    """Their full hashes; a merge has two or more."""
     subject: str
     author: str
     """The name, without the mail address."""
@@ -52,15 +52,15 @@ class Repository:
 
     @classmethod
     def mirror(cls, url: str, folder: Path, *, timeout_s: float = FETCH_S) -> Repository:
-        """Keep a bare mirror of a repository in a folder: make it, or fetch what is new.
+        """Create a bare mirror of a repository in a folder, or fetch new commits into it.
 
-        Two processes may do so at once; one waits for the other. A mirror appears whole, by renaming, so
-        that one that was only begun is never taken for one.
+        Two processes may do so at once; one waits for the other. A new mirror is renamed to its name when it
+        is complete, so an incomplete one is never used.
 
-        :param url: where the commits come from, a URL or a path. A password in it is kept nowhere.
+        :param url: URL or path of the repository. A password in it is not stored.
         :param folder: the mirror itself.
         :raises UsageError: if ``url`` is neither.
-        :raises ServiceError: if it cannot be fetched from.
+        :raises ServiceError: if fetching fails.
         """
         address = Address.of(url)
         folder = folder.resolve()
@@ -69,9 +69,9 @@ class Repository:
 
     @classmethod
     def at(cls, folder: Path) -> Repository:
-        """Take the repository in a folder as it is.
+        """Return the repository in a folder, unchanged.
 
-        :raises UsageError: if there is none.
+        :raises UsageError: if the folder is not a git repository.
         """
         found = cls(folder.resolve())
         if not folder.is_dir() or found._git.try_("rev-parse", "--git-dir").code:
@@ -79,12 +79,12 @@ class Repository:
         return found
 
     def fetch(self, *refs: str, url: str | None = None, timeout_s: float = FETCH_S) -> tuple[str, ...]:
-        """Fetch refs, such as ``refs/changes/34/1234/5``, and keep them under the same names.
+        """Fetch refs, such as ``refs/changes/34/1234/5``, and store them under the same names.
 
-        :param url: where from; none: where this repository is a mirror of, else its ``origin``.
-        :returns: the whole hashes of their commits, in the order of ``refs``.
-        :raises UsageError: for what is no full name of a ref.
-        :raises ServiceError: if one is not there, or the server does not give it.
+        :param url: repository to fetch from; None: the source of this mirror, else ``origin``.
+        :returns: the full hashes of their commits, in the order of ``refs``.
+        :raises UsageError: if a name is not the full name of a ref.
+        :raises ServiceError: if a ref does not exist, or the server does not provide it.
         """
         for ref in refs:
             if not _REF.fullmatch(ref) or ".." in ref or "//" in ref or "/." in ref:
@@ -98,14 +98,14 @@ class Repository:
         )
 
     def resolve(self, text: str) -> str:
-        """Return the whole hash of a commit from 7 to 40 hex digits of it.
+        """Return the full hash of a commit from 7 to 40 hex digits of it.
 
-        :raises UsageError: if they are none, or of no commit, or of several.
+        :raises UsageError: if the text is not 7 to 40 hex digits, or they match no commit or several.
         """
         digits = text.strip().lower()
         if not _ABBREVIATED.fullmatch(digits):
             raise UsageError(f"{text[:60]!r} is no hash of a commit; write 7 to 40 hex digits")
-        # Not the name of a branch that looks like a hash: that would be another commit.
+        # Not by the name of a branch that resembles a hash: that could be another commit.
         found = self._git.run("rev-parse", f"--disambiguate={digits}").split()
         kinds = self._git.run("cat-file", "--batch-check=%(objectname) %(objecttype)", text="\n".join(found))
         pairs = [line.split() for line in kinds.splitlines()]
@@ -126,9 +126,9 @@ class Repository:
         return f"{told} and {more} more" if more else told
 
     def is_ancestor(self, old: str, new: str) -> bool:
-        """Return whether a commit is in the history of another; each is in its own.
+        """Return whether a commit is in the history of another one, or is the same commit.
 
-        :raises UsageError: if one is not here, or the repository lacks the history that would tell.
+        :raises UsageError: if a commit does not exist, or the repository lacks the history to decide.
         """
         done = self._git.try_("merge-base", "--is-ancestor", _whole(old), _whole(new))
         if done.code not in (0, 1):
@@ -137,10 +137,10 @@ class Repository:
             self._require_history()
         return done.code == 0
 
-    def commit(self, hash: str) -> Commit:  # noqa: A002 - what it is
+    def commit(self, hash: str) -> Commit:  # noqa: A002 - the term of git
         """Return one commit.
 
-        :raises UsageError: if it is not here.
+        :raises UsageError: if it does not exist.
         """
         arguments = ["rev-list", "--no-walk", "--no-commit-header", f"--format={_FORMAT}", "--encoding=UTF-8"]
         done = self._git.try_(*arguments, _whole(hash), "--")
@@ -149,10 +149,10 @@ class Repository:
         return next(_commits(done.output))
 
     def history(self, old: str, new: str, first_parent: bool = False) -> tuple[Commit, ...]:
-        """Return the commits that ``new`` has and ``old`` has not, each after its parents.
+        """Return the commits that are reachable from ``new`` but not from ``old``, each after its parents.
 
-        :param first_parent: only those that ``new`` comes to by first parents: a merge stands for its branch.
-        :raises UsageError: if one is not here, or the repository lacks a part of the history.
+        :param first_parent: only the first-parent history of ``new``: a merge represents its branch.
+        :raises UsageError: if a commit does not exist, or the repository lacks a part of the history.
         """
         self._require(old, new)
         self._require_history()
@@ -174,7 +174,7 @@ class Repository:
     def change_id(self, commit: str) -> str:
         """Return the Change-Id that Gerrit's hook wrote into the message of a commit; empty without one.
 
-        :raises UsageError: if it is not here.
+        :raises UsageError: if the commit does not exist.
         """
         self._require(commit)
         form = "--format=%(trailers:key=Change-Id,valueonly,separator=%x20)"
@@ -182,9 +182,9 @@ class Repository:
         return found[-1] if found and _CHANGE_ID.fullmatch(found[-1]) else ""
 
     def diff(self, commit: str, *, most_lines: int = 100) -> tuple[str, ...]:
-        """Return the first lines of what a commit changed, of a merge what its branch brought.
+        """Return the first lines of a commit's diff; for a merge, the diff to its first parent.
 
-        :raises UsageError: if it is not here.
+        :raises UsageError: if the commit does not exist.
         """
         self._require(commit)
         plain = ["--no-color", "--no-ext-diff", "--no-textconv", "--encoding=UTF-8"]
@@ -195,12 +195,12 @@ class Repository:
 
     @contextmanager
     def worktree(self, commit: str, folder: Path | None = None) -> Generator[Path]:
-        """Check out exactly this commit in a folder of its own, which is removed afterwards.
+        """Check out a commit in a temporary folder, which is removed afterwards.
 
-        What processes left behind that were killed is removed before.
+        Folders left over by killed processes are removed first.
 
-        :param folder: where such folders are made; none: inside the repository's own.
-        :raises UsageError: if the commit is not here.
+        :param folder: where such folders are created; None: inside the repository's git folder.
+        :raises UsageError: if the commit does not exist.
         """
         self._require(commit)
         place = folder or self._own_folder()
@@ -231,7 +231,7 @@ def _whole(text: str) -> str:
 
 
 def _commits(output: str) -> Iterator[Commit]:
-    # Not by splitlines(): a subject may hold what Unicode takes for the end of a line.
+    # Not by splitlines(): a subject may contain other line separators of Unicode.
     for line in output.split("\n"):
         if not line:
             continue

@@ -1,7 +1,7 @@
-"""What somebody bisects by hand, by ``git bisect``, in a checkout of their own.
+"""A manual bisection by ``git bisect`` in a user's checkout.
 
-The ends are those that it began with: they stay the same from its first step to its last one, while the
-refs of git move on.
+The ends are those at its start: they stay the same from its first step to its last one, while git's refs
+move.
 
 Source: the manual of git-bisect, sections Alternate terms, Bisect log and --no-checkout.
 """
@@ -21,27 +21,27 @@ _JUDGED = ("BISECT_HEAD", "HEAD")
 
 @dataclass(frozen=True, slots=True)
 class Underway:
-    """A checkout, and the ``git bisect`` that is under way there."""
+    """A checkout, and the ``git bisect`` in progress there."""
 
     checkout: Path
     """The top of its worktree."""
     folder: Path
-    """Git's own folder, which all worktrees of the repository share."""
+    """The git folder that all worktrees of the repository share."""
     commit: str
-    """The commit that is to be judged, a whole hash."""
+    """Full hash of the commit to be judged."""
     old: str | None = None
-    """The first commit that was said to be good, or whatever stands for it; None where none was."""
+    """The first commit marked good, or with the alternate term for it; None if there is none."""
     new: str | None = None
-    """The first one that was said to be bad."""
+    """The first commit marked bad, or with the alternate term for it; None if there is none."""
     refs: tuple[str, ...] = ()
-    """Where these ends and what lies between are reached from, if no branch has them."""
+    """Refs that reach these ends and the commits between them, if no branch does."""
 
 
 def underway(place: Path) -> Underway:
-    """Look at a checkout.
+    """Return the ``git bisect`` in progress in a checkout.
 
     :param place: the checkout, or a folder in it.
-    :raises UsageError: if there is none, or no commit is checked out.
+    :raises UsageError: if there is no checkout, or no commit is checked out.
     """
     git = Git(place)
     found = git.try_("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir")
@@ -49,7 +49,7 @@ def underway(place: Path) -> Underway:
         raise UsageError(f"{place} is no checkout of a git repository; start this where git bisect runs")
     checkout, folder = map(Path, found.output.splitlines())
     git = Git(checkout)
-    # What --no-checkout leaves instead of a checkout goes before.
+    # The ref that --no-checkout sets instead of a checkout takes precedence.
     places = [git.try_("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}") for ref in _JUDGED]
     commit = next((done.output.strip() for done in places if not done.code), None)
     if commit is None:
@@ -63,6 +63,6 @@ def underway(place: Path) -> Underway:
 
 
 def _first(log: str, term: str) -> str | None:
-    """Return the first commit that a log calls so, such as ``# bad: [HASH] subject``."""
+    """Return the first commit that a log lists under a term, such as ``# bad: [HASH] subject``."""
     found = re.search(rf"^# {re.escape(term)}: \[([0-9a-f]{{40}})\]", log, re.MULTILINE)
     return found[1] if found else None

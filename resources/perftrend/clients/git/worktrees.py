@@ -1,4 +1,4 @@
-"""Checkouts of commits that are removed when they are no longer needed, whatever happens."""
+"""Checkouts of commits, which are removed after use in every case."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def checked_out(repository: Path, commit: str, place: Path) -> Generator[Path]:
     git = Git(repository)
 
     def forget(path: Path) -> None:
-        # The folder is not removed by git: it refuses what a build made of it, or a kill.
+        # Not removed by git, which refuses to remove files of a build, or what a killed process left over.
         with mirrors.alone(repository):
-            git.try_("worktree", "unlock", str(path))  # one that was killed while it was made stays locked
+            git.try_("worktree", "unlock", str(path))  # locked if its creation was killed
             git.try_("worktree", "prune", "--expire=now")
 
     with folders.own(place, f"{commit[:12]}-", removed=forget) as path:
-        # Git looks at all worktrees when it makes one, and ends if it meets one that is half made or half
-        # removed. The files may take minutes: they come afterwards.
+        # Git reads all worktrees when it adds one, and fails on one that is incomplete or partly removed.
+        # Checking out the files may take minutes, so it is done after the lock is released.
         with mirrors.alone(repository):
             git.run("worktree", "add", "--quiet", "--detach", "--force", "--no-checkout", str(path), commit)
         Git(path).run("reset", "--quiet", "--hard", timeout_s=_CHECKOUT_S)
