@@ -1,6 +1,6 @@
-"""Jenkins: its jobs, its builds and what they archived; starting a build and waiting for it.
+"""Jenkins: its jobs, its builds and their artifacts; starting a build and waiting for it.
 
-The only importer of python-jenkins. How it is asked is told in the documentation, under Clients.
+The only importer of python-jenkins. See Clients in the documentation for the requests.
 """
 
 from __future__ import annotations

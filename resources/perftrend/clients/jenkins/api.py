@@ -1,4 +1,4 @@
-"""The JSON that a Jenkins tells: asked for by tree, checked in its outer shape, missing names explained."""
+"""Jenkins' JSON API: requests by tree, validation of the outer structure, hints for unknown names."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from perftrend.clients.web.refusals import RefusedError
 from perftrend.errors import ServiceError, nearest
 
 _DEEPEST_FOLDER = 20
-"""Folders lie in each other no deeper than that, or the server makes them up."""
+"""Maximum nesting of folders; deeper ones are reported as an error of the server."""
 
 
 class Api:
-    """What can be asked of one Jenkins, each answer bounded by what is asked."""
+    """Requests to one Jenkins, each with a limited response."""
 
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
 
     def url(self, job: str) -> str:
-        """Return the page of a job, without a slash at its end."""
+        """Return the URL of a job's page, without a slash at its end."""
         return f"{self.transport.url}/{job_path(job)}"
 
     def knows_ranges(self) -> bool:
-        """Tell whether parts of a list can be asked for: Jenkins can, what is merely like it cannot."""
+        """Return whether ranges of a list can be requested, which only Jenkins itself supports."""
         if self.transport.version is None:
             self.transport.json("", "mode")
         return bool(self.transport.version)
 
     def job(self, job: str, tree: str) -> dict[str, Any]:
-        """Return what is told of a job."""
+        """Return the JSON of a job."""
         with self.found(job):
             return self.transport.json(job_path(job), tree)
 
@@ -46,18 +46,18 @@ class Api:
         return read_build(job, self.url(job), told)
 
     def builds(self, job: str, begin: int, end: int) -> Sequence[Build]:
-        """Return the builds from a place in the server's list up to, and without, another one."""
+        """Return the builds of a range in the server's list; ``end`` is excluded."""
         told = self._list(job, f"allBuilds[{TREE}]{{{begin},{end}}}")
         return [read_build(job, self.url(job), each) for each in told]
 
     def build_numbers(self, job: str, begin: int, end: int) -> Sequence[int]:
-        """Return no more of them than their numbers."""
+        """Return the build numbers of a range in the server's list."""
         return [
             number_of(self.url(job), each) for each in self._list(job, f"allBuilds[number]{{{begin},{end}}}")
         ]
 
     def every_build(self, job: str) -> Sequence[Build]:
-        """Return all builds, newest first, where parts of the list cannot be asked for."""
+        """Return all builds, newest first, for servers without ranges."""
         told = self._list(job, f"allBuilds[{TREE}],builds[{TREE}]")
         return sorted(
             (read_build(job, self.url(job), each) for each in told), key=lambda build: -build.number
@@ -76,7 +76,7 @@ class Api:
                     "is jenkins.url right?"
                 )
             full = f"{folder}/{name}" if folder else str(name)
-            # Of what is listed, only a folder has a list of jobs.
+            # In this list, only folders have a list of jobs.
             if "jobs" not in each:
                 yield full
             elif recursive and each["jobs"]:
@@ -84,7 +84,7 @@ class Api:
 
     @contextmanager
     def found(self, job: str) -> Iterator[None]:
-        """Say which job was probably meant, when it is not found."""
+        """Add the names of similar jobs to the error if a job is not found."""
         try:
             yield
         except RefusedError as error:
@@ -98,7 +98,7 @@ class Api:
             names = list(self.names(job_path(folder), folder, recursive=False))
         except ServiceError:
             return ""
-        # A server has thousands of jobs; a line holds a few.
+        # A server has thousands of jobs; show only a few.
         return "" if job in names else nearest(job, difflib.get_close_matches(job, names, n=5, cutoff=0.4))
 
     def _list(self, job: str, tree: str) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Builds, as a Jenkins tells them in JSON, and what makes one of that."""
+"""Builds, read from the JSON of a Jenkins."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TREE = (
     "number,queueId,result,building,timestamp,duration,description,"
     "actions[parameters[name,value]],artifacts[relativePath]"
 )
-"""What is asked of a build: no more than this is sent."""
+"""The fields of a build that are requested; no others are sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Artifact:
     """A file that a build archived."""
 
     path: str
-    """Relative to the archive, as the server tells it: it may try to lead out of any folder."""
+    """Relative to the archive, as sent by the server: it may try to leave any folder."""
     url: str
 
 
@@ -32,7 +32,7 @@ class Build:
     """One build of a job."""
 
     job: str
-    """Full name, folders before it."""
+    """Full name, with its folders."""
     number: int
     result: str | None
     """``SUCCESS``, ``UNSTABLE``, ``FAILURE``, ``NOT_BUILT`` or ``ABORTED``; None while it runs."""
@@ -47,21 +47,21 @@ class Build:
     """Its page, with a slash at the end."""
     description: str = ""
     queue_item: int | None = None
-    """What it was in the queue; None where the server does not tell."""
+    """Its number in the queue; None if the server does not report it."""
 
     @property
     def is_finished(self) -> bool:
-        """Whether its result will not change any more."""
+        """Whether its result is final."""
         return not self.building and self.result is not None
 
 
 def read_build(job: str, job_url: str, told: Mapping[str, Any]) -> Build:
-    """Return the build that a server tells of.
+    """Return a build from its JSON.
 
     :param job: full name of the job.
-    :param job_url: its page, which is where we found it, whatever address the server believes to have.
+    :param job_url: URL at which the job was found, which may differ from the URL that the server reports.
     :param told: decoded JSON of the tree :data:`TREE`.
-    :raises ServiceError: if that is not what Jenkins would tell.
+    :raises ServiceError: if it is not a valid build.
     """
     try:
         number = _number(told)
@@ -79,7 +79,7 @@ def read_build(job: str, job_url: str, told: Mapping[str, Any]) -> Build:
             artifacts=tuple(Artifact(path, url + artifact_path(path)) for path in paths),
             url=url,
             description=text_of(told.get("description") or ""),
-            # Of a build from before it knew such numbers, a Jenkins tells -1.
+            # For a build from before Jenkins had such numbers, the value is -1.
             queue_item=whole_of(item) if item is not None and whole_of(item) > 0 else None,
         )
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError, OSError):
@@ -87,7 +87,7 @@ def read_build(job: str, job_url: str, told: Mapping[str, Any]) -> Build:
 
 
 def number_of(job_url: str, told: Mapping[str, Any]) -> int:
-    """Return the number of a build of which no more was asked."""
+    """Return the number of a build from JSON that contains only the number."""
     try:
         return _number(told)
     except (TypeError, ValueError, KeyError):
@@ -95,8 +95,8 @@ def number_of(job_url: str, told: Mapping[str, Any]) -> int:
 
 
 def has_parameters(build: Build, wanted: Mapping[str, str]) -> bool:
-    """Tell whether a build was started with these parameters, as far as the server shows them."""
-    # A build that has just begun is shown without any for a moment: it may be anybody's.
+    """Return whether a build was started with these parameters, as far as the server shows them."""
+    # A build that has just started is shown without parameters for a moment: it may be any build.
     if wanted and not build.parameters and not build.is_finished:
         return False
     # A server trims some kinds of text, and does not show passwords.
@@ -104,19 +104,19 @@ def has_parameters(build: Build, wanted: Mapping[str, str]) -> bool:
 
 
 def parameters_of(actions: Iterable[Any]) -> Mapping[str, str]:
-    """Return the parameters among what a server tells under ``actions``."""
+    """Return the parameters in the server's ``actions``."""
     return dict(_parameters(actions))
 
 
 def moment_of(value: object) -> datetime:
-    """Return a time that is told in milliseconds."""
+    """Return a time in UTC from milliseconds since 1970."""
     return datetime.fromtimestamp(whole_of(value) / 1000, UTC)
 
 
 def whole_of(value: object) -> int:
-    """Return a whole number.
+    """Return an integer.
 
-    :raises TypeError: if it is none.
+    :raises TypeError: if the value is not an integer.
     """
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(value)
@@ -124,13 +124,13 @@ def whole_of(value: object) -> int:
 
 
 def text_of(value: object) -> str:
-    """Return a text as it can be written.
+    """Return a string that can be encoded.
 
-    :raises TypeError: if it is none.
+    :raises TypeError: if the value is not a string.
     """
     if not isinstance(value, str):
         raise TypeError(value)
-    # Half of a character pair cannot be written to a file or a terminal.
+    # A single surrogate cannot be written to a file or a terminal.
     return value.encode("utf-8", "replace").decode("utf-8")
 
 

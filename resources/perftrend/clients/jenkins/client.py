@@ -1,4 +1,4 @@
-"""The jobs, builds and files of one Jenkins."""
+"""Client of a Jenkins server: jobs, builds and files."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from perftrend.errors import ServiceError, SettingsError
 from perftrend.settings import JenkinsSettings
 
 Numbers = tuple[int | None, int | None]
-"""The lowest and the highest build number, both included; None: no bound."""
+"""The lowest and the highest build number, both included; None: no limit."""
 
 
 def connect(settings: JenkinsSettings) -> Jenkins:
-    """Return the Jenkins that the settings name. Nothing is asked yet.
+    """Return the Jenkins that the settings name. No request is sent yet.
 
-    :raises SettingsError: if they name none, or a user without a token.
+    :raises SettingsError: if they do not name one, or name a user without a token.
     """
     if not settings.url:
         raise SettingsError("jenkins.url is not set; say which Jenkins to ask")
@@ -46,20 +46,20 @@ def connect(settings: JenkinsSettings) -> Jenkins:
 
 
 class Jenkins:
-    """One Jenkins, as one user sees it. Threads may share it.
+    """A Jenkins server, as seen by one user. Threads may share it.
 
     :param url: its address, such as ``https://jenkins.example.org``, without user and password.
-    :param user: who asks; None: everybody.
+    :param user: the user of the requests; None: anonymous.
     :param token: the user's API token.
-    :param timeout_s: a server that says nothing for so long has failed to answer.
-    :param attempts: how often something is asked before the server is given up.
-    :param wait: how long to pause between attempts; by default what the server asks for, or ever longer.
-    :param sleep: pauses between two looks at a build.
-    :raises UsageError: if the address is none, or a user has no token.
+    :param timeout_s: maximum wait for bytes of the server.
+    :param attempts: maximum number of attempts of a request.
+    :param wait: pause between attempts; by default what the server requests, or exponential backoff.
+    :param sleep: pauses between two polls of a build.
+    :raises UsageError: if the address is not valid, or a user has no token.
 
-    Every method raises ServiceError for a server that refuses, fails or answers as Jenkins would not,
-    :class:`UnavailableError` among them where it may be otherwise later, and UsageError for a name that no
-    job can have.
+    Every method raises ServiceError if the server refuses, fails or does not respond like Jenkins, in
+    particular :class:`UnavailableError` if a later attempt may succeed, and UsageError if the name of a job
+    is not valid.
     """
 
     def __init__(
@@ -92,12 +92,12 @@ class Jenkins:
         view: str | None = None,
         recursive: bool = True,
     ) -> Iterator[str]:
-        """Yield the full names of jobs, folders before them: ``team/nightly``.
+        """Yield the full names of jobs, with their folders: ``team/nightly``.
 
-        :param pattern: as in a shell, ``perftrend-*``, for the full name; a star stands for slashes, too.
-        :param folder: look there only; empty: everywhere.
-        :param view: look at the jobs of that view of the folder only; ``a/b`` is a view in a view.
-        :param recursive: whether to look into folders, too.
+        :param pattern: shell pattern for the full name, ``perftrend-*``; a star also matches slashes.
+        :param folder: list only this folder; empty: all.
+        :param view: list only the jobs of this view of the folder; ``a/b`` is a nested view.
+        :param recursive: whether to list subfolders, too.
         """
         path = "/".join(filter(None, (job_path(folder), view_path(view or ""))))
         for name in self._api.names(path, folder, recursive=recursive):
@@ -107,13 +107,13 @@ class Jenkins:
     def builds(
         self, job: str, *, since: datetime | None = None, numbers: Numbers = (None, None)
     ) -> Iterator[Build]:
-        """Yield the builds of a job, newest first, asking for more as they are taken.
+        """Yield the builds of a job, newest first, and request more during the iteration.
 
-        Builds that begin or are deleted meanwhile do no harm. A server that is merely like Jenkins is
-        asked for all of them at once.
+        Builds that start or are deleted meanwhile do not affect the result. A server that is only compatible
+        with Jenkins returns all of them in one response.
 
         :param since: builds that started earlier are left out; with a time zone.
-        :param numbers: bounds of the number.
+        :param numbers: limits of the number.
         """
         lowest, highest = numbers
         for build in newest_first(self._api, job, highest):
@@ -122,23 +122,23 @@ class Jenkins:
             yield build
 
     def queue(self, job: str | None = None) -> Sequence[QueueItem]:
-        """Return the builds that wait, newest first; none where the server has no such address.
+        """Return the queued builds, newest first; none if the server does not have a queue.
 
-        :param job: full name; None: of all jobs that the user sees.
-        :raises TooLargeError: if that is more than 32 MiB.
+        :param job: full name; None: of all jobs that the user can see.
+        :raises TooLargeError: if the response is larger than 32 MiB.
         """
         return waiting.queue(self._api, job)
 
     def find(
         self, job: str, name: str, value: str, *, since: datetime | None = None, within: int = 1000
     ) -> Sequence[QueueItem | Build]:
-        """Return what was started with a value of a parameter: what waits, then builds, newest first.
+        """Return what was started with a value of a parameter: queued builds, then builds, newest first.
 
-        A build that leaves the queue meanwhile is told as a build, and once.
+        A build that leaves the queue meanwhile is returned once, as a build.
 
-        :param name: of the parameter; its value is compared without blanks at its ends.
+        :param name: of the parameter; its value is compared without whitespace at its ends.
         :param since: builds that started earlier are left out; with a time zone.
-        :param within: so many of the newest builds are looked at.
+        :param within: number of newest builds that are searched.
         """
         return waiting.find(self._api, job, name, value, since=since, within=within)
 
@@ -147,10 +147,10 @@ class Jenkins:
         return self._api.build(job, number)
 
     def console(self, job: str, number: int, start: int = 0, *, poll_s: float = 2.0) -> Iterator[str]:
-        """Yield what a build writes, until it ends; an empty text where there is nothing new.
+        """Yield the console output of a build until it ends, with an empty text if there is nothing new.
 
-        :param start: offset to begin at, in bytes of the server's own log.
-        :param poll_s: how long to wait for more.
+        :param start: offset to begin at, in bytes of the server's log.
+        :param poll_s: pause between two requests.
         """
         path = f"{job_path(job)}/{number}/logText/progressiveText"
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -170,26 +170,26 @@ class Jenkins:
         yield decoder.decode(b"", final=True)
 
     def open(self, url: str) -> AbstractContextManager[Iterator[bytes]]:
-        """Open a file of this server, such as an artifact; its bytes come up to 64 KiB at a time."""
+        """Open a file of this server, such as an artifact; yield its bytes, up to 64 KiB at a time."""
         if not is_below(url, self.url):
             raise ServiceError(f"{url!r} does not lie below {self.url}; it is not asked for")
         return self._transport.open(url)
 
     def start(self, job: str, parameters: Mapping[str, str] | None = None) -> Started:
-        """Start a build; a parameter that is not given has its default.
+        """Start a build; parameters that are not given have their defaults.
 
-        It is asked for once: where the server may have started it, but failed to say so, the error
-        tells that.
+        The request is sent once. If its response is lost and the server may have started the build, the error
+        message mentions it.
 
         :raises UsageError: if the job has no such parameter, or is disabled.
         """
         return running.start(self._api, job, parameters or {})
 
     def wait(self, build: Started | tuple[str, int], *, timeout_s: float, poll_s: float = 5.0) -> Build:
-        """Wait until a build has ended; a server that is away meanwhile is waited for, too.
+        """Wait until a build has ended, also if the server is unavailable meanwhile.
 
-        :param build: what :meth:`start` returned, or a job and a number.
-        :raises ServiceError: if it does not end in time, or is taken out of the queue.
+        :param build: the result of :meth:`start`, or a job and a number.
+        :raises ServiceError: if it does not end in time, or is removed from the queue.
         """
         job, number = (build.job, None) if isinstance(build, Started) else build
         deadline = time.monotonic() + timeout_s

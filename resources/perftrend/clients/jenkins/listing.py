@@ -1,8 +1,8 @@
-"""Builds of a job in pages, so that a job with 20,000 builds is neither one answer nor thousands.
+"""Builds of a job in pages, so that a job with 20,000 builds needs neither one response nor thousands.
 
-A page is a range of the server's own list, newest first. The list moves while it is read: a build that
-begins shifts it back, which shows builds twice, and one that is deleted shifts it forward, which would
-hide as many. So a page begins a little before the last one's end, and what was shown already is dropped.
+A page is a range of the server's list, newest first. The list changes while it is read: a new build shifts
+it backwards, which repeats builds, and a deleted one shifts it forwards, which would omit builds. Therefore
+a page begins a little before the end of the last one, and builds that were returned already are dropped.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from perftrend.clients.jenkins.builds import Build
 from perftrend.clients.web.refusals import TooLargeError
 
 FIRST_PAGE = 100
-"""Builds in the first answer; most callers want the newest only. Each further one has twice as many."""
+"""Builds in the first response; most callers need the newest only. The size doubles with each page."""
 LARGEST_PAGE = 2000
 NUMBERS_PAGE = 10_000
-"""Builds in an answer that tells nothing but their numbers."""
+"""Builds in a response that contains only their numbers."""
 OVERLAP = 10
-"""So many builds may be deleted between two answers, and none is left out."""
+"""Number of builds that may be deleted between two requests without omitting any."""
 
 
 def newest_first(api: Api, job: str, highest: int | None = None) -> Iterator[Build]:
-    """Yield the builds of a job, newest first, page by page as they are taken.
+    """Yield the builds of a job, newest first, requested page by page during the iteration.
 
-    A page that is too large for an answer is asked for in smaller parts.
+    A page that is too large for one response is requested in smaller parts.
 
-    :param highest: the highest number that is of interest; pages before it are passed over cheaply.
+    :param highest: the highest number to return; pages before it are skipped by their numbers alone.
     """
     if not api.knows_ranges():
         found: Iterator[Build] = iter(api.every_build(job))
@@ -56,12 +56,12 @@ def _paged(api: Api, job: str, place: int) -> Iterator[Build]:
 
 
 def _place_of(api: Api, job: str, highest: int) -> int:
-    """Return a place in the list that no build up to that number stands before."""
+    """Return an index in the list before which all builds have a higher number."""
     place, last = 0, None
     while True:
         page = api.build_numbers(job, place, place + NUMBERS_PAGE)
         above = sum(number > highest for number in page)
-        # A server that repeats itself has no end to look for.
+        # A server that repeats itself has no end to find.
         if above < NUMBERS_PAGE or (last and page[-1] >= last):
             return max(0, place + above - OVERLAP)
         place, last = place + NUMBERS_PAGE, page[-1]

@@ -1,7 +1,7 @@
-"""Where things lie on a Jenkins, as paths below its address.
+"""Paths of jobs, views and artifacts on a Jenkins, relative to its address.
 
-A name is quoted as a whole, so that a question mark or a slash in it is a part of the name. Names
-come from people and from servers; one that would lead elsewhere is refused.
+A name is quoted as a whole, so that a question mark or a slash in it is part of the name. Names come from
+users and from servers; names such as ``..`` that would lead to another path are refused.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from perftrend.errors import UsageError
 def job_path(name: str) -> str:
     """Return the path of a job or a folder, ``job/team/job/nightly``, without a slash at its ends.
 
-    :param name: the full name, folders before it: ``team/nightly``; empty for the top.
-    :raises UsageError: if no job can have that name.
+    :param name: the full name with its folders: ``team/nightly``; empty for the top.
+    :raises UsageError: if the name is not valid.
     """
     return "/".join(f"job/{_part(part, name)}" for part in name.split("/")) if name else ""
 
 
 def view_path(name: str) -> str:
-    """Return the path of a view, which may lie in other views: ``view/team/view/nightly``."""
+    """Return the path of a view, which may be nested in other views: ``view/team/view/nightly``."""
     return "/".join(f"view/{_part(part, name)}" for part in name.split("/")) if name else ""
 
 
 def artifact_path(path: str) -> str:
-    """Return the path of an artifact below its build. What leads elsewhere is told when it is opened."""
+    """Return the path of an artifact below its build. Opening it checks that the URL is on the server."""
     return "artifact/" + "/".join(quote(part, safe="*") for part in path.split("/"))
 
 
 def is_below(url: str, base: str) -> bool:
-    """Tell whether a URL lies below another one, however it is written."""
+    """Return whether a URL is below another one, also if it is percent-encoded."""
     if not url.startswith(f"{base}/"):
         return False
     parts = unquote(urlsplit(url).path).replace("\\", "/").split("/")
@@ -39,7 +39,7 @@ def is_below(url: str, base: str) -> bool:
 
 
 def is_name(text: object) -> bool:
-    """Tell whether a job, a folder or a view can be named so."""
+    """Return whether a text is a valid name of a job, a folder or a view."""
     return isinstance(text, str) and text.isprintable() and text not in ("", ".", "..") and "/" not in text
 
 

@@ -1,4 +1,4 @@
-"""Starting a build, and finding it again: by its place in the queue, or by number and parameters."""
+"""Starting a build, and finding it again: by its queue item, or by number and parameters."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from perftrend.errors import ServiceError, UsageError, nearest
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A build that was asked for, and what finds it again."""
+    """A requested build, with the data to find it again."""
 
     job: str
     after: int
-    """The newest build number before it."""
+    """The newest build number at the time of the request."""
     queue_item: int | None
-    """None where the server tells none: the build is then found by its parameters."""
+    """None if the server does not report it: the build is then found by its parameters."""
     parameters: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 def start(api: Api, job: str, parameters: Mapping[str, str]) -> Started:
-    """Ask for a build, once. See :meth:`Jenkins.start`."""
+    """Request a build once. See :meth:`Jenkins.start`."""
     told = api.job(job, "buildable,nextBuildNumber,property[parameterDefinitions[name]]")
     known, following = _parameter_names(told), told.get("nextBuildNumber")
     for name in parameters:
@@ -59,9 +59,9 @@ def start(api: Api, job: str, parameters: Mapping[str, str]) -> Started:
 
 
 def number(api: Api, started: Started) -> int | None:
-    """Return the number of a build; None as long as it waits in the queue.
+    """Return the number of a build; None while it is in the queue.
 
-    :raises ServiceError: if it was taken out of the queue.
+    :raises ServiceError: if it was removed from the queue.
     """
     item = _queue_item(api, started.queue_item)
     if item is None:
@@ -73,7 +73,7 @@ def number(api: Api, started: Started) -> int | None:
 
 
 def _queue_item(api: Api, number: int | None) -> dict[str, Any] | None:
-    """Return what the queue tells; None where there is no item, or the queue has forgotten it."""
+    """Return the JSON of a queue item; None if there is no item, or the server has discarded it."""
     if number is None:
         return None
     try:
@@ -85,10 +85,10 @@ def _queue_item(api: Api, number: int | None) -> dict[str, Any] | None:
 
 
 def _oldest_alike(api: Api, started: Started) -> int | None:
-    """Find a build by what is known of it: newer than its start, and with its parameters.
+    """Return the oldest build that is newer than the request and has its parameters.
 
-    Somebody else's build with the same parameters that waited in the queue at that moment is ours, too:
-    the server makes one of both.
+    If another user's build with the same parameters was in the queue at that moment, it is returned: the
+    server merges both into one build.
     """
     newer = takewhile(lambda build: build.number > started.after, newest_first(api, started.job))
     return min((build.number for build in newer if has_parameters(build, started.parameters)), default=None)

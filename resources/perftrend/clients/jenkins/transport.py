@@ -1,8 +1,7 @@
-"""How a request reaches a Jenkins and what becomes of the answer.
+"""HTTP requests to a Jenkins server.
 
-python-jenkins logs in and fetches the crumbs that a server wants with what changes it. Here is what
-it leaves open: a request that failed for a passing reason is made again, and an answer has bounds in
-size and time.
+python-jenkins provides the login and fetches the CSRF crumbs that a server requires for changes. This module
+retries requests after transient failures, and limits the size and time of responses.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ from perftrend.clients.web.session import FILE_DEADLINE_S, Session
 from perftrend.errors import ServiceError, UsageError
 
 MAXIMUM_JSON = 32 * 1024**2
-"""Bytes that an answer in JSON may have."""
+"""Maximum size of a JSON response in bytes."""
 MAXIMUM_LOG = 1024**3
-"""Bytes that a console's text may have."""
+"""Maximum size of a console log in bytes."""
 _IN_MEMORY = 1024**2
 _MAXIMUM_CRUMB = 64 * 1024
 _HINTS: Mapping[int, str] = {HTTPStatus.TOO_MANY_REQUESTS: "ask less often, see fetch.requests_per_second"}
@@ -48,8 +47,8 @@ class Transport:
     """Requests to one Jenkins, by path below its address. Threads may share it.
 
     :param url: the address, without user and password.
-    :param wait: how long to pause between attempts.
-    :raises UsageError: if that is no address, or there is a user without a token.
+    :param wait: pause between attempts.
+    :raises UsageError: if the address is not valid, or there is a user without a token.
     """
 
     def __init__(
@@ -69,27 +68,27 @@ class Transport:
             raise UsageError("jenkins.user and jenkins.token belong together; give both or none")
         self.url = url.rstrip("/")
         self.version: str | None = None
-        """Of the server, by its last answer in JSON; empty where it is no Jenkins, but alike."""
+        """Of the server, by its last JSON response; empty if it is not Jenkins but a compatible server."""
         self._service = Service("jenkins", user, timeout_s, _HINTS)
         self._connection = _Connection(f"{self.url}/", token, self._service)
         self._retrying = retrying(attempts, wait)
 
     def json(self, path: str, tree: str) -> dict[str, Any]:
-        """Return what a path tells in JSON, as far as the tree names it.
+        """Return the JSON at a path, limited to the fields of the tree.
 
-        :raises TooLargeError: if that is more than :data:`MAXIMUM_JSON`.
+        :raises TooLargeError: if the response is larger than :data:`MAXIMUM_JSON`.
         """
         return self._retrying(self._json, f"{path}/api/json".lstrip("/"), tree)
 
     def text(self, path: str, **query: str) -> tuple[IO[bytes], Mapping[str, str]]:
-        """Return a text in a temporary file, at its beginning, and the headers that it came with."""
+        """Return a text in a temporary file, at its beginning, and the response headers."""
         return self._retrying(self._text, path, query)
 
     def post(self, path: str, data: Mapping[str, str]) -> tuple[int, str]:
-        """Send a form; return the status and where the answer points to.
+        """Send a form; return the status and the Location of the response.
 
-        :raises UnreachedError: if nothing was received there.
-        :raises UnavailableError: if it may have been received: it is not sent a second time.
+        :raises UnreachedError: if the server did not receive it.
+        :raises UnavailableError: if the server may have received it: it is not sent again.
         """
         for is_last in (False, True):
             request = requests.Request("POST", f"{self.url}/{path}", data=dict(data))
@@ -100,7 +99,7 @@ class Transport:
                 ) as response:
                     return response.status_code, response.headers.get("Location", "")
             except RefusedError as error:
-                # A crumb is as old as the session that it was made in; this one was refused unread.
+                # A crumb expires with its session; the server refused this form without processing it.
                 if error.status != HTTPStatus.FORBIDDEN or not self._connection.crumb or is_last:
                     raise
                 self._connection.crumb = None
@@ -108,8 +107,8 @@ class Transport:
 
     @contextmanager
     def open(self, url: str) -> Iterator[Iterator[bytes]]:
-        """Open a file; yield its bytes as they come."""
-        # Packed for the way, a file would have other bytes.
+        """Open a file; yield its bytes as they arrive."""
+        # With a content encoding, the bytes would not be those of the file.
         request = requests.Request("GET", url, headers={"Accept-Encoding": "identity"})
         with self._retrying(self._send, request, is_file=True) as response:
             if response.status_code != HTTPStatus.OK:
@@ -149,7 +148,7 @@ class Transport:
         return file, response.headers
 
     def _send(self, request: requests.Request, *, is_file: bool = False) -> requests.Response:
-        """Send one request, once; return the answer with its body unread."""
+        """Send one request, without retries; return the response with its body unread."""
         deadline_s = FILE_DEADLINE_S if is_file else None
         with self._explained(shown(request.method, request.url)):
             return self._connection.open(request, deadline_s)
@@ -167,7 +166,7 @@ class Transport:
 
     @contextmanager
     def _explained(self, asked: str) -> Iterator[None]:
-        """Turn what python-jenkins and the libraries under it raise into our errors."""
+        """Convert the errors of python-jenkins and the libraries below it."""
         try:
             yield
         except _StatusError as error:
@@ -183,19 +182,19 @@ class _StatusError(Exception):
 
 
 class _NotFoundError(_StatusError, jenkins.NotFoundException):  # type: ignore[misc]  # the library has no types
-    """What python-jenkins takes for a server that wants no crumbs."""
+    """A status that python-jenkins interprets as a server without crumbs."""
 
 
 class _Connection(jenkins.Jenkins):  # type: ignore[misc]  # the library has no types
-    """The session, login and crumbs of python-jenkins; a status is ours to judge, and a crumb has bounds."""
+    """Session, login and crumbs of python-jenkins, with own handling of statuses and a limit for crumbs."""
 
     _session: Session
 
     def __init__(self, url: str, token: str | None, service: Service) -> None:
         super().__init__(url, service.user, token, service.timeout_s)
         self._service = service
-        # Neither does PYTHONHTTPSVERIFY turn the check of certificates off in silence, nor does an
-        # installed Kerberos change who asks.
+        # The own session prevents that PYTHONHTTPSVERIFY silently disables certificate checks, or that an
+        # installed Kerberos changes the user.
         given = self._session.headers
         self._session = Session(timeout_s=service.timeout_s, netrc=True)
         # JENKINS_API_EXTRA_HEADERS
@@ -203,10 +202,10 @@ class _Connection(jenkins.Jenkins):  # type: ignore[misc]  # the library has no 
         del self._auths[1:]
 
     def open(self, request: requests.Request, deadline_s: float | None = None) -> requests.Response:
-        """Return the answer to a request, its body unread; see :meth:`Session.send`."""
+        """Return the response to a request with its body unread; see :meth:`Session.send`."""
         self._maybe_add_auth()
         prepared = self._session.prepare_request(request)
-        # After a POST a redirect says where the build waits: to follow it would be a request for nothing.
+        # After a POST, the redirect points to the queue item; following it would be a useless request.
         return self._response_handler(self._session.send(prepared, stream=True, deadline_s=deadline_s))
 
     @override

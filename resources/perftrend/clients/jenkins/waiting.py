@@ -1,4 +1,4 @@
-"""Builds that wait in the queue, and builds and waiting ones found by what they were started with."""
+"""The build queue, and search for builds and queue items by a parameter."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _TREE = "items[id,why,inQueueSince,task[url],actions[parameters[name,value]]]"
 
 @dataclass(frozen=True, slots=True)
 class QueueItem:
-    """A build that was asked for and has no number yet."""
+    """A requested build that has no number yet."""
 
     number: int
-    """Of the item, which is not the number that the build will have; a later one is higher."""
+    """Of the item, which differs from the number of the later build; later items have higher numbers."""
     job: str
-    """Full name, folders before it."""
+    """Full name, with its folders."""
     since: datetime
-    """When it was asked for, UTC."""
+    """Time of the request, UTC."""
     why: str = ""
-    """What it waits for, as the server tells people."""
+    """What it waits for, as the server displays it."""
     parameters: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 def queue(api: Api, job: str | None) -> Sequence[QueueItem]:
-    """Return what waits, newest first. See :meth:`Jenkins.queue`."""
+    """Return the queued builds, newest first. See :meth:`Jenkins.queue`."""
     try:
         told = api.transport.json("queue", _TREE).get("items") or []
     except RefusedError as error:
@@ -57,8 +57,8 @@ def queue(api: Api, job: str | None) -> Sequence[QueueItem]:
 def find(
     api: Api, job: str, name: str, value: str, *, since: datetime | None, within: int
 ) -> Sequence[QueueItem | Build]:
-    """Return what was started with a parameter. See :meth:`Jenkins.find`."""
-    # The queue comes first: what leaves it meanwhile is then found as a build, or as both.
+    """Return what was started with a value of a parameter. See :meth:`Jenkins.find`."""
+    # Read the queue first: an item that leaves it meanwhile is then found as a build, or as both.
     waiting = queue(api, job)
     recent = takewhile(
         lambda build: not since or build.started >= since, islice(newest_first(api, job), within)
@@ -79,7 +79,7 @@ def _has(found: QueueItem | Build, name: str, value: str) -> bool:
 def _items(told: Sequence[Mapping[str, Any]]) -> Iterator[QueueItem]:
     for each in told:
         job = _job(each["task"] or {})
-        # Steps of builds that run already may wait, too: their tasks are no jobs.
+        # Steps of running builds may be queued, too: their tasks are not jobs.
         if job:
             yield QueueItem(
                 number=whole_of(each["id"]),
@@ -91,7 +91,7 @@ def _items(told: Sequence[Mapping[str, Any]]) -> Iterator[QueueItem]:
 
 
 def _job(task: Mapping[str, Any]) -> str:
-    """Return the full name of a job; empty for what is none."""
+    """Return the full name of a job; empty if the task is not a job."""
     path = re.search(r"(?:/job/[^/]+)+/?\Z", urlsplit(text_of(task.get("url") or "")).path)
     parts = [unquote(part) for part in re.findall(r"/job/([^/]+)", path[0])] if path else []
     return "/".join(parts) if all(map(is_name, parts)) else ""
