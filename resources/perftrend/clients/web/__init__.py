@@ -1,1 +1,1 @@
-"""What the clients of HTTP services share: bounds in size and time, and what to say when it fails."""
+"""Shared parts of the clients of HTTP services: limits of size and time, retries and error messages."""

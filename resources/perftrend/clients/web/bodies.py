@@ -1,4 +1,4 @@
-"""Bodies of answers, read as they come."""
+"""Response bodies, read in pieces as they arrive."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _PIECE = 64 * 1024
 
 
 def pieces(response: requests.Response, service: Service, *, decode: bool) -> Iterator[bytes]:
-    """Yield a body as it comes, up to 64 KiB at a time.
+    """Yield a body as it arrives, up to 64 KiB at a time.
 
-    :param decode: whether compression for the way is undone.
-    :raises UnavailableError: if it breaks off, is shorter than announced, or comes too slowly.
+    :param decode: whether the content encoding is decoded.
+    :raises UnavailableError: if it breaks off, is shorter than announced, or arrives too slowly.
     """
     while True:
         try:
@@ -31,8 +31,8 @@ def pieces(response: requests.Response, service: Service, *, decode: bool) -> It
 def whole(response: requests.Response, maximum: int, service: Service) -> bytes:
     """Return a body.
 
-    :param maximum: bytes that it may have.
-    :raises TooLargeError: if it has more.
+    :param maximum: its maximum size in bytes.
+    :raises TooLargeError: if it is larger.
     """
     body = bytearray()
     for piece in pieces(response, service, decode=True):

@@ -1,7 +1,7 @@
-"""What went wrong between us and a service, in one line that says what to do.
+"""Errors of HTTP services, each in one line with what to do about it.
 
-A line shows the address that was asked without its query, and nothing of what the server wrote: an
-answer may hold anything, and may repeat what we sent.
+A line shows the requested URL without its query, and nothing that the server wrote: a response may contain
+anything, including what was sent to the server.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from perftrend.errors import ServiceError
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Who is asked, and by whom: what a person may have to correct."""
+    """A service and its login, as far as a user may have to correct them."""
 
     section: str
-    """Of the settings, such as ``jenkins``: its ``url``, ``user`` and ``token`` are meant."""
+    """Section of the settings with its ``url``, ``user`` and ``token``, such as ``jenkins``."""
     user: str | None
-    """Who asks; None: everybody."""
+    """The user of the requests; None: anonymous."""
     timeout_s: float
-    """A server that says nothing for so long has failed to answer."""
+    """Maximum wait for bytes of the server."""
     hints: Mapping[int, str] = field(default_factory=dict, hash=False)
-    """What to do about a status, where that is another thing than for all services."""
+    """What to do about a status, if it differs from what applies to all services."""
 
 
 class RefusedError(ServiceError):
-    """The server understood and said no: it will say no again."""
+    """The server refused the request, and will refuse it again."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -43,26 +43,26 @@ class RefusedError(ServiceError):
 
 
 class UnavailableError(ServiceError):
-    """The server failed or fell silent: the same request may succeed later."""
+    """The server failed or did not respond: the same request may succeed later."""
 
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
-        """What the server asked for, in seconds."""
+        """The pause that the server requests, in seconds."""
 
 
 class UnreachedError(UnavailableError):
-    """No connection was made, so nothing was received there."""
+    """No connection was made, so the server did not receive the request."""
 
 
 class TooLargeError(ServiceError):
-    """An answer beyond its bounds: ask for less."""
+    """A response exceeds its maximum size; request less."""
 
 
 def refused(asked: str, response: requests.Response, service: Service) -> ServiceError:
-    """Return the error for an answer with a status from 300 on.
+    """Return the error for a response with a status of 300 or more.
 
-    :param asked: what :func:`shown` says of the request.
+    :param asked: the request as :func:`shown` returns it.
     """
     status = response.status_code
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -88,7 +88,7 @@ def refused(asked: str, response: requests.Response, service: Service) -> Servic
 
 
 def failed(asked: str, error: BaseException, service: Service) -> ServiceError:
-    """Return the error for a request or an answer that broke off.
+    """Return the error for a request or a response that broke off.
 
     :param error: what requests, urllib3 or the operating system raised.
     """
@@ -108,7 +108,7 @@ def failed(asked: str, error: BaseException, service: Service) -> ServiceError:
 
 
 def shown(method: str, url: str) -> str:
-    """Show a request without its query."""
+    """Return a request as text, without its query."""
     return f"{method} {url.partition('?')[0]}"
 
 
@@ -119,7 +119,7 @@ def _is_unreached(error: BaseException) -> bool:
 
 
 def _lasting(error: BaseException, url: str) -> str:
-    """Say what is wrong if it will be so next time, too; empty otherwise."""
+    """Return the reason if the failure is permanent; empty otherwise."""
     text = str(error)
     if isinstance(error, requests.exceptions.SSLError | urllib3.exceptions.SSLError):
         return "" if "EOF" in text or "reset" in text else _about_tls(text, url)
@@ -152,7 +152,7 @@ def _phrase(status: int) -> str:
 
 
 def retry_after_s(told: str) -> float | None:
-    """Read the header Retry-After: seconds, or a date, in UTC where it has no zone; None if it is neither."""
+    """Parse the header Retry-After: seconds, or a date, in UTC if it has no zone; None if it is neither."""
     told = told.strip()
     if re.fullmatch(r"[0-9]{1,9}", told):
         return float(told)

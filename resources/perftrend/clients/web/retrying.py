@@ -1,4 +1,4 @@
-"""How often, and with which pauses, what failed for a passing reason is repeated: one rule for all HTTP."""
+"""Retries of transient failures: one policy for the number of attempts and their pauses, for all HTTP."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Wait = Callable[[tenacity.RetryCallState], float]
 
 
 def backing_off(first_s: float) -> Wait:
-    """Return ever longer pauses, up to half a minute, with some chance in them."""
+    """Return exponential backoff of up to 30 s, plus random jitter of up to ``first_s``."""
     return tenacity.wait_exponential(first_s, _LONGEST_BACKOFF_S) + tenacity.wait_random(0, first_s)
 
 
@@ -25,9 +25,9 @@ _default_pauses = backing_off(1.0)
 
 
 def retrying(attempts: int, wait: Wait, *, sleep: Callable[[float], None] = time.sleep) -> tenacity.Retrying:
-    """Return what calls a function again while it raises UnavailableError.
+    """Return a retrier that calls a function again while it raises UnavailableError.
 
-    :param sleep: pauses for so many seconds.
+    :param sleep: pauses for the given number of seconds.
     """
     return tenacity.Retrying(
         stop=tenacity.stop_after_attempt(attempts),
@@ -39,7 +39,7 @@ def retrying(attempts: int, wait: Wait, *, sleep: Callable[[float], None] = time
 
 
 def patiently(state: tenacity.RetryCallState) -> float:
-    """Return what the server asks for, within reason, or ever longer pauses with some chance in them."""
+    """Return the pause that the server requests, at most 300 s, or exponential backoff with jitter."""
     error = state.outcome.exception() if state.outcome else None
     asked_s = error.retry_after_s if isinstance(error, UnavailableError) else None
     return _default_pauses(state) if asked_s is None else min(asked_s, _LONGEST_PAUSE_S)

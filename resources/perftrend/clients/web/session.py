@@ -1,16 +1,17 @@
-"""The HTTP session of every client: time-outs, deadlines, bounds, redirects and logins by one rule.
+"""The HTTP session of all clients: timeouts, deadlines, size limits, redirects and logins.
 
-- Connecting and each wait for bytes have the time-out. The time-out of a socket starts again with each piece
-  that arrives, so a server that sends a byte now and then would never reach it. Therefore the head of an
-  answer takes two time-outs at most, and the body has a deadline and a slowest rate. These hold wherever the
-  library waits for the socket: also in the head of a proxy's answer, the length of a chunk, and a trailer.
-- A head has 256 KiB at most. A body has 1 MiB at most, unless the caller reads it as a stream and bounds it.
+- The timeout applies to connecting and to each wait for bytes. The timeout of a socket starts again with each
+  piece that arrives, so a server that sends a byte now and then would never reach it. Therefore the head of a
+  response takes two timeouts at most, and the body has a deadline and a minimum rate. These limits hold
+  wherever the library waits for the socket, including the head of a proxy's response, the length of a chunk,
+  and a trailer.
+- A head has 256 KiB at most. A body has 1 MiB at most, unless the caller reads it as a stream and limits it.
 - Redirects are followed for GET and HEAD, ten at most, without reading their bodies: only to http and https,
   never from https to http, from a public server to a private one, or in a circle.
 - A login belongs to the origin (scheme, host and port) of the URL that was requested. A redirect to another
   origin receives neither that login nor one from ``~/.netrc``, no cookies of the first server, and only
   harmless headers.
-- Proxies and certificates come from the environment, for each URL by itself.
+- Proxies and certificates come from the environment, separately for each URL.
 """
 
 from __future__ import annotations
@@ -34,18 +35,18 @@ from perftrend import __version__
 from perftrend.clients.hosts import is_public
 
 MAXIMUM_HEAD = 256 * 1024
-"""Bytes of all heads of one answer, those that announce another one included."""
+"""Bytes of all heads of one response, including interim (1xx) responses."""
 MAXIMUM_BODY = 1024**2
 """Bytes of a body that is not read as a stream."""
 MAXIMUM_REDIRECTS = 10
 FILE_DEADLINE_S = 7200.0
-"""A file takes no longer; other bodies take ten time-outs at most."""
+"""Deadline for a file; other bodies have ten timeouts."""
 
 _HEAD_PERIODS = 2
-"""A head may take so many time-outs: a server may think for nearly one before it begins."""
+"""Maximum duration of a head in timeouts: a server may process for nearly one before it responds."""
 _BODY_PERIODS = 10
 _LEAST_BYTES = 1024
-"""What a body has to bring in each time-out that is spent waiting for it."""
+"""Minimum bytes of a body for each timeout that is spent waiting for it."""
 _CHECK_EVERY_S = 0.5
 _PIECE = 64 * 1024
 _REDIRECTS = {301, 302, 303, 307, 308}
@@ -53,14 +54,14 @@ _HARMLESS = {
     *("accept", "accept-encoding", "user-agent"),
     *("range", "if-range", "if-none-match", "if-modified-since"),
 }
-"""Headers that a redirect to another origin keeps."""
+"""Headers that a redirect to another origin retains."""
 _PORTS = {"http": 80, "https": 443}
 
 Origin = tuple[str, str, int | None]
 
 
 class SlowServerError(TimeoutError):
-    """A body that comes too slowly, although each wait was short."""
+    """A body that arrives too slowly, although each wait was short."""
 
 
 class DeadlineError(SlowServerError):
@@ -80,11 +81,11 @@ class Session(requests.Session):
 
     :param timeout_s: for connecting, and for each wait for bytes.
     :param private_redirects: whether a public server may redirect to a private address.
-    :param netrc: whether ``~/.netrc`` gives a login for requested URLs without one.
-    :param connections: how many connections to one host are reused.
+    :param netrc: whether ``~/.netrc`` provides a login for requested URLs without one.
+    :param connections: maximum number of connections to one host that are reused.
     :param before: called with the URL before each request, redirects included.
     :param check: called at least twice a second while waiting for bytes; raises to end the wait.
-    :param options: for another base class, where a library brings its own session.
+    :param options: for another base class, if a library brings its own session.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class Session(requests.Session):
         connections: int = 10,
         before: Callable[[str], None] = lambda _: None,
         check: Callable[[], None] = lambda: None,
-        **options: Any,  # noqa: ANN401 - whatever the other base class takes
+        **options: Any,  # noqa: ANN401 - whatever the other base class accepts
     ) -> None:
         super().__init__(**options)
         self.headers["User-Agent"] = f"perftrend/{__version__}"
@@ -120,8 +121,8 @@ class Session(requests.Session):
     ) -> requests.Response:
         """Send a request, and follow redirects.
 
-        :param deadline_s: how long the body may take; by default ten time-outs.
-        :param options: ``stream``: the body is left to the caller; ``allow_redirects``. The session decides
+        :param deadline_s: maximum duration of the body; by default ten timeouts.
+        :param options: ``stream``: the body is left to the caller; ``allow_redirects``. The session sets
             everything else.
         :raises requests.RequestException: :class:`RedirectError` among others.
         """
@@ -135,7 +136,7 @@ class Session(requests.Session):
                 break
             response.close()
             request = self._redirected(requested, request, location)
-            # With other cookies, the same URL may have another answer.
+            # With other cookies, the same URL may return another response.
             step = request.url, request.headers.get("Cookie")
             if step in seen or len(seen) > MAXIMUM_REDIRECTS:
                 raise requests.TooManyRedirects("the server redirects in a circle", response=response)
@@ -146,7 +147,7 @@ class Session(requests.Session):
 
     @override
     def resolve_redirects(self, *args: object, **kwargs: object) -> Iterator[requests.Response]:
-        # The library would look ahead, and read the whole body of the redirect for that.
+        # The library would look ahead, which reads the whole body of the redirect.
         return iter(())
 
     def _send_once(self, request: requests.PreparedRequest, deadline_s: float) -> requests.Response:
@@ -161,7 +162,7 @@ class Session(requests.Session):
     def _redirected(
         self, requested: requests.PreparedRequest, last: requests.PreparedRequest, location: str
     ) -> requests.PreparedRequest:
-        """Return the request for what a redirect names, made from the one that was requested."""
+        """Return the request for the target of a redirect, based on the original request."""
         target = _target(last.url or "", location)
         home, away = origin(requested.url or ""), origin(target)
         is_private = home[1] != away[1] and is_public(home[1]) and not is_public(away[1])
@@ -173,14 +174,14 @@ class Session(requests.Session):
         if home != away:
             for name in [name for name in following.headers if name.lower() not in _HARMLESS]:
                 del following.headers[name]
-        # Cookies know no ports: another server of the same host would get them.
+        # Cookies are not bound to a port: another server on the same host would receive them.
         if home == away or home[1] != away[1]:
             following.prepare_cookies(self.cookies)
         return following
 
 
 def origin(url: str) -> Origin:
-    """Return scheme, host and port of a URL. A login belongs to one of them."""
+    """Return scheme, host and port of a URL. A login belongs to one origin."""
     parts = urlsplit(url)
     return parts.scheme, parts.hostname or "", parts.port or _PORTS.get(parts.scheme)
 
@@ -221,7 +222,7 @@ def _read_whole(response: requests.Response) -> None:
 
 
 class _Reader(io.RawIOBase):
-    """What a connection receives for one answer, in bounds; it takes the place of the socket's own file."""
+    """The bytes that a connection receives for one response, within limits; replaces the socket's file."""
 
     def __init__(self, connection: _Connection) -> None:
         self._socket = connection.sock
@@ -235,11 +236,11 @@ class _Reader(io.RawIOBase):
         self._waited_s = 0.0
 
     def makefile(self, _: str) -> io.BufferedReader:
-        """Return this as the library wants it."""
+        """Return this reader with the interface that the library expects."""
         return io.BufferedReader(self)
 
     def begin_body(self, deadline_s: float) -> None:
-        """Let the bounds of a body hold in place of those of a head."""
+        """Replace the limits of a head by those of a body."""
         self._end = time.monotonic() + deadline_s
         self._deadline_s = deadline_s
         self._received, self._waited_s = 0, 0.0
@@ -285,7 +286,7 @@ class _Reader(io.RawIOBase):
 
 
 class _Connection:
-    """A connection whose answers are read in bounds."""
+    """A connection whose responses are read within limits."""
 
     timeout: Any
     sock: socket.socket
@@ -293,7 +294,7 @@ class _Connection:
 
     def __init__(
         self,
-        *arguments: Any,  # noqa: ANN401 - whatever the other base class takes
+        *arguments: Any,  # noqa: ANN401 - whatever the other base class accepts
         check: Callable[[], None],
         **options: Any,  # noqa: ANN401 - as above
     ) -> None:
@@ -306,7 +307,7 @@ class _Connection:
         *arguments: Any,  # noqa: ANN401 - as above
         **options: Any,  # noqa: ANN401 - as above
     ) -> http.client.HTTPResponse:
-        """Return the answer of the server, or of a proxy that is asked for a tunnel."""
+        """Return the response of the server, or of a proxy that opens a tunnel."""
         self.reader = _Reader(self)
         return http.client.HTTPResponse(self.reader, *arguments, **options)  # type: ignore[arg-type]  # no socket
 
@@ -328,7 +329,7 @@ class _HTTPSPool(urllib3.HTTPSConnectionPool):
 
 
 class _Adapter(HTTPAdapter):
-    """Makes such connections, straight and through proxies."""
+    """Makes connections of these classes, direct and through proxies."""
 
     def __init__(self, check: Callable[[], None], *, pool_maxsize: int) -> None:
         self._pools: dict[str, Any] = {
