@@ -1,1 +1,1 @@
-"""Clients of outside services: the only importers of their libraries."""
+"""Clients of external services: the only modules that import the libraries for them."""

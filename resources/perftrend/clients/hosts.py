@@ -1,4 +1,4 @@
-"""Where a host is: on this machine, in a private network, or in public."""
+"""Location of a host: on this machine, in a private network, or in public."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
 
 
 def is_here(host: str) -> bool:
-    """Tell whether a host, by its name or address, is this machine."""
+    """Return whether a host is this machine: ``localhost`` or a loopback address."""
     if host == "localhost":
         return True
     try:
@@ -24,9 +24,9 @@ def is_here(host: str) -> bool:
 
 
 def is_public(host: str) -> bool:
-    """Tell whether all addresses of a host are public: neither this machine's nor of a private network.
+    """Return whether all addresses of a host are public: neither this machine's nor of a private network.
 
-    A host that has no address is not.
+    False if the host does not resolve.
     """
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
@@ -37,7 +37,7 @@ def is_public(host: str) -> bool:
 
 
 def may_reach(address: Address, allowed: Sequence[Network]) -> bool:
-    """Tell whether an address is public, or in one of the networks."""
+    """Return whether an address is public, or in one of the networks."""
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour
         if inner is None and address in _NAT64:

@@ -1,7 +1,7 @@
-"""Events that tell a dashboard of a build: one signed POST, see ``docs/dashboard/ingesting.rst``.
+"""Events that notify a dashboard of a build: one signed POST, see ``docs/dashboard/ingesting.rst``.
 
-The signature is the HMAC-SHA256 (RFC 2104) of the moment, a dot and the body. So neither can be changed, and
-an event that somebody has recorded is worth nothing a few minutes later.
+The signature is the HMAC-SHA256 (RFC 2104) of the timestamp, a dot and the body. Neither can be changed
+without invalidating it, and a replayed event is rejected after a few minutes.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ PATH = "/ingest"
 
 
 def signature(secret: SecretStr, moment: str, body: bytes) -> str:
-    """Return what the header of the signature says."""
+    """Return the value of the signature header."""
     message = moment.encode() + b"." + body
     return "sha256=" + hmac.new(secret.get_secret_value().encode(), message, hashlib.sha256).hexdigest()
 
 
 def tell(url: str, secret: SecretStr, job: str, build: int, *, timeout_s: float = 10.0) -> None:
-    """Tell the dashboard at an address of a build.
+    """Notify the dashboard at an address of a build.
 
-    :raises ServiceError: if it does not take the event.
+    :raises ServiceError: if it does not accept the event.
     """
     body = json.dumps({"job": job, "build": build}).encode()
     moment = str(int(time.time()))

@@ -1,9 +1,9 @@
-"""Mails are handed to an SMTP server.
+"""Delivery of mails to an SMTP server.
 
-A failure that may pass (the server is away, or answers 4xx) is tried again; what the server refuses
-for good (5xx) is not. A password goes over an encrypted connection only, and into no message.
+A transient failure (the server is unreachable, or replies 4xx) is retried; a permanent refusal (5xx) is not.
+A password is sent over an encrypted connection only, and is not part of any message.
 
-Source: RFC 5321 (SMTP), section 4.2.1 (which answers may pass).
+Source: RFC 5321 (SMTP), section 4.2.1 (transient and permanent replies).
 """
 
 from __future__ import annotations
@@ -31,40 +31,40 @@ __all__ = ["Mail", "MailRefusedError", "MailServer"]
 _LONGEST_ANSWER = 160
 _LONGEST_WAIT_S = 60.0
 _PATIENCE = 10
-"""A whole conversation may take so many time-outs: a server that drips is cut off then."""
+"""Maximum duration of a session in multiples of the timeout: a server that sends bytes slowly is cut off."""
 
 _NO_ANSWER = -1
-"""smtplib's code for a server that went away instead of answering."""
+"""smtplib's code for a server that closed the connection instead of replying."""
 _TEMPORARY = range(400, 500)
 _PORTS = range(1, 65536)
 
 
 class MailRefusedError(ServiceError):
-    """The server refused one mail; it may take others."""
+    """The server refused one mail; it may accept others."""
 
 
 @dataclass(frozen=True, slots=True)
 class MailServer:
-    """An SMTP server, and as whom it is spoken to.
+    """An SMTP server and the login for it.
 
-    :raises SettingsError: if the sender is no address, or a password would travel in the clear.
+    :raises SettingsError: if the sender is not an address, or a password would be sent unencrypted.
     """
 
     host: str
     port: int
     sender: str
     security: Literal["starttls", "tls", "none"] = "starttls"
-    """``starttls`` begins in the clear and goes on encrypted or not at all, ``tls`` is encrypted."""
+    """``starttls`` requires the upgrade to TLS after connecting, ``tls`` is encrypted from the start."""
     user: str | None = None
     password: SecretStr | None = None
     timeout_s: float = 30.0
-    """A server that says nothing for so long has failed to answer."""
+    """Maximum wait for a reply of the server."""
     attempts: int = 4
-    """How often a failure that may pass is met before the mail is given up."""
+    """Maximum number of attempts if failures are transient."""
     wait_s: float = 2.0
-    """How long to wait before the second attempt; each further wait is twice as long."""
+    """Wait before the second attempt, in seconds; each further wait is twice as long."""
     context: ssl.SSLContext | None = field(default=None, repr=False)
-    """Which certificates are trusted; none: those that the system trusts."""
+    """Trusted certificates; None: those of the system."""
 
     def __post_init__(self) -> None:
         address(self.sender)
@@ -80,9 +80,9 @@ class MailServer:
 
     @classmethod
     def of(cls, settings: MailSettings) -> MailServer | None:
-        """Return the server of the settings; None where they name none.
+        """Return the server of the settings, or None if they do not name one.
 
-        :raises SettingsError: if they name no sender, or a password would travel in the clear.
+        :raises SettingsError: if they do not name a sender, or a password would be sent unencrypted.
         """
         if settings.server is None:
             return None
@@ -107,9 +107,9 @@ class MailServer:
         return f"{self.host}:{self.port}"
 
     def send(self, mail: Mail) -> None:
-        """Hand a mail over, trying again what may pass.
+        """Deliver a mail, and retry after transient failures.
 
-        :raises SettingsError: if the recipient is no address.
+        :raises SettingsError: if the recipient is not an address.
         :raises MailRefusedError: if the server refuses this mail.
         :raises ServiceError: if it cannot be reached, is not trusted, or refuses the user.
         """
@@ -124,7 +124,7 @@ class MailServer:
             attempt(self._send_once, message, mail.recipient)
         except (OSError, smtplib.SMTPException, UnicodeError) as error:
             kind = MailRefusedError if isinstance(error, _OF_ONE_MAIL) else ServiceError
-            # Not chained: what smtplib raises may hold what was sent, the password too.
+            # Not chained: errors of smtplib may contain what was sent, including the password.
             raise kind(f"mail to {mail.recipient} by {self.name}: {_explained(error, self)}") from None
 
     def _send_once(self, message: bytes, recipient: str) -> None:
@@ -135,19 +135,19 @@ class MailServer:
             if self.user is not None and self.password is not None:
                 conversation.login(self.user, self.password.get_secret_value())
             conversation.sendmail(self.sender, [recipient], message)
-            # The mail is handed over: whatever becomes of the farewell, it must not be sent again.
+            # The server has accepted the mail. An error of QUIT must not cause a second delivery.
             with suppress(OSError, smtplib.SMTPException):
                 conversation.quit()
         finally:
             conversation.close()
 
     def trusted(self) -> ssl.SSLContext:
-        """Return which certificates are trusted."""
+        """Return the TLS context with the trusted certificates."""
         return self.context or ssl.create_default_context()
 
 
 class _Conversation(smtplib.SMTP):
-    """A connection that is cut when the server drags it out, one byte after the other."""
+    """A connection that is closed if the whole session takes too long."""
 
     def __init__(self, server: MailServer) -> None:
         self._limit = threading.Timer(_PATIENCE * server.timeout_s, self._cut)
@@ -170,12 +170,12 @@ class _Conversation(smtplib.SMTP):
     def _cut(self) -> None:
         if self.sock is not None:
             with suppress(OSError):
-                # Below TLS, which would wait for the server's own farewell.
+                # Below TLS, which would wait for the server's close_notify.
                 socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
 
 
 class _TlsConversation(_Conversation, smtplib.SMTP_SSL):
-    """The same, encrypted from the start."""
+    """A connection that is encrypted from the start."""
 
     @override
     def _open(self, server: MailServer) -> None:
@@ -188,7 +188,7 @@ _OF_ONE_MAIL = (smtplib.SMTPRecipientsRefused, smtplib.SMTPSenderRefused, smtpli
 
 
 def _may_pass(error: BaseException) -> bool:
-    """Whether the same may succeed a little later."""
+    """Whether a later attempt may succeed."""
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         return all(_is_temporary(code) for code, _ in error.recipients.values())
     if isinstance(error, smtplib.SMTPResponseException):
@@ -197,7 +197,7 @@ def _may_pass(error: BaseException) -> bool:
         return True
     if isinstance(error, socket.gaierror):
         return error.errno == socket.EAI_AGAIN
-    # smtplib's own errors are OSErrors, too: those that are left are about what was agreed.
+    # smtplib's own errors are OSErrors, too: the remaining ones are permanent.
     return isinstance(error, OSError) and not isinstance(error, (ssl.SSLError, smtplib.SMTPException))
 
 
@@ -206,12 +206,12 @@ def _is_temporary(code: int) -> bool:
 
 
 def _explained(error: Exception, server: MailServer) -> str:
-    """Say in one line what went wrong and what to do."""
+    """Return in one line what went wrong and what to do."""
     return next(explain(error, server) for kind, explain in _EXPLANATIONS if isinstance(error, kind))
 
 
 def _refused_user(error: smtplib.SMTPAuthenticationError, server: MailServer) -> str:
-    # What the server answers may repeat what it was sent.
+    # The server's reply may repeat what was sent.
     user = header(server.user or "")
     return f"user {user!r} was refused ({error.smtp_code}); check mail.user and mail.password"
 
@@ -238,7 +238,7 @@ def _not_connected(error: OSError, _: MailServer) -> str:
     return f"{header(error.strerror or 'no connection')}; check mail.server"
 
 
-# The first that fits tells it: smtplib's errors are OSErrors, and so are those of TLS.
+# The first match applies: smtplib's errors are OSErrors, and so are those of TLS.
 _EXPLANATIONS: tuple[tuple[type[Exception], Callable[..., str]], ...] = (
     (smtplib.SMTPAuthenticationError, _refused_user),
     (smtplib.SMTPRecipientsRefused, _refused_recipient),

@@ -1,11 +1,11 @@
-"""Messages to a webhook: one signed POST of JSON, to an address that may be reached.
+"""Messages to a webhook: one signed POST of JSON to a permitted address.
 
-The address comes from a person, so it could name a server that only this machine reaches. Its host is looked
-up once, all its addresses are checked, and the connection is made to one that was checked; what a second
-look-up would say does not matter. No redirect is followed, and no proxy of the environment is used.
+The address is entered by a user, so it could name a server that only this machine reaches. Its host is
+resolved once, all its addresses are checked, and the connection goes to one of the checked addresses. DNS
+rebinding therefore has no effect. Redirects are not followed, and proxies of the environment are not used.
 
 The signature is the HMAC-SHA256 of the body (RFC 2104), in the header ``X-Perftrend-Signature`` as
-``sha256=`` and hex digits. ``X-Perftrend-Delivery`` is the same for the same message, however often it comes.
+``sha256=`` and hex digits. ``X-Perftrend-Delivery`` is the same for every delivery of the same message.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ from perftrend.errors import ServiceError, SettingsError, UsageError
 
 LONGEST_URL = 2000
 _PATIENCE = 2
-"""The whole answer may take so many time-outs: a server that drips is cut off then."""
+"""Maximum duration of a delivery in multiples of the timeout: a server that sends bytes slowly is cut off."""
 
 
 @dataclass(frozen=True, slots=True)
 class Webhooks:
-    """What webhooks are sent with.
+    """Settings for sending webhooks.
 
-    :raises SettingsError: if a network is none.
+    :raises SettingsError: if a network is not valid.
     """
 
     secret: SecretStr | None
     networks: tuple[str, ...] = ()
     """Networks, or addresses, that may be reached although they are not public, such as ``10.1.0.0/16``."""
     timeout_s: float = 10.0
-    """A server that says nothing for so long has failed to answer."""
+    """Maximum wait for a response of the server."""
     context: ssl.SSLContext | None = field(default=None, repr=False)
-    """Which certificates are trusted; none: those that the system trusts."""
+    """Trusted certificates; None: those of the system."""
 
     def __post_init__(self) -> None:
         self.allowed()
 
     def allowed(self) -> list[Network]:
-        """Return the networks that may be reached beside public ones."""
+        """Return the networks that may be reached in addition to public ones."""
         try:
             return [ipaddress.ip_network(each) for each in self.networks]
         except ValueError as error:
@@ -61,10 +61,10 @@ class Webhooks:
         """Send a message once.
 
         :param body: JSON.
-        :param key: names the message; ASCII letters and digits.
-        :raises UsageError: if the address is none that messages are sent to.
+        :param key: identifies the message; ASCII letters and digits.
+        :raises UsageError: if messages cannot be sent to the address.
         :raises SettingsError: if there is no secret.
-        :raises ServiceError: if its host may not be reached, or the server does not take it.
+        :raises ServiceError: if its host may not be reached, or the server does not accept the message.
         """
         parts = checked(url)
         if self.secret is None:
@@ -83,7 +83,7 @@ class Webhooks:
         try:
             status = connection.send_once(path, body, headers)
         except (OSError, http.client.HTTPException) as error:
-            # Not chained: the error may hold the address with what it keeps secret.
+            # Not chained: the error may contain the address, including its secret parts.
             raise ServiceError(f"{shown}: {_explained(error, self.timeout_s)}") from None
         if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
             is_elsewhere = HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST
@@ -113,7 +113,7 @@ class Webhooks:
 def checked(url: str) -> SplitResult:
     """Return the parts of an address that messages may be sent to.
 
-    :raises UsageError: if it is none.
+    :raises UsageError: if messages cannot be sent to it.
     """
     form = "write https://host/path, without user and password"
     if len(url) > LONGEST_URL or not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
@@ -131,7 +131,7 @@ def checked(url: str) -> SplitResult:
 
 
 class _Pinned(http.client.HTTPConnection):
-    """A connection to one address, whatever its host's name is."""
+    """A connection to a fixed IP address, independent of what the host name resolves to."""
 
     def __init__(self, parts: SplitResult, address: str, webhooks: Webhooks) -> None:
         self._is_encrypted = parts.scheme == "https"
@@ -141,13 +141,13 @@ class _Pinned(http.client.HTTPConnection):
         super().__init__(parts.hostname or "", port, timeout=webhooks.timeout_s)
 
     def connect(self) -> None:
-        """Connect to the address, and let the host prove its name."""
+        """Connect to the address, and verify the certificate against the host name."""
         plain = socket.create_connection((self._address, self.port), self._webhooks.timeout_s)
         context = self._webhooks.context or ssl.create_default_context()
         self.sock = context.wrap_socket(plain, server_hostname=self.host) if self._is_encrypted else plain
 
     def send_once(self, path: str, body: bytes, headers: dict[str, str]) -> int:
-        """Send a request and return the status of the answer, which is not read further."""
+        """Send a request and return the status of the response. The body is not read."""
         limit = threading.Timer(_PATIENCE * self._webhooks.timeout_s, self._cut)
         limit.daemon = True
         limit.start()
