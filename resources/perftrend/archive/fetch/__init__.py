@@ -6,7 +6,7 @@
     taker = Taker(source, Fetcher(source, Cache(folder), pace, Limits()), readers)
     for taken in in_parallel(taker, claims, workers=4, stop=pace.stop): ...
 
-Everything survives a kill at any moment: run again, it goes on. See ``docs/fetching.rst``.
+All steps survive a kill at any time: run the job again to resume. See ``docs/fetching.rst``.
 """
 
 from perftrend.archive.fetch.builds import ArchivedBuild, ArchivedFile, Source, Version, Wanted

@@ -1,4 +1,4 @@
-"""Conditional and partial requests of HTTP: what is asked for, and what the answer promises.
+"""Conditional and partial requests of HTTP: headers of the request, and metadata of the response.
 
 Source: RFC 9110, sections 13 (conditions) and 14 (ranges).
 """
@@ -19,7 +19,7 @@ _RANGE = re.compile(r"bytes (?:(?P<start>\d+)-(?P<stop>\d+)|\*)/(?P<size>\d+|\*)
 
 
 def conditions(offset: int, version: Version) -> dict[str, str]:
-    """Return the headers that ask for the rest of a version, or for anything but that version."""
+    """Return the headers that request the rest of a version, or any version except that one."""
     if offset:
         same = version.strong_etag or version.modified
         return {"Range": f"bytes={offset}-"} | ({"If-Range": same} if same else {})
@@ -29,7 +29,7 @@ def conditions(offset: int, version: Version) -> dict[str, str]:
 
 
 def continues(response: requests.Response, offset: int, version: Version) -> bool:
-    """Whether the answer to a request for the rest can be used: it is that rest, or the whole file."""
+    """Whether the response to a request for the rest is usable: it is that rest, or the whole file."""
     if response.status_code == HTTPStatus.OK:
         return True
     start, size = _range(response)
@@ -41,7 +41,7 @@ def continues(response: requests.Response, offset: int, version: Version) -> boo
 
 
 def transfer(response: requests.Response, read: Callable[[int], bytes]) -> Transfer:
-    """Return what an answer gives."""
+    """Return the transfer of a response."""
     headers = response.headers
     start: int | None = 0
     size = _number(headers.get("Content-Length", ""))
@@ -56,13 +56,13 @@ def transfer(response: requests.Response, read: Callable[[int], bytes]) -> Trans
 
 
 def _range(response: requests.Response) -> tuple[int | None, int | None]:
-    """Return where the bytes begin and how many the whole file has, as far as told."""
+    """Return the offset of the bytes and the size of the whole file, as far as they are known."""
     found = _RANGE.fullmatch(response.headers.get("Content-Range", "").strip())
     return (_number(found["start"] or ""), _number(found["size"])) if found else (None, None)
 
 
 def _checksum(response: requests.Response) -> Checksum | None:
-    """Return the checksum of the whole body: Content-MD5, or what repositories of artifacts tell."""
+    """Return the checksum of the whole body, from Content-MD5 or the header of artifact repositories."""
     sha256 = response.headers.get("X-Checksum-Sha256", "").strip().lower()
     if re.fullmatch(r"[0-9a-f]{64}", sha256):
         return Checksum("sha256", sha256)

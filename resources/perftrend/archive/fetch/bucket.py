@@ -1,11 +1,11 @@
-"""A bucket of S3, by s3fs. Import it only where it is used: s3fs is an extra.
+"""An S3 bucket, by s3fs. Import it only if it is used: s3fs is an extra.
 
-Credentials, region and endpoint are those that every program for S3 takes: the environment
-(``AWS_PROFILE``, ``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT_URL``), ``~/.aws``, or the machine's role.
-Without any, the bucket is asked as a public one.
+Credentials, region and endpoint come from the standard settings of S3 clients: the environment
+(``AWS_PROFILE``, ``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT_URL``), ``~/.aws``, or the machine's role. Without
+credentials, the bucket is accessed as a public one.
 
-Files come by the HTTP session of all downloads, from addresses that s3fs signs: its own reads have a time-out
-for each piece, and none for the whole.
+Files are read by the HTTP session of all downloads, from URLs that s3fs signs: s3fs' own reads have a timeout
+for each piece, and none for the whole file.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from perftrend.archive.fetch.web import Web
 from perftrend.errors import ServiceError
 
 _DEADLINE_S = 300.0
-"""A listing, or the details of a key, take no longer."""
+"""Deadline for a listing, or for the details of a key."""
 _SIGNED_S = 3600
-"""So long a transfer may begin after its address was signed."""
+"""A transfer has to begin within this time after its URL was signed."""
 _MD5 = re.compile(r"[0-9a-f]{32}")
 _ENCRYPTED = {"aws:kms", "aws:kms:dsse"}
 
@@ -47,13 +47,13 @@ class Bucket:
     """The keys below ``bucket/prefix``, as a tree of folders."""
 
     workers = None
-    files_date_builds = True  # a bucket says nothing of folders
+    files_date_builds = True  # a bucket has no times of folders
 
     def __init__(self, prefix: str, pace: Pace) -> None:
         self._prefix = prefix.strip("/")
         self._pace = pace
         anonymous = Session().get_credentials() is None
-        # Its listings must not be remembered: new builds are looked for again and again.
+        # Its listings must not be cached: new builds are polled.
         self._files: Any = s3fs.S3FileSystem(anon=anonymous, use_listings_cache=False)
         self._web = Web(pace)
 
@@ -83,7 +83,7 @@ class Bucket:
     def open(
         self, file: ArchivedFile, *, offset: int = 0, version: Version = ANY
     ) -> Generator[Transfer, None, None]:
-        """Open a key; it resumes while its ETag is the same."""
+        """Open a key; it is resumed if its ETag is the same."""
         place = file.location.removeprefix("s3://")
         with self._asked(place):
             found = self._files.info(place, refresh=True, timeout=_DEADLINE_S)
@@ -99,7 +99,7 @@ class Bucket:
 
     @contextmanager
     def _asked(self, place: str) -> Generator[None, None, None]:
-        """Ask politely, and put what goes wrong into words."""
+        """Wait for the rate limit, and convert the errors of the libraries."""
         self._pace.wait("s3://" + self.path[0])
         try:
             yield
@@ -131,7 +131,7 @@ def _moment(entry: dict[str, Any]) -> datetime | None:
 
 
 def _checksum(entry: dict[str, Any]) -> Checksum | None:
-    """Return the MD5 that an ETag is, if the key was written in one part and with no key of its own."""
+    """Return the MD5 in an ETag, if the key was written in one part and is not encrypted by KMS."""
     etag = (entry.get("ETag") or "").strip('"')
     if not _MD5.fullmatch(etag) or entry.get("ServerSideEncryption") in _ENCRYPTED:
         return None

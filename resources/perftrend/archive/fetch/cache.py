@@ -1,15 +1,15 @@
-"""What was fetched, kept by content; and what is half fetched, kept so that it can go on.
+"""Cache of fetched files, addressed by content, and of partial files, which can be resumed.
 
 ::
 
     objects/ab/abcdef…      the bytes, named by their SHA-256
-    index/12/123456….json   where they came from: location, version, SHA-256; named by the location's
+    index/12/123456….json   origin: location, version, SHA-256; named by the SHA-256 of the location
     partial/123456….part    the bytes so far
-    partial/123456….json    which version of the file they are of
+    partial/123456….json    the version of the file that they belong to
 
-Each file appears whole, by renaming. The order makes a kill at any moment harmless: first the index
-names the SHA-256, then the partial file becomes the object. An index without its object is no loss:
-the complete partial file is still there, or the object was removed to make room for others.
+Each file is renamed to its name when it is complete. The order makes a kill at any time harmless: first the
+SHA-256 is written to the index, then the partial file becomes the object. An index entry without its object
+is harmless: either the complete partial file still exists, or the object was removed to free space.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAXIMUM_BYTES = 20 * 1024**3
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Where an object came from."""
+    """The origin of an object."""
 
     location: str
     version: Version
@@ -42,7 +42,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """Which file a partial file is of."""
+    """The file that a partial file belongs to."""
 
     location: str
     version: Version
@@ -56,7 +56,7 @@ _BEGUN = TypeAdapter(Begun)
 class Cache:
     """A folder of fetched files; several threads and processes may use it.
 
-    :param maximum_bytes: when there is more of it, what was used longest ago is removed.
+    :param maximum_bytes: if the cache is larger, the least recently used files are removed.
     """
 
     def __init__(self, folder: Path, maximum_bytes: int = MAXIMUM_BYTES) -> None:
@@ -64,15 +64,15 @@ class Cache:
         self._pruning = Pruning(folder, maximum_bytes)
 
     def using(self) -> AbstractContextManager[None]:
-        """Let whatever is found or kept within stay as long as this lasts."""
+        """Prevent the removal of files that are found or stored within this context."""
         return self._pruning.using()
 
     def object(self, sha256: str) -> Path:
-        """Return where the bytes with this SHA-256 lie, or would lie."""
+        """Return the path of the bytes with this SHA-256, whether or not they exist."""
         return self._folder / "objects" / sha256[:2] / sha256
 
     def find(self, location: str) -> Entry | None:
-        """Return what is known of a location; None if its bytes are not here."""
+        """Return the entry of a location; None if its bytes are not in the cache."""
         entry = self._entry(location)
         return entry if entry and self.object(entry.sha256).exists() else None
 
@@ -85,13 +85,13 @@ class Cache:
 
     @contextmanager
     def partial(self, location: str) -> Generator[Partial, None, None]:
-        """Hold the partial file of a location; whoever else wants it waits."""
+        """Lock and yield the partial file of a location; other users of it wait."""
         path = self._folder / "partial" / f"{_key(location)}.part"
         path.parent.mkdir(parents=True, exist_ok=True)
         while True:
             with path.open("ab") as file:
                 fcntl.flock(file, fcntl.LOCK_EX)
-                # Who held it before may have made it the object: then this is no longer its file.
+                # The previous holder may have made it the object. Then the path has another file.
                 if is_at(file, path):
                     held = Partial(file, path)
                     try:
@@ -102,7 +102,7 @@ class Cache:
                     return
 
     def keep(self, partial: Partial, entry: Entry) -> Path:
-        """Make a complete partial file an object; what is too much then makes room."""
+        """Make a complete partial file an object; then remove files if the cache is too large."""
         partial.flush()
         _write(self._index(entry.location), _ENTRY.dump_json(entry))
         size = partial.size
@@ -112,7 +112,7 @@ class Cache:
         return path
 
     def recovered(self, partial: Partial, location: str) -> Entry | None:
-        """Finish what a kill left behind between index and object; None if there is nothing."""
+        """Complete a change that was killed between index and object; None if there is nothing to recover."""
         entry = self._entry(location)
         if entry is None:
             return None
@@ -120,7 +120,7 @@ class Cache:
         if self._pruning.use(path):
             if _digest(path, "sha256") == entry.sha256:
                 return entry
-            path.unlink()  # the disk damaged it
+            path.unlink()  # damaged on disk
         if partial.size and partial.digest("sha256") == entry.sha256:
             self._become_object(partial, entry.sha256)
             return entry
@@ -129,20 +129,20 @@ class Cache:
     def _become_object(self, partial: Partial, sha256: str) -> Path:
         path = self.object(sha256)
         path.parent.mkdir(parents=True, exist_ok=True)
-        # What a kill left complete may have an old time, and begins to be used as a partial file.
+        # A file that a kill left complete may have an old time: mark it as used before it becomes an object.
         os.utime(partial.path)
         partial.path.replace(path)
         partial.forget()
         return path
 
     def _forget_removed(self) -> None:
-        """Remove what the index tells of objects that are no more."""
+        """Remove index entries of objects that no longer exist."""
         for path in self._folder.glob("index/*/*.json"):
             try:
                 entry = _ENTRY.validate_json(path.read_bytes())
             except (FileNotFoundError, ValidationError):
                 continue
-            # The order matters: what is partial now becomes an object.
+            # Check in this order: a partial file may become an object meanwhile.
             is_partial = (self._folder / "partial" / f"{path.stem}.part").exists()
             if not is_partial and not self.object(entry.sha256).exists():
                 path.unlink(missing_ok=True)
@@ -153,7 +153,7 @@ class Cache:
 
 
 class Partial:
-    """The bytes of a file so far; held by one at a time."""
+    """The bytes of a file so far; locked by one user at a time."""
 
     def __init__(self, file: BinaryIO, path: Path) -> None:
         self.path = path
@@ -161,11 +161,11 @@ class Partial:
 
     @property
     def size(self) -> int:
-        """How many bytes are there."""
+        """Number of bytes."""
         return os.fstat(self._file.fileno()).st_size
 
     def begun(self, location: str) -> Begun | None:
-        """Return which version the bytes are of; None if that is not known: they are then no use."""
+        """Return the file and version of the bytes; None if they are not known, so that they are useless."""
         try:
             begun = _BEGUN.validate_json(self._note.read_bytes())
         except (FileNotFoundError, ValidationError):
@@ -173,31 +173,31 @@ class Partial:
         return begun if begun.location == location else None
 
     def begin(self, begun: Begun) -> None:
-        """Start from nothing."""
+        """Start with an empty file."""
         self._file.truncate(0)
         _write(self._note, _BEGUN.dump_json(begun))
 
     def append(self, chunk: bytes) -> None:
-        """Add bytes; they survive a kill from here on."""
+        """Append bytes; they survive a kill from here on."""
         self._file.write(chunk)
         self._file.flush()
 
     def flush(self) -> None:
-        """Bring the bytes to the disk."""
+        """Write the bytes to disk."""
         os.fsync(self._file.fileno())
 
     def drop(self) -> None:
-        """Throw the bytes away: they are not what they should be."""
+        """Discard the bytes, which are not valid."""
         self._file.truncate(0)
         self.forget()
 
     def discard(self) -> None:
-        """Remove the file and its note: there was nothing to fetch."""
+        """Remove the file and its note, since nothing was fetched."""
         self.forget()
         self.path.unlink(missing_ok=True)
 
     def forget(self) -> None:
-        """Remove the note: the bytes are an object now, or gone."""
+        """Remove the note, since the bytes are an object now, or were discarded."""
         self._note.unlink(missing_ok=True)
 
     def digest(self, algorithm: str) -> str:
@@ -215,9 +215,9 @@ class Partial:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a small file so that it appears whole; what a power cut loses is fetched anew.
+    """Write a small file atomically; if a power failure loses it, the file is fetched again.
 
-    Whoever writes holds the location's partial file. So what a kill leaves behind is written over.
+    The caller holds the lock of the location's partial file, so a file left over by a kill is overwritten.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f"{path.name}.new")

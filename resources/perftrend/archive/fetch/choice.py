@@ -1,7 +1,7 @@
-"""Which of a build's files is read: the fullest sound one.
+"""Selection of the files of a build to read: the most complete valid one.
 
 ===========================================  =================================================
-files                                        hold
+files                                        content
 ===========================================  =================================================
 ``output.xml``, ``.gz``, ``.zip``;           everything
 ``output.json``, ``.gz``;
@@ -12,8 +12,8 @@ files                                        hold
 ``perftest.json``                            a per-patch test
 ===========================================  =================================================
 
-A weaker file serves where no stronger one is sound. The outputs of a per-patch test or a bisection, which
-``asked.json`` gives away, are those of its rounds: they are no run.
+A weaker file is used if no stronger one is valid. The outputs of a per-patch test or a bisection, recognized
+by ``asked.json``, are those of its rounds: they are not a run.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from perftrend.archive.fetch.builds import ArchivedFile
 from perftrend.errors import ArchiveError
 
 MOST_RESULTS = 50_000
-"""Result files of one build."""
+"""Maximum number of result files of one build."""
 
 
 class Kind(Enum):
-    """What a file holds."""
+    """The content of a file."""
 
     OUTPUT = "the output"
     RESULT = "the result files of its tests"
@@ -56,19 +56,19 @@ _SHA256 = ".sha256"
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Files that together hold the results of a build."""
+    """Files that together contain the results of a build."""
 
     kind: Kind
     files: tuple[ArchivedFile, ...]
 
 
 def kind_of(name: str) -> Kind | None:
-    """Return what a file of this name holds; None if it is of no use."""
+    """Return the kind of a file by its name; None if it is not needed."""
     return next((kind for kind, form in _FORMS.items() if form.fullmatch(name)), None)
 
 
 def ranked(files: Iterable[ArchivedFile]) -> list[ArchivedFile]:
-    """Return the files that are of use, best first, each with its checksum's file if that is among them."""
+    """Return the files that are needed, best first, each with its checksum's file if there is one."""
     found = list(files)
     checksums = {file.name: file.location for file in found if file.name.endswith(_SHA256)}
     return [
@@ -79,11 +79,11 @@ def ranked(files: Iterable[ArchivedFile]) -> list[ArchivedFile]:
 
 
 def require_one_run(ordered: Sequence[ArchivedFile]) -> None:
-    """Refuse the outputs of several runs: the first one of them may be that of another.
+    """Reject the outputs of several runs, since the first one may belong to another run.
 
-    Deeper ones are parts that the output was merged of. Those of rounds are not read.
+    Outputs in deeper folders are parts from which the output was merged. Those of rounds are not read.
 
-    :raises ArchiveError: if outputs lie in several folders, none deeper than the others.
+    :raises ArchiveError: if outputs are in several folders of the same depth as the first one.
     """
     if any(kind_of(file.name) in {Kind.PATCH, Kind.REQUEST} for file in ordered):
         return
@@ -96,9 +96,9 @@ def require_one_run(ordered: Sequence[ArchivedFile]) -> None:
 
 
 def attempts(files: Iterable[ArchivedFile]) -> Iterator[Attempt]:
-    """Yield what to try one after the other, asking for no more files than that takes.
+    """Yield the files to try one after the other, and consume only as many files as necessary.
 
-    A build with the report of a per-patch test is that test, even if the report is broken.
+    A build with the report of a per-patch test is such a test, even if the report is not valid.
     """
     are_rounds = False
     results: list[ArchivedFile] = []
@@ -129,9 +129,9 @@ def _folder(name: str) -> str:
 
 
 def rank(name: str) -> tuple[int, int, int, str]:
-    """Order names: outputs before the rest, shallow before deep, packed before plain.
+    """Return a sort key for names: outputs before other files, shallow before deep, compressed before plain.
 
-    Before all outputs comes what says that they are no run.
+    Files that mark the outputs as those of rounds come first.
     """
     form = next((number for number, ending in enumerate(_ORDER) if name.endswith(ending)), len(_ORDER))
     kind = kind_of(name)

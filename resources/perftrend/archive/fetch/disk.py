@@ -1,4 +1,4 @@
-"""A folder on this machine. Its files are read where they lie; symbolic links are not followed."""
+"""A folder on this machine. Its files are read in place; symbolic links are not followed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Disk:
     def open(
         self, file: ArchivedFile, *, offset: int = 0, version: Version = ANY
     ) -> Generator[Transfer, None, None]:
-        """Open a file, such as one with a checksum."""
+        """Open a file, such as a checksum file."""
         del version
         try:
             with Path(file.location).open("rb") as stream:
@@ -69,7 +69,7 @@ class Disk:
 
 
 class OneFile(Disk):
-    """The folder of a single file, in which there is nothing else."""
+    """The folder of a single file, whose other files are not listed."""
 
     def __init__(self, file: Path) -> None:
         super().__init__(file.resolve().parent)

@@ -1,4 +1,4 @@
-"""One file from its source into the cache: resumed, checked, bounded in size and time."""
+"""Download of a file from its source into the cache: resumable, verified, limited in size and time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from perftrend.errors import ServiceError
 
 CHUNK_BYTES = 1 << 17
 _PROGRESS_BYTES = 4096
-"""An attempt that gets no further than this beyond the ones before was in vain."""
+"""An attempt makes progress if it gets at least this much further than the ones before."""
 _SHA256 = re.compile(r"\\?([0-9a-fA-F]{64})\b")
 _CHECKSUM_FILE_BYTES = 1024
 _HTML = re.compile(rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
@@ -35,29 +35,29 @@ _ATTEMPTS_AT_CHECKSUM = 2
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a file may cost."""
+    """Limits of a download."""
 
     maximum_bytes: int = 2 * 1024**3
-    """Its size, packed or unpacked."""
+    """Its size, compressed or decompressed."""
     deadline_s: float = 7200.0
-    """All its attempts together."""
+    """For all its attempts together."""
     slowest_bytes_per_s: float = 1000.0
-    """A server that is slower than this over ``patience_s`` is given up."""
+    """If the rate is lower than this over ``patience_s``, the download fails."""
     patience_s: float = 60.0
     attempts: int = 5
-    """In a row, without a byte that is new."""
+    """In a row, without progress."""
     first_pause_s: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A file that can be read on this machine."""
+    """A file that is available on this machine."""
 
     path: Path
     name: str
-    """What people call it: its location."""
+    """Its location, for messages."""
     transferred: int
-    """Bytes that came for it now; 0 if it was there."""
+    """Bytes that were transferred; 0 if it was available already."""
 
 
 class Fetcher:
@@ -70,15 +70,15 @@ class Fetcher:
         self._limits = limits
 
     def using(self) -> AbstractContextManager[None]:
-        """Let what is fetched within stay in the cache as long as this lasts."""
+        """Prevent the removal of files from the cache that are fetched within this context."""
         return self._cache.using()
 
     def fetch(self, file: ArchivedFile) -> Fetched:
-        """Return a file's bytes: from the cache if they are still those of the source.
+        """Return a file: from the cache if the source still has the same version.
 
-        :raises MissingError: if the source has no such file.
-        :raises UnpackingError: if it is empty, too large, or a page of HTML.
-        :raises ServiceError: if it cannot be had, or its size or its checksum is wrong.
+        :raises MissingError: if the source does not have it.
+        :raises UnpackingError: if it is empty, too large, or an HTML page.
+        :raises ServiceError: if it cannot be fetched, or its size or its checksum is wrong.
         """
         if file.path is not None:
             return Fetched(file.path, file.location, 0)
@@ -93,21 +93,21 @@ class Fetcher:
         return Fetched(path, file.location, download.transferred)
 
     def _renewed(self, entry: Entry, download: _Download, partial: Partial) -> Entry | None:
-        """Return what the source has by now; None if the cache has the same."""
+        """Return the entry of a new version; None if the cached one is to be used."""
         version = entry.version
         if not (version.etag or version.modified):
-            return None  # nobody can tell, and what is archived does not change
+            return None  # a change cannot be detected, and archived files do not change
         told = download.file.version
         if told.size is not None and told == version:
             return None
         try:
             return download.complete(partial, unless=version)
         except (MissingError, InterruptedTransferError):
-            return None  # it is gone, or cannot be asked for: what was fetched is as good as ever
+            return None  # it is gone or unavailable: the cached version is still valid
 
 
 class _Download:
-    """The attempts at one file."""
+    """The attempts to download one file."""
 
     def __init__(self, source: Source, file: ArchivedFile, pace: Pace, limits: Limits) -> None:
         self.file = file
@@ -121,7 +121,7 @@ class _Download:
         self._wrong = 0
 
     def complete(self, partial: Partial, unless: Version | None = None) -> Entry | None:
-        """Fetch what is missing of the partial file; None if the source still has the version ``unless``."""
+        """Fetch the rest of the partial file; None if the source still has the version ``unless``."""
         limits = self._limits
         usual = retrying(limits.attempts, backing_off(limits.first_pause_s), sleep=self._pace.sleep)
         in_a_row = usual.copy(stop=lambda _: self._in_vain >= limits.attempts)
@@ -152,7 +152,7 @@ class _Download:
             partial.append(chunk)
             self.transferred += len(chunk)
             size, now = partial.size, time.monotonic()
-            # A server that begins again each time, and ends where it ended before, gets nowhere.
+            # A server that restarts each time, and stops at the same position, makes no progress.
             if size >= self._reached + _PROGRESS_BYTES:
                 self._reached, self._in_vain = size, 0
             if size > self._limits.maximum_bytes:
@@ -170,7 +170,7 @@ class _Download:
                 marked_s, marked_bytes = now, size
 
     def _checked(self, partial: Partial, begun: Begun) -> Entry:
-        """Return the entry of a file that is as large as it should be, and sound as far as can be told."""
+        """Return the entry of a file after checks of its size, its checksum and its content."""
         size, expected = partial.size, begun.version.size
         if expected is None:
             expected = self.file.version.size
@@ -197,7 +197,7 @@ class _Download:
         return Entry(self.file.location, replace(begun.version, size=size), sha256)
 
     def _told_checksum(self) -> Checksum | None:
-        """Return the checksum that the source tells, if need be in a file beside the file."""
+        """Return the checksum of the source, if necessary from a separate file."""
         if self.file.checksum or not self.file.checksum_location:
             return self.file.checksum
         beside = ArchivedFile(self.file.checksum_location, f"{self.file.name}.sha256")

@@ -1,4 +1,4 @@
-"""From fetched files to a run in the store: which run it is, and all of its results or none."""
+"""Ingestion of fetched files as a run: identification of the run, and all of its results or none."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from perftrend.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What is known of a run before its output was read."""
+    """The known data of a run before its output is read."""
 
     job: str
     build: int
     archive: str = ""
-    """Where the run's files lie: a path or a URL."""
+    """Path or URL of the run's files."""
     started: datetime | None = None
     finished: datetime | None = None
     testbed: str = ""
-    """What a person says it is. An output that says something else is refused."""
+    """The testbed given by the user. An output of another testbed is refused."""
     likely_testbed: str = ""
-    """What the job's name says: it counts where the output says nothing."""
+    """The testbed in the job's name, which is used if the output contains none."""
     version: str = ""
-    """Of the archive, as its source lists it; empty if that is not known."""
+    """Of the archive, as listed by its source; empty if that is not known."""
 
     @property
     def name(self) -> str:
@@ -43,37 +43,37 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Readable:
-    """A file that was fetched."""
+    """A fetched file."""
 
     path: Path
     name: str
-    """What messages call it."""
+    """Name of the file for messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entered:
-    """What became of a run."""
+    """The result of ingesting a run."""
 
     testbed: str
     results: int
     added: bool
-    """False if the store had it."""
+    """False if the store already had it."""
     unknown: Mapping[str, Unknown] = field(default_factory=dict, hash=False)
-    """What of the files was not understood, by its form."""
+    """Unknown parts of the files, by their form."""
     ended: bool = True
-    """False: it is a per-patch test in progress."""
+    """False for a per-patch test in progress."""
 
 
 def enter(
     store: Store, claim: Claim, files: Sequence[Readable], maximum_bytes: int, kind: Kind = Kind.OUTPUT
 ) -> Entered:
-    """Read the files of one run or per-patch test and put its results into the store, in one transaction.
+    """Read the files of one run or per-patch test and enter its results into the store, in one transaction.
 
-    :param maximum_bytes: what one file may unpack to.
-    :param kind: what the files hold.
-    :raises ArchiveError: if a file is damaged or refused, they hold no performance test, or it stays
-        unknown on which testbed or when they ran; the store is as it was before.
-    :raises StoreError: if the store cannot be written; it is as it was before.
+    :param maximum_bytes: maximum decompressed size of one file.
+    :param kind: the content of the files.
+    :raises ArchiveError: if a file is damaged or refused, the files contain no performance test, or their
+        testbed or time is not known; the store is unchanged.
+    :raises StoreError: if the store cannot be written; it is unchanged.
     """
     if kind is Kind.PATCH:
         return _enter_patch(store, claim, files[0], maximum_bytes)
@@ -104,7 +104,7 @@ def _enter_patch(store: Store, claim: Claim, report: Readable, maximum_bytes: in
 
 
 def _placed(result: Result, likely_testbed: str) -> Result:
-    """Put a result on the testbed that the job's name tells, where the output tells none."""
+    """Assign a result to the testbed in the job's name, if the output contains none."""
     if not likely_testbed or result.key["testbed"] != UNKNOWN:
         return result
     return replace(result, key=TraceKey.of(**result.key.as_dict() | {"testbed": likely_testbed}))

@@ -1,7 +1,7 @@
-"""Events that tell of finished builds: one JSON document a line, from whoever sends them.
+"""Events about finished builds: one JSON document per line, from any sender.
 
-Two forms are known: ``{"job": "nightly-2n-clx", "build": 17}``, and the body that Jenkins's
-Notification plugin posts. Of the latter those count that tell of the end of a build.
+Two forms are supported: ``{"job": "nightly-2n-clx", "build": 17}``, and the body that Jenkins' Notification
+plugin posts. Of the latter, only those about the end of a build are used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Event:
 
 
 def lines(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines of a stream as they come; of one that is too long only its begin."""
+    """Yield the lines of a stream as they arrive; of a line that is too long only its beginning."""
     while line := stream.readline(LONGEST_LINE):
         rest = line
         while not rest.endswith(b"\n") and (rest := stream.readline(LONGEST_LINE)):
@@ -39,9 +39,9 @@ def lines(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def parse(line: bytes) -> Event | None:
-    """Return the build that ended; None where the event tells something else.
+    """Return the build that ended; None for other events.
 
-    :raises ArchiveError: if it is no event.
+    :raises ArchiveError: if it is not an event.
     """
     try:
         document = json.loads(line)
@@ -66,7 +66,7 @@ def _event(job: object, build: object, line: bytes) -> Event:
 
 
 def _full_name(document: dict[str, Any]) -> object:
-    """Return a job's name with its folders, which only its address tells: ``job/team/job/nightly/``."""
+    """Return a job's name with its folders, which only its URL contains: ``job/team/job/nightly/``."""
     url = document.get("url")
     parts = url.strip("/").split("/") if isinstance(url, str) else []
     if parts and len(parts) % 2 == 0 and set(parts[::2]) == {"job"}:

@@ -1,4 +1,4 @@
-"""A Jenkins: its builds by its own interface, their archived files by URL."""
+"""A Jenkins as a source: its builds by its API, their archived files by URL."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from perftrend.archive.fetch.builds import ANY, ArchivedBuild, ArchivedFile, Tra
 from perftrend.archive.fetch.web import Web
 
 ROBOT_REPORT = "robot/report/*zip*/robot-plugin.zip"
-"""Where Jenkins's Robot Framework plugin gives what it kept, packed while it is asked for."""
+"""Path of the files that Jenkins' Robot Framework plugin archived; compressed during the request."""
 
 
 Numbers = tuple[int | None, int | None]
 
 
 class ArchivedArtifact(Protocol):
-    """What is asked of an artifact."""
+    """The required attributes of an artifact."""
 
     @property
     def path(self) -> str:
@@ -27,11 +27,11 @@ class ArchivedArtifact(Protocol):
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """Its URL."""
 
 
 class FinishedBuild(Protocol):
-    """What is asked of a build."""
+    """The required attributes of a build."""
 
     @property
     def job(self) -> str:
@@ -43,7 +43,7 @@ class FinishedBuild(Protocol):
 
     @property
     def building(self) -> bool:
-        """Whether it still runs."""
+        """Whether it is running."""
 
     @property
     def started(self) -> datetime:
@@ -51,22 +51,22 @@ class FinishedBuild(Protocol):
 
     @property
     def duration_s(self) -> float:
-        """How long it took."""
+        """Its duration in seconds."""
 
     @property
     def artifacts(self) -> Iterable[ArchivedArtifact]:
-        """What it archived."""
+        """Its archived files."""
 
     @property
     def url(self) -> str:
-        """Its page."""
+        """The URL of its page."""
 
 
 class Client(Protocol):
-    """What is asked of a client for Jenkins."""
+    """The required methods of a client for Jenkins."""
 
     def jobs(self, pattern: str) -> Iterable[str]:
-        """Return the full names of the jobs that fit a shell pattern."""
+        """Return the full names of the jobs that match a shell pattern."""
 
     def builds(
         self,
@@ -81,7 +81,7 @@ class Client(Protocol):
 class JenkinsSource:
     """The builds of a Jenkins.
 
-    :param job: the only job that counts; empty for all.
+    :param job: the only job to use; empty for all.
     """
 
     workers = None
@@ -92,7 +92,7 @@ class JenkinsSource:
         self._job = job
 
     def builds(self, wanted: Wanted) -> Iterator[ArchivedBuild]:
-        """Yield the finished builds that are wanted; see :meth:`Source.builds`."""
+        """Yield the wanted builds that are finished; see :meth:`Source.builds`."""
         for job in [self._job] if self._job else self._client.jobs(wanted.job):
             if not wanted.job_fits(job):
                 continue
@@ -101,7 +101,7 @@ class JenkinsSource:
                     yield _archived(build)
 
     def files(self, build: ArchivedBuild) -> Iterator[ArchivedFile]:
-        """Yield the artifacts that may hold results, then the Robot Framework plugin's.
+        """Yield the artifacts that may contain results, and before weaker ones the Robot Framework plugin's.
 
         :raises ArchiveError: if there are outputs of several runs.
         """

@@ -1,4 +1,4 @@
-"""Which builds of a source the store was given before, so that they need not be fetched again."""
+"""Builds of a source that are in the store already, so that they need not be fetched again."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from perftrend.store import Store
 
 
 class KnownBuilds:
-    """Tells builds that were read from those that were not, or that have changed since.
+    """Distinguishes builds that were read from builds that are new or have changed since.
 
-    :param opened: opens the store, for as long as it is used.
+    :param opened: opens the store while it is used.
     """
 
     def __init__(self, opened: Callable[[], AbstractContextManager[Store]]) -> None:
@@ -23,7 +23,7 @@ class KnownBuilds:
     def has(self, build: ArchivedBuild) -> bool:
         """Whether a build was read, in the version that its source lists now.
 
-        If one of the two versions is unknown, it is taken for the same.
+        If one of the two versions is unknown, they are assumed to be the same.
         """
         if build.job not in self._read:
             with self._opened() as store:
@@ -34,7 +34,7 @@ class KnownBuilds:
         return read is not None and (not read or not build.version or read == build.version)
 
     def note_versions(self) -> None:
-        """Let the store know the versions that it did not know."""
+        """Store the versions that the store did not know."""
         if self._learned:
             with self._opened() as store:
                 store.archives.note_versions(self._learned)

@@ -1,4 +1,4 @@
-"""From what a person names to a source: a URL or a path."""
+"""Conversion of a URL or a path to a source."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ SCHEMES = (*_WEB, *(_JENKINS + scheme for scheme in _WEB), "s3")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What sources are reached with."""
+    """Settings and clients for access to sources."""
 
     pace: Pace
     jenkins: Callable[[str], Client]
-    """Makes a client for the Jenkins at a URL."""
+    """Creates a client for the Jenkins at a URL."""
     credentials: Mapping[str, Credentials]
-    """By the address of the server that they are for."""
+    """By the address of their server."""
     timeout_s: float
     attempts: int
     say: Callable[[str], None]
-    """Told of what is passed over."""
+    """Called with a message for each skipped item."""
     private_redirects: bool = False
     """Whether a public server may redirect to a private address."""
 
     def web(self) -> Web:
-        """Return HTTP with these."""
+        """Return an HTTP client with these settings."""
         return Web(
             self.pace,
             credentials=self.credentials,
@@ -51,11 +51,11 @@ class Access:
 
 
 def source_at(location: str, access: Access) -> Source:
-    """Return the source that a person named.
+    """Return the source at a location.
 
     :param location: ``jenkins+https://…``, ``https://…``, ``s3://bucket/…``, or the path of a folder, a
         tar or an output.
-    :raises UsageError: if it is none of these.
+    :raises UsageError: if it is not one of these.
     :raises ArchiveError: if it is a tar that cannot be read.
     """
     scheme, colon, _ = location.partition("://")
@@ -73,9 +73,9 @@ def source_at(location: str, access: Access) -> Source:
 
 
 def jenkins_address(location: str) -> tuple[str, str]:
-    """Return the address of the Jenkins that ``jenkins+https://…/job/team/job/nightly`` names, and the job.
+    """Return the address of the Jenkins and the job in ``jenkins+https://…/job/team/job/nightly``.
 
-    :raises UsageError: if it is no such URL.
+    :raises UsageError: if the URL is not valid.
     """
     parts = _parts(location.removeprefix(_JENKINS))
     before, _, behind = parts.path.partition("/job/")

@@ -1,7 +1,7 @@
 """A plain HTTP server with index pages, as Apache and nginx write them.
 
-An index page is HTML from a stranger: of all that it holds only the links to its own children count.
-Their dates and sizes stand behind them in the text; a size counts where it is exact.
+The HTML of an index page is untrusted: only the links to its own children are used. Their dates and sizes are
+in the text after the links; a size is used if it is exact.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HTML = re.compile(rb"<(?:!doctype|html|head|body|pre|table|a)\b", re.IGNORECASE
 class LogServer:
     """The tree of folders below a URL.
 
-    :raises ArchiveError: if what lies there is no index page.
+    :raises ArchiveError: on listing, if the page is not an index page.
     """
 
     workers = None
@@ -44,7 +44,7 @@ class LogServer:
 
     @property
     def path(self) -> tuple[str, ...]:
-        """The parts of the URL's path; without one, the host's name."""
+        """The parts of the URL's path; empty if the URL has no path."""
         return tuple(unquote(urlsplit(self._url).path).split("/")[1:-1])
 
     def location(self, folder: str) -> str:
@@ -76,7 +76,7 @@ class LogServer:
     def open(
         self, file: ArchivedFile, *, offset: int = 0, version: Version = ANY
     ) -> AbstractContextManager[Transfer]:
-        """Open a file; it resumes where the server knows ranges."""
+        """Open a file; it is resumed if the server supports ranges."""
         return self._web.open(file.location, offset=offset, version=version)
 
 
@@ -90,7 +90,7 @@ class _Entry:
 
 
 class _Index(HTMLParser):
-    """Collects the children that a page links to, by name, with what the text behind a link says."""
+    """Collects the children that a page links to, by name, with the data in the text after a link."""
 
     def __init__(self, url: str) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ class _Index(HTMLParser):
         self._entry, self._behind = None, ""
 
     def _child(self, href: str) -> _Entry | None:
-        """Return the child that a link names; None if it leads elsewhere: up, away, or to a sorted page."""
+        """Return the child that a link refers to; None for other links: up, away, or to a sorted page."""
         try:
             target = urljoin(self._url, href.strip())
             parts, base = urlsplit(target), urlsplit(self._base)
@@ -149,7 +149,7 @@ class _Index(HTMLParser):
 
 
 def _told(text: str) -> tuple[datetime | None, int | None]:
-    """Read the date, which is taken for UTC, and the size, if it is exact: ``19-Nov-2025 22:41  123456``."""
+    """Parse the date, in UTC, and the size if it is exact: ``19-Nov-2025 22:41  123456``."""
     for form, layout in _DATES:
         if found := form.search(text):
             try:
@@ -158,6 +158,6 @@ def _told(text: str) -> tuple[datetime | None, int | None]:
                 continue
             behind = text[found.end() :].split()
             size = behind[0] if behind and len(behind[0]) < 16 else ""  # noqa: PLR2004 - below a petabyte
-            # Three digits or fewer may be a rounded size, but then they are bytes in any case.
+            # Three digits or fewer may be a rounded size, but then its unit is bytes in any case.
             return moment, int(size) if size.isdecimal() else None
     return None, None

@@ -1,4 +1,4 @@
-"""Names of members that an archive gives: which of them are none."""
+"""Validation of the names of members in an archive."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _LONGEST = 1024
 
 
 def wrong(name: str) -> str:
-    """Say what is wrong with the name of a member; empty if nothing is."""
+    """Return what is wrong with the name of a member; empty if it is valid."""
     path = name.replace("\\", "/")
     if path.startswith("/") or _DRIVE.match(path):
         return "is absolute"
@@ -21,5 +21,5 @@ def wrong(name: str) -> str:
 
 
 def shown(name: str) -> str:
-    """Return a name as a message can show it."""
+    """Return a name in a form for messages."""
     return repr(name[:100])

@@ -1,4 +1,4 @@
-"""How often a server may be asked: so many requests a second, and none while it wants to be left alone."""
+"""Rate limit of requests: a maximum per second, and none while a server has requested a pause."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from perftrend.errors import ServiceError
 
 
 class Pace:
-    """Spaces the requests to each host evenly, those of all threads together.
+    """Spaces the requests of all threads to each host evenly.
 
     :param requests_per_second: to one host.
-    :param stop: once it is set, nobody waits any longer: waiting raises ServiceError.
+    :param stop: if it is set, waiting ends with ServiceError.
     :param clock: a monotonic clock, in seconds.
     """
 
@@ -31,7 +31,7 @@ class Pace:
         self._lock = threading.Lock()
 
     def wait(self, host: str) -> None:
-        """Return when it is this request's turn."""
+        """Wait until the next request may be sent."""
         with self._lock:
             now = self._clock()
             turn = max(now, self._next[host])
@@ -39,11 +39,11 @@ class Pace:
         self.sleep(turn - now)
 
     def hold(self, host: str, seconds: float) -> None:
-        """Let nobody ask a host for so long: it asked to be left alone."""
+        """Delay all requests to a host by this time, as requested by the server."""
         with self._lock:
             self._next[host] = max(self._next[host], self._clock() + seconds)
 
     def sleep(self, seconds: float) -> None:
-        """Wait, or raise ServiceError when all is to end."""
+        """Wait, or raise ServiceError if ``stop`` is set."""
         if self.stop.wait(seconds) if seconds > 0 else self.stop.is_set():
             raise ServiceError("fetching was interrupted; run again to go on")

@@ -1,4 +1,4 @@
-"""What a person who waits is told: what became of the builds so far."""
+"""Progress of fetching for users: the builds so far, by status."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _MEGA = 1e6
 
 
 class Tally:
-    """What became of all builds so far."""
+    """The statuses of all builds so far."""
 
     def __init__(self) -> None:
         self.counts: Counter[Fate] = Counter()
         self.transferred = 0
         self.results = 0
         self.unknown: dict[str, Unknown] = {}
-        """What was not understood, by its form."""
+        """Unknown parts of outputs, by their form."""
         self._builds: dict[tuple[Fate, str], list[int]] = defaultdict(list)
         self._begun = time.monotonic()
 
@@ -39,7 +39,7 @@ class Tally:
             self.unknown[form] = replace(known, count=known.count + one.count)
 
     def __str__(self) -> str:
-        """Write one line: ``12 new, 88 known, 1 broken; 3600 results, 45.2 MB in 20 s (2.3 MB/s)``."""
+        """Return one line: ``12 new, 88 known, 1 broken; 3600 results, 45.2 MB in 20 s (2.3 MB/s)``."""
         counted = ", ".join(f"{self.counts[fate]} {fate}" for fate in Fate if self.counts[fate])
         elapsed_s = max(time.monotonic() - self._begun, 1e-3)
         megabytes = self.transferred / _MEGA
@@ -47,25 +47,25 @@ class Tally:
         return f"{counted or 'no build yet'}; {self.results} results, {speed}"
 
     def names(self, fate: Fate) -> str:
-        """Write the builds of one fate: ``nightly/1..17, nightly/19``."""
+        """Return the builds with a status as text: ``nightly/1..17, nightly/19``."""
         named = sorted((job, numbers) for (one, job), numbers in self._builds.items() if one is fate)
         return ", ".join(f"{job}/{part}" for job, numbers in named for part in _ranges(numbers))
 
 
 class Progress(ProgressLine):
-    """Shows a tally while it grows, from entering to leaving."""
+    """Shows a tally while it grows; a context manager."""
 
     def __init__(self, tally: Tally, output: TextIO) -> None:
         super().__init__(output, guard_errors=True)
         self._tally = tally
 
     def tell(self) -> None:
-        """Show the tally as it is now."""
+        """Show the current tally."""
         self.show(f"  {self._tally}")
 
 
 def _ranges(numbers: Iterable[int]) -> list[str]:
-    """Write numbers with runs of neighbours as ``a..b``."""
+    """Return numbers as text, with consecutive ones as ``a..b``."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and number <= runs[-1][-1] + 1:

@@ -1,13 +1,13 @@
-"""What leaves the cache when it grows too large: what was used longest ago, and nothing that is in use.
+"""Removal of the least recently used files if the cache grows too large, except files in use.
 
 ::
 
-    users/gate        shared by who begins to use something, held alone by who removes
-    users/….user      one for each use; held as long as it lasts, its time is when it began
+    users/gate        locked shared to begin a use, and exclusively to remove files
+    users/….user      one for each use, locked while it lasts; its time is the start of the use
 
-The time of an object is when it was last used. So whatever has a time before the beginning of the oldest
-use is used by nobody. The locks are those of the system, which takes them from a process that is killed;
-the file that such a process leaves is removed by the next one that looks.
+The time of an object is that of its last use. Therefore objects with a time before the start of the oldest
+use are not in use. The kernel releases the locks of a process that is killed; the file that the process
+leaves is removed by the next pruning.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import IO
 
 _KEPT = 0.9
-"""Looking takes time, so that more is removed at once than is too much."""
+"""Fraction of the maximum that remains. Scanning takes time, so more than the excess is removed at once."""
 _ROOM = 0.05
-"""Where all that is too much is in use, nobody looks again before so much more has come."""
+"""If all of the excess is in use, the next scan follows after this fraction of the maximum was added."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -36,21 +36,21 @@ class _File:
 
 
 class Pruning:
-    """Bounds a folder of objects and partial files; several threads and processes may use it.
+    """Limits a folder of objects and partial files; several threads and processes may use it.
 
-    :param maximum_bytes: of all objects and partial files. What is in use may be more.
+    :param maximum_bytes: of all objects and partial files. Files in use are retained even beyond it.
     """
 
     def __init__(self, folder: Path, maximum_bytes: int) -> None:
         self._folder = folder
         self._maximum = maximum_bytes
         self._room = 0.0
-        """Bytes that may come until it has to be looked what is there."""
+        """Bytes that may be added before the next scan."""
         self._one_at_a_time = threading.Lock()
 
     @contextmanager
     def using(self) -> Iterator[None]:
-        """Let whatever is used within stay as long as this lasts."""
+        """Prevent the removal of files that are used within this context."""
         with ExitStack() as until_end:
             with self._gate(fcntl.LOCK_SH) as gate:
                 users = Path(gate.name).parent
@@ -62,7 +62,7 @@ class Pruning:
             yield
 
     def use(self, path: Path) -> bool:
-        """Note that an object is used now; return whether it is there."""
+        """Mark an object as used now; return whether it exists."""
         with self._gate(fcntl.LOCK_SH):
             try:
                 os.utime(path)
@@ -71,7 +71,7 @@ class Pruning:
             return True
 
     def added(self, size: int) -> bool:
-        """Remove what is too much after so many bytes have come; return whether anything went."""
+        """Count added bytes and prune if necessary; return whether files were removed."""
         with self._one_at_a_time:
             self._room -= size
             if self._room >= 0:
@@ -81,7 +81,7 @@ class Pruning:
         return after < before
 
     def _prune(self) -> tuple[int, int]:
-        """Return how many bytes there were, and how many there are."""
+        """Remove files that exceed the limit; return the bytes before and after."""
         with self._gate(fcntl.LOCK_EX) as gate:
             oldest_use_ns = _oldest_use(Path(gate.name).parent)
             files = sorted(self._files())
@@ -113,7 +113,7 @@ class Pruning:
 
 
 def _oldest_use(users: Path) -> float:
-    """Return when the oldest use began, in nanoseconds; remove what killed processes left behind."""
+    """Return the start of the oldest use in nanoseconds; remove files left over by killed processes."""
     oldest = float("inf")
     for path in users.glob("*.user"):
         try:
@@ -128,7 +128,7 @@ def _oldest_use(users: Path) -> float:
 
 
 def _removed(path: Path) -> bool:
-    """Remove a file, unless somebody holds it; the note of a partial file goes first."""
+    """Remove a file, unless it is locked; the note of a partial file is removed first."""
     try:
         with path.open("rb") as file:
             if not has_lock(file) or not is_at(file, path):
@@ -142,7 +142,7 @@ def _removed(path: Path) -> bool:
 
 
 def has_lock(file: IO[bytes]) -> bool:
-    """Take the lock of a file if nobody holds it; return whether that is so."""
+    """Acquire the lock of a file if it is free; return whether it was acquired."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -151,7 +151,7 @@ def has_lock(file: IO[bytes]) -> bool:
 
 
 def is_at(file: IO[bytes], path: Path) -> bool:
-    """Tell whether a file that is open is still the one at a path."""
+    """Return whether an open file is still the one at a path."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Processes that read outputs and put them into the store, one for each core.
+"""Processes that read outputs and enter them into the store, one for each core.
 
-Reading is work for the processor, so threads would take turns. A process takes paths and returns a
-few words; the results go into the store from where they were read, which queues its writers.
+Reading is CPU-bound, so threads would not run in parallel. A process receives paths and returns a summary; it
+writes the results into the store itself, which queues its writers.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _TRIES = 2
 class Readers:
     """Reads outputs for several threads.
 
-    :param store: where the results go; see :meth:`Store.open`. It is there already, and up to date.
-    :param processes: how many read at the same time. If it is 0, or this user may not share semaphores
-        between processes, the threads read for themselves.
+    :param store: the store of the results; see :meth:`Store.open`. It exists already, and is up to date.
+    :param processes: number of processes. If it is 0, or this user may not share semaphores between
+        processes, the threads read the outputs themselves.
     """
 
     def __init__(self, store: str, processes: int, maximum_bytes: int) -> None:
@@ -46,10 +46,10 @@ class Readers:
             try:
                 self._pool = self._new_pool()
             except OSError:
-                # Processes share semaphores in /dev/shm, which some containers do not let a user write.
+                # Processes share semaphores in /dev/shm, which is not writable for users in some containers.
                 self._processes = 0
                 return self
-            # What the readers import is loaded once, while the first builds are listed and fetched.
+            # Modules of the readers are imported once, while the first builds are listed and fetched.
             multiprocessing.set_forkserver_preload(["__main__", __name__])
             forkserver.ensure_running()
         return self
@@ -64,9 +64,9 @@ class Readers:
             self._pool.shutdown(cancel_futures=True)
 
     def enter(self, claim: Claim, files: Sequence[Readable], kind: Kind = Kind.OUTPUT) -> Entered:
-        """Read the files of one run or per-patch test and put it into the store; see :func:`entering.enter`.
+        """Read the files of one run or per-patch test and store its results; see :func:`entering.enter`.
 
-        :raises ArchiveError: also if reading ends a process each time, as when memory runs out.
+        :raises ArchiveError: also if each attempt ends its process, such as when memory is exhausted.
         """
         if not self._processes:
             with Store.open(self._store) as store:
@@ -76,7 +76,7 @@ class Readers:
             try:
                 return pool.submit(_enter, self._store, claim, files, self._maximum_bytes, kind).result()
             except BrokenProcessPool:
-                # It may have been another file that ended the process.
+                # Another file may have ended the process.
                 self._give_up(pool)
         raise ArchiveError(
             f"{files[0].name}: reading it ended the process that read it; is there memory enough?"
@@ -89,7 +89,7 @@ class Readers:
             return self._pool
 
     def _new_pool(self) -> ProcessPoolExecutor:
-        # Threads run here, and a fork of this process would copy their locks.
+        # This process has threads, and a fork would copy their locks.
         context = multiprocessing.get_context("forkserver")
         return ProcessPoolExecutor(self._processes, mp_context=context, initializer=_prepare)
 
@@ -101,7 +101,7 @@ class Readers:
 
 
 def _prepare() -> None:
-    """Let the parent decide about interrupts, and end when it is gone: a killed one cannot say so."""
+    """Ignore interrupts, which the parent handles, and end with the parent even if it is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:

@@ -1,7 +1,7 @@
-"""Builds from their source into the store: several at a time, each for itself.
+"""Ingestion of builds from their source into the store: several at a time, independently of each other.
 
-What stops one build does not stop the others: it is told at the end, by name. Only a server that
-fails again and again ends it all, because the builds that are left would fail as well.
+An error of one build does not stop the others: it is reported at the end, with the build's name. Only
+repeated failures of the server end the job, because the remaining builds would fail as well.
 """
 
 from __future__ import annotations
@@ -30,41 +30,41 @@ LOG = logging.getLogger(__name__)
 FAILURES_IN_A_ROW = 8
 _PLACE = re.compile(r'File "[^"]*?([^"/]*)", line (\d+)')
 _AHEAD = 2
-"""Builds that are listed for each worker before it has time for them."""
+"""Builds per worker that are listed in advance, including the one in progress."""
 
 
 class Fate(StrEnum):
-    """What became of a build."""
+    """The status of a build."""
 
     NEW = "new"
     KNOWN = "known"
     IN_PROGRESS = "in progress"
-    """A per-patch test that the store has as far as it is; it is read again when it has changed."""
+    """A per-patch test whose current state is in the store; it is read again after it has changed."""
     MISSING = "missing"
-    """The source has the build, but none of its outputs."""
+    """The source has the build, but no output of it."""
     BROKEN = "broken"
-    """No output of it can be used."""
+    """None of its outputs can be used."""
     FAILED = "failed"
-    """The source did not give it, or the store did not take it."""
+    """The source did not provide it, or the store did not accept it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What became of a build, and why."""
+    """The status of a build, and the reason."""
 
     name: str
     fate: Fate
     note: str = ""
-    """Why it is missing, broken or failed; of a new one, which stronger file was not sound."""
+    """Why it is missing, broken or failed; for a new one, which stronger file was not valid."""
     transferred: int = 0
-    """Bytes that came for it."""
+    """Bytes that were transferred for it."""
     results: int = 0
     unknown: Mapping[str, Unknown] = field(default_factory=dict, hash=False)
-    """What of it was not understood, by its form."""
+    """Unknown parts of its output, by their form."""
 
 
 class Taker:
-    """Takes builds of one source into a store."""
+    """Ingests builds of one source into a store."""
 
     def __init__(self, source: Source, fetcher: Fetcher, readers: Readers) -> None:
         self._source = source
@@ -72,7 +72,7 @@ class Taker:
         self._readers = readers
 
     def take(self, build: ArchivedBuild, claim: Claim) -> Taken:
-        """Fetch, read and store one build, from the first of its files that are sound."""
+        """Fetch, read and store one build, from the first of its files that are valid."""
         with self._fetcher.using():
             return self._taken(build, claim)
 
@@ -104,11 +104,11 @@ class Taker:
 def in_parallel(
     taker: Taker, claims: Iterable[tuple[ArchivedBuild, Claim]], workers: int, stop: threading.Event
 ) -> Iterator[Taken]:
-    """Take builds, so many at a time; yield what became of them as they end.
+    """Ingest builds, up to ``workers`` at a time; yield their statuses as they end.
 
-    :param claims: is asked for no more than what the workers need next.
-    :param stop: is set when the caller leaves early: workers end at their next step.
-    :raises ServiceError: if so many builds failed in a row that the source has to be down.
+    :param claims: consumed only as far as the workers need builds next.
+    :param stop: set if the caller leaves early: workers end at their next step.
+    :raises ServiceError: if :data:`FAILURES_IN_A_ROW` builds failed in a row.
     """
     pending: set[Future[Taken]] = set()
     failures = 0
@@ -138,9 +138,9 @@ def in_parallel(
 
 @contextmanager
 def _noting(refused: list[str], name: str) -> Generator[None, None, None]:
-    """Note why an attempt gave nothing, so that the next one is made; what stops them all is raised.
+    """Record why an attempt failed, so that the next one is made; errors that affect all attempts are raised.
 
-    Whatever else happens while a file is read is a defect of perftrend, but that of one build alone.
+    Any other error while a file is read is a defect of perftrend, but affects only this build.
     """
     try:
         yield
@@ -152,7 +152,7 @@ def _noting(refused: list[str], name: str) -> Generator[None, None, None]:
         raise
     except Exception as error:
         LOG.debug("%s cannot be read", name, exc_info=error)
-        # What another process raised has its place there in the text of its cause alone.
+        # An error of another process has its location only in the text of its cause.
         elsewhere = _PLACE.findall(str(error.__cause__ or ""))
         places = elsewhere or _PLACE.findall("".join(traceback.format_tb(error.__traceback__)))
         where = " ({}, line {})".format(*places[-1]) if places else ""

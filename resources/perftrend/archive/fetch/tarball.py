@@ -1,7 +1,7 @@
-"""A tar on this machine, packed or not, that holds builds, as a tree of folders.
+"""A tar file on this machine, compressed or not, that contains builds, as a tree of folders.
 
-Its members are listed once, and then read one after the other: a packed tar can only be read
-forward, so a second reader would send it back to its begin again and again.
+Its members are listed once, and then read one after the other: a compressed tar can only be read forward, so
+a second reader would repeatedly restart it from the beginning.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from perftrend.errors import ArchiveError
 
 MOST_MEMBERS = 1_000_000
 _LONGEST_HEADER = 1 << 20
-"""A header that is longer is one that shall fill the memory."""
+"""Longer headers would exhaust memory."""
 _FAULTS = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError, ValueError)
 
 
 class Tarball:
     """The folders in a tar.
 
-    :param say: told of each member that is refused.
+    :param say: called for each member that is refused.
     :raises ArchiveError: if it cannot be read.
     """
 
@@ -61,7 +61,7 @@ class Tarball:
 
     @property
     def path(self) -> tuple[str, ...]:
-        """Nothing leads to it: the folders around a tar say nothing of what it holds."""
+        """Empty: the folders around a tar do not describe its content."""
         return ()
 
     def location(self, folder: str) -> str:
@@ -69,7 +69,7 @@ class Tarball:
         return f"{self._file}!{folder}"
 
     def listing(self, folder: str) -> Listing:
-        """Return what a folder holds."""
+        """Return the content of a folder."""
         return Listing(
             tuple(Folder(path) for path in self._folders.get(folder, ())), tuple(self._files.get(folder, ()))
         )
@@ -78,7 +78,7 @@ class Tarball:
     def open(
         self, file: ArchivedFile, *, offset: int = 0, version: Version = ANY
     ) -> Generator[Transfer, None, None]:
-        """Read a member; nobody else reads meanwhile."""
+        """Read a member; other readers wait meanwhile."""
         del offset
         start, size = self._members[file.location]
         with self._turn:
@@ -111,7 +111,7 @@ class Tarball:
         try:
             with tarfile.open(fileobj=cast("BinaryIO", self._stream), mode="r:", errorlevel=2) as tar:
                 while (member := tar.next()) is not None:
-                    tar.members.clear()  # type: ignore[attr-defined]  # it would grow with the tar
+                    tar.members.clear()  # type: ignore[attr-defined]  # the list would grow with the tar
                     count += 1
                     if count > MOST_MEMBERS:
                         raise UnpackingError(
@@ -144,7 +144,7 @@ class Tarball:
 
 
 class _Guarded(io.RawIOBase):
-    """The tar, unpacked; it refuses to be read in pieces that would fill the memory, and to swell."""
+    """The decompressed tar; it refuses reads that would exhaust memory, and excessive expansion."""
 
     def __init__(self, stream: BinaryIO, raw: BinaryIO, name: str, packed_bytes: int) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""Which testbed a build is of, as far as its job's name tells."""
+"""The testbed of a build, as far as its job's name contains it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ DEFAULT = r"(?<![^-_/])(?P<testbed>[1-9][0-9]?n[0-9a-z]*-[0-9a-z]+)"
 
 
 def pattern(expression: str) -> re.Pattern[str]:
-    """Compile what finds the testbed in a job's name: its group ``testbed``, its first group, or all.
+    """Compile the pattern that finds the testbed in a job's name.
 
-    :raises UsageError: if it is no regular expression.
+    The testbed is its group ``testbed``, else its first group, else the whole match.
+
+    :raises UsageError: if it is not a regular expression.
     """
     try:
         return re.compile(expression)
@@ -24,7 +26,7 @@ def pattern(expression: str) -> re.Pattern[str]:
 
 
 def testbed_of(job: str, form: re.Pattern[str]) -> str:
-    """Return the testbed that a job's name tells; empty if it tells none. The last place that fits counts."""
+    """Return the testbed in a job's name; empty if it contains none. The last match counts."""
     places = list(form.finditer(job))
     if not places:
         return ""

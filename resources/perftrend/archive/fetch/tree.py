@@ -1,4 +1,4 @@
-"""Finds builds and their outputs in a tree of folders: a log server's, a bucket's, a disk's, a tarball's.
+"""Finds builds and their outputs in a tree of folders: of a log server, a bucket, a disk or a tarball.
 
 A build is a folder whose name is a number, and its job is the folder around it, such as
 ``ci/perftrend-trending-nightly-2n-clx/17/archives/output.xml.gz``. The tree may begin above the jobs,
@@ -20,13 +20,13 @@ from perftrend.archive.fetch.choice import Kind
 from perftrend.errors import ArchiveError
 
 DEEPEST_JOB = 6
-"""Folders between the begin of the tree and a job."""
+"""Maximum number of folders between the root of the tree and a job."""
 DEEPEST_OUTPUT = 4
-"""Folders between a build and an output."""
+"""Maximum number of folders between a build and an output."""
 DEEPEST_RESULT = 16
 MOST_FOLDERS = 1000
 MOST_LISTINGS = 10_000
-"""So many folders at most are looked into for builds, or for the results of one: a server may invent more."""
+"""Maximum number of folders listed for builds, or for the results of one: a server may invent any number."""
 
 _LONGEST_NAME = 255
 _BUILD = re.compile(r"[0-9]{1,9}")
@@ -39,7 +39,7 @@ class Folder:
     """A folder in a listing."""
 
     path: str
-    """From the begin of the tree, with slashes; empty for the begin itself."""
+    """From the root of the tree, with slashes; empty for the root itself."""
     modified: datetime | None = None
 
     @property
@@ -50,7 +50,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a folder holds."""
+    """The content of a folder."""
 
     folders: tuple[Folder, ...] = ()
     files: tuple[ArchivedFile, ...] = ()
@@ -58,25 +58,25 @@ class Listing:
 
 
 class Tree(Protocol):
-    """A tree of folders somewhere."""
+    """A tree of folders in a storage."""
 
     @property
     def path(self) -> tuple[str, ...]:
-        """The names of the folders that lead to the tree's begin, the begin included."""
+        """The names of the folders that lead to the root of the tree, the root included."""
 
     @property
     def workers(self) -> int | None:
-        """How many files may be open at the same time; None: any number."""
+        """Maximum number of files that may be open at the same time; None: no limit."""
 
     @property
     def files_date_builds(self) -> bool:
-        """Whether a build is dated by its first output; otherwise by its folder."""
+        """Whether the time of a build is that of its first output; otherwise that of its folder."""
 
     def listing(self, folder: str) -> Listing:
-        """Return what a folder holds. :raises ServiceError: if it cannot be listed."""
+        """Return the content of a folder. :raises ServiceError: if it cannot be listed."""
 
     def location(self, folder: str) -> str:
-        """Return where a person finds a folder."""
+        """Return the location of a folder for users."""
 
     def open(
         self, file: ArchivedFile, *, offset: int = 0, version: Version = ANY
@@ -92,7 +92,7 @@ class TreeSource:
 
     @property
     def workers(self) -> int | None:
-        """As many as the tree can serve."""
+        """The limit of the tree."""
         return self._tree.workers
 
     def builds(self, wanted: Wanted) -> Iterator[ArchivedBuild]:
@@ -147,13 +147,13 @@ class TreeSource:
             return
         if depth == DEEPEST_JOB:
             return
-        # Where some names fit, the others are other jobs, and need not be looked into.
+        # If some names match, the others are other jobs, and need not be listed.
         fitting = [one for one in folders if wanted.job_fits(one.name)] or folders
         for one in sorted(fitting, key=lambda one: one.name):
             yield from self._below(one, one.name, wanted, depth + 1, listings)
 
     def _around(self, wanted: Wanted) -> Iterator[ArchivedBuild]:
-        """Yield the build that the tree begins within."""
+        """Yield the build that contains the root of the tree."""
         path = self._tree.path
         for depth in range(len(path) - 1, 0, -1):
             if _is_build(path[depth]):
@@ -179,7 +179,7 @@ class TreeSource:
                 yield replace(found, version=modified.isoformat() if modified else "")
 
     def _modified(self, build: ArchivedBuild) -> datetime | None:
-        """Return when the build's first output was written: its folder may be older, or not tell."""
+        """Return when the build's first output was written: its folder may be older, or have no time."""
         return next((file.modified for file in self.files(build)), None)
 
     def _results(
@@ -194,9 +194,9 @@ class TreeSource:
 
 
 class _Listings:
-    """The listings of a tree, so many at most.
+    """The listings of a tree, at most :data:`MOST_LISTINGS`.
 
-    :param place: what messages call the folder that they begin at.
+    :param place: name of the first folder for messages.
     """
 
     def __init__(self, tree: Tree, place: str) -> None:
@@ -205,7 +205,7 @@ class _Listings:
         self._left = MOST_LISTINGS
 
     def of(self, folder: str) -> Listing:
-        """Return what a folder holds.
+        """Return the content of a folder.
 
         :raises ArchiveError: if too many were listed.
         :raises ServiceError: if it cannot be listed.
@@ -219,7 +219,7 @@ class _Listings:
 
 
 def segment_is_sound(name: str) -> bool:
-    """Whether a name from outside can be one of a folder or a file: no path, nothing that cannot be seen."""
+    """Whether an external name is valid for a folder or a file: not a path, and printable."""
     return (
         bool(name)
         and name not in (".", "..")

@@ -1,8 +1,8 @@
-"""Reads packed files that may be hostile: zip, tar and gzip, as streams.
+"""Reads compressed files that may be malicious: zip, tar and gzip, as streams.
 
-Nothing is ever written to disk under a name that an archive gives. A name that leads elsewhere, a
-link, a device, an encrypted member, an archive in an archive, and data that swells to more than a
-log does are refused, each by name. Memory does not grow with what is packed.
+Nothing is written to disk under a name from an archive. Names outside the archive, links, devices, encrypted
+members, nested archives, and data that expands more than logs do are refused, with the name in the message.
+Memory use does not grow with the content.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _BLOCK_BYTES = 512
 
 
 class Limited(io.RawIOBase):
-    """A stream that ends in an error where it grows larger than it may.
+    """A stream that raises an error if it exceeds its maximum size.
 
-    :param read: returns some bytes, about as many as asked for, and none at the end.
-    :param name: what messages call it.
-    :param packed_bytes: what it was packed in; None if that does not matter.
-    :param begun: bytes that come before those that are read.
+    :param read: returns some bytes, about as many as requested; empty at the end.
+    :param name: name of the stream for messages.
+    :param packed_bytes: its compressed size; None if that does not matter.
+    :param begun: bytes that precede those that are read.
     """
 
     def __init__(
@@ -70,12 +70,12 @@ class Limited(io.RawIOBase):
 
 
 def stream(path: Path, name: str, maximum_bytes: int) -> BinaryIO:
-    """Return the text of an output, packed or not, as a stream; the file is open while it is read.
+    """Return an output, decompressed if necessary, as a stream; the file is open while it is read.
 
-    :param name: what messages call it.
-    :param maximum_bytes: what it may unpack to.
-    :raises UnpackingError: the stream does, if it is refused.
-    :raises OSError: the stream does, if it cannot be read.
+    :param name: name of the file for messages.
+    :param maximum_bytes: maximum decompressed size.
+    :raises UnpackingError: by the stream, if it is refused.
+    :raises OSError: by the stream, if it cannot be read.
     """
     chunks = _chunks(path, name, maximum_bytes)
     return cast("BinaryIO", Limited(lambda _: next(chunks, b""), name, maximum_bytes))
@@ -94,14 +94,14 @@ def _chunks(path: Path, name: str, maximum_bytes: int) -> Iterator[bytes]:
 
 
 def packed_as(begun: bytes) -> str:
-    """Return what kind of archive begins so; empty if it is none."""
+    """Return the kind of an archive by its first bytes; empty if it is not an archive."""
     if begun[_TAR_MAGIC_AT:].startswith(b"ustar"):
         return "a tar"
     return next((kind for magic, kind in _MAGIC.items() if begun.startswith(magic)), "")
 
 
 def _text(packed: BinaryIO, name: str) -> Iterator[bytes]:
-    """Unpack what is gzipped, once."""
+    """Decompress one level of gzip."""
     with source.opened(packed) as opened:
         begun = b""
         while len(begun) < _BLOCK_BYTES and (chunk := opened.read1(source.CHUNK_BYTES)):

@@ -1,8 +1,8 @@
-"""Polite HTTP for servers that may be hostile: paced and retried.
+"""HTTP with a rate limit and retries, for servers that may be malicious.
 
-Bytes are taken as they are stored: a log server sends ``output.xml.gz`` with
-``Content-Encoding: gzip``, and a client that unpacked it in passing could neither resume nor check
-it. Deadlines, redirects and logins are those of every session: see :mod:`perftrend.clients.web.session`.
+Bytes are read as they are stored: a log server sends ``output.xml.gz`` with ``Content-Encoding: gzip``, and a
+client that decoded it could neither resume nor check it. For deadlines, redirects and logins, see
+:mod:`perftrend.clients.web.session`.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from perftrend.clients.web.session import (
 from perftrend.errors import ServiceError
 
 LONGEST_HOLD_S = 600.0
-"""A server that wants to be left alone for longer is given up."""
+"""If a server requests a longer pause, fetching from it fails."""
 MAXIMUM_PAGE_BYTES = 32 * 1024 * 1024
-"""A page of an index: some 200,000 entries."""
+"""Maximum size of an index page: some 200,000 entries."""
 PAGE_DEADLINE_S = 300.0
 
 _CHUNK_BYTES = 1 << 16
@@ -59,9 +59,9 @@ class Credentials:
 class Web:
     """Opens URLs.
 
-    :param credentials: by the server's address; a user's ``.netrc`` serves for all others.
-    :param timeout_s: how long a server may say nothing.
-    :param attempts: how often a page is requested before it is given up.
+    :param credentials: by the server's address; the user's ``.netrc`` applies to all others.
+    :param timeout_s: maximum wait for bytes of a server.
+    :param attempts: maximum number of attempts of a request for a page.
     :param private_redirects: whether a public server may redirect to a private address.
     """
 
@@ -100,10 +100,10 @@ class Web:
         self._session.close()
 
     def page(self, url: str, *, limit: int = MAXIMUM_PAGE_BYTES) -> tuple[str, bytes]:
-        """Return the address where a page was found in the end, and the page.
+        """Return the final URL of a page, after redirects, and the page.
 
-        :raises MissingError: if there is none.
-        :raises ServiceError: if it cannot be had, or is longer than the limit in bytes.
+        :raises MissingError: if it does not exist.
+        :raises ServiceError: if it cannot be read, or is longer than the limit in bytes.
         """
         return self._retrying(self._page, url, limit)
 
@@ -129,7 +129,7 @@ class Web:
             return response.url, bytes(page)
 
     def _ask(self, url: str, headers: Mapping[str, str], deadline_s: float) -> requests.Response:
-        """Ask once, and follow where the server points."""
+        """Send a request once, and follow redirects."""
         known = self._credentials.get(origin(url))
         login = (known.user, known.token) if known else None
         try:
@@ -149,7 +149,7 @@ class Web:
         return response
 
     def _judge(self, response: requests.Response, asked: str) -> None:
-        """Raise what the status means, if it is no answer."""
+        """Raise the error for a status, unless it is a success."""
         status = response.status_code
         if status in _ANSWERED:
             return
@@ -167,7 +167,7 @@ class Web:
         raise ServiceError(f"{shown(asked)}: the server answers {status}, which is no file")
 
     def _heed(self, retry_after: str, asked: str) -> None:
-        """Leave a server alone for as long as it asks for."""
+        """Delay further requests by the pause that a server requests."""
         seconds = retry_after_s(retry_after) or 0.0
         if seconds > LONGEST_HOLD_S:
             raise ServiceError(
@@ -178,14 +178,14 @@ class Web:
 
 
 def shown(url: str) -> str:
-    """Return a URL without what may be secret in it: user, password and query."""
+    """Return a URL without its potentially secret parts: user, password and query."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def _read(response: requests.Response, amount: int) -> bytes:
     try:
-        # read1: what came is there at once, so that a slow server is noticed.
+        # read1 returns available bytes at once, so that a slow server is detected.
         return response.raw.read1(amount, decode_content=False) or b""
     except (HTTPError, HTTPException, OSError) as error:
         if isinstance(slow := slowness(error), DeadlineError):
@@ -203,7 +203,7 @@ def _unreachable(url: str, error: Exception) -> ServiceError:
 
 
 def _brief(error: Exception) -> str:
-    """Say in a few words what a library says with addresses of its objects."""
+    """Return a library's message in short form, without addresses of objects."""
     reason = slowness(error) or error
     while reason.args and isinstance(reason.args[-1], Exception):
         reason = reason.args[-1]

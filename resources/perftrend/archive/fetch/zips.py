@@ -1,4 +1,4 @@
-"""The output in a zip, such as Jenkins makes of a folder: ``…/robot/report/*zip*/robot-plugin.zip``."""
+"""The output in a zip, such as Jenkins creates of a folder: ``…/robot/report/*zip*/robot-plugin.zip``."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from perftrend.archive.fetch.builds import UnpackingError
 MAGIC = b"PK\x03\x04"
 _EMPTY_MAGIC = b"PK\x05\x06"
 MAXIMUM_DIRECTORY_BYTES = 16 * 1024 * 1024
-"""The directory of a zip is held in memory: this is some 150,000 members."""
+"""The directory of a zip is held in memory: this size corresponds to some 150,000 members."""
 
 _END = struct.Struct("<4s4H2LH")
 _END_64_LOCATOR = struct.Struct("<4sLQL")
 _END_64 = struct.Struct("<4sQ2H2L4Q")
 _LONGEST_COMMENT = 0xFFFF
 _IN_RECORD_64 = 0xFFFFFFFF
-"""Stands for a size that the record of a large zip has."""
+"""Marks a size that is in the record of a large zip."""
 _IS_ENCRYPTED = 0x1
 _FAULTS = (
     zipfile.BadZipFile,
@@ -35,12 +35,12 @@ _FAULTS = (
     struct.error,
     ValueError,
 )
-"""What zipfile raises for data that is damaged, encrypted or packed in a way that it does not know."""
+"""Errors of zipfile for data that is damaged, encrypted or compressed by an unsupported method."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A file in a zip, opened."""
+    """An opened file in a zip."""
 
     name: str
     """``zip!member``."""
@@ -48,7 +48,7 @@ class Member:
     stream: IO[bytes]
 
     def read(self, amount: int) -> bytes:
-        """Return at most so many bytes. :raises UnpackingError: if the data is damaged."""
+        """Return at most ``amount`` bytes. :raises UnpackingError: if the data is damaged."""
         try:
             return self.stream.read(amount)
         except _FAULTS as error:
@@ -56,17 +56,17 @@ class Member:
 
 
 def is_zip(begun: bytes) -> bool:
-    """Whether a file that begins so is a zip."""
+    """Whether a file with this beginning is a zip."""
     return begun in (MAGIC, _EMPTY_MAGIC)
 
 
 @contextmanager
 def output(file: BinaryIO, name: str) -> Generator[Member, None, None]:
-    """Open the best output in a zip, after a look at all that it holds.
+    """Open the best output in a zip, after a check of all its members.
 
-    :param name: what messages call the zip.
-    :raises UnpackingError: if it is damaged, holds no output, or anything that no archive of a build
-        holds: then nothing of it is trusted.
+    :param name: name of the zip for messages.
+    :raises UnpackingError: if it is damaged, contains no output, or contains members that an archive of a
+        build never has: then none of it is trusted.
     """
     _check_directory(file, name)
     try:
@@ -100,7 +100,7 @@ def _check(info: zipfile.ZipInfo, name: str) -> None:
 
 
 def _check_directory(file: BinaryIO, name: str) -> None:
-    """Refuse a directory that would fill the memory, before it is read.
+    """Raise UnpackingError for a directory that would exhaust memory, before it is read.
 
     Source: APPNOTE.TXT of PKWARE, sections 4.3.14 to 4.3.16.
     """
@@ -115,7 +115,7 @@ def _check_directory(file: BinaryIO, name: str) -> None:
     directories = [told] if told < _IN_RECORD_64 else []
     locator_at = end_at - _END_64_LOCATOR.size
     if locator_at >= 0 and tail[locator_at:].startswith(b"PK\x06\x07"):
-        # zipfile takes the record that lies before the locator, wherever the locator points to.
+        # zipfile reads the record that precedes the locator, wherever the locator points to.
         pointed = _END_64_LOCATOR.unpack_from(tail, locator_at)[2]
         for place in {pointed, tail_at + locator_at - _END_64.size}:
             file.seek(max(0, min(size, place)))
