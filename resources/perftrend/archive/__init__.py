@@ -1,4 +1,4 @@
-"""Archived outputs: reading them, and putting them into the store."""
+"""Archived outputs: reading them, and entering them into the store."""
 
 from perftrend.archive.ingest import Ingested, ingest
 from perftrend.archive.pending import store_pending

@@ -1,8 +1,8 @@
-"""Where the brackets of a JSON text stand that are not within its strings.
+"""Positions of the brackets of a JSON text that are outside its strings.
 
-Strings are told apart for a whole piece of text at once: a character is within a string if the number of
-quotes before it is odd, and such parities are sums without carry, made for 64 characters in one
-word. The idea is that of "Parsing Gigabytes of JSON per Second" (Langdale and Lemire, 2019), for numpy.
+Strings are found for a whole piece of text at once: a character is within a string if the number of quotes
+before it is odd. These parities are sums without carry, computed for 64 characters in one word. The idea is
+that of "Parsing Gigabytes of JSON per Second" (Langdale and Lemire, 2019), adapted to numpy.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Bits: TypeAlias = NDArray[np.uint64]
-"""64 characters a word, the first one in the lowest bit."""
+"""64 characters per word, the first one in the lowest bit."""
 Marks: TypeAlias = NDArray[np.bool_]
-"""One character an item."""
+"""One item per character."""
 Places: TypeAlias = NDArray[np.int64]
 
 _ESCAPE, _QUOTE = ord("\\"), ord('"')
@@ -31,31 +31,31 @@ _LAST = np.uint64(_WORD_BITS - 1)
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """The brackets of a piece of text that are not within strings, in the order of the text."""
+    """The brackets of a piece of text outside strings, in the order of the text."""
 
     places: Places
-    """Where they are, shape (n,)."""
+    """Their positions, shape (n,)."""
     depths: Places
-    """How many are open after each, shape (n,)."""
+    """Number of open brackets after each, shape (n,)."""
     opens: Marks
-    """Which of them open, shape (n,)."""
+    """True for opening brackets, shape (n,)."""
     end: int
-    """Behind the last of them, or the word with the last quote; 0: the piece has neither."""
+    """After the last of them, or after the word with the last quote; 0: the piece has neither."""
 
 
 class Brackets:
-    """Follows a text that comes in pieces, none of which ends between an escape and what it escapes."""
+    """State of a text in pieces, none of which ends between a backslash and the escaped character."""
 
     def __init__(self) -> None:
         self.depth = 0
-        """How many brackets are open."""
+        """Number of open brackets."""
         self.in_string = False
 
     def take(self, text: bytes) -> Outside:
-        """Look at the next piece."""
+        """Return the brackets of the next piece."""
         characters = np.frombuffer(text, np.uint8)
         quotes = _bits(_quotes(text))
-        # Less [, the four brackets are 0, 2, 32 and 34: nothing else has no bit but these.
+        # After subtracting [, the four brackets are 0, 2, 32 and 34: only they have no other bits.
         shifted = characters - np.uint8(ord("["))
         shifted &= np.uint8(0xDD)
         places = np.flatnonzero(shifted == 0)
@@ -77,7 +77,7 @@ class Brackets:
         )
 
     def _within(self, quotes: Bits) -> Bits:
-        """Mark what is within a string, the quote that begins it included."""
+        """Return a mask of the characters within strings, including the opening quote."""
         within = quotes
         for distance in _DOUBLINGS:
             within = within ^ (within << distance)
@@ -88,13 +88,13 @@ class Brackets:
 
 
 def _quotes(text: bytes) -> Marks:
-    """Mark the quotes that are not escaped."""
+    """Return a mask of the quotes that are not escaped."""
     characters = np.frombuffer(text, np.uint8)
     quotes: Marks = characters == _QUOTE
     escapes: Marks = characters == _ESCAPE
     escaped: Marks = quotes[1:] & escapes[:-1]
     if (escaped[1:] & escapes[:-2]).any():
-        # What stands before the quote may itself be escaped. Without pairs it cannot.
+        # The backslash before the quote may itself be escaped. Without pairs it cannot be.
         return _quotes(text.replace(b"\\\\", b"  "))
     quotes[1:] ^= escaped
     return quotes

@@ -1,4 +1,4 @@
-"""Values of a JSON file that is read as a stream."""
+"""Values of a JSON file, read as a stream."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import ijson  # type: ignore[import-untyped]  # it has no types
 from perftrend.errors import ArchiveError
 
 DEPTH_LIMIT = 50
-"""Values that are kept are not nested deeper."""
+"""Maximum nesting of values that are read."""
 
 
 class Readable(Protocol):
     """A file of bytes."""
 
     def read(self, size: int = -1, /) -> bytes:
-        """Return some bytes, none only at the end."""
+        """Return some bytes; empty only at the end."""
 
 
 class Cursor:
-    """Goes through a JSON file once. Its reader takes the values that it wants and skips the others.
+    """Reads a JSON file once, from start to end. Callers read the values that they need and skip the others.
 
-    A value that is not of the type that is asked for counts as an empty one: files change.
+    A value that does not have the requested type counts as an empty one, since file formats change.
 
-    :param charge: told of each text that is kept; it may refuse.
-    :raises ArchiveError: by every method, for what is no JSON.
+    :param charge: called with each text that is retained; it may raise an error.
+    :raises ArchiveError: by every method, if the file is not valid JSON.
     """
 
     def __init__(self, file: Readable, charge: Callable[[str], None]) -> None:
@@ -37,7 +37,7 @@ class Cursor:
         self._advance()
 
     def members(self) -> Iterator[str]:
-        """Yield the keys of an object. The value of each is to be taken before the next one."""
+        """Yield the keys of an object. The value of each has to be read before the next key."""
         if self._event != "start_map":
             self.skip()
             return
@@ -49,7 +49,7 @@ class Cursor:
         self._advance()
 
     def items(self) -> Iterator[None]:
-        """Yield before each item of a list. It is to be taken before the next one."""
+        """Yield before each item of a list. The item has to be read before the next one."""
         if self._event != "start_array":
             self.skip()
             return
@@ -59,7 +59,7 @@ class Cursor:
         self._advance()
 
     def skip(self) -> None:
-        """Pass over a value."""
+        """Skip a value."""
         depth = 0
         while True:
             depth += self._event.startswith("start_")
@@ -69,16 +69,16 @@ class Cursor:
                 return
 
     def text(self) -> str:
-        """Return a string; an empty one for anything else but a number."""
+        """Return a string or a number as a string; an empty one for other values."""
         if self._event not in ("string", "number"):
             self.skip()
             return ""
         return str(self.value())
 
-    def value(self, depth: int = DEPTH_LIMIT) -> Any:  # noqa: ANN401 - whatever the file holds
-        """Return any value.
+    def value(self, depth: int = DEPTH_LIMIT) -> Any:  # noqa: ANN401 - any JSON value
+        """Return a value of any type.
 
-        :raises ArchiveError: if it is nested deeper than anything that is kept.
+        :raises ArchiveError: if it is nested more deeply than ``depth``.
         """
         if not depth:
             raise ArchiveError(f"has a value that is nested more than {DEPTH_LIMIT} deep")

@@ -1,7 +1,7 @@
-"""Reads the sentences of a test's message where there is no line of JSON: archives of other CI.
+"""Reads the sentences of a test's message without a line of JSON, as in archives of other CI.
 
-``docs/formats/output.rst`` lists what is understood. What looks like a result and cannot be read
-is named in :attr:`Told.unknown`; nothing raises.
+``docs/formats/output.rst`` lists the supported sentences. Text that resembles a result but cannot be read is
+listed in :attr:`Told.unknown`; no error is raised.
 """
 
 from __future__ import annotations
@@ -18,32 +18,31 @@ from perftrend.model import Better
 
 @dataclass(slots=True)
 class Reading:
-    """What is told of one metric."""
+    """The values of one metric."""
 
     samples: tuple[float, ...] = ()
-    """In ``unit``; of a search its lower bound alone."""
+    """In ``unit``; of a search only its lower bound."""
     invalid: str = ""
     unit: str = "pps"
     better: Better = Better.HIGHER
     details: dict[str, Any] = field(default_factory=dict)
-    """Everything else: bounds, bandwidths in bits per second, latencies in microseconds."""
+    """All other values: bounds, bandwidths in bits per second, latencies in microseconds."""
 
 
 @dataclass(slots=True)
 class Told:
-    """What a message tells."""
+    """The content of a message."""
 
     readings: dict[str, Reading] = field(default_factory=dict)
     """By metric, in the order of the message."""
     unknown: list[str] = field(default_factory=list)
-    """The form of what looks like a result and could not be read."""
+    """Forms of text that resembles a result but could not be read."""
 
 
 def read(message: str, *, expected: Collection[str] = ()) -> Told:
-    """Return what the message's sentences say.
+    """Return the content of a message's sentences.
 
-    :param expected: metrics that the test's tags or name promise: a ``FINAL_RATE`` does not say
-        itself of which search it is.
+    :param expected: metrics by the test's tags or name, since a ``FINAL_RATE`` does not name its search.
     """
     reader = _Reader(expected)
     for fragment in FRAGMENT.finditer(message):
@@ -52,31 +51,31 @@ def read(message: str, *, expected: Collection[str] = ()) -> Told:
 
 
 class _Reader:
-    """Puts the fragments of one message together; each has a method of its name."""
+    """Combines the fragments of one message; each kind has a method of its name."""
 
     def __init__(self, expected: Collection[str]) -> None:
         self._expected = expected
         self._told = Told()
         self._above = ""
-        """The metric of the bound above."""
+        """The metric of the preceding bound."""
         self._label = ""
-        """What the next latencies are of, where that stands before them."""
+        """The load of the next latencies, if it precedes them."""
         self._final: Reading | None = None
         self._final_of = ""
         self._accepted: float | None = None
         self._missed: list[tuple[str, float, str]] = []
-        """What a bound misses: the sentence, the loss ratio that was aimed at, and the metric above."""
+        """Missed targets: the sentence, the target loss ratio, and the metric of the preceding bound."""
         self._latencies: dict[str, dict[str, Any]] = {}
 
     def take(self, found: re.Match[str]) -> None:
-        """Take the next fragment."""
+        """Process the next fragment."""
         try:
             getattr(self, f"_take_{found.lastgroup}")(found)
         except ValueError:
             self._take_strange(found)
 
     def finished(self) -> Told:
-        """Return what all fragments tell together."""
+        """Return the content of all fragments together."""
         readings = self._told.readings
         if self._final:
             readings.setdefault(self._searched(), self._final)
@@ -92,7 +91,7 @@ class _Reader:
         return self._told
 
     def _searched(self) -> str:
-        """Say of which search the final rate is: tags and names are right, then what the message says."""
+        """Return the search of the final rate: by tags and names, else by the message."""
         promised = [metric for metric in ("ndr", "pdr") if metric in self._expected]
         if len(promised) == 1:
             return promised[0]
@@ -101,7 +100,7 @@ class _Reader:
         return "pdr" if self._final_of == "pdr" else "ndr"
 
     def _aimed_at(self, target: float, above: str) -> str:
-        """Say which search a loss ratio is the target of: all sentences may stand below the last bound."""
+        """Return the search with this target loss ratio: all sentences may follow the last bound."""
         aimed = "pdr" if target > 0 else "ndr"
         return aimed if aimed in self._told.readings else above
 

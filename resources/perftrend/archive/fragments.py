@@ -1,7 +1,7 @@
 """The grammar of messages of other CI: their fragments, numbers and units.
 
-Every generation of packet-forwarding CI wrote other sentences, and broke lines elsewhere. What
-they have in common is that a fragment can be told from the text around it by its first words.
+Every generation of packet-forwarding CI wrote different sentences and line breaks. In all of them, a fragment
+can be distinguished from the text around it by its first words.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ _NUMBER = r"[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?"
 
 
 def _rate(name: str) -> str:
-    """Return the form of a rate as in ``12345678.0 pps, 8.296 Gbps``; the bandwidth may be missing."""
+    """Return the pattern of a rate as in ``12345678.0 pps, 8.296 Gbps``; the bandwidth may be missing."""
     return (
         rf"(?P<{name}_rate>{_NUMBER})(?:[ ]?(?P<{name}_unit>[A-Za-z]+)\b)?"
         rf"(?:,[ ](?P<{name}_bandwidth>{_NUMBER})[ ](?P<{name}_bandwidth_unit>[kMGT]?bps)\b)?"
     )
 
 
-# The outer group of each fragment names it: that is what ``lastgroup`` tells.
+# The outer group of each fragment is its name, which ``lastgroup`` returns.
 _FRAGMENTS = (
-    # No bracket may stand within brackets: a search for the closing one cannot run on for ever.
+    # Brackets must not be nested, so that the search for the closing one is limited.
     r"(?P<mrr>trial\ results\ in\ (?P<counted>\w+)\ per\ second:\s*\[(?P<rates>[^\[\]]*)\])",
     rf"(?P<max_received>MaxReceivedRate_Results\s+\[pkts/(?P<seconds>\d+)sec\]:"
     rf"\s*tx\s(?P<sent>{_NUMBER}),\s*rx\s(?P<received>{_NUMBER}))",
@@ -42,18 +42,18 @@ _FRAGMENTS = (
     r"(?P<share>LAT_(?P<share_load>\d+%)(?P<share_of>[A-Z]+):)",
     r"(?P<load>Latency\ at\ (?P<load_load>\d+%)\ (?P<load_of>[A-Z]+):)",
     r"(?P<streams>\[\s*(?P<triples>'[^\[\]]*)\])",
-    # Last, what begins like one of them and does not go on like it.
+    # Last: text that begins like one of them but continues differently.
     r"(?P<strange>MaxReceivedRate_Results|FINAL_RATE:|FINAL_BANDWIDTH:|trial\ results\ in\ \w+\ per\ second"
     r"|PLRsearch\ \w+\ bound|[A-Z][A-Z0-9]*_(?:LOWER|UPPER):|Packets\ lost\ due\ to\ reconfig"
     r"|Implied\ time\ lost|Minimal\ rate\ loss)[^\n]*",
 )
 FRAGMENT = re.compile(
-    # Most of a long message is histograms: only where a word begins is anything looked for.
+    # Most of a long message is histograms: the search is limited to the beginnings of words.
     rf"(?<![\w/+=])(?=[A-Zmt\[\d.+-])(?:{'|'.join(_FRAGMENTS)})"
 )
 
 COUNTED = {"packets": "pps", "connections": "cps", "transactions": "tps", "requests": "rps"}
-"""The unit of what is counted per second."""
+"""Units of counts per second."""
 
 _UNIT = re.compile(r"(?P<scale>[kKMGT]?)(?P<unit>pps|cps|tps|rps|bps)", re.IGNORECASE)
 _POWERS = {"": 0, "k": 3, "K": 3, "M": 6, "G": 9, "T": 12}
@@ -67,9 +67,9 @@ _TAG = re.compile(r"</?(?:a|span|br|hr|b|i|p|div|code)\b[^<>]*>")
 
 
 def finite(text: str) -> float:
-    """Return the number that a text is.
+    """Return a text as a number.
 
-    :raises ValueError: if it is none, or none that is finite.
+    :raises ValueError: if it is not a finite number.
     """
     value = float(text)
     if not math.isfinite(value):
@@ -93,12 +93,12 @@ def scaled(value: float, unit: str) -> tuple[float, str]:
 
 
 def _powered(value: float, power: int) -> float:
-    """Multiply by a power of ten, as if the number had been written so: 8.296 Gbps is 8296000000 bps."""
+    """Multiply by a power of ten in decimal, as if the number had that unit: 8.296 Gbps is 8296000000 bps."""
     return finite(str(Decimal(str(value)).scaleb(power))) if power else value
 
 
 def plain(message: str) -> str:
-    """Return a message without the HTML that rebot wraps it in; of a repeated test, the new message."""
+    """Return a message without the HTML that rebot adds; for a repeated test, the new message."""
     if not message.startswith("*HTML*"):
         return message
     text = message.removeprefix("*HTML*")
@@ -108,22 +108,22 @@ def plain(message: str) -> str:
 
 
 def shape(text: str) -> str:
-    """Return what a text has in common with others of its form: the first line, ``#`` for numbers."""
+    """Return the form that a text shares with similar ones: its first line, with ``#`` for numbers."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return re.sub(_NUMBER, "#", line[:200])[:80] or "no message"
 
 
 def of_streams(triples: str) -> list[dict[str, Any] | None]:
-    """Read latencies, one entry for each stream: ``'10/12/40', '10/11/39/HISTF…'``.
+    """Parse latencies, one entry per stream: ``'10/12/40', '10/11/39/HISTF…'``.
 
-    :returns: minimum, average and maximum in microseconds, and, where it is told, the histogram as
-        HDR string (``hdrh``); None where none was measured, which ``-1`` says.
+    :returns: minimum, average and maximum in microseconds, and, if present, the histogram as HDR string
+        (``hdrh``); None if none was measured, which is written as ``-1``.
     """
     return [_stream(each.strip().strip("'")) for each in triples.split(",")]
 
 
 def _stream(triple: str) -> dict[str, Any] | None:
-    # A histogram is base64, which may have slashes of its own.
+    # A histogram is base64, which may contain slashes.
     *values, histogram = [*triple.split("/", 3), "", ""][:4]
     try:
         minimum, average, maximum = map(finite, values)

@@ -1,4 +1,4 @@
-"""Puts an archived output into the store: all of it or nothing."""
+"""Enters an archived output into the store, completely or not at all."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from perftrend.archive.source import name_of
 from perftrend.errors import ArchiveError
 from perftrend.model import Result, Run, TraceKey
 
-if TYPE_CHECKING:  # reading alone shall not have to load a database's libraries
+if TYPE_CHECKING:  # reading alone should not import the libraries of the database
     from perftrend.store import Store
 
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """What became of an output."""
+    """The result of ingesting an output."""
 
     run: Run
-    """The run as it was stored: what it did not say of itself is taken from the output."""
+    """The run as it was stored: missing fields are completed from the output."""
     results: tuple[Result, ...]
     added: bool
-    """False if the store already had this run; it is then as it was before."""
+    """False if the store already had this run, which is then unchanged."""
     unknown: Mapping[str, Unknown] = field(default_factory=dict, hash=False)
-    """What of the output was not understood, by its form."""
+    """Unknown parts of the output, by their form."""
 
 
 def ingest(store: Store, run: Run, source: Sources) -> Ingested:
-    """Read an output and put its results into the store, in one transaction.
+    """Read an output and enter its results into the store, in one transaction.
 
-    :param run: which run it is. Versions are completed from the tests' messages; a run with a
+    :param run: the run of the output. Versions are completed from the tests' messages; a run with a
         simulated test is a simulated run.
-    :param source: as :func:`read_output` takes it.
-    :raises ArchiveError: if the output is damaged, holds no performance test, or is of another
-        testbed than the run; the store is as it was before.
-    :raises StoreError: if the store cannot be written; it is as it was before.
+    :param source: as for :func:`read_output`.
+    :raises ArchiveError: if the output is damaged, contains no performance test, or is of another testbed
+        than the run; the store is unchanged.
+    :raises StoreError: if the store cannot be written; it is unchanged.
     """
     name = _name(source)
     output = Output(source, testbed=run.testbed)
@@ -62,14 +62,14 @@ def ingest(store: Store, run: Run, source: Sources) -> Ingested:
 
 
 def _name(source: Sources) -> str:
-    """Return what messages call a source; of several files, the first."""
+    """Return the name of a source for messages; of several files, the first."""
     if isinstance(source, (list, tuple)):
         return f"{name_of(source[0])}, …" if source else "no file"
     return name_of(source)
 
 
 def of_experiment(results: Iterable[Result], experiment: str) -> tuple[Result, ...]:
-    """Give the results of an experiment to traces of their own; those of a nightly run stay as they are.
+    """Assign the results of an experiment to separate traces; those of a nightly run are unchanged.
 
     :param experiment: see :class:`perftrend.model.Run`.
     """
@@ -77,7 +77,7 @@ def of_experiment(results: Iterable[Result], experiment: str) -> tuple[Result, .
 
 
 def without_doubles(results: Iterable[Result]) -> tuple[Result, ...]:
-    """Keep one result per trace, not valid where there are several: which one counts is unknown."""
+    """Return one result per trace, invalid if there are several: it is unknown which one counts."""
     kept: dict[TraceKey, Result] = {}
     for result in results:
         doubt = "the output holds several tests of this name in this suite" if result.key in kept else ""

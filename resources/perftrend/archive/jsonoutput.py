@@ -1,7 +1,7 @@
 """Reads output.json of Robot Framework 7, and JSON files with the result of one test, as a stream.
 
-Which of them a file is, its keys tell. Before Robot Framework 7.2 the root suite itself was the
-whole of an output.json.
+The keys of a file determine which of them it is. Before Robot Framework 7.2, an output.json consisted of the
+root suite itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from perftrend.errors import ArchiveError
 
 
 class NoResultError(ArchiveError):
-    """A JSON file of something else, such as lies beside the results of tests."""
+    """A JSON file with other content, which may be in the same folder as the results of tests."""
 
 
 _PASSED_OVER = ("body", "setup", "teardown", "telemetry", "statistics", "errors")
@@ -26,7 +26,7 @@ _PASSED_OVER = ("body", "setup", "teardown", "telemetry", "statistics", "errors"
 def read_suites(stream: Stream, record: Record, *, name: str = "") -> None:
     """Enter all suites and tests of a JSON file into a record, up to damage.
 
-    :param name: the file's name, which names the test where a result does not.
+    :param name: the file's name, which is the name of the test if a result contains none.
     :raises ArchiveError: if the file is damaged, or neither an output nor the result of a test.
     :raises OSError, EOFError, zlib.error: as the stream does.
     """
@@ -55,14 +55,14 @@ def read_suites(stream: Stream, record: Record, *, name: str = "") -> None:
 
 
 class _Reader:
-    """Takes suites and tests from a cursor that stands before them."""
+    """Reads suites and tests from a cursor that is positioned before them."""
 
     def __init__(self, cursor: Cursor, record: Record) -> None:
         self._cursor = cursor
         self._record = record
 
     def suite(self, suite: Suite, depth: int = 1) -> None:
-        """Fill a suite from the object that follows."""
+        """Fill a suite from the next object."""
         if depth > SUITES_LIMIT:
             raise ArchiveError(f"suites are nested more than {SUITES_LIMIT} deep")
         self._record.charge("")
@@ -77,7 +77,7 @@ class _Reader:
         self._record.heading.ran(started, after(started, str(fields.get("elapsed_time", ""))))
 
     def field(self, key: str, suite: Suite, depth: int) -> None:
-        """Take the suites or the tests of a suite."""
+        """Read the suites or the tests of a suite."""
         if key == "suites":
             for _ in self._cursor.items():
                 inner = Suite()
@@ -113,7 +113,7 @@ class _Reader:
 
 
 def _complete(suite: Suite, fields: dict[str, Any]) -> None:
-    """Take what an object says of the suite itself."""
+    """Copy an object's fields about the suite itself."""
     suite.name = str(fields.get("name", suite.name))
     suite.message = str(fields.get("message", suite.message))
     metadata = fields.get("metadata")

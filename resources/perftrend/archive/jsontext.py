@@ -1,8 +1,8 @@
-"""The outline of a large JSON file: all of it but the values that nobody looks at.
+"""The outline of a large JSON file: everything except values that are not used.
 
-What :mod:`perftrend.archive.outline` does for XML, this does for JSON: the bodies of tests, their
-set-ups and teardowns are followed by their brackets alone and ``null`` takes their place. Which kind of
-bracket closes which is not looked at.
+The counterpart of :mod:`perftrend.archive.outline` for JSON: the ends of the bodies of tests, their set-ups
+and teardowns are found by brackets alone, and these values are replaced by ``null``. Whether the kinds of
+brackets match is not checked.
 """
 
 from __future__ import annotations
@@ -20,41 +20,41 @@ from perftrend.errors import ArchiveError
 
 NESTING_LIMIT = 10_000
 STRING_LIMIT_BYTES = 4_000_000
-"""Longer strings are read only where they are skipped: elsewhere they have to be held in memory."""
+"""Longer strings are allowed only in skipped values: elsewhere they have to be held in memory."""
 NUMBER_LIMIT_BYTES = 1_000_000
-"""Likewise for numbers, with what stands between them."""
+"""The same limit for numbers, including the characters between them."""
 
-# A quote that is escaped is not the one that a key begins with; something stands before every key.
+# An escaped quote does not begin a key; every key has a character before it.
 _KEY = re.compile(rb'[^\\]"(body|setup|teardown|telemetry)"\s*:\s*\Z')
 _KEY_BYTES = 64
-"""A key that begins further before its value is not found: then the parser passes over the value."""
+"""A key that begins further before its value is not found: then the parser skips the value."""
 _PIECE_BYTES = 1 << 17
-"""The memory of larger arrays is given back to the system each time, which takes longer than all else."""
+"""The memory of larger arrays is returned to the system each time, which takes longer than the rest."""
 _AFTER_KEY = np.zeros(256, np.bool_)
 _AFTER_KEY[list(b": \t\r\n")] = True
 _NEAR = 64
 
 
 class JsonOutline:
-    """Reads JSON in pieces and passes on what is not skipped; a file object for a parser."""
+    """Reads JSON in pieces and returns everything that is not skipped; a file object for a parser."""
 
     def __init__(self, stream: Stream, lines: LogLines) -> None:
         self._stream = stream
         self._lines = lines
         self._brackets = Brackets()
         self._around: int | None = None
-        """How many brackets are open around the value that is skipped."""
+        """Number of open brackets around the value that is skipped."""
         self._in_set_up = False
         self._before = b""
-        """The end of what was passed on, which may be a key."""
+        """The end of the returned text, which may be a key."""
         self._unbroken = 0
-        """Bytes since a string, a number or what stands between them began."""
+        """Bytes since the start of the current string, number, or text between them."""
         self._pieces = self._outline()
 
     def read(self, size: int = -1, /) -> bytes:
-        """Return the next piece, of any size; none at the end.
+        """Return the next piece, of any size; empty at the end.
 
-        :raises ArchiveError: for what is no text, nests too deep, or has a string that is too long.
+        :raises ArchiveError: if the file is not text, nests too deeply, or has a string that is too long.
         :raises OSError, EOFError, zlib.error: as the stream does.
         """
         return next(self._pieces, b"") if size else b""
@@ -65,7 +65,7 @@ class JsonOutline:
         while chunk := self._stream.read1(min(source.CHUNK_BYTES, _PIECE_BYTES)):
             length, damage = check.sound(chunk)
             text = rest + chunk[:length]
-            # No piece ends between an escape and what it escapes.
+            # No piece ends between a backslash and the character that it escapes.
             end = len(text) - (len(text) - len(text.rstrip(b"\\"))) % 2
             text, rest = text[:end], text[end:]
             if text:
@@ -78,11 +78,11 @@ class JsonOutline:
             yield rest
 
     def _outside(self, text: bytes) -> Iterator[bytes]:
-        """Yield what is not skipped of a piece."""
+        """Yield the parts of a piece that are not skipped."""
         found = self._brackets.take(text)
         if found.depths.size and found.depths.max() > NESTING_LIMIT:
             raise ArchiveError(f"is nested more than {NESTING_LIMIT} deep")
-        # Most pieces are skipped as a whole, and need none.
+        # Most pieces are skipped completely, and need no values.
         values: Places | None = None
         start = index = 0
         while True:
@@ -105,7 +105,7 @@ class JsonOutline:
             start = stop
 
     def _keyed(self, text: bytes, start: int, found: Outside, values: Places) -> int:
-        """Return the index of the first bracket that opens a value to skip; past the end if none does."""
+        """Return the index of the first bracket that opens a value to skip; past the end if there is none."""
         for index in values:
             place = int(found.places[index])
             before = text[max(start, place - _KEY_BYTES) : place]
@@ -117,7 +117,7 @@ class JsonOutline:
         return int(found.places.size)
 
     def _skip(self, text: bytes, start: int, found: Outside, index: int) -> int:
-        """Return where the value ends that is skipped, which is behind a bracket or not in this piece."""
+        """Return the end of the skipped value: after a bracket, or the end of this piece."""
         is_whole = index <= found.places.size
         end = int(found.places[index - 1]) + 1 if is_whole else len(text)
         if self._in_set_up:
@@ -129,9 +129,9 @@ class JsonOutline:
         return end
 
     def _limit(self, length: int, broken: int) -> None:
-        """Refuse what the parser would have to hold in memory.
+        """Raise ArchiveError for text that the parser would have to hold in memory.
 
-        :param broken: where the last string, bracket or skipped value of the piece is; 0: it has none.
+        :param broken: position of the last string, bracket or skipped value of the piece; 0: it has none.
         """
         self._unbroken = length - broken if broken else self._unbroken + length
         if self._brackets.in_string and self._unbroken > STRING_LIMIT_BYTES:
@@ -141,20 +141,20 @@ class JsonOutline:
 
 
 def _values(text: bytes, found: Outside) -> Places:
-    """Return the indices of the brackets that open a value and may have a key before them."""
+    """Return the indices of the brackets that open a value and may follow a key."""
     before = np.frombuffer(text, np.uint8)[found.places - 1]
-    # What stands before the first character is in another piece.
+    # The character before the first one is in another piece.
     return np.flatnonzero(found.opens & (_AFTER_KEY[before] | (found.places == 0)))
 
 
 def _closing(depths: Places, index: int, around: int) -> int:
-    """Return the index of the first bracket from one on that leaves so many open; past the end if none."""
+    """Return the first index at or after ``index`` with the depth ``around``; past the end if none has."""
     near = _NEAR
     while index < depths.size:
         closes = depths[index : index + near] == around
         first = int(closes.argmax())
         if closes[first]:
             return index + first
-        # What lies behind the value should not be looked at for nothing.
+        # Search a growing range, since text after the value need not be searched.
         index, near = index + near, 2 * near
     return int(depths.size)

@@ -1,7 +1,7 @@
-"""Log lines of set-ups that tell what is measured and by what.
+"""Log lines of set-ups with the versions of the measured programs and the testbed.
 
-Set-ups are skipped as text (see :mod:`perftrend.archive.outline`), so the lines are looked for in
-the text, in XML and in JSON alike: a line begins behind a tag, a quote or a line break.
+Set-ups are skipped as text (see :mod:`perftrend.archive.outline`), so the lines are searched in the text, in
+XML and JSON alike: a line begins after a tag, a quote or a line break.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 _KEEP_BYTES = 400
-"""So much of a piece is kept for the next one: a line may begin in the one and end in the other."""
+"""Bytes of a piece that are retained for the next one, since a line may extend over both."""
 
 _HINTS = (b"ersion:", b"estbed:")
 _LINE = re.compile(
@@ -20,11 +20,11 @@ _LINE = re.compile(
     re.VERBOSE,
 )
 _ROLES = {"vpp": "device", "trex": "generator"}
-"""What else a program is called; where there is no VPP, DPDK is the device."""
+"""Roles of programs; without VPP, DPDK is the device."""
 
 
 class LogLines:
-    """Takes the text of set-ups in pieces. The first line that tells something counts."""
+    """Collects values from the text of set-ups in pieces. The first line with a value counts."""
 
     def __init__(self) -> None:
         self.testbed = ""
@@ -33,14 +33,14 @@ class LogLines:
 
     @property
     def versions(self) -> dict[str, str]:
-        """``{"vpp": …, "dpdk": …, "device": …, "generator": …}``, as far as it was told."""
+        """``{"vpp": …, "dpdk": …, "device": …, "generator": …}``, as far as they are known."""
         roles = {_ROLES[name]: version for name, version in self._versions.items() if name in _ROLES}
         if "dpdk" in self._versions:
             roles.setdefault("device", self._versions["dpdk"])
         return self._versions | roles
 
     def take(self, piece: bytes) -> None:
-        """Look at the next piece of a set-up."""
+        """Search the next piece of a set-up."""
         text = self._rest + piece
         self._rest = text[-_KEEP_BYTES:]
         if any(hint in text for hint in _HINTS):
@@ -51,11 +51,11 @@ class LogLines:
                     self._versions.setdefault(found["what"].decode().lower(), found["version"].decode())
 
     def end(self) -> None:
-        """Take the next piece for another set-up."""
+        """End a set-up: the next piece belongs to another one."""
         self._rest = b""
 
     def field(self, name: str, value: str) -> None:
-        """Look at a suite's metadata, such as ``VPP version`` and its value."""
+        """Search a suite's metadata, such as ``VPP version`` and its value."""
         self.end()
         self.take(f"\n{name}: {value}\n".encode())
         self.end()

@@ -1,14 +1,14 @@
-"""The outline of an output.xml: all of it but the keywords, which are nearly all of it.
+"""The outline of an output.xml: everything except the keywords, which are nearly all of the file.
 
-What a test measured stands in its message, its tags and its suites' metadata. Keywords and
-control structures, with their arguments and log messages, make up more than 99 % of a file and
-are never looked at, so they are skipped as text before the XML parser sees them. That is exact,
-not a guess: in XML a ``<`` outside comments and CDATA sections begins markup, so an element can
-be followed to its end by its tags alone. Skipped are the elements that Robot Framework 3 to 7
-writes into the bodies of tests and suites; they nest, and their end tags must match.
+The measurement of a test is in its message, its tags and its suites' metadata. Keywords and control
+structures, with their arguments and log messages, make up more than 99 % of a file and are never used, so
+they are skipped as text before the XML parser reads them. This is exact: in XML, a ``<`` outside comments and
+CDATA sections begins markup, so the end of an element can be found by tags alone. The elements that Robot
+Framework 3 to 7 writes into the bodies of tests and suites are skipped; they nest, and their end tags must
+match.
 
-Line breaks are kept, so that the parser counts lines as they are in the file. What a set-up logs
-is shown to :class:`~perftrend.archive.loglines.LogLines` on its way out.
+Line breaks are retained, so that the parser counts lines as they are in the file. The log messages of set-ups
+are passed to :class:`~perftrend.archive.loglines.LogLines`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from perftrend.archive.source import Stream, TextCheck
 from perftrend.errors import ArchiveError
 
 NESTING_LIMIT = 2_000
-"""Robot Framework itself stops at 140 keywords within each other."""
+"""Robot Framework itself allows at most 140 nested keywords."""
 MARKUP_LIMIT_BYTES = 1 << 20
-"""Longer markup is taken for damage: it would have to be held in memory."""
+"""Longer markup is treated as damage: it would have to be held in memory."""
 
 _SKIPPED = rb"kw|for|while|if|try|group"
 _MARKUP = re.compile(
-    # Every branch begins with the same character outside any group: that lets the search leap from
-    # one to the next. The most frequent come first; each says whether the text ends within it.
+    # Every branch begins with the same character outside any group, so that the search can jump from one to
+    # the next. The most frequent come first; each matches separately if the text ends within it.
     rb"</(?P<end>%b)(?:\s*>|(?P<cut_end>(?=\s*\Z)))" % _SKIPPED
     + rb"|<(?P<start>%b)(?=[\s/>])" % _SKIPPED
     + rb"(?:(?:[^<>\"']++|\"[^<\"]*+\"|'[^<']*+')*+>|(?P<cut_start>))"
@@ -47,7 +47,7 @@ _BEGUN_AT_END = re.compile(rb"<[^<>\s]{0,8}\Z")
 
 
 class Outline:
-    """Reads XML in chunks and passes on what is not within a keyword."""
+    """Reads XML in chunks and yields everything outside keywords."""
 
     def __init__(self, stream: Stream, lines: LogLines | None = None) -> None:
         self._stream = stream
@@ -57,16 +57,15 @@ class Outline:
         self._line = 1
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield the outline piece by piece; what comes before damage is yielded before it is raised.
+        """Yield the outline in pieces; all pieces before damage are yielded before the error is raised.
 
-        :raises ArchiveError: for what is not UTF-8 or holds NUL, nests too deep, declares a
-            document type (and so may define entities), or ends within a keyword. The message begins
-            with the line.
+        :raises ArchiveError: if the file is not UTF-8 or contains NUL, nests too deeply, declares a document
+            type (which could define entities), or ends within a keyword. The message begins with the line.
         :raises OSError, EOFError, zlib.error: as the stream does.
         """
         check = TextCheck()
         rest = b""
-        # read1: what a damaged stream gave before the damage must not be lost in a buffer.
+        # read1: data that precedes damage of the stream must not be lost in a buffer.
         while chunk := self._stream.read1(source.CHUNK_BYTES):
             text = rest + chunk
             length, damage = check.sound(chunk)
@@ -82,7 +81,7 @@ class Outline:
         yield self._passed(rest)
 
     def _outside(self, text: bytes) -> Generator[bytes, None, int]:
-        """Yield what lies outside keywords; return where markup begins that does not end in the text."""
+        """Yield the text outside keywords; return the start of markup that does not end in the text."""
         start = last = 0
         for found in _MARKUP.finditer(text):
             kind, last = found.lastgroup, found.end()
@@ -115,12 +114,12 @@ class Outline:
         return stop
 
     def _cut(self, text: bytes, last: int) -> int:
-        """Return where a tag begins that the text cuts; its end if it cuts none."""
-        if self._open:  # what cannot be the beginning of a keyword's tag is skipped in parts
+        """Return the start of a tag that is cut off by the end of the text; else the end of the text."""
+        if self._open:  # text that cannot be the beginning of a keyword's tag is skipped in parts
             begun = _BEGUN_AT_END.search(text, max(0, len(text) - 16))
             return begun.start() if begun else len(text)
-        # The parser would hold a tag or a reference until it ends, however long it is. In neither of
-        # them is there another character of the kind that it begins with.
+        # The parser would hold a tag or a reference until it ends, however long it is. Neither contains its
+        # own start character again.
         tag, reference = text.rfind(b"<", last), text.rfind(b"&", last)
         if tag >= 0 and not _TAG.match(text, tag):
             return tag
@@ -133,7 +132,7 @@ class Outline:
     def _skipped(self, text: bytes, start: int, stop: int) -> bytes:
         if self._in_set_up:
             self._lines.take(text[start:stop])
-        # bytes.count takes several times longer where hits are frequent.
+        # bytes.count is several times slower if matches are frequent.
         lines = int(np.count_nonzero(np.frombuffer(text, np.uint8)[start:stop] == _LINE_BREAK))
         self._line += lines
         return b"\n" * lines

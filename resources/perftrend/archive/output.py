@@ -1,8 +1,8 @@
 """Reads output.xml of Robot Framework 2 to 7 as a stream.
 
-Only the outline of the file goes through lxml, into a target that builds no tree, so memory does
-not grow with the file. No entity but the predefined ones is resolved and nothing is fetched: a file
-that declares a document type, and so might define others, is refused before the parser sees it.
+Only the outline of the file is parsed by lxml, with a target that builds no tree, so memory use does not grow
+with the file. Only the predefined entities are resolved and nothing is fetched: a file that declares a
+document type, which could define others, is refused before the parser reads it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _TEXTS = {
     ("suite", "meta"),
     ("metadata", "item"),
 }
-"""Elements whose text is wanted, each with the element around it."""
+"""Elements whose text is read, each with its parent element."""
 
 
 class _Target:
-    """Takes the parser's events and enters suites and tests into a record."""
+    """Receives the parser's events and enters suites and tests into a record."""
 
     def __init__(self, record: Record) -> None:
         self._record = record
@@ -81,10 +81,10 @@ class _Target:
             self._suites.pop()
 
     def comment(self, text: str) -> None:
-        """Comments say nothing."""
+        """Ignore comments."""
 
     def close(self) -> None:
-        """Nothing is left to do at the end."""
+        """Do nothing at the end."""
 
     def _start_suite(self, name: str) -> None:
         if len(self._suites) > SUITES_LIMIT:
@@ -108,12 +108,12 @@ class _Target:
 def read_suites(stream: Stream, record: Record) -> None:
     """Enter all suites and tests of an output.xml into a record, up to damage.
 
-    :raises ArchiveError: if the file is damaged; the message names the place.
+    :raises ArchiveError: if the file is damaged; the message contains the position.
     :raises OSError, EOFError, zlib.error: as the stream does.
     """
     parser = etree.XMLParser(
-        target=_Target(record),  # type: ignore[arg-type]  # its stubs want bytes as well, which never come
-        # Without any, &amp; in an attribute would stay as it is. Others cannot be: see Outline.
+        target=_Target(record),  # type: ignore[arg-type]  # its stubs require bytes, too, which never occur
+        # Without it, &amp; in an attribute would not be decoded. Other entities are refused: see Outline.
         resolve_entities="internal",  # type: ignore[arg-type]  # its stubs are older than this value
         no_network=True,
         encoding="utf-8",
@@ -131,7 +131,7 @@ def read_suites(stream: Stream, record: Record) -> None:
 
 
 def _times(attributes: dict[str, str]) -> tuple[datetime | None, datetime | None]:
-    """Read the times of a status, in the form of Robot Framework 7 or in the one before it."""
+    """Return start and end from a status, in the form of Robot Framework 7 or of earlier versions."""
     if "start" in attributes:
         started = moment(attributes["start"])
         return started, after(started, attributes.get("elapsed", ""))

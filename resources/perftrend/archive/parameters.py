@@ -1,8 +1,8 @@
-"""The parameters of a trace, out of the names and tags of a test.
+"""The parameters of a trace, from the names and tags of a test.
 
-They come from the suites' metadata, the tags and the names alone, never from the message: a test
-that failed before it measured anything belongs to the same traces as the night before. Names of
-other CI carry what tags repeat, and some of it is in the names alone.
+They come from the suites' metadata, the tags and the names alone, never from the message: a test that failed
+before its measurement belongs to the same traces as on the previous night. In other CI, tags repeat some
+parts of the names, but not all of them.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ _METRICS = {
     "RECONF": ("reconf_packets", "reconf_time"),
 }
 _FURTHER_PDR = re.compile(r"PLR_([0-9.]+(?:E-[0-9]+)?)")
-"""Set on every test of a run whose searches look for further PDRs. It is named after the loss ratio, because
-``*pdr*`` is to choose the tests that search."""
+"""Set on every test of a run that searches for further PDRs. It is named after the loss ratio, so that
+``*pdr*`` selects only the tests that search."""
 _UNITS = {"reconf_packets": "packets", "reconf_time": "s", "hoststack_bandwidth": "bps"}
 _COUNTING = ("mrr", "ndr", "pdr")
 _LOWER_IS_BETTER = ("reconf_packets", "reconf_time")
 
 
 def of_test(test: RecordedTest) -> dict[str, str]:
-    """Return the parameters of a test but for its testbed and its metric."""
+    """Return the parameters of a test except its testbed and its metric."""
     parameters = {"test": name_of(test), "suite": test.suite}
-    # The NIC of the name is the exact one; the tag has its model alone.
+    # The NIC in the name is the exact one; the tag has only its model.
     words = [*_words(test.suite), *_words(test.name)]
     found = [*_nics(words), *_forms(_TAG_FORMS, test.tags), *_forms(_NAME_FORMS, _words(test.name))]
     for name, value in found:
@@ -64,13 +64,13 @@ def of_test(test: RecordedTest) -> dict[str, str]:
 
 
 def name_of(test: RecordedTest) -> str:
-    """Return the name of a test without its number, which told its place among the others once."""
+    """Return the name of a test without its number, which once was its position among the other tests."""
     numbered = _NUMBERED.fullmatch(test.name)
     return numbered["name"].lower() if numbered else test.name
 
 
 def metrics_of(test: RecordedTest) -> list[str]:
-    """Return what a test measures, whether it came to it or not: its tags tell, or its name's end."""
+    """Return the metrics that a test measures, also if it failed before: by its tags, or its name's end."""
     tags = [tag.upper() for tag in test.tags]
     if told := [metric for tag in tags for metric in _METRICS.get(tag, ())]:
         ratios = filter(None, map(_FURTHER_PDR.fullmatch, tags)) if "NDRPDR" in tags else ()
@@ -84,7 +84,7 @@ def metrics_of(test: RecordedTest) -> list[str]:
 
 
 def unit_of(metric: str, test: RecordedTest) -> str:
-    """Return the unit that a test's results of a metric have: a trace has one, on failed nights too."""
+    """Return the unit of a test's results of a metric: a trace has one unit, on failed nights too."""
     if metric in _UNITS:
         return _UNITS[metric]
     if metric not in (*_COUNTING, "hoststack_rate"):
@@ -94,7 +94,7 @@ def unit_of(metric: str, test: RecordedTest) -> str:
 
 
 def lower_is_better(metric: str) -> bool:
-    """Whether a metric counts what is lost."""
+    """Whether a metric counts losses."""
     return metric in _LOWER_IS_BETTER
 
 

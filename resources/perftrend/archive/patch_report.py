@@ -13,14 +13,14 @@ from perftrend.store.patch_tests import PatchTest, PatchTrace
 
 FORMAT = "perftrend-perftest-1"
 PLACE = Path("report") / "perftest.json"
-"""In the folder of a build."""
+"""Relative to the folder of a build."""
 MOST_BYTES = 32 * 1024**2
 _MOST_TESTS = 2000
 _GREATEST = 2**31 - 1
 
 
 def _storable(text: str) -> str:
-    """Refuse what PostgreSQL cannot hold."""
+    """Return the text, or raise ValueError if PostgreSQL cannot store it."""
     if "\x00" in text:
         raise ValueError("holds a null character")
     return text
@@ -73,18 +73,18 @@ class _Report(_Part):
     finished: AwareDatetime
     rounds: Annotated[int, Field(ge=0, le=_GREATEST)]
     ended: bool = True
-    """Reports of an older perftrend are written at the end."""
+    """Older versions of perftrend write the report only at the end."""
     tests: Annotated[list[_Test], Field(max_length=_MOST_TESTS)]
 
 
 def parse(
     content: bytes, *, job: str, build: int, name: str, archive: str = ""
 ) -> tuple[PatchTest, tuple[PatchTrace, ...]]:
-    """Return the per-patch test that a report describes, and its traces.
+    """Return the per-patch test of a report, and its traces.
 
-    :param name: what messages call the report.
+    :param name: name of the report for messages.
     :param archive: where it was read from.
-    :raises ArchiveError: if it is broken, or of another format.
+    :raises ArchiveError: if it is not valid, or has another format.
     """
     try:
         report = _Report.model_validate_json(content)

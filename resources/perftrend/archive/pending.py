@@ -1,7 +1,7 @@
-"""Archived runs that the store has not taken yet: none is lost when a job is killed in between.
+"""Archived runs that are not in the store yet, so that none is lost if a job is killed.
 
-An archived run says who it is in a file of its own, which goes when the store has the run. What a
-full disk, a store that did not answer or a kill left behind is thus found by the next start.
+An archived run is described in a file of its own, which is removed after the store has the run. Runs left
+over after a full disk, an unavailable store or a kill are thus found by the next start.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from perftrend.archive.ingest import Ingested, ingest
 from perftrend.errors import ArchiveError
 from perftrend.model import Run
 
-if TYPE_CHECKING:  # reading alone shall not have to load a database's libraries
+if TYPE_CHECKING:  # reading alone should not import the libraries of the database
     from perftrend.store import Store
 
 OUTPUT = "output.xml"
@@ -26,16 +26,16 @@ _RUN = TypeAdapter(Run)
 
 
 def mark(archive: Path, run: Run) -> None:
-    """Say in an archive folder which run it holds, and that no store has it."""
+    """Mark an archive folder with its run, which is not in the store yet."""
     (archive / MARK).write_bytes(_RUN.dump_json(run, indent=1))
 
 
 def store_pending(
     store: Store, folder: Path, *, say: Callable[[str], None] = lambda _: None
 ) -> Iterator[Ingested]:
-    """Put the marked runs of a job's folder into the store, in the order of their builds.
+    """Enter the marked runs of a job's folder into the store, in the order of their builds.
 
-    :param say: told of a run that cannot be read: it stays archived, and is not tried again.
+    :param say: called for a run that cannot be read: it stays archived, and is not tried again.
     :raises StoreError: if the store cannot be written; the runs stay marked.
     """
     marks = folder.glob(f"*/{MARK}")

@@ -1,4 +1,4 @@
-"""Reads archived outputs of any form: their results, and what they say of the run as a whole."""
+"""Reads archived outputs of any format: their results, and data about the run as a whole."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from perftrend.errors import ArchiveError
 from perftrend.model import Result
 
 Sources: TypeAlias = Source | list[Source] | tuple[Source, ...]
-"""An output, a folder with a JSON file a test, or several files that make up one run."""
+"""An output, a folder with one JSON file per test, or several files that make up one run."""
 
 FORMS_LIMIT = 100
-"""So many forms that are not understood are told apart; further ones count as others."""
+"""Maximum number of unknown forms that are counted separately; further ones count as others."""
 OTHERS = "others"
 NO_RESULT = "a file without a test's result"
 
@@ -29,39 +29,39 @@ _FILES = (".json", ".json.gz")
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Something that was not understood."""
+    """A form that was not understood."""
 
     count: int
     example: str
-    """The test, or the file, where it was met first."""
+    """The first test or file that contains it."""
 
 
 def read_output(source: Sources, *, testbed: str = "") -> Iterator[Result]:
-    """Yield the results of an output in bounded memory, however large its files are.
+    """Yield the results of an output in limited memory, however large its files are.
 
     :param source: an output.xml or output.json, a JSON file with the result of one test, a folder with
         such files, or several of them. A file is a path, or was opened for reading bytes; gzipped or not.
-    :param testbed: the testbed, where the suites' metadata name none (a file that was cut off has
-        lost them: Robot Framework writes them at a suite's end).
-    :raises ArchiveError: when a file cannot be read or is damaged, after all results before the
-        damage, and those of the other files, were yielded: the caller decides whether they count.
-        One line, which names the file and the place in it.
+    :param testbed: the testbed, if the suites' metadata do not name one (a truncated file lacks them: Robot
+        Framework writes them at a suite's end).
+    :raises ArchiveError: if a file cannot be read or is damaged, after all results before the damage, and
+        those of the other files, were yielded: the caller decides whether they count. The message is one
+        line with the file and the position in it.
     """
     return iter(Output(source, testbed=testbed))
 
 
 @dataclass(slots=True)
 class Output:
-    """An archived output: iterate over it for its results, then ask what it says of the run.
+    """An archived output: iterate over it for its results, then read its attributes.
 
-    The attributes are complete once all results were read; arguments are those of
+    The attributes are complete after all results were read; arguments are those of
     :func:`read_output`.
     """
 
     source: Sources
     testbed: str = ""
     versions: dict[str, str] = field(default_factory=dict, init=False)
-    """What was measured and by what, as metadata, log lines of set-ups and tests' messages say."""
+    """Versions from metadata, log lines of set-ups and tests' messages."""
     simulated: bool = field(default=False, init=False)
     """Whether any test was simulated."""
     heading: Heading = field(default_factory=Heading, init=False)
@@ -92,7 +92,7 @@ class Output:
 
     @property
     def started(self) -> datetime | None:
-        """When the first suite started: the clock of the machine that ran it, taken for UTC."""
+        """When the first suite started, by the clock of the machine that ran it, interpreted as UTC."""
         return self.heading.started
 
     @property
@@ -102,12 +102,12 @@ class Output:
 
     @property
     def experiment(self) -> str:
-        """How the run differs from the nightly ones; empty: it does not, or the output does not say."""
+        """How the run differs from the nightly ones; empty if it does not, or the output lacks this data."""
         return self.heading.metadata.get(EXPERIMENT, "").strip()
 
     @property
     def _testbed(self) -> str:
-        """The testbed where the suites' metadata of a test name none."""
+        """The testbed of the run: from metadata, from the argument, or from a log line, in this order."""
         return self.heading.metadata.get(TESTBED, "").strip() or self.testbed or self.heading.lines.testbed
 
     def _files(self) -> Iterator[Source]:
@@ -135,7 +135,7 @@ class Output:
 
 
 def _within(folder: Path) -> list[Path]:
-    """Return the JSON files of a folder; links are not followed, they may lead anywhere.
+    """Return the JSON files of a folder; links are not followed, since they may lead anywhere.
 
     :raises ArchiveError: if there are none.
     """
@@ -150,9 +150,9 @@ def _within(folder: Path) -> list[Path]:
 
 
 def read_suites(source: Source, record: Record) -> None:
-    """Enter what one file holds into a record, up to damage.
+    """Enter the content of one file into a record, up to damage.
 
-    :raises ArchiveError: if it is damaged, or holds nothing of ours.
+    :raises ArchiveError: if it is damaged, or is neither an output nor the result of a test.
     :raises OSError, EOFError, zlib.error: if it cannot be read, or its gzip data is damaged.
     """
     with opened(source) as stream:
@@ -166,7 +166,7 @@ def read_suites(source: Source, record: Record) -> None:
 
 
 class _Begun:
-    """A stream whose first piece was read already."""
+    """A stream whose first piece has been read already."""
 
     def __init__(self, begun: bytes, stream: Stream) -> None:
         self._begun = begun

@@ -1,7 +1,7 @@
-"""What Robot Framework recorded: tests in suites, whatever form the file has that tells of them.
+"""Tests and suites as recorded by Robot Framework, independent of the file format.
 
-Robot Framework writes the metadata of a suite, and whether its teardown failed, behind its tests.
-So tests wait, as small records, until the file ended. What they may hold together is limited.
+Robot Framework writes the metadata of a suite, and whether its teardown failed, after its tests. Therefore
+tests are held as small records until the end of the file. Their total size is limited.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from perftrend.errors import ArchiveError
 TESTBED = "Testbed"
 """The suite metadata that names the testbed."""
 EXPERIMENT = "Experiment"
-"""The suite metadata that says how the run differs from the nightly ones."""
+"""The suite metadata that describes how the run differs from the nightly ones."""
 
 TEXT_LIMIT = 1_000_000
-"""Characters that one text may have, such as the message of a test."""
+"""Maximum characters of one text, such as the message of a test."""
 ALL_TEXT_LIMIT = 30_000_000
-"""Characters that all tests of a file may have together."""
+"""Maximum characters of all tests of a file together."""
 _RECORD = 500
-"""Characters that a suite, a test or a tag counts beside its text: what an object takes."""
+"""Characters that a suite, a test or a tag counts in addition to its text, for its object in memory."""
 SUITES_LIMIT = 100
-"""Suites within each other."""
+"""Maximum nesting of suites."""
 
 _TEARDOWN = re.compile(r"(?:\A|\n\nAlso )[Ss]uite teardown (?P<how>failed|skipped):\n(?P<why>.*)", re.DOTALL)
 
@@ -43,11 +43,11 @@ class RecordedTest:
     status: str = ""
     message: str = ""
     testbed: str = ""
-    """Metadata of the nearest suite that names one; empty where none does."""
+    """Metadata of the nearest suite that contains it; empty if none does."""
     readings: dict[str, Reading] | None = None
-    """What was measured, by metric, where the file tells it apart from the message."""
+    """Measured values by metric, if the file contains them separately from the message."""
     unknown: list[str] = field(default_factory=list)
-    """What the file tells of the measurement that is not understood."""
+    """Parts of the file about the measurement that are not understood."""
 
 
 @dataclass(slots=True)
@@ -57,29 +57,29 @@ class Suite:
     name: str = ""
     metadata: dict[str, str] = field(default_factory=dict)
     message: str = ""
-    """Says that its set-up or its teardown failed."""
+    """Non-empty if its set-up or its teardown failed."""
     tests: list[RecordedTest] = field(default_factory=list)
     suites: list[Suite] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Heading:
-    """What an output says of the run as a whole; complete once all its tests were read."""
+    """Data of an output about the run as a whole; complete after all its tests were read."""
 
     generator: str = ""
     """``Robot 7.1 (Python 3.11.7 on linux)``."""
     metadata: dict[str, str] = field(default_factory=dict)
-    """Metadata of all suites; the outer suite's counts where several name the same."""
+    """Metadata of all suites; those of outer suites override those of inner ones."""
     started: datetime | None = None
-    """Robot Framework writes times without a zone; they are taken for UTC."""
+    """Robot Framework writes times without a time zone; they are interpreted as UTC."""
     finished: datetime | None = None
     lines: LogLines = field(default_factory=LogLines)
-    """What log lines of set-ups told, and metadata of the same names."""
+    """Values from log lines of set-ups, and from metadata of the same names."""
     versions: dict[str, str] = field(default_factory=dict)
-    """What the file tells of versions apart from any message."""
+    """Versions that the file contains separately from messages."""
 
     def ran(self, started: datetime | None, finished: datetime | None) -> None:
-        """Take the times of a suite or a test: the run lasts from the first to the last of all."""
+        """Add the times of a suite or a test: the run lasts from the earliest start to the latest end."""
         if started:
             self.started = min(self.started or started, started)
         if finished:
@@ -87,19 +87,19 @@ class Heading:
 
 
 class Record:
-    """The suites of one file, as far as they were read."""
+    """The suites of one file that were read so far."""
 
     def __init__(self, heading: Heading) -> None:
         self.heading = heading
         self.root = Suite()
-        """Not a suite of the file, but what holds its root suite."""
+        """The parent of the file's root suite; not a suite of the file."""
         self._length = 0
 
     def charge(self, text: str, *, begun: int = 0) -> None:
-        """Count what is kept: a name, or a text or a part of it.
+        """Count the size of retained text: a name, or a text or a part of it.
 
         :param begun: characters of the same text that were counted before.
-        :raises ArchiveError: if the text, or all of them, are larger than in any output.
+        :raises ArchiveError: if the text, or all texts together, exceed their limits.
         """
         if begun + len(text) > TEXT_LIMIT:
             raise ArchiveError(f"has a text of more than {TEXT_LIMIT} characters")
@@ -108,7 +108,7 @@ class Record:
             raise ArchiveError(f"its tests hold more than {ALL_TEXT_LIMIT} characters; split the output")
 
     def tests(self) -> Iterator[RecordedTest]:
-        """Yield all tests with what their suites tell of them; complete the heading."""
+        """Yield all tests, completed by the data of their suites; complete the heading."""
         for root in self.root.suites:
             yield from self._tests(root, "", {}, combined=self._combined(root))
 
@@ -128,14 +128,14 @@ class Record:
             tests.append(test)
         self.heading.metadata.update(suite.metadata)
         torn = _TEARDOWN.search(suite.message)
-        # What rebot wrote has it in the tests' messages already.
+        # In output of rebot, the tests' messages include it already.
         if torn and self.heading.generator.startswith("Robot"):
             for test in tests:
                 _tear_down(test, torn["how"], torn["why"])
         yield from tests
 
     def _combined(self, root: Suite) -> bool:
-        """Whether rebot made the root suite to hold several outputs of one and the same suite."""
+        """Whether rebot created the root suite to combine several outputs of the same suite."""
         names = {suite.name for suite in root.suites}
         return (
             self.heading.generator.startswith("Rebot")
@@ -146,7 +146,7 @@ class Record:
 
 
 def _tear_down(test: RecordedTest, how: str, why: str) -> None:
-    """Do what Robot Framework does when it reads that the teardown of a suite around failed."""
+    """Apply the failed teardown of an outer suite to a test, as Robot Framework does on reading."""
     if how == "failed":
         if test.status != "SKIP":
             test.status = "FAIL"
@@ -159,7 +159,7 @@ def _tear_down(test: RecordedTest, how: str, why: str) -> None:
 
 
 def moment(text: str) -> datetime | None:
-    """Read a time of any version; None for ``N/A``, which stands for what never started."""
+    """Parse a time of any version; None for ``N/A``, which is written if the item never started."""
     try:
         # 20190410 18:59:27.085, until Robot Framework 6
         form = f"{text[:4]}-{text[4:6]}-{text[6:]}" if text[8:9] == " " else text
@@ -170,7 +170,7 @@ def moment(text: str) -> datetime | None:
 
 
 def after(started: datetime | None, elapsed_s: str) -> datetime | None:
-    """Return when something ended that started then and took so long."""
+    """Return the end of an item from its start and its duration."""
     try:
         return started and started + timedelta(seconds=float(elapsed_s or 0))
     except (ValueError, OverflowError):

@@ -1,7 +1,7 @@
-"""The JSON model of one test's result, as packet-forwarding CI has written since 2021: a file a test.
+"""The JSON model of one test's result, which packet-forwarding CI has written since 2021: one file per test.
 
-Versions of the model differ in what they leave out. What is there is taken; what is there and not
-known is named. See ``docs/formats/output.rst``.
+Versions of the model differ in the fields that they leave out. All known fields are read; unknown ones are
+listed. See ``docs/formats/output.rst``.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def is_result(fields: Mapping[str, Any]) -> bool:
 
 
 def test_of(fields: Mapping[str, Any], heading: Heading, file: str) -> RecordedTest:
-    """Return the test that a file is about; what the file tells of the run goes into the heading.
+    """Return the test of a file; data about the run is added to the heading.
 
     :param fields: the object in the file.
-    :param file: the file's name, which names the test where its fields do not.
+    :param file: the file's name, which is the name of the test if its fields contain none.
     """
     suite, name = _place(fields, file)
     tags = fields.get("tags")
@@ -61,24 +61,24 @@ def test_of(fields: Mapping[str, Any], heading: Heading, file: str) -> RecordedT
 
 
 def _place(fields: Mapping[str, Any], file: str) -> tuple[str, str]:
-    """Return the suite and the name of the test, as they stand in the output.xml of the same run."""
+    """Return the suite and the name of the test, as in the output.xml of the same run."""
     identity = str(fields.get("test_id") or "")
     suite, dot, name = identity.rpartition(".")
     if not dot:
         return "", identity or str(fields.get("test_name_long") or _ENDING.sub("", file))
-    # Robot Framework makes titles of the suites' file names; test_id is all in small letters.
+    # Robot Framework converts the suites' file names to titles; test_id is all lower case.
     title = suite.title() if suite.islower() else suite
     return title.partition(".")[2], name
 
 
 def _read(result: object, test: RecordedTest) -> None:
-    """Enter what was measured, and what of it is not understood, into the test."""
+    """Enter the measurement, and the fields of it that are unknown, into the test."""
     if not isinstance(result, dict):
         return
     kind = str(result.get("type", ""))
     known = _KNOWN.get(kind)
     if known is None:
-        # A test that failed before it measured has a result of type unknown.
+        # A test that failed before its measurement has a result of type unknown.
         test.unknown += [f"result of type {kind[:40]!r}"] if test.status == "PASS" else []
         return
     test.unknown += [f"{kind}: {key[:40]!r}" for key in result if key not in known and key != "type"]
@@ -91,9 +91,9 @@ def _read(result: object, test: RecordedTest) -> None:
 
 
 def _readings(kind: str, result: Mapping[str, Any]) -> Iterator[tuple[str, Reading]]:
-    """Yield what each metric of a result tells.
+    """Yield the reading of each metric of a result.
 
-    :raises ValueError: for a value that is no finite number, or a unit that is not known.
+    :raises ValueError: if a value is not a finite number, or a unit is not known.
     """
     if kind == "mrr":
         rate = _at(result, "receive_rate")
@@ -150,7 +150,7 @@ def _bandwidth(rate: object) -> dict[str, float]:
 
 
 def _latencies(result: Mapping[str, Any]) -> dict[str, list[dict[str, Any] | None]]:
-    """Return latencies by load, forward and reverse, in the form that messages give: ``{"90%": […]}``."""
+    """Return latencies by load, forward and reverse, in the form of messages: ``{"90%": […]}``."""
     directions = [_at(result, f"latency_{name}") for name in ("forward", "reverse")]
     loads = {load: None for direction in directions if isinstance(direction, dict) for load in direction}
     told = {
@@ -173,7 +173,7 @@ def _latency(fields: object) -> dict[str, Any] | None:
 
 
 def _at(node: object, *path: str) -> object:
-    """Return what lies at a path of keys; None where it is missing."""
+    """Return the value at a path of keys; None if it is missing."""
     for key in path:
         node = node.get(key) if isinstance(node, dict) else None
     return node

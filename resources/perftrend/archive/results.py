@@ -1,7 +1,7 @@
-"""From a recorded test to the results of its traces.
+"""Conversion of a recorded test to the results of its traces.
 
-A trace's parameters never come from the message: see :mod:`perftrend.archive.parameters`. What a
-test gave and nobody understood is a result that is not valid, with its reason, and is named.
+A trace's parameters never come from the message: see :mod:`perftrend.archive.parameters`. Output of a test
+that is not understood becomes an invalid result with a reason, and its form is listed.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ UNKNOWN = "unknown"
 NO_PERFORMANCE_TEST = "no performance test"
 _UNKNOWN_FORM = "the test passed, but its message has no known form"
 _LARGEST = 1e18
-"""No device handles so many packets, bits or bytes in a second; sums of such values would overflow."""
+"""No device handles this many packets, bits or bytes per second; sums of such values would overflow."""
 
 _STATUS = {"PASS": Status.PASS, "FAIL": Status.FAIL, "SKIP": Status.SKIP, "NOT RUN": Status.SKIP}
 
 
 @dataclass(frozen=True, slots=True)
 class Interpreted:
-    """What a test gives."""
+    """The results of a test."""
 
     results: tuple[Result, ...]
-    """One per metric; none if it is no performance test."""
+    """One per metric; empty if it is not a performance test."""
     unknown: tuple[str, ...]
-    """The form of what was not understood."""
+    """The forms that are not understood."""
 
 
 def of_test(test: RecordedTest, *, testbed: str = "") -> Iterator[Result]:
-    """Yield one result per metric of the test; none if it is no performance test.
+    """Yield one result per metric of the test; none if it is not a performance test.
 
-    :param testbed: the testbed, where the suites' metadata name none.
+    :param testbed: the testbed, if the suites' metadata do not name one.
     """
     yield from interpret(test, testbed=testbed).results
 
 
 def interpret(test: RecordedTest, *, testbed: str = "") -> Interpreted:
-    """Return a test's results and what was not understood; arguments are those of :func:`of_test`."""
+    """Return a test's results and the unknown forms; arguments are those of :func:`of_test`."""
     status = _STATUS.get(test.status, Status.FAIL)
     expected = parameters.metrics_of(test)
     text = fragments.plain(test.message)
@@ -87,7 +87,7 @@ def interpret(test: RecordedTest, *, testbed: str = "") -> Interpreted:
 
 
 def _average(samples: tuple[float, ...]) -> tuple[float, str]:
-    """Return the average, NaN if there is none, and why the samples cannot be trusted, if so."""
+    """Return the average, NaN if there is none, and why the samples are not plausible, else empty."""
     absurd = next((each for each in samples if not abs(each) <= _LARGEST), None)
     if absurd is not None:
         return math.nan, f"{absurd:.6g} is no measured value"
@@ -95,7 +95,7 @@ def _average(samples: tuple[float, ...]) -> tuple[float, str]:
 
 
 def _told(test: RecordedTest, text: str, expected: list[str]) -> tuple[Measurement | None, Told, str]:
-    """Return what the test tells, and what to say of a metric that it does not tell."""
+    """Return the readings of the test, and the reason for metrics that are missing."""
     if test.readings is not None:
         return None, Told(dict(test.readings)), "the result tells no such metric"
     try:
@@ -116,9 +116,9 @@ def _of_measurement(measurement: Measurement) -> Iterator[tuple[str, Reading]]:
 
 
 def _named(metric: str, reading: Reading, test: RecordedTest) -> str:
-    """Name a metric after its unit, where that is another than the test's name lets expect.
+    """Return the metric's name with its unit, if the unit differs from the expected one.
 
-    A trace has one unit; without this a night in another one could not be stored beside the others.
+    A trace has one unit; without this, a night in another unit could not be stored with the others.
     """
     usual = parameters.unit_of(metric, test)
     if not reading.samples:

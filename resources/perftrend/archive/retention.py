@@ -1,8 +1,9 @@
 """Finds and removes archived folders and sessions that are older than the retention settings allow.
 
-The age of a folder is that of the newest file or folder in it, so that what a job still writes is new. Never
-removed are a job's newest build, from which the next one gets its number; a build that no store has yet; and
-what a living process has locked. Symbolic links are neither followed nor removed by themselves.
+The age of a folder is that of the newest file or folder in it, so a folder in use is new. The following are
+never removed: a job's newest build, which determines the number of the next one; a build that is not in the
+store yet; and anything that a running process has locked. Symbolic links are neither followed nor removed on
+their own.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from perftrend.clients.git.locking import taken
 from perftrend.errors import ArchiveError
 
 _PRUNED = ".pruned"
-"""The end of a folder's name while it is removed: no other job takes the rest for a build."""
+"""Suffix of a folder's name during its removal, so that no other job treats it as a build."""
 _LOCK = ".lock"
 
 
@@ -30,13 +31,13 @@ class Expired:
 
     path: Path
     size: int
-    """In bytes, all files together."""
+    """Total size of its files in bytes."""
 
 
 def expired_builds(archive: Path, before: datetime) -> Iterator[Expired]:
-    """Yield the builds of an archive, ``JOB/NUMBER``, that were last changed before a moment.
+    """Yield the builds of an archive, ``JOB/NUMBER``, that were last changed before a point in time.
 
-    What an earlier removal left that was killed is among them, whatever its age.
+    Folders left over by a removal that was killed are included, whatever their age.
 
     :raises ArchiveError: if a folder cannot be read.
     """
@@ -50,7 +51,7 @@ def expired_builds(archive: Path, before: datetime) -> Iterator[Expired]:
 
 
 def expired_folders(parent: Path, before: datetime, *, except_for: Collection[str]) -> Iterator[Expired]:
-    """Yield the folders in a folder that were last changed before a moment.
+    """Yield the folders in a folder that were last changed before a point in time.
 
     :param except_for: names of folders that are in use.
     :raises ArchiveError: if a folder cannot be read.
@@ -63,7 +64,7 @@ def expired_folders(parent: Path, before: datetime, *, except_for: Collection[st
 
 
 def expired_sessions(folder: Path, before: datetime) -> Iterator[Expired]:
-    """Yield the sessions of bisections that were last changed before a moment.
+    """Yield the sessions of bisections that were last changed before a point in time.
 
     :raises ArchiveError: if the folder cannot be read.
     """
@@ -80,7 +81,7 @@ def expired_sessions(folder: Path, before: datetime) -> Iterator[Expired]:
 
 
 def remove(expired: Expired) -> None:
-    """Remove a folder or a session; one that a job has begun to use meanwhile stays.
+    """Remove a folder or a session, but not a session that a job has started to use meanwhile.
 
     :raises ArchiveError: if it cannot be removed.
     """
@@ -131,7 +132,7 @@ def _expired(folder: Path, before: datetime) -> Iterator[Expired]:
             may_be_locked = path == folder or path.name.endswith(".unfinished")
             is_in_use = path.name == MARK or (may_be_locked and _is_locked(path))
         except FileNotFoundError:
-            # A job works here.
+            # A job is changing the folder.
             return
         if is_in_use or status.st_mtime >= before.timestamp():
             return
@@ -152,7 +153,7 @@ def _content(folder: Path) -> Iterator[Path]:
 
 
 def _is_locked(path: Path) -> bool:
-    """Tell whether a living process has locked a file or a folder."""
+    """Return whether a running process has locked a file or a folder."""
     if path.is_symlink():
         return False
     try:

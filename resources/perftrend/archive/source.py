@@ -1,7 +1,7 @@
-"""What an archived output is read from: a path or a file of bytes, gzipped or not.
+"""Sources of an archived output: a path or a file of bytes, gzipped or not.
 
-Whatever comes is hostile until it is read: bytes that are no text and gzip data that swells to
-many times its size are told apart here, so that nobody above has to.
+All input is untrusted. Bytes that are not text, and gzip data that expands to many times its size, are
+detected here, so that other modules need not check for them.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ Source: TypeAlias = str | Path | BinaryIO
 CHUNK_BYTES = 1 << 18
 
 SWELLING_LIMIT = 800
-"""Gzip data of a log swells to 20 to 100 times its size; that of a bomb to some 1000 times."""
+"""Gzip data of a log expands to 20 to 100 times its size; that of a bomb to some 1000 times."""
 SWELLING_FREE_BYTES = 100_000_000
-"""Less than this harms nobody, however small its gzip data is."""
+"""Smaller output is harmless, however small its gzip data is."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
 class Stream(Protocol):
-    """Gives bytes as they come."""
+    """A source of bytes."""
 
     def read1(self, size: int, /) -> bytes:
-        """Return up to so many bytes, none only at the end."""
+        """Return up to ``size`` bytes; empty only at the end."""
 
 
 def name_of(source: Source) -> str:
-    """Return what messages call a source."""
+    """Return the name of a source for messages."""
     if isinstance(source, (str, Path)):
         return str(source)
     return str(getattr(source, "name", source))
@@ -46,24 +46,24 @@ def name_of(source: Source) -> str:
 
 @contextmanager
 def opened(source: Source) -> Generator[Stream, None, None]:
-    """Open a path, or take a file as it is; gzip is known by its first bytes, whatever the name.
+    """Open a path, or use a file as it is; gzip is detected by its first bytes, whatever the name.
 
-    :raises OSError: if it cannot be opened; the stream raises it too, EOFError and zlib.error for
-        gzip data that is damaged, and ArchiveError for what swells like a bomb.
+    :raises OSError: if it cannot be opened; the stream raises it too, EOFError and zlib.error if gzip data is
+        damaged, and ArchiveError if it expands like a bomb.
     """
     if isinstance(source, (str, Path)):
         with Path(source).open("rb") as file, opened(file) as stream:
             yield stream
         return
-    buffered = io.BufferedReader(source)  # type: ignore[type-var]  # any file of bytes will do
+    buffered = io.BufferedReader(source)  # type: ignore[type-var]  # any file of bytes is suitable
     try:
         yield _Gunzip(buffered) if buffered.peek(2)[:2] == _GZIP_MAGIC else buffered
     finally:
-        buffered.detach()  # the file stays open: it is its owner's
+        buffered.detach()  # the file stays open for its owner
 
 
 class _Gunzip:
-    """Gzip data of one or several members, piece by piece."""
+    """Gzip data of one or several members, decompressed in pieces."""
 
     def __init__(self, packed: Stream) -> None:
         self._packed = packed
@@ -75,7 +75,7 @@ class _Gunzip:
         while True:
             packed = self._member.unconsumed_tail or self._more()
             if self._member.eof:
-                packed = packed.lstrip(b"\0")  # padding, as tapes have it
+                packed = packed.lstrip(b"\0")  # zero padding, as on tapes
                 if not packed:
                     return b""
                 self._member = zlib.decompressobj(_GZIP_WINDOW)
@@ -99,13 +99,13 @@ class _Gunzip:
 
 
 class TextCheck:
-    """Tells how far bytes that come in chunks are text: UTF-8, without NUL."""
+    """Checks whether bytes in chunks are text: UTF-8, without NUL."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")()
 
     def sound(self, chunk: bytes) -> tuple[int, str]:
-        """Return how many bytes of the chunk are text, and what the next ones are if not all are."""
+        """Return the number of bytes of the chunk that are text, and what follows them if not all are."""
         before = len(self._decoder.getstate()[0])
         nul = chunk.find(b"\0")
         if nul < 0 and not before and chunk.isascii():
@@ -120,7 +120,7 @@ class TextCheck:
 
 
 def reason(error: Exception) -> str:
-    """Say in one line why a stream could not be read."""
+    """Return in one line why a stream could not be read."""
     if isinstance(error, (EOFError, zlib.error)):
         return f"the gzip data is cut off or damaged: {error}"
     if isinstance(error, OSError):
