@@ -1,9 +1,8 @@
-"""The searches for MRR, NDR and PDR: which rate to try next, and what to conclude.
+"""Searches for MRR, NDR and PDR: they choose the next rate to measure and derive the result.
 
-Pure: no input, no output, no clock. Everything that is known of a device comes from the
-``measure`` callable that each search is given; the time that counts is the time its trials say
-they took. Each search works with every device and with every traffic generator, and can be used
-without the rest of perftrend.
+The searches are pure: they have no input, no output and no clock. They learn about a device only from the
+``measure`` callable, and the only time that counts is the time that its trials report. Each search works with
+every device and every traffic generator, and can be used without the rest of perftrend.
 """
 
 from perftrend.measure.search.binary import binary_search, bounds_below

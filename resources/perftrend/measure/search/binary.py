@@ -1,11 +1,11 @@
 """Binary search for one drop rate, within bounds that are known beforehand.
 
-Plain bisection, in packets per second: the middle of 2 and 8 is 5. The bounds that are given are
-taken on trust while the search narrows them, which spares two long trials; what is returned is
-not. When every trial failed, the lower bound is still to be measured, and when it fails too the
-interval says so. When every trial passed, the upper bound is not proven to fail: up to
-``maximum_pps`` the search then looks above it, by steps that double; at ``maximum_pps`` it is
-taken as it is, as in an MDR search.
+The search is plain bisection in packets per second: the middle of 2 and 8 is 5. It assumes that the given
+bounds are valid while it narrows them, which saves two long trials. The returned bounds are verified:
+
+* If every trial failed, the lower bound is measured. If it fails, too, the interval is marked invalid.
+* If every trial passed, the upper bound is measured, and higher rates in steps that double, until one fails.
+  An upper bound at ``maximum_pps`` is not measured, as in an MDR search.
 
 Source: "Continuous Performance Trending and Analysis", section Performance Trending: the bounds are
 calculated from the MRR and the loss ratio; the lower one is to be determined.
@@ -23,7 +23,7 @@ from perftrend.measure.search.trials import Measure, first_doubt, lies_below, pa
 from perftrend.model import Interval, Trial
 
 _LOWEST_SHARE = 0.05
-"""Share of the upper bound at which a search begins, unless the lowest rate is higher."""
+"""Lower bound of a search, as a fraction of the upper bound, unless the minimum rate is higher."""
 
 
 def bounds_below(
@@ -31,10 +31,10 @@ def bounds_below(
 ) -> tuple[float, float]:
     """Return the lower and the upper bound of a binary search.
 
-    At most the MRR is received, so a rate that loses at most ``loss_ratio`` is at most
+    The device forwards at most the MRR, so a rate that loses at most ``loss_ratio`` is at most
     MRR / (1 - ``loss_ratio``): for NDR this is the MRR itself.
 
-    :param mrr_pps: what was received at ``maximum_pps``.
+    :param mrr_pps: receive rate at ``maximum_pps``.
     :param loss_ratio: from 0 to below 1.
     :param minimum_pps: lowest rate that may be measured.
     :param maximum_pps: highest rate that may be measured.
@@ -53,20 +53,18 @@ def binary_search(
     relative_width: float,
     maximum_pps: float | None = None,
 ) -> Interval:
-    """Find the highest rate that keeps to a loss ratio.
+    """Find the highest rate that meets a loss ratio.
 
-    :param measure: as in ``mdr_search``; a trial may end early
-        when it is certain to exceed ``loss_ratio``.
-    :param lower_pps: lowest rate to look at, above 0.
-    :param upper_pps: highest rate that is expected, such as the MRR.
+    :param measure: as in ``mdr_search``; a trial may end early if it is certain to exceed ``loss_ratio``.
+    :param lower_pps: lowest rate to measure, above 0.
+    :param upper_pps: highest expected rate, such as the MRR.
     :param loss_ratio: from 0 to below 1.
-    :param duration_s: of every trial.
+    :param duration_s: duration of every trial.
     :param relative_width: from 1e-6 to below 1, relative to the upper bound.
-    :param maximum_pps: highest rate that may be measured when ``upper_pps`` turns out to pass;
-        by default ``upper_pps`` itself.
-    :returns: an interval no wider than asked; ``invalid`` says so when even ``lower_pps`` lost
-        too much, or when a trial cannot be trusted.
-    :raises SettingsError: naming the parameter that cannot be used.
+    :param maximum_pps: highest rate that may be measured if ``upper_pps`` passes; by default ``upper_pps``.
+    :returns: an interval no wider than ``relative_width``; ``invalid`` contains the reason if even
+        ``lower_pps`` lost too much or if a trial is not valid.
+    :raises SettingsError: naming the invalid parameter.
     """
     maximum = upper_pps if maximum_pps is None else maximum_pps
     require_positive("lower_pps", lower_pps)

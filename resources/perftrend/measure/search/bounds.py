@@ -1,8 +1,8 @@
-"""The two trials that hold a searched rate between them, and how a new trial moves them.
+"""The two trials that bound the rate of a loss ratio, and how a new trial updates them.
 
-A bound is a trial, so it has a duration and a loss. It is *valid* when it really bounds: the
-lower one passes, the upper one fails. An invalid bound is kept, because the width that it spans
-says how far to look for a valid one.
+A bound is a trial, so it has a duration and a loss. A lower bound is *valid* if it passes, an upper bound if
+it fails. Invalid bounds are retained, because the width between the bounds determines the distance of the
+next rate.
 
 Source: "MDR Search", sections Non-initial phases (1.f) and Implementation Deviations (2 to 5).
 """
@@ -19,7 +19,7 @@ from perftrend.model import Interval, Trial
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Where the rate of one loss ratio lies, as far as is known."""
+    """The known bounds of the rate of one loss ratio."""
 
     loss_ratio: float
     lower: Trial
@@ -33,7 +33,7 @@ class Bounds:
 
     @property
     def upper_valid(self) -> bool:
-        """Whether the upper bound failed, or stands at the maximum rate (deviation 2)."""
+        """Whether the upper bound failed, or is at the maximum rate (deviation 2)."""
         return self.upper.rate_pps >= self.limits.maximum_pps or not passes(self.upper, self.loss_ratio)
 
     @property
@@ -53,7 +53,7 @@ class Bounds:
 
     @property
     def interval(self) -> Interval:
-        """The rates of the bounds, with the reason when one of them is not valid."""
+        """The rates of the bounds, with the reason if one of them is not valid."""
         return Interval(self.lower.rate_pps, self.upper.rate_pps, self._invalid)
 
     @property
@@ -76,22 +76,22 @@ class Bounds:
         return self.limits.shifted(self.upper.rate_pps, self._stride(phase))
 
     def _stride(self, phase: PhasePlan) -> float:
-        # Two widths, because each step doubles the interval; never less than the phase wants to
-        # end with, because the new interval reaches from here to there (deviation 5).
+        # Two widths, because each step doubles the interval. At least the width goal of the phase, because
+        # the new interval spans the step (deviation 5).
         return max(2.0 * self.log_width, phase.log_width)
 
     def updated(self, trial: Trial) -> Bounds:
         """Return the bounds after one more trial, whichever loss ratio it was made for.
 
         ==============================  ====================================================
-        the trial lies                  and so
+        the trial is                    result
         ==============================  ====================================================
         at a bound                      it replaces the bound
-        below an invalid lower bound    it is the lower bound, the old one the upper bound
-        below a valid lower bound       if it fails, it is the lower bound (deviation 4)
-        between the bounds              if it fails, it is the upper bound;
+        below an invalid lower bound    it becomes the lower bound, the old one the upper bound
+        below a valid lower bound       if it fails, it becomes the lower bound (deviation 4)
+        between the bounds              if it fails, it becomes the upper bound;
                                         if it passes, the lower bound, unless that one fails
-        above an invalid upper bound    it is the upper bound, the old one the lower bound,
+        above an invalid upper bound    it becomes the upper bound, the old one the lower bound,
                                         unless the lower bound fails
         above a valid upper bound       nothing changes, even if it passes (deviation 4)
         ==============================  ====================================================
@@ -117,5 +117,5 @@ class Bounds:
     def _after_trial_inside(self, trial: Trial) -> Bounds:
         if not passes(trial, self.loss_ratio):
             return replace(self, upper=trial)
-        # A pass above a failing lower bound contradicts it, and the failure is believed.
+        # A pass above a failing lower bound contradicts it; the failure takes precedence.
         return replace(self, lower=trial) if self.lower_valid else self

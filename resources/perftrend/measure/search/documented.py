@@ -1,14 +1,13 @@
-"""The MDR search as documented: three phases or more, several loss ratios in one pass.
+"""The MDR search of the CSIT method: an initial phase, intermediate ones and a final one for all loss ratios.
 
-The *initial phase* measures at the maximum rate, at the rate received there (MRR) and at the
-rate received at that (MRR2), and so finds an interval to start with. Each *non-initial phase*
-asks over and over which rate to measure next, until every interval is valid, narrow enough and
-measured at the duration of the phase; the next one does so with longer trials and half the
-width.
+The *initial phase* measures at the maximum rate, at the rate received there (MRR) and at the rate received at
+the MRR (MRR2), which gives the first interval. Each *non-initial phase* chooses rates to measure until every
+interval is valid, narrow enough and measured at the duration of the phase. The next phase uses longer trials
+and half the width.
 
-A trial counts for all loss ratios at once. It may therefore be ended early only when it is
-certain to fail for the largest one. The first two trials of the initial phase always run to
-their end, because their receive rates are needed.
+A trial counts for all loss ratios. It may therefore end early only if it is certain to fail for the largest
+one. The first two trials of the initial phase always run to their end, because their receive rates are
+needed.
 
 Source: "MDR Search", sections Search Implementation and Implementation Deviations.
 """
@@ -35,19 +34,19 @@ class Choice(NamedTuple):
 
 
 def search(measure: Measure, parameters: Parameters, on_step: OnStep | None = None) -> SearchResult:
-    """Search by the documented algorithm, with its six deviations.
+    """Search by the MDR algorithm of the CSIT method, with its six deviations.
 
-    :param on_step: is told after each trial how far the search has come.
-    :raises SearchTimeoutError: with what is known by then as its ``result``.
+    :param on_step: called after each trial with the progress of the search.
+    :raises SearchTimeoutError: with the bounds known so far as its ``result``.
     """
     return _Search(Record(measure, parameters, on_step), parameters).run()
 
 
 def next_choice(intervals: tuple[Bounds, ...], phase: PhasePlan) -> Choice | None:
-    """Choose the rate to measure next in a phase; None when the phase is done.
+    """Return the next rate to measure in a phase; None if the phase is done.
 
     :param intervals: the bounds of each loss ratio, the smallest (NDR) first.
-    :param phase: the trial duration and the width that the phase aims at.
+    :param phase: the trial duration and the width goal of the phase.
 
     Source: "MDR Search", section Non-initial phases, point 2.
     """
@@ -83,7 +82,7 @@ def _measure_again(intervals: tuple[Bounds, ...], phase: PhasePlan) -> Choice | 
                 bounds.lower.rate_pps, f"lower bound of {bounds.loss_ratio:g} was measured for a shorter time"
             )
     for bounds in intervals:
-        # No upper bound helps an interval whose lower bound fails at the minimum rate.
+        # An upper bound is of no use for an interval whose lower bound fails at the minimum rate.
         if bounds.upper.duration_s < phase.duration_s and not bounds.below_minimum:
             return Choice(
                 bounds.upper.rate_pps, f"upper bound of {bounds.loss_ratio:g} was measured for a shorter time"
@@ -92,7 +91,7 @@ def _measure_again(intervals: tuple[Bounds, ...], phase: PhasePlan) -> Choice | 
 
 
 def _is_done(bounds: Bounds, last: PhasePlan) -> bool:
-    """Tell whether the last phase has nothing more to do for a loss ratio."""
+    """Return whether the last phase is done for a loss ratio."""
     return (
         bounds.lower_valid
         and bounds.upper_valid
@@ -127,7 +126,7 @@ class _Search:
         if mrr > limits.minimum_pps and not passes(second, 0.0):
             mrr2 = limits.limited(min(second.receive_rate_pps, limits.shifted(mrr, -width)))
         else:
-            # What was sent came back, or there is no room below: the interval opens upwards.
+            # No frame was lost, or the MRR is at the minimum rate: the interval extends upwards.
             mrr2 = limits.shifted(mrr, width)
         if mrr2 == limits.maximum_pps:
             third = first

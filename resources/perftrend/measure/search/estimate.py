@@ -1,17 +1,17 @@
-"""How long a search will still take, estimated from what it has measured so far.
+"""Estimate of the remaining time of a search, from its trials so far.
 
-What remains is, for each loss ratio, to halve the interval until it is narrow enough, and to
-confirm its two bounds in trials of the final duration:
+For each loss ratio, a search has to halve the interval until it is narrow enough, and to confirm its two
+bounds in trials of the final duration:
 
-* The halvings are spread as the phases plan it: the last one at the final duration, the one
-  before at the duration of the phase before, and so on; still earlier ones at the initial one.
-* A halving replaces one bound of the two, so that half of what the present ones lack is spared.
-* A trial that passes takes its whole duration. One that fails may end early, and is taken for as
-  long a share of it as failing trials of this loss ratio have lasted so far.
-* A bound of two loss ratios is confirmed once, and an interval of two is halved once.
+* The durations of the halvings follow the plan of the phases: the last one has the final duration, the one
+  before it the duration of the previous phase, and so on; earlier ones have the initial duration.
+* A halving replaces one of the two bounds, so only half of the time to confirm the current bounds counts.
+* A trial that passes takes its whole duration. A trial that fails may end early; its estimate is the mean
+  fraction of the duration that failing trials of this loss ratio have taken so far.
+* A bound that two loss ratios share is confirmed once, and a shared interval is halved once.
 
-A search that has to look outside of its intervals takes longer than that. One that foresees where
-its intervals end needs no halvings: what remains are the bounds to be confirmed.
+A search that has to measure outside its intervals takes longer. A search that predicts the ends of its
+intervals needs no halvings: only the bounds remain to be confirmed.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _ROUNDING = 1e-6
 def seconds_left(parameters: Parameters, phases: Sequence[Phase], *, halves: bool = True) -> float:
     """Estimate the seconds of trials that a search still needs.
 
-    :param parameters: what the search was asked for.
-    :param phases: the phases that were begun, with the steps so far.
-    :param halves: whether the search halves its intervals, or foresees where they end.
-    :returns: 0 or more, at most what the timeout leaves; 0 when nothing remains.
+    :param parameters: the parameters of the search.
+    :param phases: the phases begun so far, with their steps.
+    :param halves: whether the search halves its intervals instead of predicting their ends.
+    :returns: 0 or more, at most the time left before the timeout; 0 if nothing remains.
     """
     steps = [step for phase in phases for step in phase.steps]
     trials = [step.trial for step in steps]
@@ -44,7 +44,7 @@ def seconds_left(parameters: Parameters, phases: Sequence[Phase], *, halves: boo
 
 
 def _expected(parameters: Parameters) -> tuple[Interval, ...]:
-    """Return intervals as the initial phase leaves them: apart, twice as wide as the first goal."""
+    """Return intervals as after the initial phase: disjoint, twice as wide as the first width goal."""
     width = 2.0 * log_width(parameters.plan()[0].relative_width)
     edges = [math.exp(-number * width) for number in range(2 * len(parameters.loss_ratios))]
     return tuple(Interval(low, high) for high, low in zip(edges[::2], edges[1::2], strict=True))
@@ -55,14 +55,14 @@ class _Remaining:
         self._halves = halves
         self._parameters = parameters
         self._trials = trials
-        # The latest trial at a rate is the one that counts.
+        # Only the latest trial at a rate counts.
         self._latest = {trial.rate_pps: trial for trial in trials}
         self._durations = [phase.duration_s for phase in parameters.plan()]
 
     def seconds(self, intervals: Iterable[Interval]) -> float:
         if not self._halves:
             return sum(map(self._foreseen, self._parameters.loss_ratios, intervals))
-        # By rate and by interval: what serves two loss ratios is measured once.
+        # Keyed by rate and by interval: a trial for two loss ratios is measured once.
         bounds: dict[float, float] = {}
         halvings: dict[tuple[float, float], float] = {}
         for ratio, interval in zip(self._parameters.loss_ratios, intervals, strict=True):
@@ -81,10 +81,10 @@ class _Remaining:
         return 0.0 if latest is not None and latest.duration_s >= final_s else final_s
 
     def _foreseen(self, loss_ratio: float, interval: Interval) -> float:
-        """Return the time to prove two bounds that need not be searched for.
+        """Return the time to prove two bounds whose rates are predicted.
 
-        A failing trial a width above the rate that is sought is over with its first lost frames, or
-        after about half its time where some loss is allowed; if trials end early at all.
+        A failing trial one width above the target rate ends with its first lost frames, or after about half
+        of its duration if some loss is allowed. Without early ends it takes its whole duration.
         """
         lower, upper = self._confirming(interval.lower), self._confirming(interval.upper)
         if interval.relative_width > 2.0 * self._parameters.relative_width:
@@ -98,12 +98,12 @@ class _Remaining:
         return math.ceil(math.log2(width / goal) - _ROUNDING) if width > goal else 0
 
     def _planned(self, halvings: int) -> float:
-        """Return the durations of so many halvings, the last of which are one a phase."""
+        """Return the total duration of the halvings, of which the last ones take one phase each."""
         phases = self._durations[max(0, len(self._durations) - halvings) :]
         return sum(phases) + (halvings - len(phases)) * self._parameters.initial_duration_s
 
     def _failing_share(self, loss_ratio: float) -> float:
-        """Return the share of its duration that a failing trial lasted, in the mean; 1 if none did."""
+        """Return the mean fraction of its duration that a failing trial took; 1 if no trial failed."""
         failed = [trial for trial in self._trials if not passes(trial, loss_ratio)]
         shares = [min(1.0, trial.elapsed_s / trial.duration_s) for trial in failed]
         return sum(shares) / len(shares) if shares else 1.0

@@ -1,4 +1,4 @@
-"""MDR search: several drop rates, each of its own loss ratio, found in one search."""
+"""MDR search: several drop rates, each with its own loss ratio, in one search."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from perftrend.measure.search.trials import Measure
 STRATEGIES: Mapping[str, Callable[[Measure, Parameters, OnStep | None], SearchResult]] = MappingProxyType(
     {"mdr": documented.search, "predictive": predictive.search}
 )
-"""The ways to search, by name. Each keeps the same promise in its own number of trials."""
+"""Search strategies by name. They give the same guarantees and differ in the number of trials."""
 
 DEFAULT_STRATEGY = "predictive"
 
@@ -36,33 +36,32 @@ def mdr_search(
     strategy: str = DEFAULT_STRATEGY,
     on_step: OnStep | None = None,
 ) -> SearchResult:
-    """Find the highest rate that keeps to each loss ratio: NDR for 0, PDR for what is tolerated.
+    """Find the highest rate that meets each loss ratio: NDR for 0, PDR for a tolerated loss.
 
     An interval of the result without ``invalid`` is at most ``relative_width`` wide, relative to
     its upper bound; its lower bound passed and its upper bound failed (or is the maximum rate),
-    both in trials of the final duration. No device makes the search endless.
+    both in trials of the final duration. The search terminates for every device.
 
     :param measure: ``measure(rate_pps, duration_s, fail_above)`` sends and counts; see
-        ``perftrend.measure.search.Measure``. A trial that is still not valid when it
-        is returned is used, and makes the result not valid.
-    :param minimum_pps: lowest rate, above 0; loss there leaves the interval not valid.
+        ``perftrend.measure.search.Measure``. An invalid trial is used as well, and makes the result invalid.
+    :param minimum_pps: lowest rate, above 0; too much loss there makes the interval invalid.
     :param maximum_pps: highest rate, of the link or of the generator.
-    :param loss_ratios: from 0 to below 1, each once, ascending.
-    :param initial_duration_s: of the trials of the initial and the first intermediate phase.
-    :param final_duration_s: of the trials that bound the result, at least the initial duration.
+    :param loss_ratios: from 0 to below 1, each once, in ascending order.
+    :param initial_duration_s: duration of the trials of the initial and the first intermediate phase.
+    :param final_duration_s: duration of the trials that bound the result, at least the initial duration.
     :param relative_width: from 1e-6 to below 1.
-    :param intermediate_phases: 0 or more; 2 by the document's experience.
-    :param timeout_s: seconds of trials after which no further one is begun; None for no limit.
+    :param intermediate_phases: 0 or more; 2 according to the experience in the source.
+    :param timeout_s: seconds of trials after which no further trial starts; None for no limit.
     :param trials_per_bound: trials of the final duration that decide whether a rate passes.
-    :param exceed_ratio: share of them that may fail at a rate that passes, from 0 to below 1. With
-        0 one failing trial makes a rate fail; with 0.5 most of them have to.
-    :param strategy: a name of ``STRATEGIES``; ``predictive`` takes the least time, ``mdr`` is the
-        documented algorithm, which decides by the latest trial at each rate.
-    :param on_step: is told after each trial how far the search has come; None for nobody.
+    :param exceed_ratio: fraction of them that may fail at a rate that passes, from 0 to below 1. With 0, one
+        failing trial makes a rate fail; with 0.5, more than half of them have to fail.
+    :param strategy: a name of ``STRATEGIES``; ``predictive`` takes the least time, ``mdr`` is the algorithm
+        of the CSIT method, which decides by the latest trial at each rate.
+    :param on_step: called after each trial with the progress of the search, unless it is None.
     :returns: the intervals, and every trial by phase.
-    :raises SettingsError: naming the parameter that cannot be used.
-    :raises SearchTimeoutError: if more trials are needed when the time is used up; what is known
-        by then is its ``result``, every interval of it that was not found marked not valid.
+    :raises SettingsError: naming the invalid parameter.
+    :raises SearchTimeoutError: if more trials are needed when the time is used up; its ``result`` contains
+        the bounds known so far, with every interval that was not found marked invalid.
 
     Source: "MDR Search".
     """

@@ -1,4 +1,4 @@
-"""MRR: the highest rate that comes back when the link is full, whatever is lost.
+"""MRR: the maximum receive rate when the link is fully loaded, regardless of loss.
 
 Source: "Continuous Performance Trending and Analysis", section Performance Trending: send at
 link rate, count the received packets, divide by the trial period; loss is not limited.
@@ -28,7 +28,7 @@ class MrrResult:
 
     @property
     def invalid(self) -> str:
-        """Why the first trial that cannot be trusted cannot; empty when all can."""
+        """Why the first invalid trial is not valid; empty if all trials are valid."""
         return first_doubt(self.trials)
 
 
@@ -43,17 +43,17 @@ def measure_mrr(
 ) -> MrrResult:
     """Measure the maximum receive rate several times, over one or several starts of the device.
 
-    A software device settles a little differently each time that it starts, often by more than
-    its trials differ within a start; trials over several starts show that spread.
+    The rate of a software device differs slightly after each start, often by more than between the trials of
+    one start. Trials over several starts show that spread.
 
     :param measure: as in ``mdr_search``; no trial ends early.
     :param rate_pps: the link rate.
-    :param duration_s: of every trial.
+    :param duration_s: duration of every trial.
     :param multiplicity: number of trials, at least 1.
-    :param starts: number of starts that the trials are spread over, as evenly as can be (the
+    :param starts: number of starts that the trials are spread over, as evenly as possible (the
         first ones have one more); from 1 to ``multiplicity``. The device is already started.
-    :param restart: starts the device anew; needed when ``starts`` is above 1.
-    :raises SettingsError: naming the parameter that cannot be used.
+    :param restart: restarts the device; required if ``starts`` is above 1.
+    :raises SettingsError: naming the invalid parameter.
     """
     require_positive("rate_pps", rate_pps)
     require_positive("duration_s", duration_s)

@@ -1,7 +1,7 @@
-"""What a search is asked for. What cannot be searched is refused by the parameter's name.
+"""Parameters of a search and their validation; errors name the invalid parameter.
 
 Widths are compared and halved on a logarithmic scale: an interval (lower, upper) has the
-logarithmic width ln(upper / lower), and the relative width (upper - lower) / upper of w is the
+logarithmic width ln(upper / lower), and a relative width (upper - lower) / upper of w corresponds to the
 logarithmic width -ln(1 - w).
 
 Source: "MDR Search", sections Input Parameters and Implementation Deviations (1).
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from perftrend.errors import SettingsError
 
 FINEST_WIDTH = 1e-6
-"""The narrowest relative width that can be asked for; below it the rounding of rates shows."""
+"""The smallest relative width allowed; below it the rounding of rates becomes visible."""
 
 MOST_PHASES = 100
 
@@ -31,32 +31,32 @@ def log_width(relative_width: float) -> float:
 
 
 def require(holds: bool, name: str, value: object, expected: str) -> None:
-    """Refuse a parameter unless it holds.
+    """Raise an error for a parameter unless its condition holds.
 
-    :raises SettingsError: naming the parameter, its value and what is expected.
+    :raises SettingsError: naming the parameter, its value and the expected values.
     """
     if not holds:
         raise SettingsError(f"search parameter {name} is {value!r}; give {expected}")
 
 
 def require_positive(name: str, value: float) -> None:
-    """Refuse what is not a finite number above 0."""
+    """Raise an error unless a value is a finite number above 0."""
     require(0.0 < value < math.inf, name, value, "a finite number above 0")
 
 
 def require_loss_ratio(name: str, value: float) -> None:
-    """Refuse what is not in [0, 1)."""
+    """Raise an error unless a value is in [0, 1)."""
     require(0.0 <= value < 1.0, name, value, "a ratio from 0 to below 1, such as 0.005")
 
 
 def require_width(name: str, value: float) -> None:
-    """Refuse a relative width that no interval can have, or that rates cannot resolve."""
+    """Raise an error for a relative width that no interval can have or that rates cannot resolve."""
     require(FINEST_WIDTH <= value < 1.0, name, value, f"a ratio from {FINEST_WIDTH:g} to below 1")
 
 
 @dataclass(frozen=True, slots=True)
 class PhasePlan:
-    """What one phase aims at."""
+    """The goals of one phase."""
 
     name: str
     duration_s: float
@@ -71,7 +71,7 @@ class PhasePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """The input of an MDR search, checked."""
+    """The validated input of an MDR search."""
 
     minimum_pps: float
     maximum_pps: float
@@ -116,17 +116,17 @@ class Parameters:
 
     @property
     def tolerated_failures(self) -> int:
-        """How many of the trials of a bound may fail while it still passes."""
+        """The number of trials of a bound that may fail while it still passes."""
         return math.floor(self.exceed_ratio * self.trials_per_bound + _NEAR)
 
     @property
     def needed_passes(self) -> int:
-        """How many of the trials of a bound must pass for it to pass."""
+        """The number of trials of a bound that must pass for it to pass."""
         return self.trials_per_bound - self.tolerated_failures
 
     @property
     def log_width(self) -> float:
-        """The final width goal, logarithmic, and so little less that rounding never exceeds it."""
+        """The final width goal, logarithmic, reduced slightly so that rounding never exceeds it."""
         return log_width(self.relative_width) * _SHORT
 
     @property
@@ -136,15 +136,15 @@ class Parameters:
 
     @property
     def largest_loss_ratio(self) -> float:
-        """A trial that exceeds it fails for every loss ratio that is searched."""
+        """The largest loss ratio searched; a trial that exceeds it fails for all of them."""
         return self.loss_ratios[-1]
 
     @property
     def most_trials(self) -> int:
-        """Several times the trials that a device can cause without contradicting itself.
+        """The maximum number of trials, several times what a device without contradictions can need.
 
-        In each phase an interval may have to be widened over the whole range (one doubling after
-        the other), be narrowed again (one halving after the other) and be measured again.
+        In each phase an interval may have to be widened over the whole range by repeated doubling, narrowed
+        again by repeated halving, and measured again.
         """
         doublings = math.ceil(math.log2(max(2.0, self._log_range / log_width(self.relative_width))))
         steps = (doublings + 4) * len(self.loss_ratios) * (int(self.intermediate_phases) + 1)
@@ -155,10 +155,9 @@ class Parameters:
         return math.log(self.maximum_pps) - math.log(self.minimum_pps)
 
     def plan(self) -> tuple[PhasePlan, ...]:
-        """Plan the non-initial phases: durations in geometric sequence, each width half the last.
+        """Return the non-initial phases: durations in geometric sequence, each width half of the previous.
 
-        Half on the logarithmic scale: what remains of the upper bound, 1 - width, is its square
-        root.
+        The width is halved on the logarithmic scale: 1 - width is replaced by its square root.
         """
         last = int(self.intermediate_phases)
         names = [f"intermediate {number}" for number in range(1, last + 1)] + ["final"]
@@ -179,10 +178,10 @@ class Parameters:
         return 1.0 - math.pow(1.0 - self.relative_width, 2.0 ** (last - number))
 
     def shifted(self, rate_pps: float, log_step: float) -> float:
-        """Return the rate that lies ``log_step`` above (below, when negative), within the limits.
+        """Return the rate ``log_step`` above a rate (below, if negative), within the limits.
 
-        The step falls short by a ten-millionth, so that rounding never leaves the interval that
-        it opens, nor the halves of that, wider than was asked.
+        The step is reduced by a ten-millionth, so that rounding never makes the interval that it opens, or
+        the halves of that interval, wider than required.
         """
         step = max(-self._log_range, min(self._log_range, log_step * _SHORT))
         return self.limited(rate_pps * math.exp(step))

@@ -1,4 +1,4 @@
-"""The growing record of a search: its trials by phase, within its limits of time and number."""
+"""Record of a search: its trials by phase, and its limits of time and number of trials."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from perftrend.measure.search.trials import Measure, perform, within
 from perftrend.model import Trial
 
 OnStep: TypeAlias = Callable[[Progress], None]
-"""Is told after each trial how far the search has come."""
+"""A callback that receives the progress of a search after each trial."""
 
 
 class Record:
-    """Measures, keeps what was measured, and ends a search that takes too long.
+    """A recorder of the trials of a search, which ends a search that takes too long.
 
-    :param on_step: is told after each trial how far the search has come.
+    :param on_step: called after each trial with the progress of the search.
     :param halves: whether the search halves its intervals, for the estimate of the time left.
     """
 
@@ -38,13 +38,13 @@ class Record:
 
     @property
     def phases(self) -> tuple[Phase, ...]:
-        """The phases so far; the last one may still be growing."""
+        """The phases so far; the last one may be unfinished."""
         return tuple(self._phases)
 
     def known_rate(self, rate_pps: float) -> float:
-        """Return the rate, or the one within a rounding error of it that was measured before.
+        """Return the rate, or a rate measured before that is within a rounding error of it.
 
-        Two ways to the same rate end a rounding error apart, and must not make two rates of it.
+        Computations of the same rate may differ by a rounding error, and must not make two rates of it.
         """
         measured = (trial.rate_pps for phase in self._phases for trial in phase.trials)
         return next((known for known in measured if math.isclose(known, rate_pps)), rate_pps)
@@ -56,7 +56,7 @@ class Record:
     def measure(self, rate_pps: float, fail_above: float | None) -> Trial:
         """Measure at a rate, for the duration of the phase.
 
-        :raises SearchTimeoutError: if the trials before have used up the time or the number.
+        :raises SearchTimeoutError: if previous trials have used up the time or the number of trials.
         """
         if self._trials >= self._parameters.most_trials:
             raise SearchTimeoutError(
@@ -66,7 +66,7 @@ class Record:
         return perform(self._measure, rate_pps, self._phases[-1].duration_s, fail_above)
 
     def keep(self, step: Step) -> None:
-        """Keep a trial as the next step of the phase, and tell who listens."""
+        """Record a trial as the next step of the phase, and call ``on_step``."""
         phase = self._phases[-1]
         self._phases[-1] = replace(phase, steps=(*phase.steps, step))
         self._elapsed_s += step.trial.elapsed_s

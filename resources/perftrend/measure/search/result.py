@@ -1,4 +1,4 @@
-"""What a search found, and the way that it took."""
+"""Result and progress of a search."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class SearchResult:
     phases: tuple[Phase, ...]
     """The phases that were begun, in the order of time."""
     needed_passes: int = 1
-    """How many of the trials of a bound had to pass for it to pass."""
+    """The number of trials of a bound that had to pass for it to pass."""
 
     def interval(self, loss_ratio: float) -> Interval:
-        """Return where the rate of a loss ratio lies.
+        """Return the interval that contains the rate of a loss ratio.
 
         :raises SettingsError: if that loss ratio was not searched for.
         """
@@ -34,14 +34,14 @@ class SearchResult:
         return self.intervals[self.loss_ratios.index(loss_ratio)]
 
     def conditional_throughput_pps(self, loss_ratio: float) -> float:
-        """Return what the device forwards when it is offered the lower bound of a loss ratio.
+        """Return the rate that the device forwards if the lower bound of a loss ratio is offered.
 
-        Of the trials of the final duration at that rate, those that may fail are left out, the worst
-        ones; the worst that is left gives the share that comes back. Where one trial decides, that is
-        the one that passed.
+        The worst trials of the final duration at that rate, as many as may fail, are left out. The worst
+        remaining trial gives the fraction that is forwarded. If one trial decides, it is the trial that
+        passed.
 
-        :raises SettingsError: if that loss ratio was not searched for, or its lower bound was not
-            measured for the final duration.
+        :raises SettingsError: if that loss ratio was not searched for, or if it has no valid lower bound that
+            was measured for the final duration.
 
         Source: "Multiple Loss Ratio Search" (an Internet-Draft of the IETF's BMWG), section
         Conditional Throughput.
@@ -74,16 +74,16 @@ class SearchResult:
 
     @property
     def invalid(self) -> str:
-        """Why the first trial that cannot be trusted cannot; empty when all can.
+        """Why the first invalid trial is not valid; empty if all trials are valid.
 
-        An interval says by itself what is wrong with its bounds.
+        The reason why the bounds of an interval are not valid is part of the interval.
         """
         return first_doubt(self.trials)
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a search has come, told after each trial."""
+    """Progress of a search, reported after each trial."""
 
     phase: str
     """The name of the phase, as in :class:`Phase`."""
@@ -93,4 +93,4 @@ class Progress:
     elapsed_s: float
     """The time that the trials took."""
     seconds_left: float
-    """The time that further trials are estimated to take."""
+    """The estimated time of the remaining trials."""

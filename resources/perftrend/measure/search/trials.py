@@ -1,4 +1,4 @@
-"""Reading a trial: whether it passes a loss ratio, and whether it can be believed at all."""
+"""Evaluation of a trial: whether it passes a loss ratio, and whether it is plausible."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from perftrend.model import Trial
 Measure: TypeAlias = Callable[[float, float, float | None], Trial]
 """``measure(rate_pps, duration_s, fail_above)``: send, count, and return the trial.
 
-``fail_above`` is None or a loss ratio: the trial may be ended as soon as the loss ratio of the
-whole trial is certain to exceed it. It then still carries the duration that was intended; its
-counters are those of the part that was sent, so it fails every loss ratio up to ``fail_above``,
-and of a larger one it says nothing.
+``fail_above`` is None or a loss ratio: the trial may end as soon as the loss ratio of the whole trial is
+certain to exceed it. It then still has the intended duration, but its counters are those of the part that was
+sent. It therefore fails every loss ratio up to ``fail_above``, and decides nothing for a larger one.
 """
 
 _ROUNDING = 1e-15
 
 _EARLY = 0.95
-"""A trial that took less of its duration was ended before it."""
+"""A trial that took less than this fraction of its duration was ended early."""
 
 
 def perform(measure: Measure, rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
-    """Measure, and return the trial under the rate and duration that were asked for.
+    """Measure, and return the trial with the requested rate and duration.
 
-    A generator that rounds its rate would otherwise move a bound away from where it was looked
-    for, and the same rate measured twice would count as two.
+    Otherwise a generator that rounds its rate would shift a bound, and the same rate measured twice would
+    count as two rates.
     """
     trial = measure(rate_pps, duration_s, fail_above)
     return replace(trial, rate_pps=rate_pps, duration_s=duration_s)
 
 
 def within(measure: Measure, timeout_s: float | None) -> Measure:
-    """Return a measure that begins no trial once its trials together took the time.
+    """Return a measure function that limits the total time of its trials.
 
-    It raises :class:`~perftrend.errors.SearchTimeoutError` instead. The time between trials does not count.
+    Once the time is used up, it raises :class:`~perftrend.errors.SearchTimeoutError` instead of starting a
+    trial. The time between trials does not count.
     """
     elapsed_s = 0.0
 
@@ -56,26 +56,26 @@ def within(measure: Measure, timeout_s: float | None) -> Measure:
 
 
 def passes(trial: Trial, loss_ratio: float) -> bool:
-    """Tell whether a trial lost no larger share than ``loss_ratio``.
+    """Return whether the loss ratio of a trial is at most ``loss_ratio``.
 
-    Counted in frames: 1 - 995/1000 is more than 0.005 in floating point, and 5 frames of 1000
+    The comparison is in frames: in floating point 1 - 995/1000 is more than 0.005, although 5 frames of 1000
     are not more than 0.5 %.
     """
     return lost(trial) <= loss_ratio * trial.sent * (1.0 + _ROUNDING)
 
 
 def lost(trial: Trial) -> int:
-    """Return the number of frames that did not come back; below 0 when more did than were sent."""
+    """Return the number of frames lost; below 0 if more were received than sent."""
     return trial.sent - trial.received
 
 
 def ended_early(trial: Trial) -> bool:
-    """Tell whether a trial was ended before its duration was over."""
+    """Return whether a trial was ended before its duration was over."""
     return trial.elapsed_s < _EARLY * trial.duration_s
 
 
 def lies_below(loss_ratio: float, lost_share: float, rate_pps: float, *, limit: str = "minimum") -> str:
-    """Say why there is no lower bound: even the lowest rate lost too much."""
+    """Return the reason for a missing lower bound: even the lowest rate lost too much."""
     return (
         f"{lost_share:.3g} was lost at the {limit} rate, {rate_pps:.6g} pps: "
         f"the rate of loss ratio {loss_ratio:g} lies below it"
@@ -83,7 +83,7 @@ def lies_below(loss_ratio: float, lost_share: float, rate_pps: float, *, limit: 
 
 
 def doubt(trial: Trial) -> str:
-    """Say why a trial cannot be believed; empty when it can."""
+    """Return why a trial is not valid; empty if it is valid."""
     if trial.invalid:
         return trial.invalid
     where = f"the trial at {trial.rate_pps:.6g} pps for {trial.duration_s:.3g} s"
@@ -95,5 +95,5 @@ def doubt(trial: Trial) -> str:
 
 
 def first_doubt(trials: Iterable[Trial]) -> str:
-    """Say why the first doubtful trial cannot be believed; empty when all can."""
+    """Return why the first invalid trial is not valid; empty if all trials are valid."""
     return next(filter(None, map(doubt, trials)), "")

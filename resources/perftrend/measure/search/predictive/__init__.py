@@ -1,4 +1,4 @@
-"""The predictive search: short trials foretell where the bounds are, long ones prove them."""
+"""The predictive search: short trials predict the bounds, long trials prove them."""
 
 from perftrend.measure.search.predictive.strategy import search
 

@@ -1,8 +1,8 @@
-"""Seeking a loss ratio that short trials show, such as that of PDR: where the loss crosses it.
+"""Search for a loss ratio that short trials can measure, such as that of PDR: where the loss crosses it.
 
-Short trials locate the crossing. Then trials of the final duration prove a rate just below it,
-which passes, and one a width above that, which fails. When they contradict the short trials, those
-are forgotten, and the steps grow until both bounds are proven.
+Short trials locate the crossing. Then trials of the final duration prove that a rate just below it passes,
+and that a rate one width above that fails. If they contradict the short trials, those are discarded, and the
+steps grow until both bounds are proven.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from perftrend.model import Trial
 _MOST_LOOKS = 12
 
 _SETTLED = 0.1
-"""So near to the crossing, in widths, a look is near enough, when all models agree that it is."""
+"""Distance to the crossing, in widths, at which a short trial is close enough if all models agree."""
 
 _SETTLED_IN_NOISE = 0.3
-"""The same where several looks lie close together, and more of them would only show the noise."""
+"""The same if several short trials are close together, and more of them would only show the noise."""
 
 _CLOSE = 2.0
 _SEVERAL = 3
 
 _HIT = 0.02
-"""A look that lost the share that was sought, to this part of it, needs no model."""
+"""A short trial with the target loss ratio, to within this relative deviation, needs no model."""
 
 _NARROW = 0.6
-"""Looks leave no interval narrower than so many widths to look into."""
+"""Short trials do not narrow an interval further if it has at most this number of widths."""
 
 _FAR_SHARE = 0.2
 
@@ -41,28 +41,28 @@ _WIDE = 32.0
 
 _MARGIN = 0.1
 _WIDEST_MARGIN = 0.5
-"""How far, in widths, the lower bound lies below the crossing: at most in the middle."""
+"""Smallest and largest distance of the lower bound below the crossing, in widths."""
 
 _OTHER = 3.0
 _ALTOGETHER_OTHER = 10.0
-"""Where so many times more or less is lost than was sought, short trials have misled."""
+"""Short trials were misleading if a proof lost less or more than the target by these factors."""
 
 
 class Crossing(Sought):
-    """A loss ratio of which a short trial loses some frames."""
+    """A target loss ratio at which a short trial loses enough frames to measure it."""
 
     def __init__(self, evidence: Evidence, parameters: Parameters, loss_ratio: float) -> None:
         super().__init__(evidence, parameters, loss_ratio)
         self._looks = 0
         self._last_look: Point | None = None
         self._doubt = 2.0 * (_WIDEST_MARGIN - _MARGIN)
-        """How far off the crossing may be from where it is foretold, in widths."""
+        """Uncertainty of the predicted crossing, in widths."""
         self._surprised = False
 
     @override
     def rate_to_look_at(self) -> float | None:
         low, high = self._suggested()
-        # What a proof has said, looks can only say less well.
+        # Further short trials are less reliable than a proof.
         if not self._believes_short or self._run or self._looks == _MOST_LOOKS:
             return None
         if high is None or high <= self._bottom + self._width:
@@ -76,7 +76,7 @@ class Crossing(Sought):
         if low is not None and high - low <= _NARROW * self._width:
             return None
         lowest = self._bottom if low is None else low
-        # Where loss hardly begins, the rate just above is foretold from far away, over and over.
+        # If little is lost at the lowest rate, a rate just above it would be predicted again and again.
         least = lowest + (_FAR_SHARE * (high - lowest) if self._loses_little_at(low) else 0.0)
         if foretold is None or not least < foretold < high:
             return (lowest + high) / 2.0
@@ -88,7 +88,7 @@ class Crossing(Sought):
         self._last_look = Point(math.log(trial.rate_pps), trial.loss_ratio)
 
     def _is_settled(self, last: Point, foretold: float) -> bool:
-        """Tell whether the crossing is known; keep how well."""
+        """Return whether the crossing is known, and store its uncertainty."""
         is_hit = abs(last.loss_ratio - self.loss_ratio) <= _HIT * self.loss_ratio
         overload, softly = self._opinions(last)
         opinions = [overload] if is_hit else [overload, foretold]
@@ -99,14 +99,14 @@ class Crossing(Sought):
         return agreed and self._doubt <= _SETTLED
 
     def _other_opinion(self, last: Point) -> float | None:
-        """Return what is to be thought where the foretold rate was looked at and was not right."""
+        """Return another prediction if the predicted rate missed the target; None if it missed by far."""
         if not self.loss_ratio / 2.0 < last.loss_ratio < 2.0 * self.loss_ratio:
             return None
         overload, softly = self._opinions(last)
         return overload if softly is None or self._is_near(softly, last.log_rate) else softly
 
     def _opinions(self, last: Point) -> tuple[float, float | None]:
-        """Return where the crossing is if a queue overflows at this look, and if loss begins softly."""
+        """Return the crossing if a queue overflows at this rate, and that if loss begins gradually."""
         return last.overload_rate(self.loss_ratio), foretell_softly(self._curve(), self.loss_ratio)
 
     def _is_near(self, one: float, other: float) -> bool:
@@ -139,14 +139,14 @@ class Crossing(Sought):
         super().proved(trial, passed=passed)
         if passed:
             self._surprised = trial.loss_ratio < self.loss_ratio / _OTHER
-        # A failing trial that cannot be ended early is too dear to be made twice for certainty.
+        # A failing trial that cannot be ended early is too expensive to be repeated for certainty.
         elif trial.loss_ratio > _ALTOGETHER_OTHER * self.loss_ratio and not self._evidence.ends_early:
             self._believes_short = False
         # Of the first two proofs one should pass and one fail.
         self._believes_short &= self._run < IN_A_ROW
 
     def _aim(self, lower: float | None) -> float:
-        """Return the rate that should pass and have a failing one a width above it."""
+        """Return the rate that should pass, with a failing rate one width above it."""
         low, high = self._suggested()
         if high is None:
             return self._top
@@ -162,13 +162,13 @@ class Crossing(Sought):
             return self._bottom
         shortest, longest = self._steps(down=True)
         if not self._run:
-            # It was proven for another loss ratio, or before this one was sought again: far away, maybe.
+            # It was proven for another loss ratio or by an earlier search for this one, and may be far away.
             longest = math.inf
         return max(self._bottom, min(upper - shortest, max(aim, upper - longest)))
 
     def _above(self, lower: float, aim: float) -> float:
         if self._run >= IN_A_ROW and self._surprised:
-            # Where it is overloaded for certain, a device shows at once how much it can forward.
+            # In certain overload, a device shows immediately how much it can forward.
             return self._top
         shortest, longest = self._steps(down=False)
         return min(self._top, max(lower + shortest, min(aim, lower + longest)))
@@ -178,13 +178,13 @@ class Crossing(Sought):
             return lower + self._width
         is_misled = aim <= lower and self._surprised and upper - lower > _WIDE * self._width
         if (is_misled or self._run >= IN_A_ROW) and self._evidence.ends_early:
-            # What is foretold is wrong, again and again; and high above failing is cheap.
+            # The prediction was wrong repeatedly, and failing trials far above the crossing are cheap.
             return (lower + upper) / 2.0
         least, most = lower + self._steps(down=False)[0], upper - self._steps(down=True)[0]
         return max(least, min(aim, most)) if least <= most else (lower + upper) / 2.0
 
     def _steps(self, *, down: bool) -> tuple[float, float]:
-        """Return the shortest and the longest step; both grow as long as steps do not help."""
+        """Return the shortest and the longest step; both grow while steps do not help."""
         if down is not self._failed or self._believes_short:
             return self._width, self._width
         longest = self._width * 4.0 ** (self._run - 1) if self._evidence.ends_early else math.inf
@@ -193,7 +193,7 @@ class Crossing(Sought):
     def _foretold(self) -> float | None:
         points = self._curve()
         if not self._believes_short:
-            # Proofs are few and wide apart: those far below tell nothing of what is above.
+            # Proofs are few and far apart: those far below provide no information about the rates above.
             passing = [point for point in points if point.loss_ratio <= self.loss_ratio]
             points = passing[-1:] + points[len(passing) :]
         return foretell(points, self.loss_ratio)

@@ -1,8 +1,7 @@
-"""What the trials of a search prove, and what they merely suggest.
+"""Evidence from the trials of a search: proofs from long trials, suggestions from short trials.
 
-A trial of the final duration proves that its rate passes or fails, and only such rates bound a
-result. Shorter trials suggest where to look, and are believed until a trial of the final duration
-contradicts them.
+A trial of the final duration proves that its rate passes or fails, and only such rates bound a result.
+Shorter trials suggest rates to measure, and are used until a trial of the final duration contradicts them.
 """
 
 from __future__ import annotations
@@ -18,32 +17,32 @@ from perftrend.measure.search.trials import ended_early, lost, passes
 from perftrend.model import Interval, Trial
 
 FEWEST_LOST = 5
-"""Fewer lost frames say little about the loss ratio."""
+"""Fewer lost frames provide little information about the loss ratio."""
 
 _ROUNDING = 1e-9
 
 _LUCK = 2.0
-"""A loss so many times that of a higher rate shows that it is chance when frames are lost."""
+"""A loss of more than this multiple of that at a higher rate indicates that frames are lost by chance."""
 
 _UNLIKELY = 2.0
-"""Minus the log of the greatest probability that is not taken for chance."""
+"""Minus the log of the largest probability that is not attributed to chance."""
 
 _POOLED = 3
 _UNCERTAINTY = 2.0 * math.sqrt(2.0 / _POOLED)
-"""Of ln of the ratio of two losses, each from so many trials: twice its deviation, if each counts as one."""
+"""Twice the deviation of ln of the ratio of two pooled losses, if each trial counts as one event."""
 
 _APART, _FAR_APART = 0.03, 0.5
-"""Trials are compared so far apart (in ln of the rate): those that counted lost frames, and those that
-ended at the first."""
+"""Least distance, in ln of the rate, of trials that are compared: of those that counted lost frames, and of
+those that ended at the first one."""
 
 _STEEPEST_RISE = 0.5
 _OVERLOADED = 0.1
 _FLATTEST = 4.0
-"""A loss that falls with less than this power of the rate does not go away."""
+"""A loss that falls with a smaller power of the rate than this does not vanish at lower rates."""
 
 
 class Bounds(NamedTuple):
-    """The highest rate that passes below the lowest that fails, and that one; None where there is none."""
+    """The highest passing rate below the lowest failing rate, and the latter; None for an unknown bound."""
 
     lower: float | None
     upper: float | None
@@ -51,7 +50,7 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A trial, and what it was made for."""
+    """A trial, and the ``fail_above`` that it was made with."""
 
     trial: Trial
     fail_above: float
@@ -62,7 +61,7 @@ class _Made:
         return ended_early(self.trial) and not passes(self.trial, self.fail_above)
 
     def passed(self, loss_ratio: float) -> bool | None:
-        """Tell whether it passed; None if it was ended before that was known."""
+        """Return whether it passed; None if it was ended before that was decided."""
         if not self.is_cut:
             return passes(self.trial, loss_ratio)
         intended = max(self.trial.sent, self.trial.rate_pps * self.trial.duration_s)
@@ -71,7 +70,7 @@ class _Made:
 
 
 class Evidence:
-    """The trials of a search, and what they say about each loss ratio."""
+    """The trials of a search, and the conclusions from them for each loss ratio."""
 
     def __init__(self, parameters: Parameters) -> None:
         self._parameters = parameters
@@ -81,12 +80,12 @@ class Evidence:
         """Whether the generator ends trials that are certain to fail; None while that is not known."""
 
     def add(self, trial: Trial, fail_above: float) -> None:
-        """Take in a trial that was made with this ``fail_above``."""
+        """Add a trial that was made with this ``fail_above``."""
         made = _Made(trial, fail_above)
         if trial.duration_s >= self._parameters.final_duration_s:
             self._full.setdefault(trial.rate_pps, []).append(made)
         else:
-            # The latest one at a rate counts.
+            # Only the latest short trial at a rate counts.
             self._short = [other for other in self._short if other.rate_pps != trial.rate_pps]
             self._short.append(trial)
         if made.is_cut:
@@ -95,10 +94,10 @@ class Evidence:
             self.ends_early = False
 
     def passes(self, rate_pps: float, loss_ratio: float) -> bool | None:
-        """Tell what is proven of a rate; None while that is not decided.
+        """Return whether a rate is proven to pass or to fail; None while that is not decided.
 
-        ``trials_per_bound`` trials decide, of which the share ``exceed_ratio`` may fail. They are
-        not all needed where the others cannot change the decision.
+        ``trials_per_bound`` trials decide, of which the fraction ``exceed_ratio`` may fail. Trials that
+        cannot change the decision are not needed.
         """
         verdicts = [made.passed(loss_ratio) for made in self._full.get(rate_pps, ())]
         if verdicts.count(False) > self._parameters.tolerated_failures:
@@ -108,13 +107,13 @@ class Evidence:
     def proven(self, loss_ratio: float) -> Bounds:
         """Return the rates that bound the result.
 
-        A failing rate is believed before a passing one above it: the document's conservative
-        updates.
+        A failing rate takes precedence over a passing rate above it: the conservative updates of the MDR
+        search.
         """
         return _bounds((rate, self.passes(rate, loss_ratio)) for rate in self._full)
 
     def is_found(self, loss_ratio: float) -> bool:
-        """Tell whether the proven bounds are near enough to each other, or at a limit of the rates."""
+        """Return whether the proven bounds are close enough to each other, or at a limit of the rates."""
         lower, upper = self.proven(loss_ratio)
         limits = self._parameters
         if lower == limits.maximum_pps or (upper is not None and upper <= limits.minimum_pps):
@@ -124,9 +123,9 @@ class Evidence:
         return Interval(lower, upper).relative_width <= limits.relative_width * (1.0 + _ROUNDING)
 
     def suggested(self, loss_ratio: float, *, short: bool = True) -> Bounds:
-        """Return the rates between which the loss ratio is met, if short trials are right.
+        """Return the bounds of the loss ratio, assuming that short trials are right.
 
-        :param short: whether short trials are looked at at all.
+        :param short: whether short trials are used at all.
         """
         lower, upper = self.proven(loss_ratio)
         believed = [
@@ -136,7 +135,7 @@ class Evidence:
         return _bounds([*believed, *proven])
 
     def believed(self, loss_ratio: float, *, short: bool = True) -> list[Trial]:
-        """Return the trials without those short ones that a proven bound contradicts."""
+        """Return all trials except the short ones that a proven bound contradicts."""
         full = [made.trial for trials in self._full.values() for made in trials]
         return self._believed(loss_ratio, short) + full
 
@@ -154,14 +153,14 @@ class Evidence:
         )
 
     def casts_doubt(self, trial: Trial, loss_ratio: float) -> bool:
-        """Return whether a trial lost plainly more than this share, below a rate that passes it."""
+        """Return whether a trial lost clearly more than this ratio, below a rate proven to pass it."""
         lower = self.proven(loss_ratio).lower
         if lower is None or trial.rate_pps >= lower or self.passes(trial.rate_pps, loss_ratio) is not None:
             return False
         return _exceeds(trial, loss_ratio)
 
     def is_disturbed(self, trial: Trial) -> bool:
-        """Return whether a trial was ended by far more loss than the one at the next higher rate had."""
+        """Return whether a trial was ended by far more loss than at the next higher rate."""
         others = [*self._short, *(made.trial for trials in self._full.values() for made in trials)]
         above = [other for other in others if other.rate_pps > trial.rate_pps]
         if not above or not ended_early(trial):
@@ -172,8 +171,8 @@ class Evidence:
     def rate_to_confirm(self, loss_ratio: float) -> float | None:
         """Return the lower bound if its only pass may be luck; None if not, or if one was confirmed before.
 
-        If loss comes in rare events, a search that goes down until a trial passes ends too high. It does
-        so if a trial that lost too little for a short one to show it lost more than one at the next
+        If loss consists of rare events, a search that goes down until a trial passes ends too high. This is
+        assumed if a trial with a loss too small for a short trial to show lost far more than one at the next
         higher rate.
         """
         lower = self.proven(loss_ratio).lower
@@ -193,18 +192,18 @@ class Evidence:
         return [made.trial.loss_ratio for made in self._full.get(rate_pps, ())]
 
     def loss_floor(self, loss_ratio: float) -> float | None:
-        """Return the share that is lost at every rate, if lower rates do not lose less.
+        """Return the loss ratio common to all rates; None if lower rates lose less or if it is not known.
 
-        The lowest rates that lost some frames are compared with the lowest ones some way above, three
-        trials with three: frames are often lost in bursts, so it is the trials that count. It is a floor
-        if the loss falls by less than the fourth power of the rate, the uncertainty included, and does not
-        rise instead. Near its knee the loss of a device falls by the tenth power and more.
+        The three trials at the lowest rates that lost frames are compared with three trials some distance
+        above them. Trials count as events, not frames, because frames are often lost in bursts. The loss is a
+        floor if it falls with less than the fourth power of the rate, including the uncertainty, and does not
+        rise instead. Near its knee, the loss of a device falls with the tenth power or more.
         """
         trials = sorted(self.believed(loss_ratio), key=lambda trial: trial.rate_pps)
         low = _Pool.of(trials)
         if low is None or low.loss_ratio <= loss_ratio:
             return None
-        # A trial that ended with its first lost frame shows a moment, hardly a share.
+        # A trial that ended with its first lost frame shows the time of the loss rather than its ratio.
         apart = _APART if low.lost >= _POOLED * FEWEST_LOST else _FAR_APART
         high = _Pool.of(trial for trial in trials if trial.rate_pps > low.highest_pps * math.exp(apart))
         if high is None or high.loss_ratio > _OVERLOADED:
@@ -213,7 +212,7 @@ class Evidence:
         if any(low.loss_ratio * trial.sent >= FEWEST_LOST for trial in silent):
             return None
         fall, span = math.log(high.loss_ratio / low.loss_ratio), math.log(high.rate_pps / low.rate_pps)
-        # A device that pauses loses its first frame after the same time at any rate: no share of the frames.
+        # A device that pauses loses its first frame after the same time at any rate, not by a ratio.
         is_flat = -_STEEPEST_RISE * span < fall < _FLATTEST * span - _UNCERTAINTY
         return low.loss_ratio if is_flat else None
 
@@ -235,7 +234,7 @@ class _Pool(NamedTuple):
     """Their geometric mean."""
     highest_pps: float
     lost: int
-    """Frames, of all these trials."""
+    """Frames lost in all these trials."""
     loss_ratio: float
 
     @classmethod
@@ -254,11 +253,11 @@ class _Pool(NamedTuple):
 
 
 def _exceeds(trial: Trial, loss_ratio: float) -> bool:
-    """Return whether a trial lost more than this share, and that is not chance."""
+    """Return whether a trial lost more than this ratio, and that is not attributed to chance."""
     count, expected = lost(trial), loss_ratio * trial.sent
     if count <= expected:
         return False
-    # Chernoff's bound of the probability that so many are lost, or more.
+    # Chernoff's bound of the probability that this number of frames or more is lost.
     return expected <= 0.0 or count * math.log(count / expected) - (count - expected) > _UNLIKELY
 
 

@@ -1,10 +1,9 @@
-"""Seeking a loss ratio that short trials do not show, such as that of NDR: where loss sets in.
+"""Search for a loss ratio that short trials cannot measure, such as that of NDR: the onset of loss.
 
-A trial fails with its first lost frames, and may then be ended. So the search comes from above,
-where failing costs next to nothing: short trials look, farther and farther down, how loss fades
-away, until they lose hardly a frame; from there trials of the final duration go down width by width
-until one passes. Where no trial ends early, they are aimed at the rate where the loss is foretold to
-vanish instead.
+A trial fails with its first lost frames, and may then be ended. The search therefore comes from above, where
+failing trials cost almost nothing. Short trials at lower and lower rates follow the decreasing loss until
+hardly a frame is lost. From there, trials of the final duration go down width by width until one passes. If
+trials do not end early, they are placed at the rate where the loss is predicted to vanish instead.
 """
 
 from __future__ import annotations
@@ -23,29 +22,29 @@ from perftrend.model import Trial
 _MOST_LOOKS = 16
 
 _VANISHING = 2 * FEWEST_LOST
-"""A look that lost fewer frames came as near as looks can."""
+"""A short trial that lost fewer frames is as close to the onset as short trials can be."""
 
 _LESS_THAN_A_FRAME = 0.7
-"""So many frames are expected to be lost where a trial passes as often as it fails: about ln 2."""
+"""Expected number of lost frames at which a trial passes as often as it fails: about ln 2."""
 
 _BEYOND = 1.5
-"""So many widths lies the first look below the lowest rate that failed, if failing is dear."""
+"""Distance of the first short trial below the lowest failing rate, in widths, if failing is expensive."""
 
 _FADING = 0.7
-"""Loss fades away as long as each look loses less than this part of what the one before lost."""
+"""Loss decreases while each short trial loses less than this fraction of the loss of the previous one."""
 
 _SLOWLY, _FAST = 1.5, 2.5
-"""Near the onset each failing trial takes longer than the one before by such factors, or more."""
+"""Near the onset, each failing trial takes longer than the previous one by these factors or more."""
 
 _CHEAP_SHARE = 0.25
-"""A trial that failed in a smaller share of its duration is cheaper than a passing one."""
+"""A trial that failed in a smaller fraction of its duration is cheaper than a passing one."""
 
 _LATE_SHARE = 0.3
-"""A trial that failed earlier than that may fail at any rate, such as in a pause of the device."""
+"""A trial that failed before this fraction of its duration may fail at any rate, such as in a pause."""
 
 
 class Onset(Sought):
-    """A loss ratio of which a short trial loses hardly a frame."""
+    """A target loss ratio at which a short trial loses hardly a frame."""
 
     def __init__(self, evidence: Evidence, parameters: Parameters, loss_ratio: float) -> None:
         super().__init__(evidence, parameters, loss_ratio)
@@ -75,10 +74,10 @@ class Onset(Sought):
         if is_next and last is None and self._may_skip_looks and self._evidence.ends_early:
             return None
         middle = self._bottom if low is None else (low + high) / 2.0
-        # Below the very rate at which a queue overflows, loss may begin again.
+        # Just below the rate at which a queue overflows, loss may begin again.
         is_first = last is None and not self._evidence.ends_early
         deepest = max(middle, high - (_BEYOND if is_first else self._look_stride) * width)
-        # Where loss does not fade away as foretold, what is foretold is of no use.
+        # If loss does not decrease as predicted, the prediction is of no use.
         if is_next or is_first or not self._fades:
             return deepest
         return min(max(foretold + width / 2.0, deepest), high - width)
@@ -111,7 +110,7 @@ class Onset(Sought):
         super().proved(trial, passed=passed)
         would_show = not passed and self._would_show(trial)
         if passed or would_show:
-            # Short trials are evidence only as long as long ones do not contradict them, again and again.
+            # Short trials are evidence only while long trials do not contradict them repeatedly.
             self._misled += self._evidence.contradicts_short(trial.rate_pps, self.loss_ratio)
             self._believes_short &= self._misled < IN_A_ROW
         if passed:
@@ -146,19 +145,19 @@ class Onset(Sought):
         return aim if is_inside and self._run <= IN_A_ROW else (lower + high) / 2.0
 
     def _aim(self, low: float | None, high: float) -> float:
-        """Return where loss should vanish, with a margin: where no trial ends early, failing is dear."""
+        """Return the rate where loss should vanish, with a margin, because failing is expensive."""
         if low is not None and high - low <= 1.01 * self._width:
             return low
         return self._foretold(low) - self._width / 2.0
 
     def _would_show(self, trial: Trial) -> bool:
-        """Tell whether a short trial would lose enough frames where this one failed."""
+        """Return whether a short trial would lose enough frames at the rate where this trial failed."""
         expected = trial.loss_ratio * trial.rate_pps * self._parameters.initial_duration_s
         return self._believes_short and expected >= FEWEST_LOST
 
     def _went_on_failing(self, trial: Trial) -> None:
         floor = self._evidence.loss_floor(self.loss_ratio) if self._proven().lower is None else None
-        # Failing takes longer each time as loss fades away. If it does not, there is far to go.
+        # Each failing trial takes longer as loss decreases. If it does not, the onset is still far away.
         if floor is not None or trial.elapsed_s < _SLOWLY * self._longest_failure_s:
             self._stride *= 2.0
         elif trial.elapsed_s > _FAST * self._longest_failure_s:
@@ -168,7 +167,7 @@ class Onset(Sought):
             return
         next_pps = trial.rate_pps * math.exp(-self._stride * self._width)
         if floor * next_pps * self._parameters.final_duration_s < 1.0:
-            # A trial at so low a rate would pass, only because it sends so few frames.
+            # A trial at that rate would pass, but only because it sends too few frames to lose one.
             self._hopeless = f"about {floor:.2g} of the frames are lost at every rate"
 
     def _foretold(self, low: float | None) -> float:

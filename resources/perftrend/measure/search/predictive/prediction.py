@@ -1,9 +1,8 @@
-"""The rate at which a share of the frames will be lost, foretold from the losses of trials.
+"""Prediction of the rate at which a given loss ratio occurs, from the losses of trials.
 
-Where a queue overflows, a device forwards as much as it can and loses the rest; where loss begins
-softly, it grows with some power of the distance from where it began, or by a constant factor from
-rate to rate. None of these is assumed: of all, that one is taken which would have foretold best
-what is known already.
+If a queue overflows, a device forwards as much as it can and loses the rest. If loss begins gradually, it
+grows with some power of the distance from its onset, or by a constant factor from rate to rate. None of these
+models is assumed: the one is used that would have predicted the known points best.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from perftrend.measure.search.trials import lost
 from perftrend.model import Trial
 
 _ALL = 1.0 - 1e-9
-"""A larger share is taken for this one: of nothing that comes back no rate can be foretold."""
+"""Limit of loss ratios in predictions: a trial that receives nothing does not predict a rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A share of the frames that is lost at a rate."""
+    """The loss ratio at a rate."""
 
     log_rate: float
     loss_ratio: float
@@ -40,18 +39,18 @@ class Point:
         )
 
     def overload_rate(self, loss_ratio: float) -> float:
-        """Return the log of the rate of a loss, if what comes back is always as much as here."""
+        """Return the log of the rate with this loss ratio, if the receive rate is the same as here."""
         here, there = min(self.loss_ratio, _ALL), min(loss_ratio, _ALL)
         return self.log_rate + math.log1p(-here) - math.log1p(-there)
 
     def overload_loss(self, log_rate: float) -> float:
-        """Return the loss at a rate, if what comes back is always as much as here."""
+        """Return the loss ratio at a rate, if the receive rate is the same as here."""
         here = min(self.loss_ratio, _ALL)
         return max(0.0, -math.expm1(self.log_rate + math.log1p(-here) - log_rate))
 
 
 def loss_curve(trials: Iterable[Trial], resolution: float) -> list[Point]:
-    """Return what trials show of the loss, rising with the rate.
+    """Return the loss curve of trials, which increases with the rate.
 
     Trials less than ``resolution`` apart (in ln of the rate) are averaged, and so are trials that
     contradict each other, with more loss at a lower rate.
@@ -70,7 +69,7 @@ def loss_curve(trials: Iterable[Trial], resolution: float) -> list[Point]:
 
 
 def foretell(points: Sequence[Point], loss_ratio: float) -> float | None:
-    """Foretell the log of the rate at which this share is lost; None if nothing is known.
+    """Predict the log of the rate with this loss ratio; None if nothing is known.
 
     :param points: as from :func:`loss_curve`.
     :param loss_ratio: above 0.
@@ -85,13 +84,13 @@ def foretell(points: Sequence[Point], loss_ratio: float) -> float | None:
 
 
 def foretell_softly(points: Sequence[Point], loss_ratio: float) -> float | None:
-    """Foretell the same as if loss grew with the square of the distance from where it began."""
+    """Predict the same, assuming that loss grows with the square of the distance from its onset."""
     nearest = _nearest(points, loss_ratio)
     return _Straight.through(nearest, _SQUARE).log_rate_of(loss_ratio) if len(nearest) > 1 else None
 
 
 class _Shape(NamedTuple):
-    """What makes a straight line of the loss over the log of the rate, and what undoes that."""
+    """A transformation that makes the loss linear in the log of the rate, and its inverse."""
 
     height: Callable[[float], float]
     loss: Callable[[float], float]
@@ -105,7 +104,7 @@ _SHAPES = (_EVEN, _SQUARE, _CUBE, _FACTOR)
 
 
 class _Straight(NamedTuple):
-    """A line through two points, where the shape of the loss makes it straight."""
+    """A line through two points of the loss that a shape has transformed."""
 
     shape: _Shape
     log_rate: float
@@ -114,32 +113,32 @@ class _Straight(NamedTuple):
 
     @classmethod
     def through(cls, points: Sequence[Point], shape: _Shape) -> Self:
-        """Draw it through the first two of these points."""
+        """Return the line through the first two of these points."""
         first, second = points[:2]
         height, other = shape.height(first.loss_ratio), shape.height(second.loss_ratio)
         return cls(shape, first.log_rate, height, (other - height) / (second.log_rate - first.log_rate))
 
     def log_rate_of(self, loss_ratio: float) -> float:
-        """Return where it has this loss."""
+        """Return the log of the rate with this loss."""
         return self.log_rate + (self.shape.height(loss_ratio) - self.height) / self.slope
 
     def loss_at(self, log_rate: float) -> float:
-        """Return the loss that it has here."""
+        """Return the loss at this log of the rate."""
         return self.shape.loss(self.height + self.slope * (log_rate - self.log_rate))
 
 
 def _nearest(points: Sequence[Point], loss_ratio: float) -> list[Point]:
-    """Return the points that tell most, the most telling one first."""
+    """Return at most three points, the one with the nearest loss ratio first."""
     return sorted(points, key=lambda point: _difference(point.loss_ratio, loss_ratio))[:3]
 
 
 def _shape(nearest: Sequence[Point]) -> _Shape | None:
-    """Return how loss grows; None where a queue overflows."""
+    """Return how loss grows; None if a queue overflows or only one point is known."""
     first, *others = nearest
     if not others:
         return None
     if len(others) == 1:
-        # One point alone foretells the other only where a queue overflows.
+        # One point alone predicts the other only if a queue overflows.
         error = abs(first.overload_rate(others[0].loss_ratio) - others[0].log_rate)
         return None if error < abs(first.log_rate - others[0].log_rate) / 4.0 else _SQUARE
     errors = [
@@ -152,7 +151,7 @@ def _shape(nearest: Sequence[Point]) -> _Shape | None:
 
 
 def _lowest_overloaded(points: Sequence[Point], loss_ratio: float) -> Point:
-    # A point above the knee tells where a queue overflows; one below it does not.
+    # A point above the knee shows where a queue overflows; one below it does not.
     overloaded = [point for point in points if point.loss_ratio > loss_ratio]
     return min(overloaded, key=lambda point: point.log_rate, default=points[0])
 

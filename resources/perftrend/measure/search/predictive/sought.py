@@ -1,4 +1,4 @@
-"""What the two ways to seek a loss ratio have in common: the limits, and what is known so far.
+"""Common base of the two ways to search for a loss ratio: the limits, and the results so far.
 
 Rates are logarithmic here, so that a width is the same distance everywhere.
 """
@@ -14,16 +14,16 @@ from perftrend.measure.search.predictive.prediction import Point, loss_curve
 from perftrend.model import Trial
 
 _RESOLUTION = 0.3
-"""Trials as near as this, in widths, count as made at one rate: their difference is noise."""
+"""Trials this close together, in widths, count as made at one rate: their difference is noise."""
 
 IN_A_ROW = 2
-"""So many proofs that end alike are no chance: what was foretold is wrong."""
+"""This many consecutive proofs with the same outcome are not chance: the prediction is wrong."""
 
 
 class Sought(ABC):
-    """A loss ratio that is sought, in two steps that may follow each other several times.
+    """A target loss ratio, searched for in two steps that may alternate several times.
 
-    Short trials *look* where it may be met; trials of the final duration *prove* the bounds.
+    Short trials *locate* its rate; trials of the final duration *prove* the bounds.
     """
 
     def __init__(self, evidence: Evidence, parameters: Parameters, loss_ratio: float) -> None:
@@ -35,28 +35,28 @@ class Sought(ABC):
         self._top = math.log(parameters.maximum_pps)
         self._believes_short = parameters.has_short_trials
         self._run = 0
-        """How many proofs in a row ended like the latest one."""
+        """Number of consecutive proofs with the same outcome as the latest one."""
         self._failed = False
 
     @property
     def hopeless(self) -> str:
-        """Why it is of no use to go on; empty while it is."""
+        """Why the search cannot succeed; empty while it can."""
         return ""
 
     @abstractmethod
     def rate_to_look_at(self) -> float | None:
-        """Return where a short trial would tell most; None when a proof would tell more."""
+        """Return the most informative rate for a short trial; None if a proof is more informative."""
 
     @abstractmethod
     def looked(self, trial: Trial) -> None:
-        """Take note of a short trial, which the evidence has already."""
+        """Process a short trial that is already part of the evidence."""
 
     @abstractmethod
     def rate_to_prove(self) -> float:
-        """Return where trials of the final duration would tell most."""
+        """Return the most informative rate for trials of the final duration."""
 
     def proved(self, trial: Trial, *, passed: bool) -> None:
-        """Take note of a decision, which the evidence has already, and of its last trial."""
+        """Process a decision that is already part of the evidence, and its last trial."""
         del trial
         self._run = self._run + 1 if self._run and passed is not self._failed else 1
         self._failed = not passed

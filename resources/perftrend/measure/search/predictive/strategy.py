@@ -1,13 +1,13 @@
-"""The predictive search: short trials foretell where the bounds are, long ones prove them.
+"""The predictive search: short trials predict the bounds, long trials prove them.
 
-The loss ratios are sought one after the other, the largest first, because the trials for one tell
-much of the next. Each is *located* by short trials, with as few as foretelling needs, and *bounded* by
-trials of the final duration. Trials may be ended as soon as they have told what they were made for:
-a proof when it is certain to fail, a look when enough frames are lost to tell the loss ratio.
+The loss ratios are searched one after the other, the largest first, because the trials for one provide much
+information about the next. Each is *located* by as few short trials as the prediction needs, and *bounded* by
+trials of the final duration. Trials may end as soon as they have served their purpose: a proof when it is
+certain to fail, a short trial when enough frames are lost to determine the loss ratio.
 
-What it promises is what the documented search promises. Every lower bound passed and every upper
-bound failed, in trials of the final duration (a failing one may have been ended when that was
-certain), and they are as near as was asked, or the interval says why not.
+The guarantees are those of the MDR search of the CSIT method. Every lower bound passed and every upper bound
+failed, in trials of the final duration (a failing trial may have been ended when that was certain). The
+bounds are as close as required, or the interval contains the reason why not.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from perftrend.measure.search.trials import Measure, lies_below, passes
 from perftrend.model import Interval, Trial
 
 _OVERLOADED = 0.1
-"""A short trial may end when it lost this share: it shows what the device forwards at most."""
+"""A short trial may end at this loss ratio: it then shows the highest rate that the device forwards."""
 
 _WHOLE = 1.0
-"""No trial loses more than this share, so that one with this limit is never ended early."""
+"""No trial exceeds this loss ratio, so a trial with this limit is never ended early."""
 
 _TELLING_LOST = 30
 _TELLING_SHARE = 0.25
-"""A look may end when it lost so many frames, and this share of what it was made to see."""
+"""A short trial may end when it lost this many frames, and this fraction of the target loss ratio."""
 
 
 def search(measure: Measure, parameters: Parameters, on_step: OnStep | None = None) -> SearchResult:
-    """Search by prediction.
+    """Search with predictions from short trials.
 
-    :param on_step: is told after each trial how far the search has come.
-    :raises SearchTimeoutError: with what is known by then as its ``result``.
+    :param on_step: called after each trial with the progress of the search.
+    :raises SearchTimeoutError: with the bounds known so far as its ``result``.
     """
     return _Search(Record(measure, parameters, on_step, halves=False), parameters).run()
 
@@ -60,7 +60,7 @@ class _Search:
             plan = PhasePlan("initial", limits.initial_duration_s, limits.relative_width)
             self._measure(plan, limits.maximum_pps, _OVERLOADED, "maximum rate")
             if self._evidence.ends_early is False:
-                # Failing is dear: look first whether lower rates lose more than higher ones.
+                # Failing is expensive: check first whether lower rates lose more than higher ones.
                 for ratio in reversed(limits.loss_ratios):
                     self._sought[ratio] = self._seeking(ratio)
                     self._look(self._sought[ratio])
@@ -75,7 +75,7 @@ class _Search:
         return loss_ratio not in self._hopeless and not self._evidence.is_found(loss_ratio)
 
     def _find(self, loss_ratio: float) -> None:
-        """Seek a loss ratio until it is found, or until a larger one must be sought again."""
+        """Search for a loss ratio until it is found, or until a larger one must be searched for again."""
         sought = self._sought.pop(loss_ratio, None) or self._seeking(loss_ratio)
         while self._is_next(loss_ratio):
             self._look(sought)
@@ -86,7 +86,7 @@ class _Search:
             elif not self._is_open(loss_ratio):
                 self._confirm(loss_ratio)
         if self._is_open(loss_ratio):
-            # It goes on from here, with what it has learnt, when the larger one is found again.
+            # The search resumes with this state when the larger loss ratio is found again.
             self._sought[loss_ratio] = sought
 
     def _is_next(self, loss_ratio: float) -> bool:
@@ -110,7 +110,7 @@ class _Search:
             reason = f"where is {ratio:g} exceeded?"
             trial = self._measure(self._short(ratio), rate_pps, fail_above, reason)
             if self._evidence.is_disturbed(trial):
-                # The next looks would meet the same disturbance, and lead away from what is sought.
+                # The next short trials would meet the same disturbance, and lead away from the target.
                 trial = self._measure(self._short(ratio), rate_pps, _WHOLE, f"{reason} (disturbed)")
             sought.looked(trial)
             self._reconsider(ratio, trial)
@@ -129,7 +129,7 @@ class _Search:
             self._measure(self._full(loss_ratio), rate_pps, loss_ratio, f"was {loss_ratio:g} met by luck?")
 
     def _decide(self, loss_ratio: float, rate_pps: float, reason: str) -> tuple[Trial, bool]:
-        """Measure for the final duration until a rate passes or fails; return the last trial, and which."""
+        """Measure for the final duration until a rate is decided; return the last trial and the decision."""
         plan = self._full(loss_ratio)
         while (passed := self._evidence.passes(rate_pps, loss_ratio)) is None:
             trial = self._measure(plan, rate_pps, loss_ratio, reason)
@@ -138,9 +138,9 @@ class _Search:
     def _reconsider(self, sought_ratio: float, trial: Trial) -> None:
         """Decide on larger loss ratios, too, if a trial for a smaller one seems to exceed them.
 
-        Such a trial may end before it proves anything of a larger ratio. If it lost more than that below
-        a rate that passes it, the device loses less at higher rates, or was disturbed at that moment. Two
-        short trials that run to their end outlast a disturbance.
+        The trial may end before it proves anything about a larger ratio. If it lost more than that, below a
+        rate that passes it, the device loses less at higher rates or was disturbed at that moment. Two short
+        trials that run to their end outlast a disturbance.
         """
         for ratio in self._larger(sought_ratio):
             if not self._evidence.casts_doubt(trial, ratio):
@@ -173,12 +173,12 @@ class _Search:
         return trial
 
     def _known(self, loss_ratio: float) -> Interval:
-        """Return the interval as it seems now, from short trials too as long as they are needed."""
+        """Return the current estimate of the interval, from short trials, too, while the search is open."""
         evidence, is_open = self._evidence, self._is_open(loss_ratio)
         return self._within(evidence.suggested(loss_ratio) if is_open else evidence.proven(loss_ratio))
 
     def _within(self, bounds: Bounds) -> Interval:
-        """Return an interval that reaches to a limit of the rates where there is no bound."""
+        """Return the interval of the bounds, with a limit of the rates in place of an unknown bound."""
         limits = self._parameters
         return Interval(bounds.lower or limits.minimum_pps, bounds.upper or limits.maximum_pps)
 
@@ -195,7 +195,7 @@ class _Search:
         return replace(self._within(bounds), invalid=self._why_none(loss_ratio, bounds.upper) or missing)
 
     def _why_none(self, loss_ratio: float, upper_pps: float | None) -> str:
-        """Say why there is no rate of a loss ratio within the limits; nothing if there is one."""
+        """Return why no rate within the limits meets a loss ratio; empty if one does."""
         if upper_pps is not None and upper_pps <= self._parameters.minimum_pps:
             return lies_below(loss_ratio, max(self._evidence.losses_at(upper_pps)), upper_pps)
         floor = self._hopeless.get(loss_ratio)

@@ -1,13 +1,13 @@
-"""Hold: offer one rate for long, and tell which average loss ratio it keeps to.
+"""Hold: offer one rate for a long time, and determine an upper limit of its average loss ratio.
 
-The frames lost in all slices together are counted; if frames are lost one by one and by chance,
-their number is Poisson distributed, which gives an exact upper limit of the average. Frames that
-are lost in bursts count as fewer events than frames, so the limit is then too low; the index of
-dispersion over the slices tells whether that is so.
+The lost frames of all slices are counted together. If frames are lost one by one and by chance, their number
+is Poisson distributed, which gives an exact upper limit of the average. Bursts of lost frames are fewer
+events than frames, so the limit is then too low; the index of dispersion over the slices shows whether that
+is so.
 
-Sources: the exact limit of a Poisson average is that of Garwood (1936), which for the small
-shares that matter here is Clopper and Pearson's; the index of dispersion and its test are
-Fisher's; the chi-squared quantile is Wilson and Hilferty's approximation.
+Sources: the exact limit of a Poisson average is that of Garwood (1936), which for the small loss ratios that
+matter here is that of Clopper and Pearson; the index of dispersion and its test are Fisher's; the chi-squared
+quantile is Wilson and Hilferty's approximation.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from perftrend.model import Trial
 
 _FEWEST_EXPECTED_PER_SLICE = 1.0
 _BURST_DEVIATIONS = 3.09
-# One even loss in a thousand looks like bursts.
+# One of a thousand cases of independent loss looks like bursts.
 _LEAST_CONFIDENCE = 0.5
 _HALVINGS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class HoldResult:
-    """One rate, held for long in slices."""
+    """The trials of one rate that was held, in slices."""
 
     slices: tuple[Trial, ...]
     """In the order of time."""
@@ -44,19 +44,19 @@ class HoldResult:
 
     @property
     def lost(self) -> int:
-        """Frames that did not come back, in all slices."""
+        """Frames lost in all slices."""
         return sum(lost_frames(trial) for trial in self.slices)
 
     @property
     def loss_ratio(self) -> float:
-        """The share of all frames that were lost; 0 when nothing was sent."""
+        """The fraction of all frames that was lost; 0 if nothing was sent."""
         return self.lost / self.sent if self.sent > 0 else 0.0
 
     @property
     def loss_ratio_limit(self) -> float:
-        """The average loss ratio that is not exceeded, with the confidence; 1 when nothing was sent.
+        """The upper limit of the average loss ratio, at the confidence level; 1 if nothing was sent.
 
-        True for loss that comes even or by chance; where ``bursty``, the average may be higher.
+        The limit holds for even or independent loss; if ``bursty``, the average may be higher.
         """
         if self.sent <= 0:
             return 1.0
@@ -69,9 +69,9 @@ class HoldResult:
 
     @property
     def dispersion(self) -> float:
-        """Variance over mean of the frames lost in a slice: 1 for loss by chance, more for bursts.
+        """Variance over mean of the frames lost in a slice: 1 for independent loss, more for bursts.
 
-        NaN where it means nothing: with one slice, or without loss.
+        NaN if it is undefined: with fewer than two slices, or without loss.
         """
         counted = [trial for trial in self.slices if trial.sent > 0]
         if len(counted) < 2 or not self.lost:  # noqa: PLR2004 - a variance needs two values
@@ -84,9 +84,9 @@ class HoldResult:
 
     @property
     def bursty(self) -> bool:
-        """Whether loss came in bursts: a dispersion that even loss reaches once in a thousand times.
+        """Whether loss occurred in bursts; independent loss reaches this dispersion once in a thousand times.
 
-        Below one lost frame in a slice the test has no power, and the answer is no.
+        With less than one lost frame per slice the test has no power, and the value is False.
         """
         freedom = len(self.slices) - 1
         if math.isnan(self.dispersion) or self.lost < _FEWEST_EXPECTED_PER_SLICE * len(self.slices):
@@ -96,7 +96,7 @@ class HoldResult:
 
     @property
     def invalid(self) -> str:
-        """Why the first slice that cannot be trusted cannot; empty when all can."""
+        """Why the first invalid slice is not valid; empty if all slices are valid."""
         return first_doubt(self.slices)
 
 
@@ -108,14 +108,14 @@ def hold(
     slices: int,
     confidence: float = 0.95,
 ) -> HoldResult:
-    """Offer one rate for long, slice by slice.
+    """Offer one rate for a long time, slice by slice.
 
     :param measure: as in ``mdr_search``; no slice ends early.
     :param rate_pps: above 0.
-    :param duration_s: of all slices together.
+    :param duration_s: duration of all slices together.
     :param slices: number of trials of equal duration, at least 1.
-    :param confidence: of the upper limit of the average loss ratio, from 0.5 to below 1.
-    :raises SettingsError: naming the parameter that cannot be used.
+    :param confidence: confidence level of the upper limit of the average loss ratio, from 0.5 to below 1.
+    :raises SettingsError: naming the invalid parameter.
     """
     require_positive("rate_pps", rate_pps)
     require_positive("duration_s", duration_s)
@@ -130,7 +130,7 @@ def hold(
 def poisson_upper_limit(count: int, confidence: float) -> float:
     """Return the largest average that still gives at most ``count`` with probability 1 - confidence.
 
-    :param count: what was counted, 0 or more.
+    :param count: number of counted events, 0 or more.
     :param confidence: from 0.5 to below 1, so that the limit is above the count.
     """
     low = float(count)
@@ -145,7 +145,7 @@ def poisson_upper_limit(count: int, confidence: float) -> float:
 
 
 def _poisson_at_most(count: int, mean: float) -> float:
-    """Return the probability of ``count`` or less, summed downwards from ``count``."""
+    """Return the probability of ``count`` or fewer events, summed downwards from ``count``."""
     if mean <= 0.0:
         return 1.0
     # Terms fall at least as fast as those of a normal distribution of this deviation.

@@ -1,8 +1,8 @@
-"""How likely a trial's lost frames are, for a device whose capacity varies in a known way.
+"""Likelihood of the lost frames of a trial, for a device whose capacity varies in a known way.
 
-A device that forwards up to a capacity C, which varies, loses r - C of an offered rate r while C
-is below r; on average it loses s·g((r - c)/s), where c is the centre of C, s its spread and g
-what is lost on average by a unit spread:
+A device that forwards up to a capacity C, which varies, loses r - C of an offered rate r while C is below r.
+On average it loses s·g((r - c)/s), where c is the centre of C, s its spread and g the average loss for a
+spread of 1:
 
 ============  =============================  =================
 C varies as   g(z)                           name in the draft
@@ -12,13 +12,13 @@ normal        z·Φ(z) + φ(z)                  erf
 uniform       (z + √3)²/(4√3), up to z = √3  none
 ============  =============================  =================
 
-They differ in how loss begins: exponentially, faster than that, or as a square from a rate on
-below which nothing is lost.
+They differ in how loss begins: exponentially, faster than exponentially, or quadratically from a rate below
+which nothing is lost.
 
-How the lost frames of one trial scatter about that average depends on how fast C varies. *Fast*
-compared with a trial: every trial sees the average, and its lost frames are negative binomial,
-with a relative deviation that also takes up what the shape above gets wrong. *Slow*: every trial
-has a C of its own, and loses nothing or shows that C.
+The scatter of the lost frames of one trial around that average depends on how fast C varies. If it is *fast*
+compared with a trial, every trial shows the average, and its lost frames are negative binomial, with a
+relative deviation that also covers the errors of the shape above. If it is *slow*, every trial has a C of its
+own, and either loses nothing or shows that C.
 
 Source: fitting functions, "Probabilistic Loss Ratio Search for Packet Throughput" (IETF,
 draft-vpolak-bmwg-plrsearch).
@@ -39,19 +39,19 @@ from perftrend.model import Trial
 Array: TypeAlias = NDArray[np.float64]
 
 OUTLIER_SHARE = 0.01
-"""Prior share of trials that lose any number of frames, every order of magnitude alike."""
+"""Prior fraction of trials that lose any number of frames, with equal weight per order of magnitude."""
 
 _FAST_SIZES = (0.1, 1.0, 100.0)
-# Negative binomial sizes: a trial meets the average within 316 %, 100 % and 10 %.
+# Negative binomial sizes: trials deviate from the average by 316 %, 100 % and 10 %.
 MODELS = len(_FAST_SIZES) + 1
-"""How many ways there are for the lost frames of a trial to scatter."""
+"""Number of models of the scatter of the lost frames of a trial."""
 
 _TINY = 1e-200
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """How a capacity of centre 0 and spread 1 is distributed, tabulated at increasing rates z."""
+    """The distribution of a capacity of centre 0 and spread 1, tabulated at increasing rates z."""
 
     z: Array
     loss: Array
@@ -71,7 +71,7 @@ class Shape:
         return np.interp(z, self.z, self.survival)
 
     def rate_of_loss(self, log_loss: Array) -> Array:
-        """Return the rate z at which the logarithm of g is this."""
+        """Return the rate z at which the logarithm of g has this value."""
         inside = np.interp(log_loss, self.loss, self.z)
         return np.where(log_loss > self.loss[-1], np.exp(log_loss), inside)
 
@@ -106,13 +106,13 @@ SHAPES = (_logistic(), _normal(), _uniform())
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Devices:
-    """Devices that a trial may have met; arrays that broadcast against each other."""
+    """Candidate devices for a trial, as arrays that broadcast against each other."""
 
     shape: Shape
     load: Array
     """The offered rate relative to the critical load."""
     above_centre: Array
-    """How far the offered rate is above the centre of the capacity, relative to the critical load."""
+    """Offered rate minus the centre of the capacity, relative to the critical load."""
     spread: Array
     """The spread of the capacity, relative to the critical load."""
 
@@ -120,8 +120,8 @@ class Devices:
 def log_likelihoods(trial: Trial, devices: Devices, *, overload: float) -> Array:
     """Return the logarithm of the likelihood of a trial in each model, shape (MODELS, …).
 
-    :param overload: a loss ratio from which on only "at least this" counts: how much is lost in
-        overload tells nothing of where it begins.
+    :param overload: a loss ratio above which only "at least this" counts: the amount of loss in overload
+        provides no information about where loss begins.
     """
     lost, sent = lost_frames(trial), trial.sent
     log_ratio = np.log(devices.spread / devices.load) + devices.shape.log_loss(
@@ -145,7 +145,7 @@ def log_outlying(trial: Trial) -> float:
 
 
 def lost_frames(trial: Trial) -> int:
-    """Return the frames that did not come back; none when more were received than sent."""
+    """Return the number of frames lost; 0 if more were received than sent."""
     return min(trial.sent, max(0, trial.sent - trial.received))
 
 
@@ -156,13 +156,13 @@ def _negative_binomial(lost: float, expected: Array, size: float) -> Array:
 
 
 def _at_least(least: float, expected: Array, size: float) -> Array:
-    # The tail's leading behaviour: certain when more is expected, the count's likelihood when less.
+    # The leading behaviour of the tail: certain if more is expected, the likelihood of the count if less.
     certain = _negative_binomial(least, np.array(least), size)
     return _negative_binomial(least, np.minimum(least, expected), size) - certain
 
 
 def _own_capacity(lost: int, sent: int, devices: Devices) -> Array:
-    # Frames are counted whole and lost by chance: that blurs the capacity that a trial shows.
+    # Frames are counted whole and lost by chance, which blurs the capacity that a trial shows.
     blurred = np.hypot(devices.spread, devices.load * math.sqrt(lost + 1.0) / sent)
     if lost == 0:
         return devices.shape.log_survival(devices.above_centre / blurred)

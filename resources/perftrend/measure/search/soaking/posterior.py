@@ -1,17 +1,17 @@
-"""What trials tell of a critical load: its posterior distribution, by a sum over a grid.
+"""Posterior distribution of a critical load, given trials, by a sum over a grid.
 
-The critical load is the rate whose long-run average loss ratio is a target. The grid spans it and
-the spread of the device's capacity, both logarithmic, with the same prior weight everywhere; the
-models of ``lossmodel`` share it, and each weighs as much as the trials make it likely. In each of
-them one trial in a hundred may lose any number of frames, so that no single trial decides.
+The critical load is the rate whose long-run average loss ratio is a target. The grid spans it and the spread
+of the device's capacity, both logarithmic, with a uniform prior. The models of ``lossmodel`` share the grid,
+and the trials determine the weight of each model by its likelihood. In each model one trial in a hundred may
+lose any number of frames, so that no single trial decides.
 
-No device is exactly one of the models, and the more trials there are the more this matters, for
-they would single out one of the wrong ones. The likelihood is therefore raised to the power
-T / (T + n) for n trials: their weight grows with n, but never beyond that of T trials.
+No device is exactly one of the models. This matters more with more trials, because they would single out one
+of the wrong models. The likelihood is therefore raised to the power T / (T + n) for n trials: their weight
+grows with n, but never beyond that of T trials.
 
-For each spread the cells lie closest where the trials put the onset of loss, and ever further
-apart, in geometric sequence, away from it: a knee may be a millionth wide, and may be anywhere.
-Nothing is random: the same trials give the same answer.
+For each spread the cells are closest together at the onset of loss that the trials suggest, and their
+distances grow in geometric sequence away from it: a knee may be a millionth wide, and may be anywhere.
+Nothing is random: the same trials give the same result.
 
 Source: the tempered likelihood is the coarsened posterior of Miller and Dunson, "Robust Bayesian
 inference via coarsening" (2019).
@@ -36,15 +36,15 @@ from perftrend.model import Trial
 
 _OVERLOAD = 0.01
 _OVERLOAD_TARGETS = 10.0
-# At least ten times the target, so that what is near it always counts in full.
+# At least ten times the target, so that loss near the target always counts in full.
 _SPREAD = np.geomspace(1e-6, 10.0, 36)
 _CELLS_EACH_SIDE = 48
 _FINEST_SPREADS = 0.05
 _BEYOND = 4.0
-# The grid reaches beyond the rates that can be offered, so that "not here" can be an answer.
+# The grid extends beyond the rates that can be offered, so that a critical load outside them is possible.
 _NEGLIGIBLE = 1e-9
 _TRUST = 100.0
-# T: however many trials there are, together they weigh less than this many.
+# T: all trials together weigh less than this number of trials.
 _CENTRE_EVERY = 1.5
 _CENTRE_ALWAYS = 16
 
@@ -63,13 +63,13 @@ class Posterior:
         self._limits = math.log(minimum_pps / _BEYOND), math.log(maximum_pps * _BEYOND)
         knees = np.stack([shape.rate_of_loss(np.log(target_loss_ratio / _SPREAD)) for shape in SHAPES])
         self._knees = _SPREAD * knees
-        """Critical load minus centre of the capacity, relative to the former: (shapes, spreads)."""
+        """Critical load minus centre of the capacity, relative to the former, shape (shapes, spreads)."""
         self._trials: list[Trial] = []
         self._next_centring = 0.0
         self._place_grid(self._log_onset())
 
     def add(self, trial: Trial) -> None:
-        """Take a trial into account; one that sent nothing tells nothing."""
+        """Add a trial; a trial that sent nothing is ignored."""
         if not trial.sent > 0:
             return
         self._trials.append(trial)
@@ -79,29 +79,29 @@ class Posterior:
             self._log_likelihood += self._log_likelihoods(trial)
 
     def centre(self) -> None:
-        """Place the finest cells where the trials by now put the onset of loss."""
+        """Place the finest cells at the onset of loss that the trials so far suggest."""
         grown = _CENTRE_EVERY * len(self._trials)
         self._next_centring = grown if grown > _CENTRE_ALWAYS else 0.0
         self._place_grid(self._log_onset())
 
     def onset(self) -> float:
-        """Return the rate, in pps, that best parts the trials that keep to the target from the rest."""
+        """Return the rate, in pps, that best separates the trials that meet the target from the others."""
         return math.exp(self._log_onset())
 
     def quantile(self, share: float) -> float:
-        """Return the rate, in pps, below which the critical load lies with a probability."""
+        """Return the rate, in pps, below which the critical load is with the probability ``share``."""
         mass = self._weights().sum(axis=0)
         held = mass > _NEGLIGIBLE
         edges = np.concatenate([self._edges[..., :-1][held], self._edges[..., 1:][held]])
         density = mass[held] / np.diff(self._edges, axis=-1)[held]
         order = np.argsort(edges)
-        # Cells of different spreads overlap; over each, its probability is spread evenly.
+        # Cells of different spreads overlap; the probability of each is spread evenly over it.
         height = np.cumsum(np.concatenate([density, -density])[order])
         below = np.append(0.0, np.cumsum(height[:-1] * np.diff(edges[order])))
         return float(np.exp(np.interp(share * below[-1], below, edges[order])))
 
     def outlier_probability(self, trial: Trial) -> float:
-        """Return how probable it is that a trial is one of those that lose any number of frames."""
+        """Return the probability that a trial is one of those that lose any number of frames."""
         return float(np.sum(self._weights() * np.exp(log_outlying(trial) - self._log_likelihoods(trial))))
 
     def _place_grid(self, onset: float) -> None:

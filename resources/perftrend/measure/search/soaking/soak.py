@@ -1,15 +1,14 @@
 """Soak: the critical load, the rate whose average loss ratio over a long time is a target.
 
-A search asks which rate passes one trial; a device that is not quite deterministic answers
-differently each time. A soak asks for the average instead: it makes trials for half an hour or
-more, all near the critical load, and estimates from all of them together where it is.
+A search determines which rate passes one trial; for a device that is not quite deterministic the result
+differs each time. A soak test determines the average instead: it runs trials for half an hour or more, all
+near the critical load, and estimates the critical load from all of them together.
 
-Trials grow longer by a fixed step. The first is at the maximum rate, the second at the rate that
-came back. From then on the rate is alternately the one that best parts the trials that keep to
-the target from those that do not, and the estimate itself: the former tells where loss begins, the
-latter whether loss is as rare there as is thought. Each trial in a row that keeps to the target
-halves the distance to the lowest rate above that does not: where nothing is ever lost there is
-little to learn.
+The duration of the trials grows by a fixed step. The first trial is at the maximum rate, the second at the
+rate received. From then on the rate alternates between the one that best separates the trials that meet the
+target from the others, and the estimate itself. The former shows where loss begins, the latter whether loss
+is as rare there as estimated. Each consecutive trial that meets the target halves the distance to the lowest
+higher rate that does not, because trials without loss provide little information.
 
 Source: "Probabilistic Loss Ratio Search for Packet Throughput" (IETF,
 draft-vpolak-bmwg-plrsearch), for the growing durations and for raising the load after trials
@@ -34,21 +33,21 @@ _LARGEST_HICCUP_SHARE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class SoakResult:
-    """Where the critical load is estimated to be, and every trial behind that."""
+    """The estimate of the critical load, and every trial that it is based on."""
 
     target_loss_ratio: float
     critical_pps: float
     """The median of the posterior, within the rates that may be offered."""
     lower: float
-    """In pps; the critical load lies in [lower, upper] with the probability ``credibility``."""
+    """In pps; the critical load is in [lower, upper] with the probability ``credibility``."""
     upper: float
     credibility: float
     trials: tuple[Trial, ...]
     """In the order of time."""
     hiccups: int = 0
-    """Trials that lost frames which their rate does not explain; the estimate is without them."""
+    """Number of trials with lost frames that their rate does not explain; the estimate excludes them."""
     invalid: str = ""
-    """Why the estimate is none, or cannot be trusted; empty when it can."""
+    """Why the estimate is not valid; empty if it is valid."""
 
     @property
     def elapsed_s(self) -> float:
@@ -67,18 +66,18 @@ def soak(
     total_duration_s: float = 1800.0,
     credibility: float = 0.95,
 ) -> SoakResult:
-    """Estimate the critical load: the rate at which a share is lost on average over a long time.
+    """Estimate the critical load: the rate with the target loss ratio on average over a long time.
 
     :param measure: as in ``mdr_search``; no trial ends early.
-    :param minimum_pps: lowest rate, above 0; a critical load below it leaves the result not valid.
-    :param maximum_pps: highest rate; it is the answer when the critical load is above it.
+    :param minimum_pps: lowest rate, above 0; a critical load below it makes the result invalid.
+    :param maximum_pps: highest rate; it is the result if the critical load is above it.
     :param target_loss_ratio: from 1e-12 to below 1.
-    :param trial_duration_s: of the first trial.
-    :param duration_step_s: by how much each trial is longer than the one before, 0 or more.
-    :param total_duration_s: no trial begins that would not end within it.
-    :param credibility: probability that the critical load lies between ``lower`` and ``upper``.
+    :param trial_duration_s: duration of the first trial.
+    :param duration_step_s: increase of the duration from trial to trial, 0 or more.
+    :param total_duration_s: total duration; a trial that would not end within it does not start.
+    :param credibility: probability that the critical load is between ``lower`` and ``upper``.
     :returns: the estimate, its interval and the trials.
-    :raises SettingsError: naming the parameter that cannot be used.
+    :raises SettingsError: naming the invalid parameter.
     """
     for name, value in (
         ("minimum_pps", minimum_pps),
