@@ -1,6 +1,6 @@
-"""The embedded traffic generator and the embedded device: two processes and what they share.
+"""The embedded traffic generator and the embedded device: two processes and their common code.
 
-Neither needs more than Python, numpy and a Linux kernel. A frame travels as a frame between
-AF_PACKET sockets on veth pairs, or, where namespaces are refused, inside a UDP datagram on the
-loopback interface; the two kinds of port behave alike to generator and device.
+They need only Python, numpy and a Linux kernel. Frames are sent unchanged between AF_PACKET sockets on veth
+pairs or, if namespaces are not permitted, inside UDP datagrams on the loopback interface. Both kinds of port
+have the same interface for the generator and the device.
 """

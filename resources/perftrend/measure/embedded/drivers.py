@@ -24,19 +24,19 @@ from perftrend.model import Trial
 
 _ANSWER_S = 10.0
 _LONGEST_FRAME = 1518
-"""In bytes: what interfaces of 1,500 bytes take, and slots of their rings hold."""
+"""In bytes: the longest frame of an interface with an MTU of 1,500 bytes; slots of receive rings hold it."""
 _FLOOD_PPS, _FLOOD_S = 1e8, 0.0005
-"""What nobody can send: 50,000 frames at once."""
+"""50,000 frames at once, more than any generator can send in that time."""
 _NUMBERS = {"acl_rules": range(10_001), "burst": range(1, 513)}
 _WORDS = {"forwarding": ("ip4", "l2")}
 _PROGRAM = ("program", "version")
-"""Options that say which program it is; the others are for the program."""
+"""Options that select the program and its version; all others are passed to the program."""
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._+~-]{0,63}")
 
 
 @functools.cache
 def embedded_version() -> str:
-    """Return the commit of this checkout, with a mark when it was changed, or the package's version."""
+    """Return the commit of this checkout, with ``-dirty`` if it has changes, or the package's version."""
     command = [
         "git",
         "-C",
@@ -102,7 +102,7 @@ class EmbeddedGenerator(TrafficGenerator):
         count = self.count(rate_pps, duration_s, fail_above)
         elapsed_s = count.elapsed_s
         if count.unproven:
-            # The device is slower than its queues are deep: what was only late deserves a whole trial.
+            # Late, not lost: the queues are deeper than assumed. Measure again without an early end.
             count = self.count(rate_pps, duration_s)
             elapsed_s += count.elapsed_s
         return Trial(
@@ -117,9 +117,9 @@ class EmbeddedGenerator(TrafficGenerator):
         )
 
     def count(self, rate_pps: float, duration_s: float, fail_above: float | None = None) -> Count:
-        """Make a trial and return all that was counted, the time of sending among it."""
+        """Run a trial and return all its counts, including the time spent sending."""
         request = {"rate_pps": rate_pps, "duration_s": duration_s, "fail_above": fail_above}
-        # A generator on busy cores takes longer; that is for the trial's validity to tell.
+        # A generator on busy cores takes longer; the validity check of the trial reports that.
         count = Count(**self._opened().ask(request, 10 * duration_s + 30))
         self._sent += count.sent
         self._received += count.received
@@ -141,7 +141,7 @@ class EmbeddedGenerator(TrafficGenerator):
 
 
 def _doubt(count: Count) -> str:
-    """Say what is wrong with a trial by its counts alone."""
+    """Return why the counts of a trial are implausible; empty if they are plausible."""
     if count.received > count.sent:
         return f"received {count.received} of {count.sent} frames sent: frames leaked into the trial"
     return ""
@@ -150,9 +150,9 @@ def _doubt(count: Count) -> str:
 class EmbeddedDevice(Device):
     """The user-space forwarder of :mod:`perftrend.measure.embedded.router`.
 
-    Options: ``forwarding`` (``ip4`` or ``l2``), ``acl_rules`` (0 to 10,000), ``burst`` (frames taken
-    at once, 1 to 512: the more, the faster), ``program`` (file of a Python program that takes the
-    router's place and speaks its protocol), ``version`` (what is reported as the device's version).
+    Options: ``forwarding`` (``ip4`` or ``l2``), ``acl_rules`` (0 to 10,000), ``burst`` (frames processed
+    at once, 1 to 512; larger is faster), ``program`` (path of a Python program that replaces the router and
+    speaks its protocol), ``version`` (reported as the device's version).
     """
 
     def __init__(self, wiring: Wiring, node: Node) -> None:
@@ -169,7 +169,7 @@ class EmbeddedDevice(Device):
     def check(self, options: Mapping[str, str]) -> None:
         check(options, numbers=_NUMBERS, words=_WORDS, texts=_PROGRAM)
         program, version = options.get("program"), options.get("version")
-        if program is not None and not os.path.isfile(program):  # noqa: PTH113 - Path has names too long
+        if program is not None and not os.path.isfile(program):  # noqa: PTH113 - Path raises on long names
             raise errors.SettingsError(f"device option program={program!r} is no file; give the path of one")
         if version is not None and not _VERSION.fullmatch(version):
             raise errors.SettingsError(f"device option version={version!r}: write a commit or a short word")

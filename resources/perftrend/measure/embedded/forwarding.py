@@ -1,7 +1,7 @@
-"""What the embedded device does with a burst of frames: IPv4 routing with an access list, or bridging.
+"""Forwarding of bursts of frames in the embedded device: IPv4 routing with an access list, or bridging.
 
-All work is done on whole bursts by array operations, in place, where the kernel put the frames;
-the time that a burst takes grows with the access list, as it does in any software data plane.
+Array operations process a whole burst in place, in the memory where the kernel stored the frames. The time
+per burst grows with the access list, as in any software data plane.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _ETHERTYPE_IP4 = 0x0800
 
 
 class Burst:
-    """The header fields of the frames in a port's buffer, as arrays that write through."""
+    """The header fields of the frames in a port's buffer, as writable array views."""
 
     def __init__(self, port: DevicePort) -> None:
         offset = port.offset
         words = port.buffer.view(">u2")
         doubles = port.buffer.view(">u4")
-        # Header fields by their distance from the frame's first byte (Ethernet II, RFC 791, RFC 768).
+        # Header fields by their offset from the start of the frame (Ethernet II, RFC 791, RFC 768).
         self.macs = port.buffer[:, offset : offset + 12]
         self.mac_words = words[:, offset // 2 : offset // 2 + 6]
         self.ethertype = words[:, (offset + 12) // 2]
@@ -36,18 +36,18 @@ class Burst:
 
 
 class Forwarding(Protocol):
-    """What a device does with the frames that came in at one port and leave by the other."""
+    """Processing of the frames that arrive at one port and leave through the other."""
 
     def forward(self, burst: Burst, rows: slice) -> NDArray[np.bool_]:
-        """Change the frames as they are forwarded; returns which ones are, shape (count,)."""
+        """Rewrite the frames in place, if needed, and return a mask of those to forward, shape (count,)."""
 
 
 class Ip4Router(Forwarding):
-    """Route IPv4 to the other port, after an access list of which no rule matches test traffic.
+    """An IPv4 router to the other port, with an access list that no test traffic matches.
 
-    :param network: the /16 that lies behind the other port, as its first address.
-    :param macs: the destination and the source address that forwarded frames carry.
-    :param acl_rules: length of the access list; every rule is looked at for every frame.
+    :param network: the /16 network behind the other port, as its first address.
+    :param macs: the destination and the source MAC address of forwarded frames.
+    :param acl_rules: number of rules in the access list; every frame is compared with every rule.
     """
 
     def __init__(self, network: int, macs: bytes, acl_rules: int) -> None:
@@ -66,7 +66,7 @@ class Ip4Router(Forwarding):
         if self._rules:
             forwarded &= ~self._denied(burst, rows, destination)
         time_to_live -= 1
-        # The checksum grows by what the high byte of its word lost, with the carry added (RFC 1624).
+        # TTL is a high byte: decrementing it adds 0x100 to the checksum, with end-around carry (RFC 1624).
         checksum = burst.checksum[rows].astype(np.uint32) + 0x100
         burst.checksum[rows] = (checksum & 0xFFFF) + (checksum >> 16)
         burst.macs[rows] = self._macs
@@ -83,10 +83,10 @@ class Ip4Router(Forwarding):
 
 
 class Bridge(Forwarding):
-    """Forward frames unchanged to the other port, learning which station is behind which.
+    """A learning bridge, which forwards frames unchanged to the other port.
 
-    :param stations: shared by the two directions: the port behind which each address was seen.
-    :param port: the number of the port where the frames come in.
+    :param stations: the port where each MAC address was seen; shared by the two directions.
+    :param port: the number of the port where the frames arrive.
     """
 
     def __init__(self, stations: dict[int, int], port: int) -> None:

@@ -1,7 +1,7 @@
-"""The traffic: what a frame looks like, and which sizes follow each other.
+"""Test traffic: the contents of the frames and the sequence of their sizes.
 
-Lengths are Ethernet lengths with the four bytes of the checksum, as people name them (64B,
-1518B). The checksum itself is never in memory, so a 64 byte frame has 60 bytes there.
+Lengths are Ethernet lengths including the four bytes of the checksum, as in the usual names (64B, 1518B).
+The checksum itself is never in memory, so a 64-byte frame has 60 bytes there.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from perftrend import errors
 
 CHECKSUM_BYTES = 4
 FLOWS = 256
-"""Different destinations of each direction; every burst holds many."""
+"""Number of different destinations in each direction; every burst contains many of them."""
 
 _IMIX = (64, 570, 64, 64, 570, 64, 64, 570, 64, 1518, 64, 570)
-"""The simple IMIX, 7:4:1 of 64, 570 and 1518 bytes, in an order that spreads the long ones."""
+"""The simple IMIX: 64, 570 and 1518 bytes in the ratio 7:4:1, in an order that spreads the long frames."""
 
 SHORTEST, LONGEST = 64, 9000
-"""Of a frame of Ethernet, and of one that most devices take."""
+"""In bytes: the shortest Ethernet frame, and the longest frame that most devices accept."""
 _MOST_FRAMES = 24
-"""In one round of a pattern: generators prepare whole rounds in memory."""
+"""Frames in one round of a pattern: generators prepare whole rounds in memory."""
 _SIZE = re.compile(r"([0-9]{1,5})B")
 _PATTERN = re.compile(r"[0-9]{1,5}X[0-9]{1,3}(?:\+[0-9]{1,5}X[0-9]{1,3})+")
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Which frame sizes follow each other."""
+    """A named sequence of frame sizes."""
 
     name: str
     sizes: tuple[int, ...]
 
     @classmethod
     def named(cls, name: str) -> Profile:
-        """Return the profile of a name.
+        """Return the profile with this name.
 
-        :param name: ``64B``, or any other length from 64 to 9000 bytes; ``IMIX``; or a pattern of one's own,
-            lengths and how often each comes, such as ``64x7+570x4+1518x1``.
-        :raises SettingsError: if it is none of these.
+        :param name: ``64B``, or any other length from 64 to 9000 bytes; ``IMIX``; or a custom pattern of
+            lengths and counts, such as ``64x7+570x4+1518x1``.
+        :raises SettingsError: for any other name.
         """
         typed = name.upper()
         if typed == "IMIX":
@@ -65,7 +65,7 @@ class Profile:
 
     @property
     def mean_bytes(self) -> float:
-        """Average frame length with its checksum."""
+        """Average frame length, including the checksum."""
         return sum(self.sizes) / len(self.sizes)
 
 
@@ -77,20 +77,20 @@ def _length(name: str, digits: str) -> int:
 
 
 def _spread(counts: list[tuple[int, int]], total: int) -> tuple[int, ...]:
-    """Return the lengths of one round, each spread as evenly over it as can be."""
+    """Return the lengths of one round, each spread as evenly as possible."""
     places = [((number + 0.5) * total / count, length) for length, count in counts for number in range(count)]
     return tuple(length for _, length in sorted(places))
 
 
 def prepared_frames(profile: Profile) -> int:
-    """Return how many frames a generator prepares: whole rounds of the flows and of the sizes."""
+    """Return the number of frames that a generator prepares: whole rounds of the flows and of the sizes."""
     rounds = len(profile.sizes)
     return FLOWS * (len(_IMIX) if len(_IMIX) % rounds == 0 else rounds)
 
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """Where the frames of one direction come from and go to."""
+    """Source and destination addresses of the frames of one direction."""
 
     source_mac: bytes
     destination_mac: bytes
@@ -100,9 +100,9 @@ class Direction:
 
 
 def build(profile: Profile, direction: Direction, count: int) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
-    """Write ``count`` consecutive frames of a direction.
+    """Build ``count`` consecutive frames of a direction.
 
-    :returns: the frames, shape (count, room), and their lengths in memory, shape (count,).
+    :returns: the frames, shape (count, bytes), and their lengths in memory, shape (count,).
     """
     sizes = np.resize(np.array(profile.sizes, dtype=np.uint64), count) - np.uint64(CHECKSUM_BYTES)
     buffer = np.zeros((count, int(sizes.max())), dtype=np.uint8)
@@ -135,7 +135,7 @@ def _write_udp(buffer: NDArray[np.uint8], sizes: NDArray[np.uint64]) -> None:
     _put(buffer, 34, np.full(len(buffer), 1024), 2)
     _put(buffer, 36, np.full(len(buffer), 1024), 2)
     _put(buffer, 38, sizes - 34, 2)
-    # A UDP checksum of zero means that there is none (RFC 768).
+    # The UDP checksum stays zero, which means that it is not used (RFC 768).
 
 
 def ip4_checksum(headers: NDArray[np.uint8]) -> NDArray[np.uint32]:
@@ -152,6 +152,6 @@ def ip4_checksum(headers: NDArray[np.uint8]) -> NDArray[np.uint32]:
 
 
 def _put(buffer: NDArray[np.uint8], offset: int, values: NDArray[np.generic], size: int) -> None:
-    """Write numbers in network order at an offset of every frame."""
+    """Write numbers in network byte order at an offset of every frame."""
     order = np.ascontiguousarray(values.astype(f">u{size}"))
     buffer[:, offset : offset + size] = order.view(np.uint8).reshape(-1, size)

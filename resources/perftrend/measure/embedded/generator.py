@@ -1,7 +1,7 @@
-"""The embedded traffic generator: a process that sends at one rate and counts what comes back.
+"""The embedded traffic generator: a process that sends frames at one rate and counts those that return.
 
-Started by the driver :class:`perftrend.measure.embedded.drivers.EmbeddedGenerator`, which asks for trials on
-standard input, one line of JSON each, and reads one line of JSON for each.
+The driver :class:`perftrend.measure.embedded.drivers.EmbeddedGenerator` starts it, writes requests to its
+standard input and reads the responses from its standard output, one line of JSON each.
 """
 
 from __future__ import annotations
@@ -21,48 +21,48 @@ from perftrend.measure.embedded.ports import generator_port
 
 _BATCH = 64
 _CATCH_UP_S = 0.005
-"""What could not be sent in time is sent late in bursts of at most so long, which a ring takes."""
+"""Longest burst of late frames, in seconds of traffic; a receive ring has room for it."""
 _OWED_AT_MOST_S = 0.01
-"""So much more is sent late little by little: a host that takes a core away does so for 6 to 8 ms."""
+"""Longest further delay that is caught up gradually: a host withholds a core for 6 to 8 ms at a time."""
 _FASTER = 0.02
-"""By this part the rate is higher until that is done. It needs no more room in a ring than such bursts do."""
+"""Relative increase of the rate while catching up; it needs no more room in a ring than such bursts."""
 _COUNT_EVERY_S = 0.01
 _UNDER_WAY_FRAMES = 10_000
-"""No device on this machine has queues for so many: of more that are missing, the rest is lost."""
+"""More frames than the queues of any device on this machine hold: frames missing beyond these are lost."""
 _UNDER_WAY_S = 0.3
-"""A frame that has not come back after so long is suspected to be lost: full queues take less."""
+"""A frame missing for longer than this is presumed lost: full queues drain in less time."""
 _SETTLED_S = 0.1
-"""A count that did not move for so long has settled: what is missing is lost."""
+"""A count that has not changed for this time is final: missing frames are lost."""
 _LOOK_AGAIN_S = 0.002
 _SETTLE_AT_MOST_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What one trial counted."""
+    """Counts of one trial."""
 
     planned: int
-    """What the whole trial sends: exactly rate times duration, rounded."""
+    """Frames of the whole trial: exactly rate times duration, rounded."""
     sent: int
     received: int
     refused: int
-    """Of those sent: what the device's queue refused at once."""
+    """Frames of ``sent`` that the device's queue refused at once."""
     sending_s: float
     elapsed_s: float
-    """Sending, and waiting for the frames that were under way."""
+    """Time of sending and of waiting for the frames in flight."""
     sent_each: list[int]
-    """In each direction."""
+    """Frames sent in each direction."""
     unproven: bool = False
-    """Ended early, but what was under way came back after all."""
+    """Whether the trial ended early, but the frames in flight returned after all."""
 
     @property
     def sent_pps(self) -> float:
-        """The rate that was reached."""
+        """The rate reached."""
         return self.sent / self.sending_s
 
 
 class Stream:
-    """The frames that go into one port, over and over."""
+    """The frames sent into one port, in a repeating sequence."""
 
     def __init__(self, port: GeneratorPort, number: int, profile: Profile, *, bridged: bool) -> None:
         self.port = port
@@ -74,11 +74,11 @@ class Stream:
         port.prepare(*build(profile, topology.direction(number, bridged=bridged), self._prepared))
 
     def plan(self, count: int) -> None:
-        """Begin a trial of so many frames."""
+        """Begin a trial of ``count`` frames."""
         self.left, self.sent, self.refused = count, 0, 0
 
     def send(self, limit: int) -> int:
-        """Send the next frames, at most ``limit``; returns how many."""
+        """Send the next frames, at most ``limit``, and return their number."""
         count = min(limit, self.left, self._prepared - self._next)
         self.refused += self.port.send(self._next, count)
         self._next = (self._next + count) % self._prepared
@@ -88,17 +88,17 @@ class Stream:
 
 
 class Generator:
-    """Sends two streams at one rate, half of it in each direction."""
+    """A sender of two streams at one rate, half of it in each direction."""
 
     def __init__(self, streams: Sequence[Stream]) -> None:
         self._streams = streams
 
     def trial(self, rate_pps: float, duration_s: float, fail_above: float | None = None) -> Count:
-        """Send round(rate x duration) frames at a steady rate and count those that come back.
+        """Send round(rate x duration) frames at a steady rate and count those that return.
 
-        With ``fail_above`` sending stops as soon as the frames that are overdue show that the loss
-        ratio of the whole trial exceeds it; the frames still under way are then waited for, so
-        that nothing is called lost that only was late.
+        With ``fail_above``, sending stops as soon as the overdue frames show that the loss ratio of the whole
+        trial exceeds it. The trial then waits for the frames in flight, so that late frames do not count as
+        lost.
         """
         planned = round(rate_pps * duration_s)
         limit = None if fail_above is None else fail_above * planned
@@ -136,8 +136,8 @@ class Generator:
                 start -= paid_s
             behind = int((now - start) * rate_pps) + 1 - sent
             if behind > catch_up:
-                # Too late to send all of it at once, and of what is much too late the trial lasts longer,
-                # which its rate then tells.
+                # Too late to send everything at once. A delay beyond the gradual catch-up extends the trial,
+                # which lowers the rate that it reports.
                 late_s = (behind - catch_up) / rate_pps
                 start += late_s
                 owed_s = min(owed_s + late_s, _OWED_AT_MOST_S)
@@ -153,10 +153,10 @@ class Generator:
         return sum(stream.port.received() for stream in self._streams)
 
     def _settled(self, all_back: int) -> int:
-        """Wait until no frame is under way: it would leak into the next trial.
+        """Wait until no frame is in flight, which would count in the next trial, and return the count.
 
-        :param all_back: the count when every frame has come back; short of it, the count has settled
-            when it did not move for a while.
+        :param all_back: the count when every frame has returned; below it, the count is final once it has not
+            changed for a while.
         """
         last, moved = self._received(), time.perf_counter()
         end = moved + _SETTLE_AT_MOST_S
@@ -165,13 +165,13 @@ class Generator:
             received = self._received()
             if received != last:
                 last, moved = received, now
-        # What comes now was never sent, or sent twice: one more look must not miss it.
+        # Frames that arrive now were never sent or were duplicated: a last read must include them.
         time.sleep(_LOOK_AGAIN_S)
         return self._received()
 
 
 class _Overdue:
-    """Looks now and then whether more frames are overdue than a trial may lose."""
+    """A periodic check whether more frames are overdue than a trial may lose."""
 
     def __init__(self, limit: float) -> None:
         self._limit = limit
@@ -179,7 +179,7 @@ class _Overdue:
         self.next_look = 0.0
 
     def look(self, now: float, sent: int, received: int) -> bool:
-        """Return whether more frames than the limit are missing that can no longer be under way."""
+        """Return whether more frames than the limit are missing and can no longer be in flight."""
         self.next_look = now + _COUNT_EVERY_S
         if sent - received - _UNDER_WAY_FRAMES > self._limit:
             return True
@@ -191,10 +191,10 @@ class _Overdue:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Answer requests until standard input ends.
+    """Respond to requests until standard input ends.
 
-    A request is ``{"frame": NAME, "bridged": BOOL}``, which chooses the traffic, or
-    ``{"rate_pps": …, "duration_s": …, "fail_above": …}``, which is answered by a :class:`Count`.
+    A request is ``{"frame": NAME, "bridged": BOOL}``, which selects the traffic, or
+    ``{"rate_pps": …, "duration_s": …, "fail_above": …}``, whose response is a :class:`Count`.
     """
     parser = argparse.ArgumentParser(description="send frames at a rate and count what comes back")
     parser.add_argument("--ports", nargs=2, required=True)

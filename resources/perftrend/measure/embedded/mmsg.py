@@ -1,7 +1,7 @@
 """Many messages per system call: ``sendmmsg`` and ``recvmmsg`` over arrays of frames.
 
 The kernel's ``struct mmsghdr`` and ``struct iovec`` are laid out as numpy records, so that a
-burst is prepared by array operations and handed over without copying.
+burst is prepared by array operations and passed to the kernel without copying.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _recvmmsg.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int
 class Messages:
     """A vector of messages, each of which is one frame in a shared buffer.
 
-    :param addresses: where each frame begins in memory, shape (n,).
-    :param lengths: bytes of each frame, or of the room for it, shape (n,).
+    :param addresses: start address of each frame in memory, shape (n,).
+    :param lengths: length of each frame, or of the space for it, in bytes, shape (n,).
     :param destinations: ``sockaddr`` of each message, shape (n, bytes), or None for a bound socket.
     """
 
@@ -59,7 +59,7 @@ class Messages:
         self._headers = np.zeros(size, _MMSGHDR)
         self._headers["iovec"] = _addresses(self._iovecs, size, _IOVEC.itemsize)
         self._headers["iovec_length"] = 1
-        self._destinations = destinations  # kept alive: the headers hold its address
+        self._destinations = destinations  # must stay alive: the headers contain its address
         if destinations is not None:
             self._headers["name"] = _addresses(destinations, size, destinations.strides[0])
             self._headers["name_length"] = destinations.shape[1]
@@ -67,7 +67,7 @@ class Messages:
         self.frame_lengths = self._iovecs["length"]
         """Bytes to send of each frame, shape (n,); write to it before sending."""
         self.received_lengths = self._headers["length"]
-        """Bytes that arrived in each frame, shape (n,)."""
+        """Bytes received in each frame, shape (n,)."""
 
     def __len__(self) -> int:
         return len(self._headers)
@@ -75,9 +75,9 @@ class Messages:
     def send(self, fd: int, start: int, count: int) -> tuple[int, int]:
         """Send ``count`` frames from ``start`` on, each exactly once.
 
-        :returns: how many were handed over, and how many of them the next queue refused: those
-            are sent and lost, and never sent again.
-        :raises OSError: for anything but a full queue.
+        :returns: the number of frames handed over, and the number of those that the next queue refused: they
+            count as sent and lost, and are not sent again.
+        :raises OSError: for errors other than a full queue, a missing receiver or a network that is down.
         """
         done = dropped = 0
         while done < count:
@@ -87,8 +87,8 @@ class Messages:
                 done += sent
                 continue
             number = ctypes.get_errno()
-            # The queue of the next hop is full: it dropped the frame, which is thereby sent and lost.
-            # A refused connection is a receiver that is gone, which loses the frame as well.
+            # The queue of the next hop is full and dropped the frame, which counts as sent and lost.
+            # A refused connection means that the receiver is gone, which loses the frame as well.
             if number in (errno.ENOBUFS, errno.EAGAIN, errno.ECONNREFUSED, errno.ENETDOWN):
                 done += 1
                 dropped += 1
@@ -97,7 +97,7 @@ class Messages:
         return done, dropped
 
     def receive(self, fd: int, count: int) -> int:
-        """Receive up to ``count`` frames without waiting; returns how many came."""
+        """Receive up to ``count`` frames without waiting and return their number."""
         received: int = _recvmmsg(fd, self._first, count, _MSG_DONTWAIT, None)
         if received >= 0:
             return received
@@ -112,5 +112,5 @@ def _addresses(array: NDArray[np.generic], size: int, stride: int) -> NDArray[np
 
 
 def frame_addresses(buffer: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Return where each row of a two-dimensional buffer begins in memory, shape (rows,)."""
+    """Return the start address of each row of a two-dimensional buffer, shape (rows,)."""
     return _addresses(buffer, buffer.shape[0], buffer.strides[0])

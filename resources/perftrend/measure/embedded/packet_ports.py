@@ -1,4 +1,4 @@
-"""Ports on a link: AF_PACKET sockets, with a ring of slots in memory on the device's side (packet(7))."""
+"""Ports on a link: AF_PACKET sockets, with a receive ring in memory on the device's side (packet(7))."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ _TPACKET_V2 = 1
 _ETH_P_ALL = 0x0003
 
 _SLOT_BYTES = 1664
-"""Holds 1518 bytes; not a power of two, so that neighbours do not share the same cache sets."""
+"""Room for 1518 bytes; not a power of two, so that neighbouring slots do not share cache sets."""
 _BLOCK_BYTES = 13 * 4096
-"""The smallest multiple of slot and page: 32 slots without a gap."""
+"""The least common multiple of slot and page: 32 slots without a gap."""
 _BLOCKS = 128
 _STATUS, _LENGTH = 0, 4
-"""Where struct tpacket2_hdr has them, in bytes."""
+"""Offsets in struct tpacket2_hdr, in bytes."""
 
 
 class PacketGeneratorPort(GeneratorPort):
-    """An AF_PACKET socket that only sends; the interface's own counter says what came back."""
+    """An AF_PACKET socket that only sends; the interface's own counter shows the frames that returned."""
 
     def __init__(self, interface: str, *, queued: bool) -> None:
         self._interface = interface
         self._socket = _packet_socket(interface, protocol=0, queued=queued)
-        # Read as one file for the life of the port: opening it anew would cost more than reading it.
+        # Open for the life of the port: opening the file again would cost more than reading it.
         self._counters = Path("/proc/self/net/dev").open("rb", buffering=0)  # noqa: SIM115 - closed in close()
         self._first = self._interface_count()
 
@@ -82,8 +82,8 @@ class PacketRing(DevicePort):
         self._map = mmap.mmap(self._socket.fileno(), _BLOCKS * _BLOCK_BYTES)
         self.buffer = np.frombuffer(self._map, np.uint8).reshape(slots, _SLOT_BYTES)
         words = np.frombuffer(self._map, np.uint32).reshape(slots, _SLOT_BYTES // 4)
-        # Aligned 32 bit views: numpy reads and writes each status by one single load or store, which
-        # is what hands a slot over; a wider or byte-wise copy would race with the kernel.
+        # Aligned 32-bit views: numpy accesses each status by a single load or store, which hands over the
+        # slot. A wider or byte-wise copy would race with the kernel.
         self._status = words[:, _STATUS // 4]
         self._lengths = words[:, _LENGTH // 4]
         self.offset = _mac_offset()
@@ -121,7 +121,7 @@ class PacketRing(DevicePort):
 
     @override
     def dropped(self) -> int:
-        # The kernel forgets its counts when they are read.
+        # The kernel resets its counts when they are read.
         _, drops = struct.unpack("2I", self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8))
         self._dropped += drops
         return self._dropped
@@ -136,7 +136,7 @@ def _packet_socket(interface: str, protocol: int, *, queued: bool = False) -> so
     try:
         packet.setsockopt(_SOL_PACKET, _PACKET_VERSION, _TPACKET_V2)
         packet.setsockopt(_SOL_PACKET, _PACKET_QDISC_BYPASS, int(not queued))
-        # Else the device would see, and forward again, what it sends.
+        # Otherwise the device would receive, and forward again, the frames that it sends.
         packet.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
         packet.bind((interface, protocol))
     except OSError as error:
@@ -149,7 +149,7 @@ def _packet_socket(interface: str, protocol: int, *, queued: bool = False) -> so
 
 
 def _mac_offset() -> int:
-    """Where the kernel puts the Ethernet header in a slot (``tpacket_rcv`` in af_packet.c)."""
+    """Return the offset of the Ethernet header in a slot (``tpacket_rcv`` in af_packet.c)."""
     header_and_address = 52  # TPACKET2_HDRLEN: struct tpacket2_hdr aligned to 16, and sockaddr_ll
     ethernet = 14
     network = -(-(header_and_address + max(ethernet, 16)) // 16) * 16

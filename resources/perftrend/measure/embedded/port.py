@@ -1,4 +1,4 @@
-"""What every port is: a side of the generator that sends and counts, a side of the device that forwards."""
+"""Interfaces of ports: the generator's side sends and counts, the device's side forwards."""
 
 from __future__ import annotations
 
@@ -12,62 +12,62 @@ from perftrend.measure.embedded.mmsg import Messages
 
 
 class GeneratorPort(ABC):
-    """One side of the traffic generator: sends prepared frames, counts what comes back."""
+    """A port of the traffic generator: it sends prepared frames and counts those that return."""
 
     @abstractmethod
     def prepare(self, frames: NDArray[np.uint8], lengths: NDArray[np.uint64]) -> None:
-        """Take the frames, shape (count, room), that :meth:`send` then refers to by number."""
+        """Store the frames, shape (count, bytes), that :meth:`send` refers to by number."""
 
     @abstractmethod
     def send(self, start: int, count: int) -> int:
-        """Send prepared frames, each exactly once; returns how many the next queue refused."""
+        """Send prepared frames, each exactly once, and return how many the next queue refused."""
 
     @abstractmethod
     def received(self) -> int:
-        """Return how many frames have come back since the port was opened, by the kernel's count."""
+        """Return the number of frames received since the port was opened, by the kernel's count."""
 
     @abstractmethod
     def close(self) -> None:
-        """Give everything back."""
+        """Release all resources."""
 
 
 class DevicePort(ABC):
-    """One side of the device: frames lie in ``buffer``, and are sent on from there."""
+    """A port of the device: received frames are in ``buffer`` and are forwarded from there."""
 
     buffer: NDArray[np.uint8]
     """Room for frames, shape (slots, bytes)."""
     offset: int
-    """Where in its row a frame begins: two beyond a multiple of four, so that IPv4 is aligned."""
+    """Offset of a frame in its row: two more than a multiple of four, so that the IPv4 header is aligned."""
 
     @abstractmethod
     def take(self, limit: int) -> tuple[int, int]:
-        """Return the first row and the number of the frames that wait, at most ``limit``."""
+        """Return the first row and the number of the waiting frames, at most ``limit``."""
 
     @abstractmethod
     def lengths(self, start: int, count: int) -> NDArray[np.uint64]:
-        """Return how many bytes each of the frames taken has."""
+        """Return the length of each of these frames, in bytes."""
 
     @abstractmethod
     def release(self, start: int, count: int) -> None:
-        """Give the rows of the frames taken back to the kernel."""
+        """Return the rows of these frames to the kernel."""
 
     @abstractmethod
     def messages_from(self, source: DevicePort) -> Messages:
-        """Prepare sending the frames that lie in another port's buffer out of this port."""
+        """Prepare messages that send the frames in another port's buffer through this port."""
 
     @abstractmethod
     def send(self, messages: Messages, start: int, count: int) -> int:
-        """Send frames out of this port; returns how many the next queue refused."""
+        """Send frames through this port and return how many the next queue refused."""
 
     @property
     @abstractmethod
     def sockets(self) -> list[socket.socket]:
-        """What to wait on when no frame waits."""
+        """The sockets to poll while no frame is waiting."""
 
     @abstractmethod
     def dropped(self) -> int:
-        """Return how many frames were lost because the port's queue was full."""
+        """Return the number of frames that were lost because the port's queue was full."""
 
     @abstractmethod
     def close(self) -> None:
-        """Give everything back."""
+        """Release all resources."""

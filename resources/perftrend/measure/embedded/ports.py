@@ -1,9 +1,9 @@
-"""What generator and device are plugged into: packet sockets on a link, or UDP on loopback.
+"""Ports of the generator and the device by name: packet sockets on a link, or UDP on loopback.
 
-A port is named by a text that fits on a command line: ``packet:INTERFACE``, ``queued:INTERFACE``
-(the same, behind the interface's queueing discipline) or ``udp:ADDRESS:PORT:PEER_PORT``. The
-generator sends prepared frames and reads from the kernel how many frames came back; the device
-takes frames where the kernel put them and sends them on from there.
+A port name fits on a command line: ``packet:INTERFACE``, ``queued:INTERFACE`` (the same, behind the
+interface's queueing discipline) or ``udp:ADDRESS:PORT:PEER_PORT``. The generator sends prepared frames and
+reads the number of returned frames from the kernel. The device forwards frames from the memory where the
+kernel stored them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The embedded device: a process that forwards frames between two ports.
 
-Started by :mod:`perftrend.measure.embedded.drivers`; by hand::
+The drivers in :mod:`perftrend.measure.embedded.drivers` start it. To start it by hand::
 
     python -m perftrend.measure.embedded.router --ports packet:d0 packet:d1 --acl-rules 20
 """
@@ -24,13 +24,13 @@ from perftrend.measure.embedded.port import DevicePort
 from perftrend.measure.embedded.ports import device_port
 
 _IDLE_SPIN_S = 0.002
-"""Busy polling for so long after the last frame, as a data plane does, and then waiting."""
+"""Duration of busy polling after the last frame, as in a data plane; then the process waits."""
 _WAIT_MS = 10
-"""A signal is heard after so long at most: Python takes an interrupted wait up again."""
+"""Longest delay until a signal is handled: Python resumes an interrupted wait."""
 
 
 class Path:
-    """One direction: frames that come in at one port and leave by the other."""
+    """One direction: frames that arrive at one port and leave through the other."""
 
     def __init__(self, source: DevicePort, target: DevicePort, forwarding: Forwarding) -> None:
         self._source = source
@@ -41,7 +41,7 @@ class Path:
         self.received = self.sent = self.refused = self.not_forwarded = 0
 
     def move(self, burst_size: int) -> int:
-        """Forward at most one burst; returns the number of frames that were waiting."""
+        """Forward at most one burst and return the number of frames received."""
         start, count = self._source.take(burst_size)
         if not count:
             return 0
@@ -58,7 +58,7 @@ class Path:
 
 
 def _runs(mask: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> list[tuple[int, int]]:
-    """Return where consecutive true values begin and end."""
+    """Return the begin and the end of each run of true values."""
     if mask.all():
         return [(0, len(mask))]
     edges = np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8)))
@@ -126,7 +126,7 @@ def _counters(ports: Sequence[DevicePort], paths: Sequence[Path]) -> dict[str, l
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Forward frames until SIGTERM; SIGUSR1 asks for the counters, as a line of JSON."""
+    """Forward frames until SIGTERM; on SIGUSR1, print the counters as a line of JSON."""
     parser = argparse.ArgumentParser(description="forward frames between two ports")
     parser.add_argument("--ports", nargs=2, required=True)
     parser.add_argument("--cpu", type=int)

@@ -5,30 +5,30 @@ from __future__ import annotations
 from perftrend.measure.embedded.frames import Direction
 
 NETWORKS = (0x0A0A0000, 0x0A140000)
-"""10.10.0.0/16 lies behind port 0, 10.20.0.0/16 behind port 1."""
+"""10.10.0.0/16 is behind port 0, 10.20.0.0/16 behind port 1."""
 
 
 def host_mac(port: int) -> bytes:
-    """Return the address of the generator's host behind a port.
+    """Return the MAC address of the generator's host behind a port.
 
-    It is not the address of the generator's interface: the kernel there counts a frame for a
+    It differs from the address of the generator's interface: the kernel there counts a frame for a
     foreign address and drops it at once, which costs the device's core the least.
     """
     return bytes((0x02, 0, 0, 0, 0x0A, port))
 
 
 def device_mac(port: int) -> bytes:
-    """Return the address of the device's port."""
+    """Return the MAC address of the device's port."""
     return bytes((0x02, 0, 0, 0, 0x0D, port))
 
 
 def generator_mac(port: int) -> bytes:
-    """Return the address of the generator's interface at a port."""
+    """Return the MAC address of the generator's interface at a port."""
     return bytes((0x02, 0, 0, 0, 0x0C, port))
 
 
 def direction(port: int, *, bridged: bool) -> Direction:
-    """Describe the traffic that the generator sends into a port, towards the other."""
+    """Return the addresses of the traffic that the generator sends into a port, towards the other."""
     other = 1 - port
     return Direction(
         source_mac=host_mac(port),

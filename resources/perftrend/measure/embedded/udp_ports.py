@@ -1,4 +1,4 @@
-"""Ports on loopback: each frame travels inside a UDP datagram; no privilege is needed."""
+"""Ports on loopback: each frame is sent inside a UDP datagram. No privileges are needed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from perftrend.measure.embedded.mmsg import Messages, frame_addresses
 from perftrend.measure.embedded.port import DevicePort, GeneratorPort
 
 QUEUES = 16
-"""UDP sockets of one port: the kernel limits the buffer of each, so one alone would be shallow."""
+"""Number of UDP sockets of one port: the kernel limits the buffer of each, so one would be too small."""
 
 _QUEUE_BYTES = 106_496
 """The kernel doubles it to 208 KiB, its own default: about 270 small frames."""
@@ -28,14 +28,14 @@ _MEMINFO_DROPS = 8
 
 
 class UdpGeneratorPort(GeneratorPort):
-    """UDP sockets that send to the device's queues, and one that only counts what comes back."""
+    """A UDP socket that sends to the device's queues, and one that only counts the frames that return."""
 
     def __init__(self, address: str, port: int, peer: int) -> None:
         self._peer = [(address, peer + queue) for queue in range(QUEUES)]
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        # A filter that keeps nothing: the kernel drops each datagram on arrival and counts it, so
-        # that counting never overflows a buffer and costs the generator no time.
+        # The filter accepts nothing: the kernel drops each datagram on arrival and counts it, so that
+        # counting never overflows a buffer and costs the generator no time.
         _attach_filter_that_drops(self._sink)
         self._sink.bind((address, port))
         self._socket.bind((address, 0))
@@ -45,7 +45,7 @@ class UdpGeneratorPort(GeneratorPort):
     @override
     def prepare(self, frames: NDArray[np.uint8], lengths: NDArray[np.uint64]) -> None:
         self._frames = frames
-        # Neighbours go to the same queue, so that the device finds several frames in each.
+        # Consecutive frames go to the same queue, so that the device receives several frames from each.
         queue = np.arange(len(frames)) // 16 % QUEUES
         addresses = np.array([list(_sockaddr(*self._peer[number])) for number in queue], dtype=np.uint8)
         self._messages = Messages(frame_addresses(frames), lengths, addresses)
@@ -75,7 +75,7 @@ class UdpQueues(DevicePort):
     def __init__(self, address: str, port: int, peer: int) -> None:
         self._sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(QUEUES)]
         for number, queue in enumerate(self._sockets):
-            # What every kernel allows, so that the device's queues have one depth everywhere.
+            # A size that every kernel allows, so that the queues have the same depth everywhere.
             queue.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _QUEUE_BYTES)
             queue.bind((address, port + number))
         self._peer = _sockaddr(address, peer)
@@ -99,7 +99,7 @@ class UdpQueues(DevicePort):
         return self._messages.received_lengths[start : start + count].astype(np.uint64)
 
     def release(self, start: int, count: int) -> None:
-        """Do nothing: the rows are this process's own, and free as soon as the frames are sent."""
+        """Do nothing: the rows belong to this process and are free as soon as the frames are sent."""
 
     @override
     def messages_from(self, source: DevicePort) -> Messages:
