@@ -1,4 +1,4 @@
-"""Measuring: how fast a device forwards, found by sending at chosen rates."""
+"""Measurement of the rate that a device forwards, by sending traffic at chosen rates."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import the searches when they are asked for: generator and device are started often, and need none."""
+    """Import the searches on access: generator and device processes start often and do not need them."""
     if name in __all__:
         return getattr(import_module("perftrend.measure.search"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

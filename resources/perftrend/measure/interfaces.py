@@ -1,8 +1,8 @@
-"""What a testbed is made of: wiring, a traffic generator and a device, each behind a protocol.
+"""The parts of a testbed: wiring, a traffic generator and a device, each defined by a protocol.
 
-Drivers are found by entry point, so that a team adds its own without touching ours:
-``perftrend.wirings``, ``perftrend.traffic_generators`` and ``perftrend.devices`` name classes that
-take what the protocols' ``__init__`` say.
+Drivers are found by entry point, so that a team can add its own without changing this package:
+``perftrend.wirings``, ``perftrend.traffic_generators`` and ``perftrend.devices`` name classes whose
+``__init__`` has the parameters that the protocols describe.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from typing import Any, Protocol
 from perftrend.model import Trial
 
 Counters = Mapping[str, Any]
-"""Names and numbers, nested at will; written as JSON."""
+"""Names and numbers, nested to any depth; written as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A machine of the testbed, or the part of this machine that plays one."""
+    """A machine of the testbed, or the part of this machine that acts as one."""
 
     cpu: int | None = None
-    """The core that the node's busy process is pinned to; None: wherever it likes."""
+    """The core that the node's busy process is pinned to; None if it is not pinned."""
     options: Mapping[str, str] | None = None
-    """What a driver needs to reach it, such as an address and a user."""
+    """Settings that a driver needs to reach it, such as an address and a user."""
 
 
 class Wiring(Protocol):
-    """What connects the generator's ports with the device's."""
+    """The connection between the generator's ports and the device's."""
 
     generator_ports: Sequence[str]
     device_ports: Sequence[str]
 
     def unusable(self) -> str:
-        """Return why this machine cannot have such a wiring; empty when it can."""
+        """Return why this machine does not support the wiring; empty if it does."""
 
     def open(self) -> None:
         """Connect the ports. :raises TestbedError: if that fails; nothing is left behind."""
 
     def close(self) -> None:
-        """Take everything down again; allowed at any time and more than once."""
+        """Remove all connections; may be called at any time and more than once."""
 
     def at_generator(self, command: Sequence[str]) -> list[str]:
         """Return the command that runs ``command`` where the generator's ports are."""
@@ -50,7 +50,7 @@ class Wiring(Protocol):
 
 
 class TrafficGenerator(Protocol):
-    """Sends frames at a rate and counts what comes back.
+    """A generator that sends frames at a rate and counts those that return.
 
     ``__init__(wiring: Wiring, node: Node, options: Mapping[str, str])``.
     """
@@ -58,32 +58,32 @@ class TrafficGenerator(Protocol):
     version: str
 
     def open(self) -> None:
-        """Get ready for traffic. :raises TestbedError: if that fails; nothing is left behind."""
+        """Prepare to send traffic. :raises TestbedError: if that fails; nothing is left behind."""
 
     def close(self) -> None:
-        """Give everything back; allowed at any time and more than once."""
+        """Release all resources; may be called at any time and more than once."""
 
     def use(self, frame: str, *, bridged: bool) -> None:
-        """Choose the traffic: frame sizes, and whether the device bridges or routes."""
+        """Select the traffic: frame sizes, and whether the device bridges or routes."""
 
     def highest_pps(self) -> float:
-        """Return the highest rate that it can keep with the traffic chosen; infinity: any link's."""
+        """Return the highest rate that it sustains with the selected traffic; infinity if it has no limit."""
 
     def trial(self, rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
-        """Send for one trial. It may end early once its loss ratio is certain to exceed ``fail_above``.
+        """Run one trial, which may end early once its loss ratio is certain to exceed ``fail_above``.
 
-        What was wrong with the trial is said in ``Trial.invalid``.
+        ``Trial.invalid`` contains the reason if the trial is not valid.
         """
 
     def busy_processes(self) -> Sequence[int]:
-        """Return the processes on this machine that must have their cores to themselves."""
+        """Return the processes on this machine that need exclusive use of their cores."""
 
     def counters(self) -> Counters:
         """Return the generator's counters since it was opened."""
 
 
 class Device(Protocol):
-    """Forwards frames; the thing that is measured.
+    """The device under test, which forwards frames.
 
     ``__init__(wiring: Wiring, node: Node)``.
     """
@@ -91,19 +91,19 @@ class Device(Protocol):
     version: str
 
     def unusable(self) -> str:
-        """Return why this user or machine cannot have such a device; empty when it can."""
+        """Return why this user or machine cannot run the device; empty if they can."""
 
     def check(self, options: Mapping[str, str]) -> None:
-        """Refuse options that the device does not have. :raises SettingsError: naming the nearest."""
+        """Validate the options. :raises SettingsError: for an unknown option or value, naming the nearest."""
 
     def start(self, options: Mapping[str, str]) -> None:
-        """Start it from nothing. :raises TestbedError: if that fails; nothing is left behind."""
+        """Start a new instance of the device. :raises TestbedError: if that fails; nothing is left behind."""
 
     def stop(self) -> None:
-        """Stop it; allowed at any time and more than once."""
+        """Stop the device; may be called at any time and more than once."""
 
     def busy_processes(self) -> Sequence[int]:
-        """Return the processes on this machine that must have their cores to themselves."""
+        """Return the processes on this machine that need exclusive use of their cores."""
 
     def counters(self) -> Counters:
         """Return the device's counters since it was started."""

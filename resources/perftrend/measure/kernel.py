@@ -1,9 +1,9 @@
-"""The Linux kernel as the device: it forwards between two veth pairs behind nftables rules.
+"""The Linux kernel as the device: it forwards between two veth pairs and applies nftables rules.
 
-Over plain veth pairs the kernel would forward inside the sender's system call: it never drops
-anything and slows the generator down instead. Threaded NAPI moves the work to kernel threads of
-its own, which are pinned to the device's core, and a queue in front of them drops what they do
-not take in time, as a real device's ring does.
+Over plain veth pairs the kernel would forward inside the sender's system call: it would never drop a frame,
+but slow down the generator. Threaded NAPI moves the work to separate kernel threads, which are pinned to the
+device's core. A queue in front of them drops the frames that they do not process in time, as the ring of a
+real device does.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ _NUMBERS = {"acl_rules": range(10_001), "base_rules": range(10_001)}
 _WORDS = {"forwarding": ("ip4", "l2")}
 _QUEUE_FRAMES = 4096
 _GATEWAYS = ("192.0.2.1", "192.0.2.2")
-"""One neighbour stands for all hosts behind a port, so that flows cost no neighbour table."""
+"""One neighbour per port represents all hosts behind it, so that flows add no neighbour entries."""
 
 
 class KernelDevice(Device):
     """Linux forwarding.
 
-    Options: ``forwarding`` (``ip4`` or ``l2``), ``acl_rules`` (0 to 10,000), and ``base_rules``, as many
-    more that stand in every test, because without any the kernel is faster than the generator.
+    Options: ``forwarding`` (``ip4`` or ``l2``), ``acl_rules`` (0 to 10,000), and ``base_rules`` (0 to
+    10,000), the number of rules added in every test, because without rules the kernel is faster than the
+    generator.
     """
 
     def __init__(self, wiring: Wiring, node: Node) -> None:
@@ -97,7 +98,7 @@ class KernelDevice(Device):
             self._run("ip", "link", "set", interface, "master", "br0")
 
     def _route(self, rules: int) -> None:
-        # A namespace has a table of local addresses, without which no gateway counts as valid, once lo is up.
+        # Only once lo is up, the namespace has a table of local addresses, without which no gateway is valid.
         self._run("ip", "link", "set", "lo", "up")
         self._write("/proc/sys/net/ipv4/ip_forward", "1")
         for port, (_, interface) in enumerate(VethPairs.interfaces):
@@ -118,12 +119,12 @@ class KernelDevice(Device):
 
     def _own_threads(self) -> None:
         for peer, interface in VethPairs.interfaces:
-            # A veth interface uses NAPI when it has GRO, and then only for frames that GRO might join:
-            # those of a peer that could not have joined them itself (veth_skb_is_eligible_for_gro).
+            # A veth interface uses NAPI if GRO is on, and then only for frames that GRO may merge: those of a
+            # peer that could not merge them itself (veth_skb_is_eligible_for_gro).
             self._run("ethtool", "-K", interface, "gro", "on")
             run(self._wiring.at_generator(["ethtool", "-K", peer, "tso", "off"]))
-            # /sys shows the namespace that mounted it, so it is mounted anew for this one write.
-            # Only /sys is made private, as in a chroot the root is not a mount point that could be.
+            # /sys shows the namespace that mounted it, so it is mounted again for this write.
+            # Only /sys is made private: in a chroot the root is not a mount point, so it cannot be.
             script = (
                 "mount --make-private /sys && mount -t sysfs sysfs /sys && "
                 'echo 1 > "/sys/class/net/$1/threaded"'
@@ -138,7 +139,7 @@ class KernelDevice(Device):
         if not self._started:
             return
         self._started = False
-        # Each step stands alone: what was never made is not there to be removed.
+        # Each step is independent: objects that were never created cannot be removed.
         for command in (
             ["nft", "delete", "table", "ip", "perftrend"],
             ["ip", "link", "delete", "br0"],
@@ -171,4 +172,4 @@ def _threads(interfaces: Sequence[str]) -> Iterator[int]:
             if path.read_text().startswith(names):
                 yield int(path.parent.name)
         except OSError:
-            continue  # It ended while we looked.
+            continue  # It ended in the meantime.

@@ -1,4 +1,4 @@
-"""A testbed is used by as many jobs at once as it has capacity for: usually one."""
+"""Locks that limit the number of jobs on a testbed to its capacity, usually one."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pathlib import Path
 from perftrend import errors
 
 HELD = "HELD_PERFTREND_TESTBED"
-"""Environment variable: the lock that the parent process holds, for it and for its children."""
+"""Environment variable: the lock that the parent process holds for itself and its children."""
 HELD_INSTANCE = "HELD_PERFTREND_INSTANCE"
-"""Environment variable: which instance of the testbed that is."""
+"""Environment variable: the number of the testbed instance of that lock."""
 
-FOLDER = Path("/tmp")  # noqa: S108 - locks must be where every user and every job looks, whatever its TMPDIR
+FOLDER = Path("/tmp")  # noqa: S108 - all users and jobs must use the same folder, whatever their TMPDIR
 _MODE = 0o666
 """Every user must be able to lock the file and to write the holder's name into it."""
 _LONGEST_HOLDER = 300
@@ -29,12 +29,12 @@ _SAY_EVERY_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One of a testbed's places, held."""
+    """A locked place on a testbed."""
 
     descriptor: int
-    """The file descriptor that holds it; -1 if a parent process does."""
+    """The file descriptor that holds the lock; -1 if a parent process holds it."""
     instance: int = 0
-    """Which of the testbed's instances it is, from 0."""
+    """The number of the testbed instance, from 0."""
 
 
 @contextlib.contextmanager
@@ -46,15 +46,15 @@ def held(
     owner: str = "",
     say: Callable[[str], None] | None = None,
 ) -> Iterator[Place]:
-    """Hold one of the testbed's places; the kernel gives it back however this process ends.
+    """Acquire one of the testbed's places; the kernel releases it however this process ends.
 
-    :param name: the lock of the testbed's file.
-    :param wait_s: how long to wait for a place.
-    :param owner: who holds it, for the others' messages.
-    :param say: told once a minute who is waited for.
-    :returns: the place. A child that inherits its file descriptor holds it as well, and is told so by the
-        variables :data:`HELD` and :data:`HELD_INSTANCE`.
-    :raises TestbedError: if all places are taken for so long.
+    :param name: the name of the lock, from the testbed's file.
+    :param wait_s: maximum time to wait for a place.
+    :param owner: name of the holder, for messages of other jobs.
+    :param say: called once a minute with a message that names the current holder.
+    :returns: the place. A child process that inherits its file descriptor also holds it, and learns that from
+        the variables :data:`HELD` and :data:`HELD_INSTANCE`.
+    :raises TestbedError: if no place becomes free within that time.
     """
     if os.environ.get(HELD) == name:
         yield Place(-1, int(os.environ.get(HELD_INSTANCE, "0")))
@@ -98,33 +98,36 @@ def _try(path: Path, owner: str) -> int | None:
 
 
 def _open(path: Path) -> int:
-    # Not blocking: there may be a named pipe in the place of the file.
+    # Non-blocking, because the path may be a named pipe.
     flags = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     try:
         return os.open(path, os.O_RDWR | flags)
     except PermissionError:
-        return os.open(path, os.O_RDONLY | flags)  # enough to lock it
+        return os.open(path, os.O_RDONLY | flags)  # enough to lock the file
     except FileNotFoundError:
         pass
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | flags, _MODE)
     except FileExistsError:  # another job was faster
         return _open(path)
-    os.fchmod(descriptor, _MODE)  # whatever this user's mask is
+    os.fchmod(descriptor, _MODE)  # regardless of this user's umask
     return descriptor
 
 
 def _write_holder(descriptor: int, holder: str) -> None:
     state = os.fstat(descriptor)
     is_writable = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDWR
-    # A second name could be that of a file with other contents.
+    # A second hard link could belong to a file with other contents.
     if is_writable and stat.S_ISREG(state.st_mode) and state.st_nlink == 1:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, holder.encode(), 0)
 
 
 def _holder(path: Path) -> str:
-    """Return who wrote its name last, unless it has ended: then the holder could not write its own."""
+    """Return the holder's name from the lock file, or ``another job`` if it is not usable.
+
+    A holder without write access leaves the name of an earlier one, whose process may have ended.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb", buffering=0) as file:
@@ -132,7 +135,7 @@ def _holder(path: Path) -> str:
     except OSError:
         return "another job"
     written = re.fullmatch(r"(.+) \(process (\d+)\)", text)
-    # Every user can write into the file, and this goes to a terminal.
+    # Every user can write to the file, and the text is printed to a terminal.
     if written is None or not text.isprintable() or not Path(f"/proc/{written[2]}").exists():
         return "another job"
     return text

@@ -1,4 +1,4 @@
-"""Options of drivers: words from a test or a command line, refused before anything is started."""
+"""Validation of driver options from a test or a command line, before anything is started."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def check(
     words: Mapping[str, Sequence[str]],
     texts: Sequence[str] = (),
 ) -> None:
-    """Refuse options that a device does not have, and values that it cannot take.
+    """Validate the names and the values of device options.
 
-    :param numbers: options that take a whole number, and from where to where.
-    :param words: options that take one of some words.
-    :param texts: options that take any text, which the device itself looks at.
-    :raises SettingsError: naming the option, and the nearest right one.
+    :param numbers: options with an integer value, and the range of that value.
+    :param words: options with a fixed set of values.
+    :param texts: options with any text as their value, which the device itself checks.
+    :raises SettingsError: naming the option, and the nearest valid name or value.
     """
     for name, value in options.items():
         if name in words:
@@ -38,4 +38,4 @@ def check(
 
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
-"""Longer numbers are out of every range, and slow to read."""
+"""Longer numbers are out of every range, and slow to parse."""

@@ -1,4 +1,4 @@
-"""What a test is asked to measure: one plan for each kind of measurement."""
+"""Measurement plans: one class for each kind of measurement."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class MrrPlan:
-    """How MRR is measured."""
+    """Plan of an MRR measurement."""
 
     duration_s: float
     multiplicity: int
@@ -17,30 +17,30 @@ class MrrPlan:
 
 @dataclass(frozen=True, slots=True)
 class SearchPlan:
-    """How NDR and PDR are searched."""
+    """Plan of a search for NDR and PDR."""
 
     initial_duration_s: float
     final_duration_s: float
     relative_width: float
     loss_ratios: Mapping[str, float]
-    """What each rate allows to be lost, by its name, in ascending order: ``{"ndr": 0.0, "pdr": 0.005}``."""
+    """Loss ratio that each rate allows, by its name, in ascending order: ``{"ndr": 0.0, "pdr": 0.005}``."""
     minimum_pps: float
     intermediate_phases: int
     timeout_s: float | None
     strategy: str
-    """``predictive`` or ``mdr``, of an MDR search, or ``binary``."""
+    """``predictive`` or ``mdr`` for an MDR search, or ``binary``."""
     trials_per_bound: int = 1
     exceed_ratio: float = 0.0
-    """Share of the trials of a bound that may fail while it still passes."""
+    """Fraction of the trials of a bound that may fail while the bound still passes."""
 
 
 @dataclass(frozen=True, slots=True)
 class SoakPlan:
-    """How the critical load is estimated."""
+    """Plan of a soak test, which estimates the critical load."""
 
     total_duration_s: float
     trial_duration_s: float
-    """Of the first trial; each further one is a little longer."""
+    """Duration of the first trial; each further trial is slightly longer."""
     target_loss_ratio: float
     credibility: float
     minimum_pps: float
@@ -48,9 +48,9 @@ class SoakPlan:
 
 @dataclass(frozen=True, slots=True)
 class HoldPlan:
-    """Which rate is held, and for how long."""
+    """Plan of a test that holds one rate."""
 
     rate_pps: float
     duration_s: float
-    """Of all slices together."""
+    """Duration of all slices together."""
     slices: int

@@ -1,7 +1,7 @@
-"""What a performance test does on an open testbed: MRR, searches, soak, with the counters at each.
+"""Procedures of a performance test on an open testbed: MRR, searches, soak and hold, with counters.
 
-The device is started and the traffic chosen before; what comes back is one
-:class:`~perftrend.model.Measurement`, which says itself when it cannot be trusted.
+The device must be started and the traffic selected before. The result is one
+:class:`~perftrend.model.Measurement`, which contains the reason if it is not valid.
 
 Source: "Continuous Performance Trending and Analysis", section Performance Trending.
 """
@@ -38,10 +38,10 @@ from perftrend.model import CriticalLoad, HeldRate, Interval, Measurement, Phase
 
 
 class Procedure:
-    """One test: measures on an open testbed and collects counters on the way.
+    """One test, which measures on an open testbed and collects counters.
 
-    :param counters_file: receives the counters as JSON, keyed by where they were collected.
-    :param root: what the measurement names the counters' file relative to.
+    :param counters_file: receives the counters as JSON, keyed by the step that collected them.
+    :param root: the folder that the path of that file in the measurement is relative to.
     """
 
     def __init__(self, testbed: Testbed, counters_file: Path, root: Path) -> None:
@@ -52,9 +52,9 @@ class Procedure:
         self._started = datetime.now(UTC)
 
     def mrr(self, plan: MrrPlan) -> Measurement:
-        """Send at the highest rate, whatever is lost; every trial gives a sample.
+        """Send at the highest rate, regardless of loss; every trial gives a sample.
 
-        The counters are those of the last start: those of two starts are of two processes.
+        The counters are those of the last start only, because each start is a separate process.
         """
         before = self._testbed.counters()
 
@@ -78,13 +78,13 @@ class Procedure:
         )
 
     def ndr_and_pdr(self, plan: SearchPlan, *, on_step: OnStep | None = None) -> Measurement:
-        """Search for NDR and PDRs, by binary search or by MDR search as the plan's strategy says.
+        """Search for NDR and PDRs, by binary search or by MDR search, according to the plan's strategy.
 
-        If it takes longer than it may, an interval that was found by then is valid, the other one not.
+        If the search exceeds its time limit, the intervals found by then are valid, the others are not.
 
-        :param on_step: is told after each trial how far an MDR search has come.
-        :raises SearchTimeoutError: if an MDR search found none by then; its ``result`` is a measurement with
-            every trial and what was known, which is not valid.
+        :param on_step: called after each trial with the progress of an MDR search.
+        :raises SearchTimeoutError: if an MDR search found no interval by then; its ``result`` is an invalid
+            measurement with every trial and the bounds known so far.
         """
         if plan.strategy == "binary":
             return replace(self._by_binary_search("ndrpdr", plan.loss_ratios, plan), strategy=plan.strategy)
@@ -130,7 +130,7 @@ class Procedure:
         )
 
     def _by_binary_search(self, kind: str, goals: Mapping[str, float], plan: SearchPlan) -> Measurement:
-        """Search for one rate after the other, each within bounds from MRR and loss ratio."""
+        """Search for the rates one after the other, each within bounds from MRR and loss ratio."""
         first = self._testbed.trials.measure(
             self._testbed.maximum_pps, plan.initial_duration_s, deviation=OVERLOAD
         )
@@ -160,9 +160,9 @@ class Procedure:
         return replace(found, loss_ratios=dict(goals), mrr_pps=self._mrr_pps([first]))
 
     def soak(self, plan: SoakPlan, *, on_step: OnStep | None = None) -> Measurement:
-        """Estimate the critical load by long trials near it; the counters are those of all of them.
+        """Estimate the critical load by long trials near it; the counters cover all trials.
 
-        :param on_step: is told after each trial how far the soak has come.
+        :param on_step: called after each trial with the progress of the soak test.
         """
         before = self._testbed.counters()
         result = soak(
@@ -188,10 +188,10 @@ class Procedure:
         )
 
     def hold(self, plan: HoldPlan, *, on_step: OnStep | None = None) -> Measurement:
-        """Offer one rate for long; each slice gives a sample, and all together the loss ratio.
+        """Offer one rate for a long time; each slice gives a sample, and all together the loss ratio.
 
-        :param on_step: is told after each slice how far the hold has come.
-        :raises SettingsError: if the rate is more than can be offered.
+        :param on_step: called after each slice with the progress of the test.
+        :raises SettingsError: if the rate exceeds the highest rate that can be offered.
         """
         if plan.rate_pps > self._testbed.maximum_pps:
             raise SettingsError(
@@ -220,7 +220,7 @@ class Procedure:
         )
 
     def _followed(self, what: str, total_s: float, on_step: OnStep | None) -> Measure:
-        """Return a measure that tells after each trial what is left of the time that was planned."""
+        """Return a measure function that reports the rest of the planned time after each trial."""
         spent: list[Trial] = []
         keeping = self._keeping(spent)
 
@@ -235,13 +235,13 @@ class Procedure:
         return measure
 
     def _mrr_pps(self, trials: Sequence[Trial]) -> float:
-        """Return what came back of the first trial, if it was at the highest rate and can be trusted."""
+        """Return the receive rate of the first trial if it is valid and at the highest rate, else 0."""
         first = trials[0]
         is_highest = first.rate_pps >= self._testbed.maximum_pps * (1 - EXACT)
         return first.receive_rate_pps if is_highest and not first.invalid else 0.0
 
     def _keeping(self, accepted: list[Trial], *, deviation: float = EXACT) -> Measure:
-        """Return a measure that adds to a list each trial that it returns."""
+        """Return a measure function that appends each of its trials to ``accepted``."""
 
         def measure(rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
             trial = self._testbed.trials.measure(rate_pps, duration_s, fail_above, deviation=deviation)
@@ -257,7 +257,7 @@ class Procedure:
         accepted: Sequence[Trial],
         plan: SearchPlan,
     ) -> SearchTimeoutError:
-        """Return the error of a search that took too long, with all that is known."""
+        """Return the error of a search that timed out, with all results known so far."""
         if not isinstance(error.result, SearchResult):
             return error
         intervals = _intervals(error.result, goals)
@@ -282,7 +282,7 @@ class Procedure:
                 self._testbed.trials.measure(interval.lower, plan.initial_duration_s)
                 self._collect(name, interval.lower, before)
         missing = [interval.invalid for interval in intervals.values()]
-        # An interval that was found is worth no less because another one was not.
+        # An interval that was found stays valid if another one was not found.
         reasons = [doubt, *(missing if all(missing) else ())]
         reasons += [self._testbed.generator_limit(interval.lower) for interval in intervals.values()]
         invalid = next(filter(None, reasons), "")
@@ -296,7 +296,7 @@ class Procedure:
         }
 
     def _measurement(self, kind: str, *, invalid: str) -> Measurement:
-        """Return what every kind of measurement tells, and keep the counters."""
+        """Write the counters to their file and return a measurement with the common fields."""
         self._file.parent.mkdir(parents=True, exist_ok=True)
         self._file.write_text(json.dumps(self._collected, indent=1))
         return Measurement(
@@ -319,7 +319,7 @@ def _intervals(result: SearchResult, goals: Mapping[str, float]) -> dict[str, In
 
 
 def _conditional_throughput(result: SearchResult, goals: Mapping[str, float]) -> dict[str, float]:
-    """Return what comes back of each valid lower bound, in pps."""
+    """Return the conditional throughput of each valid lower bound, in pps."""
     return {
         name: result.conditional_throughput_pps(ratio)
         for name, ratio in goals.items()
@@ -328,7 +328,7 @@ def _conditional_throughput(result: SearchResult, goals: Mapping[str, float]) ->
 
 
 def _of_trials(phases: Sequence[Phase], accepted: Sequence[Trial]) -> tuple[Phase, ...]:
-    """Return the phases with their trials as the generator gave them: those are the recorded ones."""
+    """Return the phases with the trials that the testbed returned, which are the recorded ones."""
     following = iter(accepted)
     return tuple(
         replace(phase, steps=tuple(replace(step, trial=next(following)) for step in phase.steps))

@@ -1,6 +1,6 @@
-"""Drivers that put the public simulator in the place of a generator and a device.
+"""Drivers that replace the generator and the device by the public simulator.
 
-No packet is sent and no time passes; the testbed's file marks everything that comes of it.
+No packet is sent and no time passes. The testbed's file marks all results as simulated.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from perftrend.measure.wiring import NoWiring
 from perftrend.model import Trial
 
 _RULE_COST = 0.02
-"""Each rule of the access list costs this share of the time that a frame takes without any."""
+"""Cost of each rule of the access list, as a fraction of the time that a frame takes without rules."""
 
 _FORWARDINGS = ("ip4", "l2")
 _MOST = 2**32 - 1
@@ -70,7 +70,7 @@ _DEFAULTS: Mapping[str, Any] = {"critical_pps": 12e6, "jitter": 0.002}
 
 
 class SimulatedWiring(NoWiring):
-    """Connects a simulated generator with the simulated device that was started last."""
+    """A connection between a simulated generator and the simulated device that was started last."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,23 +78,23 @@ class SimulatedWiring(NoWiring):
 
 
 class SimulatedGenerator(TrafficGenerator):
-    """Asks the simulated device what comes back."""
+    """A generator whose trials the simulated device computes."""
 
     version = f"simulated {perftrend.__version__}"
 
     def __init__(self, wiring: SimulatedWiring, node: Node, options: Mapping[str, str]) -> None:
-        del node, options  # nothing about it can be chosen
+        del node, options  # it has no settings
         self._wiring = wiring
         self._sent = self._received = 0
 
     def open(self) -> None:
-        """Nothing is to be started."""
+        """Do nothing: there is nothing to start."""
 
     def close(self) -> None:
-        """Nothing is to be stopped."""
+        """Do nothing: there is nothing to stop."""
 
     def use(self, frame: str, *, bridged: bool) -> None:
-        """All traffic is alike to the simulated device."""
+        """Do nothing: the simulated device treats all traffic alike."""
 
     @override
     def highest_pps(self) -> float:
@@ -121,20 +121,20 @@ class SimulatedGenerator(TrafficGenerator):
 class SimulatedDevice(Device):
     """A :class:`~perftrend.measure.simulator.DeviceModel` with the options of the embedded device.
 
-    Options: ``acl_rules`` and ``forwarding`` as the embedded device has them, ``kind``, a name of
+    Options: ``acl_rules`` and ``forwarding`` as for the embedded device, ``kind``, a name of
     :data:`~perftrend.measure.simulator.KINDS`, and the arguments of the model, such as
-    ``critical_pps``, ``knee``, ``jitter`` or ``seed``, which go before those of the kind.
+    ``critical_pps``, ``knee``, ``jitter`` or ``seed``, which override those of the kind.
     """
 
     version = f"simulated {perftrend.__version__}"
 
     def __init__(self, wiring: Wiring, node: Node) -> None:
-        del node  # it runs nowhere
+        del node  # it runs on no machine
         if not isinstance(wiring, SimulatedWiring):
             raise errors.SettingsError("the simulated device needs the wiring simulated")
         self._wiring = wiring
         self._starts = 0
-        # Nights differ, unless a person asks for the same one again.
+        # Runs differ, unless the option ``seed`` is set to repeat one.
         self._seed = secrets.randbits(32)
 
     @override
@@ -165,7 +165,7 @@ class SimulatedDevice(Device):
         rules = _converted("acl_rules", options.get("acl_rules", "0"), _natural)
         if _one_of("forwarding", options.get("forwarding", "ip4"), _FORWARDINGS) == "ip4":
             arguments["critical_pps"] /= 1 + _RULE_COST * rules
-        # Another seed for each start: devices do not repeat their noise when they are restarted.
+        # A different seed for each start: devices do not repeat their noise after a restart.
         arguments["seed"] = arguments.get("seed", self._seed) + self._starts
         return DeviceModel(**arguments)
 

@@ -1,4 +1,4 @@
-"""Testbeds as files: ``NAME.yaml`` says what a testbed is made of and how it is measured."""
+"""Testbed files: ``NAME.yaml`` describes the parts of a testbed and how to measure on it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NODES = ("tg", "dut")
 
 
 class NodeFile(_Strict):
-    """A node: the core for its busy process (``auto``, a number, or none) and what its driver needs."""
+    """A node: the core for its busy process (``auto``, a number, or none) and the options of its driver."""
 
     cpu: int | Literal["auto"] | None = None
     options: Mapping[str, str] = {}
@@ -40,7 +40,7 @@ class DriverFile(_Strict):
 
 
 class LinkFile(_Strict):
-    """What the link carries in both directions together: a frame rate, or a bit rate for each."""
+    """Capacity of the link: a frame rate for both directions together, or a bit rate for each."""
 
     pps: Positive | None = None
     bits_per_s: Positive | None = None
@@ -55,13 +55,13 @@ class LinkFile(_Strict):
         """Return the highest rate for frames of this mean length, both directions together, in pps."""
         if self.pps is not None:
             return self.pps
-        assert self.bits_per_s is not None  # noqa: S101 - by _one_of_them
+        assert self.bits_per_s is not None  # noqa: S101 - see _one_of_them
         preamble_and_gap = 20
         return 2 * self.bits_per_s / 8 / (frame_bytes + preamble_and_gap)
 
 
 class MrrFile(_Strict):
-    """How MRR is measured here unless a person says otherwise."""
+    """Defaults of MRR measurements on the testbed."""
 
     duration_s: Positive = 1.0
     multiplicity: Annotated[int, Field(ge=1)] = 10
@@ -69,7 +69,7 @@ class MrrFile(_Strict):
 
 
 class SearchFile(_Strict):
-    """How NDR and PDR are searched here unless a person says otherwise."""
+    """Defaults of searches for NDR and PDR on the testbed."""
 
     initial_duration_s: Positive = 1.0
     final_duration_s: Positive = 30.0
@@ -77,7 +77,7 @@ class SearchFile(_Strict):
 
 
 class Specification(_Strict):
-    """A testbed's file."""
+    """The contents of a testbed file."""
 
     name: str
     description: str
@@ -89,15 +89,15 @@ class Specification(_Strict):
     mrr: MrrFile = MrrFile()
     search: SearchFile = SearchFile()
     driver_tag: str
-    """What tests are tagged with: ``DRV_`` and this."""
+    """Suffix of the tag of all tests: ``DRV_`` and this value."""
     capacity: Annotated[int, Field(ge=1)] = 1
-    """How many jobs may use it at once, if it has no instances."""
+    """Number of jobs that may use it at once, if it has no instances."""
     instances: tuple[Mapping[str, Mapping[str, str]], ...] = ()
-    """Sets of machines that are alike, of which a job uses one: what is different of each node's options."""
+    """Equivalent sets of machines, of which a job uses one: the node options that differ in each set."""
     lock: str = ""
-    """Testbeds of one lock share machines; by default each has its own."""
+    """Testbeds with the same lock share machines; by default each has its own lock."""
     fallback: str = ""
-    """The testbed to take where this one cannot be had."""
+    """The testbed to use if this one is not available."""
     remote: bool = False
     """Whether generator and device run on other machines than the job."""
     simulated: bool = False
@@ -113,30 +113,30 @@ class Specification(_Strict):
 
     @property
     def places(self) -> int:
-        """How many jobs may use it at once."""
+        """The number of jobs that may use it at once."""
         return len(self.instances) or self.capacity
 
     def options(self, node: str, instance: int) -> Mapping[str, str]:
-        """Return what the driver of a node needs to reach it, in one of the instances."""
+        """Return the driver options of a node in one of the instances."""
         common = self.nodes[node].options if node in self.nodes else {}
         own = self.instances[instance].get(node, {}) if self.instances else {}
         return {**common, **own}
 
     @property
     def tolerates_load(self) -> bool:
-        """Whether other work on this machine, such as a build, disturbs no measurement."""
+        """Whether other work on this machine, such as a build, does not disturb measurements."""
         return self.remote or self.simulated
 
     @property
     def test_tag(self) -> str:
-        """What all tests are tagged with on it, so that the drivers of ports have traces of their own."""
+        """The tag of all tests on it, which gives each port driver separate traces."""
         return f"DRV_{self.driver_tag}"
 
 
 def load(name: str, folder: Path | None = None) -> Specification:
-    """Read a testbed's file, from a team's own folder first and then from the package.
+    """Read a testbed file; a file in the team's own folder overrides one in the package.
 
-    :raises SettingsError: for an unknown name or a wrong file, naming the nearest.
+    :raises SettingsError: for an invalid file, or for an unknown name, naming the nearest.
     """
     files = dict(_files(folder))
     if name not in files:
@@ -169,7 +169,7 @@ def _files(folder: Path | None) -> Iterator[tuple[str, Traversable]]:
                 yield file.name.removesuffix(".yaml"), file
 
 
-def driver(group: str, name: str) -> Any:  # noqa: ANN401 - a driver is whatever its entry point names
+def driver(group: str, name: str) -> Any:  # noqa: ANN401 - an entry point may name any class
     """Load a driver's class by the name of its entry point.
 
     :param group: ``wirings``, ``traffic_generators`` or ``devices``.

@@ -16,23 +16,23 @@ from perftrend.measure.watch import schedstat, two_cores
 from perftrend.measure.wiring import run
 
 _REACHED_SHARE = 0.9
-"""A generator is asked for at most this share of what it reaches in a flood: that rate it can keep."""
+"""A generator sustains this fraction of the rate that it reaches in a flood, and is used up to it."""
 _LOOKS = 2
-"""So often at most it is asked what it reaches: once may have been disturbed."""
+"""Maximum number of floods to measure the rate reached: a single one may have been disturbed."""
 _FORWARDED_SHARE = 0.995
-"""A device that forwards this share of all that is offered is not at its limit."""
+"""A device that forwards at least this fraction of the offered rate is not at its limit."""
 
 
 class Testbed:
-    """A testbed from its file, open from ``with`` to its end.
+    """A testbed built from its file, open within a ``with`` block.
 
-    :param spec: what it is made of.
-    :param attempts: how often at most a trial that cannot be trusted is measured.
-    :param device_options: what a person asked for; it wins over what a test asks for.
-    :param instance: which of its instances, from 0: the one whose place the job holds.
+    :param spec: the contents of the testbed file.
+    :param attempts: maximum number of attempts at a trial that is not valid.
+    :param device_options: options from the user, which override those of a test.
+    :param instance: number of the instance that the job has locked, from 0.
     """
 
-    # pytest would otherwise take a class of this name for a collection of tests.
+    # Otherwise pytest would collect a class of this name as tests.
     __test__ = False
 
     def __init__(
@@ -61,7 +61,7 @@ class Testbed:
         self._options: dict[str, str] = {}
         self.profile = Profile.named("64B")
         self.maximum_pps = 0.0
-        """The highest rate to measure at with the traffic chosen, both directions together."""
+        """The highest rate to measure at with the selected traffic, both directions together."""
         self.trials = TrustedTrials(self.generator, self._busy_processes, attempts=attempts)
 
     def __enter__(self) -> Testbed:
@@ -88,27 +88,27 @@ class Testbed:
                 self._wiring.close()
 
     def unusable(self) -> str:
-        """Return why this machine or user cannot have this testbed; empty when they can."""
+        """Return why this machine or user cannot use this testbed; empty if they can."""
         return self._wiring.unusable() or self.device.unusable()
 
     def check(self) -> None:
-        """Refuse device options that the device does not have. :raises SettingsError: naming them."""
+        """Validate the device options. :raises SettingsError: naming the invalid option."""
         self.device.check({**self.spec.device.options, **self._asked_for})
 
     def start_device(self, options: Mapping[str, str]) -> None:
-        """Start the device from nothing, with a test's options and, above them, a person's."""
+        """Start a new instance of the device with a test's options, which the user's options override."""
         self._options = {**self.spec.device.options, **options, **self._asked_for}
         self.device.start(self._options)
 
     def restart_device(self) -> None:
-        """Start the device from nothing again, with the same options."""
+        """Stop the device and start it again with the same options."""
         self.device.stop()
         self.device.start(self._options)
 
     def use(self, frame: str) -> None:
-        """Choose the traffic and learn how much of it can be offered; the device must be started.
+        """Select the traffic and determine its highest rate; the device must be started.
 
-        :param frame: as :meth:`~perftrend.measure.embedded.frames.Profile.named` takes it.
+        :param frame: a name for :meth:`~perftrend.measure.embedded.frames.Profile.named`.
         """
         self.profile = Profile.named(frame)
         self.generator.use(self.profile.name, bridged=self._options.get("forwarding") == "l2")
@@ -116,7 +116,7 @@ class Testbed:
         self.trials.forget()
 
     def _reached_pps(self) -> float:
-        """Return the link rate, or, where the generator keeps less, what it keeps at its best."""
+        """Return the link rate, or the rate that the generator sustains if that is lower."""
         reached_pps = 0.0
         for _ in range(_LOOKS):
             reached_pps = max(reached_pps, _REACHED_SHARE * self.generator.highest_pps())
@@ -126,14 +126,14 @@ class Testbed:
 
     @property
     def link_pps(self) -> float:
-        """What the link carries of the traffic chosen, both directions together."""
+        """The link rate for the selected traffic, both directions together."""
         return self.spec.link.rate_pps(self.profile.mean_bytes)
 
     def generator_limit(self, received_pps: float) -> str:
-        """Say whether a rate tells of the generator instead of the device; empty when it does not.
+        """Return a message if the generator, not the device, limited a rate; empty otherwise.
 
-        A device that forwards all that the *link* carries is as fast as one can be seen to be; one
-        that forwards all that the generator can send has not been measured at all.
+        A device that forwards all that the *link* carries is as fast as can be measured. A device that
+        forwards all that the generator can send has not been measured at all.
         """
         if self.maximum_pps >= self.link_pps or received_pps < _FORWARDED_SHARE * self.maximum_pps:
             return ""
@@ -143,11 +143,11 @@ class Testbed:
         )
 
     def versions(self) -> dict[str, str]:
-        """Return what is measured and by what."""
+        """Return the versions of the device and the generator."""
         return {"device": self.device.version, "generator": self.generator.version}
 
     def counters(self) -> Counters:
-        """Return all counters: of generator, device, interfaces, softnet, and CPU time per process."""
+        """Return all counters of generator, device, interfaces and softnet, and the CPU time per process."""
         return {
             "generator": self.generator.counters(),
             "device": self.device.counters(),
@@ -157,7 +157,7 @@ class Testbed:
         }
 
     def _of_nodes(self, file: str, read: Callable[[str], Any]) -> Counters:
-        """Return what a file of the kernel says on both nodes; nothing if no kernel has the ports."""
+        """Return the parsed contents of a kernel file on both nodes; empty if no kernel has the ports."""
         if not self._wiring.generator_ports:
             return {}
         wanted = ["cat", file]
@@ -177,7 +177,7 @@ def _node(spec: Specification, name: str, instance: int, chosen_core: int | None
 
 
 def _interfaces(text: str) -> dict[str, dict[str, int]]:
-    """Read /proc/net/dev (proc_net_dev(5)): bytes, packets, errors and drops, received and sent."""
+    """Parse /proc/net/dev (proc_net_dev(5)): bytes, packets, errors and drops, received and sent."""
     names = (
         "rx_bytes",
         "rx_packets",
@@ -197,7 +197,7 @@ def _interfaces(text: str) -> dict[str, dict[str, int]]:
 
 
 def _softnet(text: str) -> list[dict[str, int]]:
-    """Read /proc/net/softnet_stat: a line of hexadecimal numbers for each core."""
+    """Parse /proc/net/softnet_stat: a line of hexadecimal numbers for each core."""
     rows = [[int(field, 16) for field in line.split()] for line in text.splitlines()]
     return [{"processed": row[0], "dropped": row[1], "squeezed": row[2]} for row in rows]
 

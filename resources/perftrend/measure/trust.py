@@ -1,7 +1,7 @@
-"""A trial that cannot be trusted is marked so and measured again, up to a limit.
+"""Detection of invalid trials, which are marked and measured again, up to a limit.
 
-A trial must be of the intended rate, or it proves nothing of that rate. A search allows a deviation of a
-fifth of its width, so that what it finds lies where it says.
+A trial must be at the intended rate, otherwise it proves nothing about that rate. A search allows a deviation
+of a fifth of its width, so that the bounds that it finds are accurate.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from perftrend.measure.watch import CoreWatch
 from perftrend.model import Trial
 
 WIDTH_PART = 0.2
-"""Of the width of a search: by so much at most the rate that was reached may be off the intended one."""
+"""Largest deviation of the rate reached from the intended rate, as a fraction of a search's width."""
 EXACT = 0.001
-"""That for the usual width, 0.5 %: for what has no width of its own, but asks for one rate."""
+"""Largest relative deviation of measurements at one rate, without a width: that of a width of 0.5 %."""
 OVERLOAD = 0.05
-"""For MRR: what comes back of an overload does not depend on how large it is."""
+"""Largest relative deviation for MRR: the receive rate in overload does not depend on the rate sent."""
 _ENDS = 2
-"""A trial ends between two frames: so many more or fewer say nothing of its rate."""
+"""A trial ends between two frames: this many frames more or fewer do not indicate a wrong rate."""
 _PAUSE_S = 0.2
-"""What disturbed a trial is given a moment to end, and then a longer one."""
+"""Pause before a trial is repeated, so that a disturbance can end; each further pause is longer."""
 
 
 def pause_s(attempt: int) -> float:
-    """Return how long is waited before an attempt at a trial, the first of which is attempt 0."""
+    """Return the pause before an attempt at a trial, in seconds; the first attempt has number 0."""
     return attempt * _PAUSE_S
 
 
 class TrustedTrials:
-    """Asks a generator for trials until one can be trusted.
+    """Trials of a generator, each repeated until it is valid.
 
-    :param generator: what sends.
-    :param processes: returns the processes that must have their cores to themselves.
-    :param attempts: how often at most one trial is measured.
+    :param generator: runs the trials.
+    :param processes: returns the processes that need exclusive use of their cores.
+    :param attempts: maximum number of times that one trial is measured.
     """
 
     def __init__(
@@ -47,10 +47,10 @@ class TrustedTrials:
         self._processes = processes
         self._attempts = attempts
         self.trials: list[Trial] = []
-        """Every trial since :meth:`forget`, those that were measured again included."""
+        """Every trial since :meth:`forget`, including those that were measured again."""
 
     def forget(self) -> None:
-        """Begin a new list of trials."""
+        """Start a new list of trials."""
         self.trials = []
 
     def measure(
@@ -61,10 +61,10 @@ class TrustedTrials:
         *,
         deviation: float = EXACT,
     ) -> Trial:
-        """Measure once, and again while the trial cannot be trusted.
+        """Measure once, and again while the trial is not valid.
 
-        :param deviation: by which part of it the rate that is reached may be off the intended one.
-        :returns: the first trial that can be trusted, or the last one with its reason.
+        :param deviation: largest deviation of the rate reached, as a fraction of the intended rate.
+        :returns: the first valid trial, or the last one with the reason why it is not valid.
         """
         for attempt in range(self._attempts):
             time.sleep(pause_s(attempt))
@@ -80,12 +80,12 @@ class TrustedTrials:
 
 
 def off_rate(trial: Trial, rate_pps: float, fail_above: float | None, deviation: float) -> str:
-    """Say that a trial was not of the rate that was asked for; empty if it was, or if that decides nothing.
+    """Return a message if a trial missed the intended rate; empty if it did not or if that decides nothing.
 
-    A trial at less than the intended rate that loses too much says that the intended rate does so, too.
+    A trial below the intended rate that loses too much proves that the intended rate does so, too.
 
-    :param fail_above: the loss ratio above which a trial fails for certain; None if there is none.
-    :param deviation: what is allowed, as a part of the rate.
+    :param fail_above: the loss ratio above which a trial fails; None if there is no limit.
+    :param deviation: the largest deviation allowed, as a fraction of the rate.
     """
     if not trial.sending_s and ended_early(trial):
         return ""

@@ -1,8 +1,8 @@
-"""Whether somebody else used the cores while a trial ran.
+"""Detection of other work on the cores while a trial runs.
 
-The generator and the device each need a core to themselves. The kernel counts how long a process
-was ready to run but had to wait for its core, and how long the machine itself was not given its
-cores by its host: both mean that a trial measured something else than the device.
+The generator and the device each need a core of their own. The kernel counts how long a process was ready to
+run but waited for its core, and how long the host withheld cores from this machine. In both cases a trial
+measured something other than the device.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from operator import sub
 from pathlib import Path
 
 MOST_FOREIGN = 0.03
-"""Above this share of a trial, waiting is no longer the odd timer tick."""
+"""Waiting for more than this fraction of a trial is not explained by timer ticks."""
 _LEAST_S = 0.01
-"""What a process may wait in any trial, however short: a few slices of the scheduler."""
+"""Time that a process may wait in any trial, however short: a few time slices of the scheduler."""
 
 _NOT_COUNTED = (0.0, 0.0)
 
 
 class CoreWatch:
-    """Watches processes that must not wait for their cores.
+    """A monitor of processes that must not wait for their cores.
 
-    A process may wait for the testbed's own work without harm: for a thread of the kernel that is
-    watched as well and shares its core, and for ``ksoftirqd``, which under overload delivers frames
-    next to the process that sent them. What it waited beyond that, it waited for somebody else.
+    Waiting for the testbed's own work is harmless: for a kernel thread that is watched as well and shares the
+    core, and for ``ksoftirqd``, which under overload delivers frames on the core of the process that sent
+    them. Any further waiting is due to other work.
     """
 
     def __init__(self, processes: Sequence[int]) -> None:
         self._processes = processes
         self._beside = {process: _beside(process, processes) for process in processes}
         self.foreign = ""
-        """What was seen in the last watched block; empty when nothing was."""
+        """The interference in the last watched block; empty if it was undisturbed."""
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[CoreWatch]:
-        """Watch while the block runs; :attr:`foreign` then says what was seen."""
+        """Watch while the block runs; :attr:`foreign` then describes any interference."""
         begin, waited, stolen = time.monotonic(), self._waited(), _stolen_s()
         self.foreign = ""
         yield self
@@ -53,7 +53,7 @@ class CoreWatch:
                 self.foreign = f"{what} for {seconds / elapsed:.0%} of the trial"
 
     def _waited(self) -> list[float]:
-        """Return the seconds that each process has waited for others than those beside it."""
+        """Return the seconds that each process has waited for work other than the testbed's own."""
         return [
             _waited_s(process) - sum(_ran_s(other) for other in self._beside[process])
             for process in self._processes
@@ -89,7 +89,7 @@ def _cores(process: int) -> set[int]:
 def schedstat(process: int) -> tuple[float, float] | None:
     """Return the seconds that a process has run, and has been ready but not running.
 
-    :returns: None where it has ended, or where the kernel does not count.
+    :returns: None if the process has ended or the kernel does not count.
     """
     try:
         ran, waited, _ = Path(f"/proc/{process}/schedstat").read_text().split()
@@ -100,20 +100,20 @@ def schedstat(process: int) -> tuple[float, float] | None:
 
 @functools.cache
 def _packet_threads() -> dict[int, int]:
-    """Find the process ``ksoftirqd/N`` of each core N; none where a container hides them."""
+    """Return the ID of the process ``ksoftirqd/N`` of each core N; empty if a container hides them."""
     found = {}
     for path in Path("/proc").glob("[0-9]*/comm"):
         try:
             name, _, core = path.read_text().strip().partition("/")
         except OSError:
-            continue  # It ended while we looked.
+            continue  # It ended in the meantime.
         if name == "ksoftirqd":
             found[int(core)] = int(path.parent.name)
     return found
 
 
 def _stolen_s() -> float:
-    """Return the time that the host of a virtual machine has given to others, over all cores."""
+    """Return the steal time in seconds, which the host gave to other virtual machines, over all cores."""
     try:
         first = Path("/proc/stat").read_text().splitlines()[0].split()
         return int(first[8]) / os.sysconf("SC_CLK_TCK")
@@ -122,9 +122,9 @@ def _stolen_s() -> float:
 
 
 def two_cores() -> tuple[int | None, int | None]:
-    """Choose a core each for generator and device: different physical cores, where there are.
+    """Choose one core each for generator and device, on different physical cores if possible.
 
-    :returns: two cores that this process may use; None and None where it has but one.
+    :returns: two cores that this process may use; None and None if it has only one.
     """
     allowed = sorted(os.sched_getaffinity(0), reverse=True)
     physical: dict[str, int] = {}

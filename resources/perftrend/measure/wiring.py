@@ -1,7 +1,7 @@
-"""What connects generator and device on one machine: veth pairs in namespaces, or loopback.
+"""Connections of generator and device on one machine: veth pairs in namespaces, or loopback.
 
-Namespaces have no names: each is held open by a process that waits for the end of its standard
-input, so that whatever ends this process, even ``kill -9``, takes namespaces and links with it.
+Namespaces have no names. Each is held open by a process that waits for the end of its standard input, so that
+namespaces and links are removed when this process ends, even by ``kill -9``.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _COMMAND_S = 20.0
 
 
 class Namespace:
-    """A network namespace for as long as this object is open.
+    """A network namespace that exists while this object is open.
 
-    :param user: whether it lies in a user namespace, in which this user is root; only root can do without.
-    :param beside: another namespace, whose user namespace this one shares.
+    :param user: whether it is in a user namespace, in which this user is root; only root can do without one.
+    :param beside: another namespace whose user namespace this one shares.
     """
 
     def __init__(self, *, user: bool, beside: Namespace | None = None) -> None:
@@ -68,18 +68,18 @@ class Namespace:
         return ["nsenter", "-t", str(self.pid), *user, "--net", "--", *command]
 
     def run(self, *command: str) -> str:
-        """Run a command in this namespace. :raises TestbedError: with what it said."""
+        """Run a command in this namespace. :raises TestbedError: with its output, if it failed."""
         return run(self.command(command))
 
     def close(self) -> None:
-        """Let go; the kernel removes the namespace when its last process has ended."""
+        """Release the namespace; the kernel removes it when its last process has ended."""
         self._holder.communicate()
 
 
 def run(command: Sequence[str], text: str = "") -> str:
-    """Run a command to its end and return what it printed. :raises TestbedError: if it failed.
+    """Run a command to its end and return its output. :raises TestbedError: if it failed.
 
-    :param text: what the command reads from its standard input.
+    :param text: the standard input of the command.
     """
     try:
         done = subprocess.run(
@@ -96,8 +96,7 @@ def run(command: Sequence[str], text: str = "") -> str:
 class VethPairs(Wiring):
     """Two namespaces and two veth pairs: ``tg0``-``d0`` and ``tg1``-``d1``.
 
-    :param user_namespace: ``yes`` to lie in a user namespace even when root starts it; anybody else's
-        always does.
+    :param user_namespace: ``yes`` to use a user namespace even if root starts it; other users always use one.
     """
 
     interfaces = (("tg0", "d0"), ("tg1", "d1"))
@@ -130,7 +129,7 @@ class VethPairs(Wiring):
         self._namespaces.append(generator := Namespace(user=self._user))
         self._namespaces.append(device := Namespace(user=self._user, beside=generator))
         for namespace in self._namespaces:
-            # Nobody may speak of his own: every frame that is counted was sent by a trial.
+            # No interface may send frames of its own: every frame that is counted was sent by a trial.
             _set(namespace, "net/ipv6/conf/default/disable_ipv6", "1")
         for number, (tg, dut) in enumerate(self.interfaces):
             generator.run(
@@ -140,8 +139,8 @@ class VethPairs(Wiring):
             )  # fmt: skip
             generator.run("ip", "link", "set", tg, "arp", "off", "up")
             device.run("ip", "link", "set", dut, "arp", "off", "up")
-        # A new namespace may inherit forwarding; a user-space device would then see each frame
-        # forwarded twice, by itself and by the kernel.
+        # A new namespace may inherit forwarding; each frame would then be forwarded twice, by a user-space
+        # device and by the kernel.
         _set(device, "net/ipv4/ip_forward", "0")
 
     @override
@@ -159,7 +158,7 @@ class VethPairs(Wiring):
 
 
 def _set(namespace: Namespace, name: str, value: str) -> None:
-    """Set a kernel parameter, where the kernel has it at all."""
+    """Set a kernel parameter if the kernel has it."""
     namespace.run("sh", "-c", '[ ! -e "/proc/sys/$1" ] || echo "$2" > "/proc/sys/$1"', "sh", name, value)
 
 
@@ -168,10 +167,10 @@ def _text(mac: bytes) -> str:
 
 
 class Loopback(Wiring):
-    """UDP on the loopback interface, under an address that nobody else uses."""
+    """UDP on the loopback interface, at a random address, which avoids conflicts."""
 
     def __init__(self) -> None:
-        # All of 127.0.0.0/8 is this machine: a random address keeps clear of everybody's ports.
+        # All of 127.0.0.0/8 is this machine: a random address avoids ports that are in use.
         address = (
             f"127.{secrets.randbelow(250) + 2}.{secrets.randbelow(250) + 2}.{secrets.randbelow(250) + 2}"
         )
@@ -183,10 +182,10 @@ class Loopback(Wiring):
         return ""
 
     def open(self) -> None:
-        """Nothing is to be connected."""
+        """Do nothing: there is nothing to connect."""
 
     def close(self) -> None:
-        """Nothing is to be taken down."""
+        """Do nothing: there is nothing to remove."""
 
     @override
     def at_generator(self, command: Sequence[str]) -> list[str]:
@@ -198,7 +197,7 @@ class Loopback(Wiring):
 
 
 class NoWiring(Loopback):
-    """Nothing to connect: drivers that reach their nodes themselves, or that simulate them."""
+    """No wiring, for drivers that reach their nodes themselves or simulate them."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A child process that answers in lines of JSON, and dies with the process that started it."""
+"""A child process that responds in lines of JSON and ends with the process that started it."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def dies_with_parent(command: Sequence[str]) -> list[str]:
 
 
 def python_module(module: str, arguments: Sequence[str]) -> list[str]:
-    """Return the command that runs a module of ours in this very Python."""
+    """Return the command that runs a module in the current Python interpreter."""
     return [sys.executable, "-m", module, *arguments]
 
 
 class Worker:
-    """A process that says ``{"ready": …}`` when it is, and then one line for each request.
+    """A process that writes ``{"ready": …}`` once it is ready, and then one line for each request.
 
-    :param name: what messages call it.
+    :param name: name of the process in messages.
     :param command: an argument list.
-    :raises TestbedError: if it does not get ready; with what it said last.
+    :raises TestbedError: if it does not become ready; with the last line of its error output.
     """
 
     def __init__(self, name: str, command: Sequence[str], *, ready_s: float = 20.0) -> None:
         self._name = name
-        # A file, not a pipe: a talkative worker must never wait for somebody to read.
+        # A file, not a pipe: a worker with much output must never block because its output is not read.
         self._errors: IO[str] = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - closed in close()
         try:
             self._process = subprocess.Popen(
@@ -58,9 +58,9 @@ class Worker:
             raise
 
     def ask(self, request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
-        """Send a request and return the answer.
+        """Send a request and return the response.
 
-        :raises TestbedError: if the worker has ended or does not answer in time.
+        :raises TestbedError: if the worker has ended or does not respond in time.
         """
         assert self._process.stdin is not None  # noqa: S101 - opened as a pipe above
         try:
@@ -77,13 +77,14 @@ class Worker:
     def read(self, timeout_s: float) -> dict[str, Any]:
         """Return the next line that the worker writes.
 
-        :raises TestbedError: if the worker has ended, or does not answer in time: then it is ended.
+        :raises TestbedError: if the worker has ended, if the line is not valid JSON, or if the worker does
+            not respond in time; then it is killed.
         """
         assert self._process.stdout is not None  # noqa: S101 - opened as a pipe above
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ)
             if not selector.select(timeout_s):
-                # What it says later would be taken for the answer to the next request.
+                # A late line would be mistaken for the response to the next request.
                 self._process.kill()
                 self._process.wait()
                 raise self._failed(f"did not answer within {timeout_s:g} s")
@@ -102,7 +103,7 @@ class Worker:
         return errors.TestbedError(f"{self._name} {what}{': ' + said[-1] if said else ''}")
 
     def close(self) -> None:
-        """End the worker, by force if it does not listen; allowed more than once."""
+        """Terminate the worker, and kill it if it does not end; may be called more than once."""
         if self._process.poll() is None:
             self._process.terminate()
             if not _ends(self._process, _STOP_S):
@@ -110,7 +111,7 @@ class Worker:
             self._process.wait()
         for stream in (self._process.stdin, self._process.stdout, self._errors):
             if stream is not None:
-                # Bytes that a dead worker will never read are of no interest.
+                # Data that an ended worker will never read can be discarded.
                 try:
                     stream.close()
                 except OSError:
@@ -118,14 +119,14 @@ class Worker:
 
 
 def _ends(process: subprocess.Popen[str], limit_s: float) -> bool:
-    """Wait for the end of a process, and tell whether it came within the limit.
+    """Wait for the end of a process and return whether it came within the limit.
 
-    At once: ``Popen.wait`` looks for it now and then, up to 50 ms late, and a run stops many devices.
+    A pidfd reports the end at once. ``Popen.wait`` polls, up to 50 ms late, and a run stops many devices.
     """
     try:
         watched = os.pidfd_open(process.pid)
     except OSError:
-        # A kernel before 5.3, or a container that forbids it.
+        # A kernel older than 5.3, or a container that forbids it.
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(limit_s)
         return process.poll() is not None

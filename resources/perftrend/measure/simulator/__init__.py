@@ -1,7 +1,7 @@
-"""A simulated device: it answers trials from a formula, so a search can be judged by the truth.
+"""A simulated device: it computes trials by a formula, so that a search can be compared with the true rate.
 
-No packet is sent and no time passes: an hour of trials takes milliseconds. With the same seed
-and the same trials the answers are the same.
+No packet is sent and no time passes: an hour of trials takes milliseconds. The same seed and the same trials
+give the same results.
 """
 
 from perftrend.measure.simulator.device import DeviceModel

@@ -1,7 +1,7 @@
-"""How the loss of one trial runs: stretches of steady loss, one after the other.
+"""The course of the loss in one trial: consecutive stretches of constant loss.
 
-When a trial may end early it matters when its losses happen: those of a device that is cold come
-first, those of a device with a buffer come last. Frames are counted as real numbers here.
+If a trial may end early, the time of its losses matters: a cold device loses frames at first, a device with a
+buffer loses them at the end. Frames are counted as real numbers here.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Some frames in a row that are lost with the same ratio."""
+    """Consecutive frames with the same loss ratio."""
 
     frames: float
     loss_ratio: float
 
     @property
     def lost(self) -> float:
-        """How many frames of it are lost."""
+        """The number of its frames that are lost."""
         return self.frames * self.loss_ratio
 
 
@@ -32,16 +32,16 @@ class Course:
 
     @property
     def frames(self) -> float:
-        """How many frames are sent in the whole trial."""
+        """The number of frames sent in the whole trial."""
         return math.fsum(stretch.frames for stretch in self.stretches)
 
     @property
     def lost(self) -> float:
-        """How many frames are lost in the whole trial."""
+        """The number of frames lost in the whole trial."""
         return math.fsum(stretch.lost for stretch in self.stretches)
 
     def sent_when(self, lost: float) -> float:
-        """Return how many frames were sent when so many were lost; all, if fewer are lost in all."""
+        """Return the number of frames sent when ``lost`` were lost; all, if fewer are lost in total."""
         sent = 0.0
         for stretch in self.stretches:
             if 0.0 < stretch.lost >= lost:
@@ -51,7 +51,7 @@ class Course:
         return sent
 
     def buffered(self, room: float) -> Course:
-        """Let a buffer take the first frames that would be lost."""
+        """Return the course with a buffer for the first frames that would be lost."""
         return Course(tuple(self._absorbed(room)))
 
     def _absorbed(self, room: float) -> Iterable[Stretch]:
@@ -67,9 +67,9 @@ class Course:
                 yield Stretch(stretch.frames - free, stretch.loss_ratio)
 
     def interrupted(self, gaps: Sequence[tuple[float, float]], loss_ratio: float) -> Course:
-        """Lose at least this share of the frames of these gaps.
+        """Return the course with at least this loss ratio in the gaps.
 
-        :param gaps: first frame and the one after the last, in order and apart from each other.
+        :param gaps: first frame and the frame after the last of each gap, in order and disjoint.
         """
         return Course(tuple(self._cut_at(gaps, loss_ratio))) if gaps else self
 
@@ -90,7 +90,7 @@ class Course:
             position = end
 
     def scaled(self, factor: float) -> Course:
-        """Lose so many times more, everywhere, though never more than everything."""
+        """Return the course with all loss ratios multiplied by ``factor``, at most 1."""
         return Course(
             tuple(
                 Stretch(stretch.frames, min(1.0, factor * stretch.loss_ratio)) for stretch in self.stretches
@@ -98,7 +98,7 @@ class Course:
         )
 
     def raised(self, loss_ratio: float) -> Course:
-        """Lose this share more, everywhere, though never more than everything."""
+        """Return the course with all loss ratios increased by ``loss_ratio``, at most 1."""
         return Course(
             tuple(
                 Stretch(stretch.frames, min(1.0, stretch.loss_ratio + loss_ratio))

@@ -1,4 +1,4 @@
-"""The simulated device itself."""
+"""The model of the simulated device."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _ROUNDING = 1e-6
 _HALF = 0.5
 _BISECTIONS = 200
 _MOST_BURSTS = 100
-"""More bursts than that are so dense that only their number matters, not their moments."""
+"""With more bursts than this, only their number matters, not their times."""
 
 _LOWEST_LOAD = 1e-4
 _LOAD_STEP = 1.02
-"""The truth is sought from this load upwards, by this factor: loss may fall again above it."""
+"""The search for the true rate increases the load by this factor: loss may fall again at higher loads."""
 
 
 class DeviceModel:
@@ -33,32 +33,34 @@ class DeviceModel:
 
     :param critical_pps: the rate up to which a hard knee loses nothing, both directions together.
     :param knee: how loss grows with the load, a name of ``KNEES``.
-    :param slowdown: share of the critical rate that is missing, from 0 to below 1.
+    :param slowdown: relative reduction of the critical rate, from 0 to below 1.
     :param jitter: standard deviation of the critical rate from trial to trial, relative.
     :param drift_per_s: relative change of the critical rate per second of trials.
-    :param slow_share: share of trials in the slow mode, whose critical rate is 3 % lower.
-    :param hiccup_share: share of trials that lose up to 1 % more, at any rate.
+    :param slow_share: fraction of trials in the slow mode, whose critical rate is 3 % lower.
+    :param hiccup_share: fraction of trials that lose up to 1 % more, at any rate.
     :param restart_spread: standard deviation of the critical rate from start to start, relative.
-    :param loss_floor: share that is lost at every rate, besides the loss of the knee.
+    :param loss_floor: loss ratio at every rate, in addition to the loss of the knee.
     :param asymmetry: how much less one direction forwards than the other, relative to their mean.
-    :param buffer_frames: frames too many that each trial finds room for before any is lost.
-    :param pause_every_s: a pause begins every so many seconds of trials, whichever trial that meets; 0: none.
-    :param pause_s: how long a pause lasts.
-    :param pause_slowdown: share of the critical rate that is missing then; 1: nothing is forwarded.
-    :param pauses_at_random: whether the distances between pauses are exponential, with that mean.
-    :param queue_frames: frames that wait through a pause; the further ones of the pause are lost.
-    :param burst_frames: frames that are lost in a row, in bursts whose number and moments are random;
-        0: losses are spread evenly.
-    :param warm_up_s: for so long each trial finds another critical rate first.
-    :param warm_up_slowdown: share of the critical rate that is missing then; below 0, the device
-        is faster at first.
-    :param warm_up_once: whether the warm-up is over for good after so many seconds of traffic,
-        until the next start.
-    :param rate_error: by how much more than asked the generator sends, relative; below 0, less.
-    :param ends_early: whether the generator can end a trial early; else ``fail_above`` has no effect.
-    :param poisson: whether the number of lost frames is random; else it is the ratio, rounded down.
-    :param seed: of all that is random.
-    :raises SettingsError: naming the argument that cannot be used.
+    :param buffer_frames: number of excess frames that a buffer holds in each trial before any is lost.
+    :param pause_every_s: seconds of trials from the start of one pause to the next, independent of the
+        trials; 0: no pauses.
+    :param pause_s: duration of a pause.
+    :param pause_slowdown: relative reduction of the critical rate in a pause; 1: nothing is forwarded.
+    :param pauses_at_random: whether the intervals between pauses are exponential, with that mean.
+    :param queue_frames: number of frames that a queue holds during a pause; further frames are lost.
+    :param burst_frames: number of consecutive frames lost in a burst; number and times of the bursts are
+        random; 0: losses are spread evenly.
+    :param warm_up_s: time at the start of each trial with a different critical rate.
+    :param warm_up_slowdown: relative reduction of the critical rate in that time; below 0, the device is
+        faster at first.
+    :param warm_up_once: whether the warm-up is over after that time of traffic in total, until the next
+        start.
+    :param rate_error: relative excess of the rate sent over the rate requested; below 0, less is sent.
+    :param ends_early: whether the generator can end a trial early; otherwise ``fail_above`` has no effect.
+    :param poisson: whether the number of lost frames is random; otherwise it is the expected number, rounded
+        down.
+    :param seed: seed of all random numbers.
+    :raises SettingsError: naming the invalid argument.
     """
 
     def __init__(
@@ -144,30 +146,30 @@ class DeviceModel:
 
     @classmethod
     def of_kind(cls, kind: str, critical_pps: float, **arguments: Any) -> DeviceModel:  # noqa: ANN401 - those of __init__
-        """Make a device of a kind in ``KINDS``; further arguments go before the kind's own."""
+        """Create a device of a kind in ``KINDS``; further arguments override those of the kind."""
         if kind not in KINDS:
             raise SettingsError(f"simulated device: kind {kind!r} is unknown{nearest(kind, KINDS)}")
         return cls(critical_pps, **{**KINDS[kind], **arguments})
 
     def restart(self) -> None:
-        """Start the device anew: it is cold, and settles a little differently each time."""
+        """Restart the device: it is cold again, and its critical rate differs slightly after each start."""
         self._start_factor = self._spread(self._restart_spread)
         self._started_s = self.elapsed_s
 
     def loss_ratio(self, rate_pps: float) -> float:
-        """Return the share lost at a rate at this moment, warm and without buffer or anything random."""
+        """Return the current loss ratio at a rate, for a warm device without buffer or random effects."""
         return min(1.0, self._loss_ratio(rate_pps, self._critical_now()) + self._loss_floor)
 
     def true_pps(self, loss_ratio: float, duration_s: float) -> float:
-        """Return the rate at which half of the trials keep to a loss ratio, at this moment.
+        """Return the rate at which half of the trials currently meet a loss ratio.
 
-        Where nothing is random it is the highest rate that passes, to within the rounding of
-        frames. With jitter, two modes, hiccups, pauses or bursts it is that of the median trial, each of
-        them taken by itself. Drift, and a warm-up that comes once, move it in the course of a search.
-        If higher rates pass again, such as with the knee ``falling``, it is the lowest of such rates.
+        Without randomness it is the highest rate that passes, to within the rounding of frames. With jitter,
+        two modes, hiccups, pauses or bursts it is the rate of the median trial, with each effect taken
+        separately. Drift, and a warm-up that occurs once, change it during a search. If higher rates pass
+        again, as with the knee ``falling``, it is the lowest such rate.
 
         :param loss_ratio: from 0 to below 1.
-        :param duration_s: of the trials, run to their end.
+        :param duration_s: duration of the trials, run to their end.
         """
 
         def passes(rate_pps: float) -> bool:
@@ -189,7 +191,7 @@ class DeviceModel:
         return lower
 
     def __call__(self, rate_pps: float, duration_s: float, fail_above: float | None = None) -> Trial:
-        """Answer a trial; end it early as soon as the whole of it is certain to lose too much."""
+        """Return a trial, which ends early as soon as the whole trial is certain to lose too much."""
         intended = round(rate_pps * duration_s)
         sent = round(rate_pps * (1.0 + self._rate_error) * duration_s)
         critical_pps = self._drawn_critical()
@@ -201,7 +203,7 @@ class DeviceModel:
         lost = min(sent, self._drawn_count(course.lost))
         elapsed_s = duration_s
         if fail_above is not None and self._ends_early:
-            # Nobody knows beforehand that the generator will send less than it was asked for.
+            # A generator cannot know in advance that it will send less than requested.
             limit = fail_above * max(intended, sent)
             if lost > limit:
                 decisive = math.floor(limit) + 1
@@ -228,7 +230,7 @@ class DeviceModel:
         return course.raised(more) if more else course
 
     def _in_bursts(self, course: Course) -> Course:
-        """Lose as much in the mean, in bursts whose moments are random."""
+        """Return a course with the same mean loss, in bursts at random times."""
         lost, length = course.lost, self._burst_frames
         bursts = int(self._random.poisson(lost / length))
         if bursts > _MOST_BURSTS:
@@ -260,7 +262,7 @@ class DeviceModel:
         duration_s: float,
         critical_pps: float,
     ) -> Course:
-        """Lose in pauses what the device does not forward then and what the queue has no room for."""
+        """Return the course with the loss of pauses: frames neither forwarded then nor held by the queue."""
         loss_ratio = 1.0
         if self._pause_slowdown < 1.0:
             slow_pps = critical_pps * (1.0 - self._pause_slowdown)
@@ -297,7 +299,7 @@ class DeviceModel:
         return _WORST_HICCUP * self._random.random() if self._happens(self._hiccup_share) else 0.0
 
     def _median_hiccup(self) -> float:
-        # Its size is uniform, so of all trials this share has a smaller one or none.
+        # The median over all trials: those without a hiccup count as 0, the size of the others is uniform.
         share = self._hiccup_share
         return _WORST_HICCUP * (share - _HALF) / share if share > _HALF else 0.0
 
@@ -309,12 +311,12 @@ class DeviceModel:
         unit = self._burst_frames or float(self._poisson)
         if not unit:
             return max(1.0 - _ROUNDING, allowed * (1.0 + 1e-12))
-        # A Poisson number of mean m is at most k half of the time when m is about k + 2/3.
+        # A Poisson number of mean m is at most k with probability 1/2 if m is about k + 2/3.
         whole = math.floor(allowed / unit)
         return unit * (whole + 2.0 / 3.0 if whole else math.log(2.0))
 
     def _spread(self, deviation: float) -> float:
-        # Nothing is drawn for what does not vary, so that one property leaves the others' numbers alone.
+        # Properties that do not vary draw no number, so that they do not change the numbers of the others.
         return math.exp(deviation * self._random.standard_normal()) if deviation else 1.0
 
     def _happens(self, share: float) -> bool:

@@ -1,6 +1,6 @@
-"""How the loss of a device grows with its load, and the devices that are met.
+"""Loss of a device as a function of its load, and typical devices.
 
-Below, c is the critical rate of the trial and r the offered rate. The share lost is
+Below, c is the critical rate of the trial and r the offered rate.
 
 ===============  =======================================================================
 knee             loss ratio
@@ -16,7 +16,7 @@ knee             loss ratio
 ``steps``        0 up to 0.7 c, 0.0001 up to 0.85 c, 0.001 up to c, then 0.02 and the
                  loss of the hard knee
 ``falling``      0 up to 0.5 c, then 0.01 (0.5 c/r)³, and the loss of the hard knee: a device that
-                 loses frames when it falls asleep, the fewer the more it has to do
+                 loses frames when it goes to sleep, fewer of them at higher loads
 ===============  =======================================================================
 """
 
@@ -119,31 +119,31 @@ KINDS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "bursty": {"knee": "soft", "burst_frames": 256},
     }
 )
-"""Arguments of ``DeviceModel`` for devices as they are met, by name.
+"""Arguments of ``DeviceModel`` for typical devices, by name.
 
 ======================  ==================================================================
-kind                    what is met
+kind                    behaviour
 ======================  ==================================================================
-name of a knee          that knee, and nothing random
+name of a knee          that knee, without randomness
 ``KNEE-poisson``        that knee, and a random number of lost frames
-``jitter-0.1``          each trial finds the critical rate elsewhere, by 0.1 %
+``jitter-0.1``          the critical rate varies from trial to trial by 0.1 %
 ``jitter``              the same by 0.3 %
 ``jitter-1``            the same by 1 %
 ``jitter-gentle``       jitter of 0.3 % on a gentle knee
 ``drift``               the device becomes slower, by 0.5 % in 90 s of trials
-``two-mode``            one trial in ten meets a device that is 3 % slower
-``inconsistent``        jitter of 1 %, hiccups, and another critical rate after each start
+``two-mode``            the device is 3 % slower in one trial in ten
+``inconsistent``        jitter of 1 %, hiccups, and a different critical rate after each start
 ``loss-floor``          one frame in ten million is lost at every rate
 ``loss-floor-poisson``  the same in a random number of frames
-``short-optimistic``    a buffer takes the first 100,000 frames that are too many
+``short-optimistic``    a buffer holds the first 100,000 excess frames
 ``throttling``          10 % faster in the first 2 s of each trial
-``short-pessimistic``   20 % slower in the first 0.5 s of each trial, its caches being cold
+``short-pessimistic``   20 % slower in the first 0.5 s of each trial, because its caches are cold
 ``warm-up-once``        10 % slower in the first 5 s of traffic after a start
 ``asymmetric``          one direction forwards 10 % less than the other
-``slow-generator``      0.1 % less is sent than was asked for
+``slow-generator``      the generator sends 0.1 % less than requested
 ``pauses-N``            nothing is forwarded for 30 ms every N s, N being 7, 10, 13 or 20; a queue
                         holds 4096 frames
-``stalls``              the same at random moments, every 45 s in the mean
-``bursty``              a soft knee that loses 256 frames in a row, at random moments
+``stalls``              the same at random times, every 45 s on average
+``bursty``              a soft knee that loses 256 consecutive frames at random times
 ======================  ==================================================================
 """

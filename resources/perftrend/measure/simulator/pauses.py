@@ -1,4 +1,4 @@
-"""The moments at which a device pauses, on a clock that only the time of trials moves."""
+"""The times at which a device pauses, on a clock that advances only during trials."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 
 class Pauses:
-    """Pauses of one length, at even or at random distances, that no trial can shift.
+    """Pauses of equal length at regular or random intervals, independent of the trials.
 
-    :param every_s: the distance between the beginnings of two pauses, above 0; in the mean, if random.
-    :param length_s: how long each pause lasts.
-    :param is_random: whether the distances are exponential, so that a pause may begin at any time.
-    :param random: draws the first moment, and those of random pauses.
+    :param every_s: time between the starts of two pauses, above 0; the mean, if random.
+    :param length_s: duration of each pause.
+    :param is_random: whether the intervals are exponential, so that a pause may start at any time.
+    :param random: draws the first start time, and those of random pauses.
     """
 
     def __init__(
@@ -26,9 +26,9 @@ class Pauses:
         self._begins = deque([every_s * (random.exponential() if is_random else random.random())])
 
     def within(self, start_s: float, stop_s: float) -> list[tuple[float, float]]:
-        """Return the pauses that fall into these seconds, as (begin, end) counted from ``start_s``.
+        """Return the pauses within this period, as (begin, end) counted from ``start_s``.
 
-        :param start_s: not before that of an earlier call.
+        :param start_s: not earlier than in a previous call.
         """
         while self._begins[-1] < stop_s:
             gap = self._random.exponential() if self._is_random else 1.0
