@@ -1,4 +1,4 @@
-"""Short answers to requests that no page gets to see: one line, as text or as JSON."""
+"""One-line responses, as text or JSON, to requests that are rejected before routing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from starlette.types import Scope
 
 
 def refused(scope: Scope, status: int, message: str, *, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an answer that says why there is none."""
+    """Return an error response with a message."""
     told = {"Cache-Control": "no-store", **(headers or {})}
     if "application/json" in Headers(scope=scope).get("accept", ""):
         return JSONResponse({"error": message}, status, headers=told)

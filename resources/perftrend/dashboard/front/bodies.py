@@ -1,4 +1,8 @@
-"""Refuses requests whose body is too long: at once where they say so, else as soon as it shows."""
+"""Limit of the length of request bodies.
+
+A request is rejected immediately if its Content-Length exceeds the limit, otherwise once the received bytes
+exceed it.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from perftrend.dashboard.front.answers import refused
 
 _CLOSE = {"Connection": "close"}
-"""What is left of a body that nobody wants is not waited for."""
+"""Closes the connection instead of reading the rest of a rejected body."""
 
 
 class Bounded:
-    """Lets bodies through up to a number of bytes."""
+    """Middleware that rejects request bodies longer than ``maximum_bytes``."""
 
     def __init__(self, app: ASGIApp, *, maximum_bytes: int) -> None:
         self._app = app

@@ -1,7 +1,7 @@
-"""Whose request it is: the address that it comes from, behind the proxies that we trust.
+"""The address of the client of a request, behind trusted proxies.
 
-A proxy adds the address of its own client at the end of ``X-Forwarded-For``. What stands before that, anybody
-can have written; so the list is read from its end, for as long as it names proxies of ours.
+A proxy appends the address of its own client to ``X-Forwarded-For``. A client can forge all entries before
+that one, so the list is read from its end, while the entries are trusted proxies.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from perftrend.errors import SettingsError
 
 _UNKNOWN = "unknown"
 _SITE_BITS = 64
-"""The part of an IPv6 address that a customer has alone; the rest is theirs to choose."""
+"""Length of the IPv6 prefix that a customer is assigned; the customer chooses the remaining bits."""
 
 
 class Clients:
-    """Tells clients apart.
+    """The rules by which clients are identified.
 
-    :param proxies: addresses and networks of those that are trusted.
-    :raises SettingsError: for one that is none.
+    :param proxies: addresses and networks of the trusted proxies.
+    :raises SettingsError: if one is not a valid address or network.
     """
 
     def __init__(self, proxies: Iterable[str]) -> None:
@@ -50,7 +50,7 @@ class Clients:
         return str(address)
 
     def are_behind(self, scope: Scope) -> bool:
-        """Tell whether a request comes straight from a proxy that is trusted."""
+        """Return whether a request comes directly from a trusted proxy."""
         address = _read((scope.get("client") or (_UNKNOWN, 0))[0])
         return address is not None and self._is_proxy(address)
 
@@ -59,7 +59,7 @@ class Clients:
 
 
 def bucket_of(client: str) -> str:
-    """Return what counts as one client: an address, of IPv6 the network of a customer."""
+    """Return what counts as one client: the /64 network of an IPv6 address, otherwise the client itself."""
     address = _read(client)
     if isinstance(address, IPv6Address):
         return str(ip_network((address, _SITE_BITS), strict=False))
@@ -67,7 +67,7 @@ def bucket_of(client: str) -> str:
 
 
 def is_loopback(client: str) -> bool:
-    """Tell whether a client sits at this machine; a socket of this machine has no address."""
+    """Return whether a client is on this machine; False for a Unix socket, which has no address."""
     address = _read(client)
     return address is not None and address.is_loopback
 

@@ -1,9 +1,8 @@
-"""Headers that tell browsers what our pages may do: load and run what comes from here, and nothing else.
+"""Security headers: pages may only load and run resources from this origin.
 
-Neither scripts nor styles may stand in a page itself, so that what gets into a page by a mistake of ours is
-text and nothing more. The one exception is the empty style element, by its hash: plotly makes one and fills
-it by script, which is allowed. A page may answer with another policy; one that draws by WebGL has to, since
-plotly makes functions from text there.
+Inline scripts and styles are forbidden, so markup that is injected into a page cannot run. The one exception
+is the empty style element, by its hash: plotly creates one and fills it by script, which is allowed. A page
+may set another policy. Pages that draw with WebGL have to, since plotly compiles functions from text there.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ _A_YEAR_S = 31536000
 
 
 class Guarded:
-    """Adds the headers to every answer.
+    """Middleware that adds the security headers to every response.
 
-    :param secure: whether people come by HTTPS, and should never come by anything else again.
+    :param secure: whether users connect by HTTPS; if so, HSTS restricts browsers to HTTPS from then on.
     """
 
     def __init__(self, app: ASGIApp, *, secure: bool) -> None:

@@ -1,4 +1,4 @@
-"""Answers HEAD wherever GET is answered: as GET would be, without the body."""
+"""HEAD for every path that supports GET: the same response without the body."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
 class Headed:
-    """Asks for the whole answer, and sends the head of it; further in, the method is GET."""
+    """Middleware that serves HEAD as GET and drops the body; inner layers see the method GET."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -22,7 +22,7 @@ class Headed:
                 message = {**message, "body": b""}
             await send(message)
 
-        # Not a copy: who records the request looks for its route here.
+        # Changed in place instead of copied: the access log reads the route from this scope.
         scope["method"] = "GET"
         try:
             await self._app(scope, receive, bodiless)

@@ -1,7 +1,9 @@
-"""Refuses requests for the names of other hosts.
+"""Rejection of requests for unknown host names.
 
-A page elsewhere can let its own name point at us, and would then be taken by the browser for ours. And the
-name that a request asks for stands in no link that we make.
+This prevents DNS rebinding: another site can resolve its own name to the address of the dashboard, and a
+browser would then treat that site's pages as the same origin. It also prevents a forged Host header from
+getting into the addresses of a sign-in: they contain the host name of the request if ``dashboard.url`` is not
+set.
 """
 
 from __future__ import annotations
@@ -17,11 +19,11 @@ from perftrend.dashboard.front.answers import refused
 from perftrend.settings import DashboardSettings
 
 _HERE = ("localhost", "127.0.0.1", "::1")
-_ANY = ("0.0.0.0", "::", "")  # noqa: S104 - names that nobody asks for
+_ANY = ("0.0.0.0", "::", "")  # noqa: S104 - wildcard addresses, which clients do not send as a host name
 
 
 def known_hosts(settings: DashboardSettings) -> frozenset[str]:
-    """Return the names that a dashboard answers to."""
+    """Return the host names that the dashboard accepts, in lower case."""
     of_url = urlsplit(settings.url).hostname if settings.url else None
     told = settings.address.rpartition(":")[0].strip("[]")
     named = (*settings.hosts, of_url or "", "" if told in _ANY else told)
@@ -29,7 +31,7 @@ def known_hosts(settings: DashboardSettings) -> frozenset[str]:
 
 
 class Hosted:
-    """Lets requests through for the hosts that are known."""
+    """Middleware that accepts only requests for known hosts."""
 
     def __init__(self, app: ASGIApp, *, hosts: Iterable[str]) -> None:
         self._app = app
@@ -45,7 +47,7 @@ class Hosted:
 
 
 def _asked(scope: Scope) -> str:
-    """Return the host that a request asks for, without its port; empty where that cannot be told."""
+    """Return the host name of a request without its port; empty if it is missing, repeated or invalid."""
     named = Headers(scope=scope).getlist("host")
     if len(named) != 1:
         return ""

@@ -1,7 +1,7 @@
-"""Cuts off clients that are too slow: those that never end a request, and those that never take an answer.
+"""Protection against slow clients, which never complete a request or never read a response.
 
-uvicorn only limits how long a connection may rest between two requests. A client that sends its headers byte
-by byte would keep a connection for ever, and a thousand of them all connections.
+uvicorn only limits how long a connection may be idle between two requests. A client that sends its headers
+byte by byte would occupy a connection for ever, and a thousand such clients all connections.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from uvicorn.server import ServerState
 LOG = logging.getLogger(__name__)
 
 LEAST_BYTES = 16384
-"""What a client has to take of an answer in the time of a request."""
+"""Bytes of a response that a client must read within the timeout."""
 
 
 def patient(timeout_s: float) -> type[H11Protocol]:
-    """Return the protocol of connections with a limit.
+    """Return a connection protocol that aborts slow connections.
 
-    :param timeout_s: a request has to be here within this time from its first byte, the first one of a
-        connection from the connection's begin; and some of an answer has to be taken within it.
+    :param timeout_s: time from the first byte of a request until the request is complete; for the first
+        request of a connection, time from opening the connection. While a response waits to be sent, the
+        client must read at least :data:`LEAST_BYTES` of it in each period of this length.
     """
 
     class Patient(_Timed):
@@ -98,7 +99,7 @@ class _Timed(H11Protocol):
 
 
 def _stopped(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
-    """Stop a timer; return what stands for none."""
+    """Cancel a timer and return None, the value of a stopped timer."""
     if timer is not None:
         timer.cancel()
     return None

@@ -1,4 +1,4 @@
-"""Counts the requests that are not answered yet, so that work beside them can wait for them."""
+"""Counting of requests in progress, so that background work can yield to them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from perftrend.dashboard.traffic import Traffic
 
 
 class Preferred:
-    """Lets requests go before the work that is done beside them."""
+    """Middleware that gives requests priority over background work."""
 
     def __init__(self, app: ASGIApp, *, traffic: Traffic) -> None:
         self._app = app

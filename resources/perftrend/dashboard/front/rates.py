@@ -1,7 +1,7 @@
-"""Limits how often a client may ask: a bucket of tokens each, which a request takes one of.
+"""Rate limit of requests: a token bucket for each client, from which each request consumes one token.
 
-A bucket holds ``burst`` tokens and fills at a steady rate. Buckets that are full again are forgotten, so that
-clients who come once cost nothing; there are never more than a fixed number of them.
+A bucket holds ``burst`` tokens and is refilled at a constant rate. Full buckets are removed, so clients that
+send few requests use no memory; the number of buckets is limited to :data:`MOST_BUCKETS`.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from perftrend.dashboard.front.clients import bucket_of
 
 MOST_BUCKETS = 10_000
 _FREE = ("/static/", "/healthz")
-"""What costs nothing to answer, and belongs to other requests."""
+"""Path prefixes that are not limited: static files, which accompany a page, and health checks are cheap."""
 
 
 class Buckets:
-    """The buckets of all clients.
+    """The token buckets of all clients.
 
-    :param per_second: tokens that a bucket gets.
-    :param burst: tokens that it holds.
-    :param clock: seconds that never go back.
+    :param per_second: tokens that are added to a bucket per second.
+    :param burst: capacity of a bucket in tokens.
+    :param clock: monotonic clock in seconds.
     """
 
     def __init__(self, per_second: float, burst: int, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -40,7 +40,7 @@ class Buckets:
         return len(self._tokens)
 
     def wait_s(self, client: str) -> float:
-        """Take a token of a client's bucket; return 0, or in how many seconds there will be one."""
+        """Consume a token of a client; return 0, or the seconds until a token is available."""
         now = self._clock()
         tokens, then = self._tokens.pop(client, (self._burst, now))
         tokens = min(self._burst, tokens + (now - then) * self._per_second)
@@ -50,7 +50,7 @@ class Buckets:
         return 0.0 if has_one else (1.0 - tokens) / self._per_second
 
     def _forget(self, now: float) -> None:
-        """Forget the buckets that are full again, of those not used for the longest time."""
+        """Remove the least recently used buckets while they are full or there are too many."""
         full_after_s = self._burst / self._per_second
         while self._tokens:
             _, then = next(iter(self._tokens.values()))
@@ -60,7 +60,7 @@ class Buckets:
 
 
 class Limited:
-    """Refuses the requests of clients whose bucket is empty."""
+    """Middleware that rejects requests of clients whose bucket is empty."""
 
     def __init__(self, app: ASGIApp, *, buckets: Buckets) -> None:
         self._app = app

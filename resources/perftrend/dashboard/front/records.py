@@ -1,7 +1,6 @@
-"""Records every request: a line in the log, and numbers for ``/metrics``.
+"""Access log and request metrics: a log line and a count in ``/metrics`` for every request.
 
-A line has the path without what stands behind ``?``, and no header: neither tokens nor what people sign in
-with can be in it.
+A line contains the path without the query string and no headers, so it cannot contain tokens or credentials.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ LOG = logging.getLogger(__name__)
 
 _LONGEST = 500
 _QUIET = ("/healthz", "/metrics")
-"""What is asked every few seconds, and would fill the log while all is well."""
+"""Paths that are polled every few seconds; successful requests to them are not logged."""
 
 
 class Recorded:
-    """Records requests; further in, ``scope["perftrend.client"]`` is the address of the client."""
+    """Middleware that records requests and sets ``scope["perftrend.client"]`` to the client's address."""
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics, clients: Clients) -> None:
         self._app = app
@@ -34,7 +33,7 @@ class Recorded:
         """Serve a request."""
         scope["perftrend.client"] = self._clients.of(scope)
         began = time.perf_counter()
-        # What ends without an answer was cut off, by us or by the client.
+        # 499: the connection was aborted before a response, by the server or by the client.
         status, sent = 499, 0
 
         async def recorded(message: Message) -> None:
