@@ -1,19 +1,19 @@
-"""Answers that are kept in memory, so that many readers cost as little as one.
+"""In-memory cache of responses, shared by all users.
 
-An endpoint declares that its answers may be kept::
+An endpoint declares that its responses may be cached::
 
     @router.get("/runs", response_model=Runs)
     @kept
     def runs(request: Request, site: TheSite, _: Viewer) -> Response: ...
 
-It promises that the answer depends on the database and the settings alone, beside the address, the form
-(page or JSON) and the role of the reader; with the time it may change within minutes. To make sure of that,
-the endpoint does not see the request that came. It sees one that is made of these alone
-(:mod:`~perftrend.dashboard.kept.asked`), so whatever else a client writes cannot get into an answer for
-others. The name of the reader and the token of forms are left blank, and are filled in as an answer is sent
+The response must depend only on the database, the settings, the URL, the format (page or JSON) and the role
+of the user; over minutes it may also change with time. To enforce that, the endpoint does not receive the
+original request, but one that is built from these values alone (:mod:`~perftrend.dashboard.kept.asked`).
+Other data from a client therefore cannot get into a response for others. The name of the user and the token
+of forms are placeholders, which are replaced when a response is sent
 (:mod:`~perftrend.dashboard.kept.blanks`).
 
-An endpoint that finds out that an answer is not to be kept says ``Cache-Control: no-store``.
+An endpoint sets ``Cache-Control: no-store`` on a response that must not be cached.
 """
 
 from perftrend.dashboard.kept.declaring import kept

@@ -1,4 +1,4 @@
-"""Answers as they are kept, and what of them each reader is sent."""
+"""Cached responses, and how they are sent to each user."""
 
 from __future__ import annotations
 
@@ -21,20 +21,23 @@ _WORTH_PACKING = 1000
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer with blanks."""
+    """A response with placeholders."""
 
     status: int
     headers: tuple[tuple[bytes, bytes], ...]
     parts: tuple[bytes, ...] = field(repr=False)
-    """Of the body; each second one is a blank."""
+    """The body, split; every second part is a placeholder."""
     packed: tuple[bytes, ...] = field(repr=False)
-    """The parts packed, each alone; of a body without blanks the whole file. Empty: that does not pay."""
+    """Each part compressed separately, or the whole gzip file if there are no placeholders.
+
+    Empty if the body is too short to be worth compressing.
+    """
     digest: bytes
-    """Of the body."""
+    """Hash of the body."""
 
     @classmethod
     def of(cls, messages: Sequence[Message]) -> Self:
-        """Return what an application has sent."""
+        """Return the response that consists of the ASGI messages of an application."""
         begin, *bodies = messages
         body = b"".join(message.get("body", b"") for message in bodies)
         parts = parts_of(body)
@@ -51,30 +54,30 @@ class Answer:
 
     @property
     def may_be_kept(self) -> bool:
-        """Whether it is good for those who ask the same later."""
+        """Whether the response may be sent to later requests."""
         kept = Headers(raw=list(self.headers)).get("cache-control", "")
         return self.status == HTTPStatus.OK and "no-store" not in kept
 
     @property
     def may_be_shared(self) -> bool:
-        """Whether it is good for those who ask the same now."""
+        """Whether the response may be sent to identical concurrent requests."""
         return all(name != b"set-cookie" for name, _ in self.headers)
 
     @property
     def size(self) -> int:
-        """The bytes of memory that it takes, about."""
+        """Approximate size in memory, in bytes."""
         headers = sum(len(name) + len(value) for name, value in self.headers)
         return headers + sum(map(len, self.parts)) + sum(map(len, self.packed))
 
     async def send(self, request: Request, person: Person, send: Send) -> None:
-        """Answer a request."""
+        """Send the response to a request."""
         headers = MutableHeaders(raw=list(self.headers))
         body, status = b"", self.status
         if self.may_be_kept:
             headers["ETag"] = self.tag(person)
         if "etag" in headers and _has(request, headers["etag"]):
             status = HTTPStatus.NOT_MODIFIED
-            # All others stay: the browser replaces those that it has.
+            # The other headers are sent, since the browser updates its stored ones from them.
             del headers["content-type"]
         else:
             body = self._body(person, headers, in_gzip=_takes_gzip(request))
@@ -83,15 +86,15 @@ class Answer:
         await send({"type": "http.response.body", "body": body})
 
     def tag(self, person: Person) -> str:
-        """Return what a browser knows the answer by: where it has blanks, another one for each reader."""
+        """Return the ETag; it differs between users if the response has placeholders."""
         hashed = blake2b(self.digest, digest_size=12)
         if len(self.parts) > 1:
             hashed.update(person.told_apart())
-        # Weak: it says nothing of the coding, and the token of a form has another text each time.
+        # Weak: it does not depend on the content coding, and the token of a form has another text each time.
         return f'W/"{hashed.hexdigest()}"'
 
     def _body(self, person: Person, headers: MutableHeaders, *, in_gzip: bool) -> bytes:
-        """Return the body as it is sent, and note how it is coded."""
+        """Return the body to send, and set Content-Encoding in the headers."""
         if in_gzip and self.packed:
             headers["Content-Encoding"] = "gzip"
         if len(self.parts) == 1:
@@ -117,7 +120,7 @@ def _takes_gzip(request: Request) -> bool:
 
 
 def _has(request: Request, tag: str) -> bool:
-    """Tell whether a browser has an answer of a tag already."""
+    """Return whether If-None-Match of a request contains an ETag."""
     told = request.headers.get("if-none-match", "")
     wanted = tag.removeprefix("W/")
     return any(each.strip().removeprefix("W/") in (wanted, "*") for each in told.split(","))

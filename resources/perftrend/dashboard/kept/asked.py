@@ -1,4 +1,4 @@
-"""What is asked, as far as an answer may depend on it; and the request that is made of it."""
+"""Cache key of a request, and the reduced request that is built from it."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _HERE = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """What pages may know of who reads them: not who it is."""
+    """The properties of a user that a cached response may depend on, without the identity."""
 
     role: Role
     signed_in: bool
     has_forms: bool
-    """Whether their forms have a token."""
+    """Whether the user's forms have a token."""
     has_session: bool
-    """Whether they can sign out."""
+    """Whether the user can sign out."""
     is_here: bool
-    """Whether they sit at this machine, and come from a page of ours."""
+    """Whether the client is on this machine, and the request comes from a page of the dashboard."""
 
     @classmethod
     def of(cls, request: Request, identity: Identity) -> Self:
-        """Return what pages may know of who makes a request."""
+        """Return the properties of the user of a request."""
         is_here = is_loopback(request.scope.get("perftrend.client", ""))
         return cls(
             role=identity.user.role,
@@ -48,7 +48,7 @@ class Reader:
 
     @property
     def identity(self) -> Identity:
-        """Return somebody of whom nothing else is known."""
+        """An anonymous identity with these properties."""
         return Identity(
             User(NAME, self.role, signed_in=self.signed_in),
             bound=NAME if self.has_forms else "",
@@ -58,21 +58,21 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request, as far as an answer may depend on it."""
+    """The parts of a request that a cached response may depend on."""
 
     path: str
     query: bytes
-    """As it came: what stands first may count."""
+    """Unparsed, since the order of parameters may be significant."""
     as_json: bool
     reader: Reader
 
     @property
     def size(self) -> int:
-        """How many letters the client chose."""
+        """Length of the path and the query, which the client chose."""
         return len(self.path) + len(self.query)
 
     def scope(self, came: Scope) -> dict[str, Any]:
-        """Return a request that has nothing else of the one that came."""
+        """Return an ASGI scope that contains nothing else of the original one."""
         return {
             "type": "http",
             "asgi": {"version": "3.0"},

@@ -1,4 +1,4 @@
-"""What endpoints declare, and how it is found."""
+"""The decorator for endpoints whose responses may be cached, and the lookup of their routes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _MARK = "perftrend_is_kept"
 
 
 def kept(endpoint: _Endpoint) -> _Endpoint:
-    """Declare that the answers of an endpoint may be kept."""
+    """Declare that the responses of an endpoint may be cached."""
     setattr(endpoint, _MARK, True)
     return endpoint
 
 
 class KeptRoutes:
-    """The routes of an application that answers may be kept of.
+    """The routes of an application whose responses may be cached.
 
     :param routes: all routes, in the order in which they are tried.
     """
@@ -28,11 +28,11 @@ class KeptRoutes:
         self._routes = [
             route for route in routes if isinstance(route, APIRoute) and "GET" in (route.methods or ())
         ]
-        # Most paths have no parameter, and are found at once.
+        # Most paths have no parameter and do not need to be matched.
         self._plain = {route.path: self._first(route.path) for route in self._routes}
 
     def of(self, path: str) -> APIRoute | None:
-        """Return the route that answers GET of a path, if its answers may be kept."""
+        """Return the route that serves GET of a path if its responses may be cached, otherwise None."""
         route = self._plain[path] if path in self._plain else self._first(path)
         return route if route is not None and getattr(route.endpoint, _MARK, False) else None
 

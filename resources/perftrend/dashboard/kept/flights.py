@@ -1,4 +1,4 @@
-"""One computation for all who ask for the same at the same time."""
+"""Single flight: one computation for identical concurrent requests."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ _Result = TypeVar("_Result")
 
 
 class Flights(Generic[_Result]):
-    """What is under way, by what it is; for one event loop."""
+    """The running computations by key; for one event loop."""
 
     def __init__(self) -> None:
         self._under_way: dict[Hashable, asyncio.Task[_Result]] = {}
 
     async def join(self, key: Hashable, start: Callable[[], Coroutine[Any, Any, _Result]]) -> _Result:
-        """Return the result of what is under way, or of what is started now.
+        """Return the result of the running computation of a key; start one if there is none.
 
-        It goes on when somebody who waits for it goes away. What it raises, it raises for all.
+        The computation continues if a caller is cancelled. Its exception is raised in all callers.
         """
         task = self._under_way.get(key)
         if task is None:
@@ -29,5 +29,5 @@ class Flights(Generic[_Result]):
     def _landed(self, key: Hashable, task: asyncio.Task[_Result]) -> None:
         del self._under_way[key]
         if not task.cancelled():
-            # Whoever waited has it; that nobody did is no fault.
+            # Retrieve the exception: asyncio would log it if all callers were cancelled.
             task.exception()

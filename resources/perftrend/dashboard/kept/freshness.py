@@ -1,11 +1,11 @@
-"""How long an answer is right.
+"""Validity of cached responses.
 
-What this process commits for somebody counts at once: who has changed something sees it with the next page.
-What other processes commit, and work beside the requests, counts after ``behind_s`` at most, since the
-database is asked no more often whether anything has changed. And while it changes all the time, as it does
-when nights are stored, each answer is made at most once in that time.
+A commit of this process for a request invalidates all responses immediately, so users see their changes on
+the next page. Commits of other processes and of background work become visible within ``behind_s``, since the
+database is not queried for changes more often. While the database changes continuously, as during the
+ingestion of results, each response is computed at most once in that time.
 
-Nothing is kept for more than a minute, whatever happens: pages tell how old things are.
+No response is valid for more than :data:`LONGEST_S`, since pages show the age of data.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LONGEST_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The state that an answer was made of."""
+    """The state of the database that a response was computed from."""
 
     moment_s: float
     own: int
@@ -32,10 +32,10 @@ class Mark:
 
 
 class Freshness:
-    """Tells which answers are still right.
+    """The check whether responses are still valid.
 
-    :param behind_s: how far behind the store an answer may be.
-    :param clock: seconds that never go back.
+    :param behind_s: maximum delay until a change of the store becomes visible, in seconds.
+    :param clock: monotonic clock in seconds.
     """
 
     def __init__(
@@ -49,19 +49,19 @@ class Freshness:
         self._looks: Flights[None] = Flights()
 
     async def mark(self) -> Mark:
-        """Return the state that an answer is made of which is begun now.
+        """Return the current state, for a response whose computation begins now.
 
-        :raises StoreError: if the store cannot tell.
+        :raises StoreError: if the store cannot be read.
         """
         now, own = self._clock(), self._changes.own
         await self._look(now)
-        # The state may be older than what is read now. Then the answer is only made once more than needed.
+        # The state may be older than the data that is read next; the response is then computed once more.
         return Mark(now, own, self._state)
 
     async def holds(self, mark: Mark) -> bool:
-        """Tell whether an answer is still right.
+        """Return whether a response is still valid.
 
-        :raises StoreError: if the store cannot tell.
+        :raises StoreError: if the store cannot be read.
         """
         now = self._clock()
         if mark.own != self._changes.own or now - mark.moment_s > LONGEST_S:

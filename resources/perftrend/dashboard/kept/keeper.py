@@ -1,4 +1,4 @@
-"""Answers from memory what it can, and keeps what may be kept."""
+"""Middleware that serves responses from the cache, and caches responses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from perftrend.errors import StoreError
 
 
 class Keeper:
-    """Middleware before the routes, behind everything that belongs to one client.
+    """The innermost middleware: all middleware that depends on the client runs before it.
 
     :param routes: all routes of the application, in the order in which they are tried.
     """
@@ -52,7 +52,7 @@ class Keeper:
             identity = await self._identity(request)
             answer = await self._answer(request, identity)
         except (HTTPException, StoreError):
-            # The application finds out, too, and says it as it should be said.
+            # The application fails in the same way, and responds with its error page.
             answer = None
         if answer is None:
             await self._app(scope, receive, send)
@@ -61,13 +61,13 @@ class Keeper:
         await answer.send(request, Person(identity, self._gate), send)
 
     async def _identity(self, request: Request) -> Identity:
-        """Return who makes a request; only a session is known to the store."""
+        """Return the identity of the user; only sessions need the store, and therefore a thread."""
         if "cookie" in request.headers:
             return await run_in_threadpool(identity_of, request)
         return identity_of(request)
 
     async def _answer(self, request: Request, identity: Identity) -> Answer | None:
-        """Return the answer to a request; None: the application should give one of its own."""
+        """Return the response to a request; None if the application should handle it itself."""
         if not (identity.user.signed_in or self._gate.is_public):
             return None
         scope = request.scope
@@ -104,5 +104,5 @@ async def _nothing() -> Message:
 def _could_be_kept(scope: Scope) -> bool:
     if scope["type"] != "http" or scope["method"] != "GET":
         return False
-    # Whoever shows an API token is a program that asks now and then; its token is looked up each time.
+    # Programs with an API token send few requests, and their token has to be verified each time.
     return all(name != b"authorization" for name, _ in scope["headers"])

@@ -1,4 +1,4 @@
-"""What is kept: as much as there is room for, and of that what was asked for last."""
+"""Least recently used (LRU) cache of responses, limited by its size in bytes."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from perftrend.dashboard.kept.asked import Asked
 from perftrend.dashboard.kept.freshness import Mark
 
 OVERHEAD = 2048
-"""Bytes that an answer takes beside its own: so small ones cannot be too many."""
+"""Bytes that an entry counts in addition to its content, which limits the number of small entries."""
 _SHARE = 8
-"""One answer takes no more than this part of the room."""
+"""Divisor of the cache size; larger entries are not cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An answer, and what it was made of."""
+    """A response and the state that it was computed from."""
 
     answer: Answer
     mark: Mark
 
 
 class Memory:
-    """Answers by what was asked; for one event loop.
+    """Responses by cache key; for one event loop.
 
-    :param most_bytes: that they may take together.
+    :param most_bytes: maximum size of all entries.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -38,14 +38,14 @@ class Memory:
         return len(self._entries)
 
     def find(self, asked: Asked) -> Entry | None:
-        """Return what is kept for a question."""
+        """Return the entry of a key, or None."""
         found = self._entries.get(asked)
         if found is not None:
             self._entries.move_to_end(asked)
         return found
 
     def keep(self, asked: Asked, entry: Entry) -> None:
-        """Keep an answer in place of an older one to the same question."""
+        """Store an entry in place of an older one of the same key, unless it is too large."""
         self.forget(asked)
         size = _size(asked, entry)
         if size > self._most_bytes // _SHARE:
@@ -57,7 +57,7 @@ class Memory:
             self.bytes -= _size(oldest, dropped)
 
     def forget(self, asked: Asked) -> None:
-        """Keep nothing for a question."""
+        """Remove the entry of a key."""
         dropped = self._entries.pop(asked, None)
         if dropped is not None:
             self.bytes -= _size(asked, dropped)

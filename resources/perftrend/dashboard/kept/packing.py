@@ -1,7 +1,7 @@
-"""Gzip of bodies that are put together from parts: each part is packed once, whatever comes between.
+"""Gzip of bodies that consist of parts: each part is compressed once and can be joined with any others.
 
-What is flushed fully refers to nothing before it, so packed parts may stand in any order. Only the checksum
-at the end is of the whole.
+After a full flush, a part does not refer to data before it, so compressed parts can be joined in any order.
+Only the checksum at the end covers the whole body.
 
 Source: RFC 1952, "GZIP file format specification"; zlib's manual, ``Z_FULL_FLUSH``.
 """
@@ -19,15 +19,16 @@ _END = b"\x03\x00"
 
 
 def packed(part: bytes) -> bytes:
-    """Pack a part."""
+    """Compress a part."""
     packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
     return packer.compress(part) + packer.flush(zlib.Z_FULL_FLUSH)
 
 
 def gzipped(parts: Sequence[bytes], body: bytes) -> bytes:
-    """Return a gzip file.
+    """Return a gzip file of compressed parts.
 
-    :param parts: of the body, packed.
+    :param parts: the compressed parts of the body.
+    :param body: the uncompressed body, for the checksum and the length.
     """
     checked = struct.pack("<LL", zlib.crc32(body), len(body) & 0xFFFFFFFF)
     return b"".join((_HEADER, *parts, _END, checked))
