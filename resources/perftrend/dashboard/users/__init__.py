@@ -1,12 +1,12 @@
-"""Who uses the dashboard, and what they may do.
+"""Authentication and authorization of the dashboard's users.
 
-An endpoint names who may use it::
+An endpoint declares the role that it requires::
 
     @router.post("/annotations")
     def annotate(user: Editor, …) -> Response: ...
 
-``Viewer`` belongs to every endpoint that shows something, ``Editor`` to those that change what people keep
-here, ``Admin`` to those that let others in.
+Endpoints that show data require ``Viewer``, endpoints that change data of users require ``Editor``, and
+endpoints that manage access require ``Admin``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Who may do what: the dependencies that endpoints name.
+"""Authorization: the dependencies of endpoints that require a role.
 
-``Viewer``, ``Editor`` and ``Admin`` give the user, or answer why they may not: 401 where somebody should say
-who they are, 403 where that does not help. For methods that change something they all ask for the token of
-the form, where a browser could have been made to send it.
+``Viewer``, ``Editor`` and ``Admin`` return the user, or respond with an error: 401 if the user has to
+authenticate, 403 if the user's role is insufficient. For methods that change data they also verify the CSRF
+token, if the credentials are ones that a browser sends by itself.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ BEARER = HTTPBearer(
     scheme_name="token",
     description="An API token, which an admin makes at /users. Each role may do what the ones before it may: "
     + ", ".join(role.title for role in Role),
-    # What it is worth, and whether one is needed, is found out below.
+    # The gate verifies tokens, and not every endpoint needs one.
     auto_error=False,
 )
-"""What OpenAPI says of API tokens."""
+"""The security scheme of API tokens in the OpenAPI document."""
 
 IDENTITY = "perftrend.identity"
-"""In the scope, which no two requests share; a server may let them share their state."""
+"""Key in the scope, which belongs to one request; servers may share ``state`` between requests."""
 
 
 def gate_of(request: Request) -> Gate:
-    """Return what knows the users."""
+    """Return the gate of the application."""
     return cast("Gate", request.app.state.gate)
 
 
 def identity_of(request: Request) -> Identity:
-    """Return who makes a request; asked once a request."""
+    """Return the identity of the user of a request; determined once per request."""
     found: Identity | None = request.scope.get(IDENTITY)
     if found is None:
         found = request.scope[IDENTITY] = gate_of(request).identify(request)
@@ -49,7 +49,7 @@ def identity_of(request: Request) -> Identity:
 
 
 def current_user(request: Request) -> User:
-    """Return who makes a request, for what a page shows; nobody where that cannot be found out."""
+    """Return the user of a request for display; the anonymous user if authentication fails."""
     try:
         return identity_of(request).user
     except (HTTPException, StoreError):
@@ -57,13 +57,13 @@ def current_user(request: Request) -> User:
 
 
 def known_user(request: Request) -> User:
-    """Return who makes a request as far as that was asked before: the store may be away."""
+    """Return the user of a request if already determined, without access to the store."""
     found: Identity | None = request.scope.get(IDENTITY)
     return found.user if found else NOBODY
 
 
 def csrf_token(request: Request) -> str:
-    """Return what a form has to carry in its field ``csrf``; empty where nobody may send it."""
+    """Return the token for the field ``csrf`` of a form; empty if the user has none."""
     try:
         bound = identity_of(request).bound
     except (HTTPException, StoreError):
@@ -72,12 +72,12 @@ def csrf_token(request: Request) -> str:
 
 
 def requiring(role: Role) -> Callable[..., User]:
-    """Return the dependency that lets users of a role pass, and of greater ones."""
+    """Return the dependency that requires a role or a higher one."""
 
     def user(
         request: Request,
         token: Annotated[str, Depends(submitted_token)],
-        _: HTTPAuthorizationCredentials | None = Security(BEARER, scopes=[role.title]),  # noqa: B008 - as FastAPI wants it
+        _: HTTPAuthorizationCredentials | None = Security(BEARER, scopes=[role.title]),  # noqa: B008 - FastAPI requires it
     ) -> User:
         gate, identity = gate_of(request), identity_of(request)
         _require_role(request, gate, identity.user, role)

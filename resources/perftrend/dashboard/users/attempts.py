@@ -1,8 +1,8 @@
-"""Attempts to sign in: what has to be the same when somebody comes back from the provider.
+"""Attempts to sign in: the state of a login, from the redirect to the provider until the return.
 
-The browser keeps it in a signed cookie for a few minutes. ``state`` shows that who comes back is who went,
-``nonce`` that the provider's answer is to this attempt, ``verifier`` (PKCE) that the code was not given to
-somebody else. An attempt is spent by its first return.
+A signed cookie holds it for :data:`LIFE_S`. ``state`` proves that the same browser began the login, ``nonce``
+that the provider's response belongs to this attempt, and ``verifier`` (PKCE) that the code was not issued to
+another client. An attempt can be used once.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from perftrend.dashboard.users.seals import Clock, Seals
 from perftrend.store.tokens import Spent
 
 LIFE_S = 600
-"""How long signing in may take."""
+"""Maximum duration of a sign-in."""
 HOME = "/"
 _LONGEST_PLACE = 1500
-"""Letters of the page that somebody wants: with the rest it has to fit into a cookie."""
+"""Maximum length of the target path, which has to fit into a cookie with the other fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Somebody who was sent to the provider."""
+    """A login that has been redirected to the provider."""
 
     state: str
     nonce: str
     verifier: str
     place: str
-    """The page that they want, a path of ours."""
+    """Path on this site to redirect to afterwards."""
 
 
 class Attempts:
@@ -44,18 +44,18 @@ class Attempts:
         self._clock = clock
 
     def begin(self, place: str) -> Attempt:
-        """Return a new attempt of somebody who wants a page."""
+        """Return a new attempt that leads to a page."""
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         return Attempt(state, nonce, verifier, path_of_ours(place))
 
     def cookie(self, attempt: Attempt) -> str:
-        """Return the value of the cookie that keeps an attempt."""
+        """Return the value of the cookie that stores an attempt."""
         return self._seals.seal(astuple(attempt))
 
     def come_back(self, cookie: str, state: str) -> Attempt | None:
-        """Return the attempt that somebody comes back from, once only.
+        """Return the attempt of a cookie, and mark it as used.
 
-        :returns: None if it is nobody's, somebody else's, too old or spent.
+        :returns: None if the cookie is invalid or expired, the state differs, or the attempt was used before.
         """
         content = self._seals.open(cookie, maximum_age_s=LIFE_S)
         if content is None:
@@ -69,9 +69,9 @@ class Attempts:
 
 
 def path_of_ours(place: str) -> str:
-    r"""Return a place if it is a path on this site, otherwise the first page.
+    r"""Return a target if it is a path on this site, otherwise the home page.
 
-    A browser takes ``//host``, ``/\\host`` and what has control characters in it for another site.
+    Browsers treat ``//host``, ``/\\host`` and paths with control characters as another site.
     """
     is_ours = re.fullmatch(r"/(?![/\\])[\x21-\x5b\x5d-\x7e]*", place) and len(place) <= _LONGEST_PLACE
     return place if is_ours else HOME

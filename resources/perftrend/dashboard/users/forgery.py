@@ -1,9 +1,9 @@
-"""Cross-site request forgery: a page of somebody else lets a browser send a form to us, with our cookies.
+"""Protection against cross-site request forgery (CSRF): forms that another site sends with a user's cookies.
 
-Each form carries a token that only our pages have. It is bound to who somebody is and to their session, so
-that a token from one session is worth nothing in another. Browsers also tell where a request comes from; one
-that comes from elsewhere is refused, whatever token it has. API tokens need none of this: no browser adds
-them by itself.
+Each form contains a token that only pages of the dashboard have. It is bound to the session, or to the user
+of a proxy, so a token of one session is invalid in another. Browsers also send the origin of a request; a
+request from another origin is rejected, whatever its token. Requests with an API token are exempt, since
+browsers never add API tokens by themselves.
 
 Source: "Cross-Site Request Forgery Prevention Cheat Sheet" (OWASP), signed double-submit token and Fetch
 Metadata.
@@ -25,14 +25,14 @@ HEADER = "x-csrf-token"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 """Methods that change nothing."""
 _FORM = "application/x-www-form-urlencoded"
-"""What our forms are sent as; the other kind could bring files, which nobody wants here."""
+"""The content type of forms; multipart forms are not supported, since no endpoint accepts files."""
 
 
 class Forgery:
-    """Makes and checks the tokens of forms.
+    """Issues and verifies CSRF tokens.
 
-    :param life_s: how long a token is taken.
-    :param url: how people reach the dashboard; None: at the host that they ask for.
+    :param life_s: lifetime of a token.
+    :param url: public URL of the dashboard; None: origins are only compared with the Host header.
     """
 
     def __init__(self, secret: str, *, life_s: float, url: str | None) -> None:
@@ -41,20 +41,20 @@ class Forgery:
         self._origin = _origin(url) if url else None
 
     def token(self, bound: str) -> str:
-        """Return what a form has to carry.
+        """Return a new token for a form.
 
-        :param bound: whose form it is: a session, or a user.
+        :param bound: the session or the user that the token is bound to.
         """
-        # Another text each time: what is compressed and guessed bit by bit has to stay the same.
+        # The token differs each time, so it cannot be guessed from the size of compressed pages (BREACH).
         return self._seals.seal([_hash(bound), secrets.token_hex(4)])
 
     def is_ours(self, token: str, bound: str) -> bool:
-        """Tell whether a form has a token that was made for the same session."""
+        """Return whether a token was issued for the same session."""
         content = self._seals.open(token, maximum_age_s=self.life_s)
         return content is not None and hmac.compare_digest(content[0], _hash(bound))
 
     def is_from_here(self, request: Request) -> bool:
-        """Tell whether a request comes from a page of ours, as far as the browser tells."""
+        """Return whether a request comes from a page of the dashboard, according to the browser's headers."""
         if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return False
         origin = request.headers.get("origin")
@@ -67,7 +67,7 @@ class Forgery:
 
 
 async def submitted_token(request: Request) -> str:
-    """Return the token that a request carries, in a header or in its form; empty if there is none."""
+    """Return the token in the header or the form of a request; empty if there is none."""
     if request.method in SAFE_METHODS:
         return ""
     told = request.headers.get(HEADER)

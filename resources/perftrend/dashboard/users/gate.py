@@ -1,4 +1,4 @@
-"""The gate: tells who makes a request, by token, by proxy or by session."""
+"""The gate: authentication of requests by API token, proxy header or session cookie."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from perftrend.store import Store
 LOG = logging.getLogger(__name__)
 
 FRESH = "perftrend.fresh_session"
-"""In the scope of a request: the cookie that its answer should bring."""
+"""Key in the scope of a request: the session cookie to set in the response."""
 _SHORTEST_SECRET = 32
 _EVERYWHERE = ("0.0.0.0:", "[::]:")
 _BEARER = "bearer "
@@ -36,23 +36,23 @@ _WRONG_TOKEN = f"this API token is invalid, expired or revoked; send another one
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who makes a request, and how that is known."""
+    """The user of a request, and how the user was authenticated."""
 
     user: User = NOBODY
     bound: str = ""
-    """What the tokens of their forms are bound to; empty: they have none."""
+    """What the user's CSRF tokens are bound to; empty: the user has none."""
     session: Session | None = None
     is_ambient: bool = True
-    """Whether a browser could be made to say so: it adds cookies by itself, and API tokens never."""
+    """Whether a browser adds the credentials by itself, as it does with cookies but not with API tokens."""
 
 
 _NOBODY = Identity()
 
 
 class Gate:
-    """All that a dashboard knows of its users.
+    """Authentication of a dashboard: roles, proxies, provider, sessions and CSRF tokens.
 
-    :raises SettingsError: for settings that do not go together.
+    :raises SettingsError: for settings that cannot be combined.
     """
 
     def __init__(self, settings: DashboardSettings, store: Store, metrics: Metrics) -> None:
@@ -66,7 +66,7 @@ class Gate:
         self.sessions = Sessions(secret, store.spent, life_s=settings.session_s, idle_s=settings.idle_s)
         self.forgery = Forgery(secret, life_s=settings.session_s, url=settings.url)
         is_safe = bool(settings.url and settings.url.startswith("https://"))
-        # A cookie with this prefix cannot be set by another host of the domain, nor over plain HTTP.
+        # A cookie with this prefix cannot be set by another host of the domain or over plain HTTP.
         prefix = "__Host-" if is_safe else ""
         self._is_safe = is_safe
         self.session_cookie = f"{prefix}perftrend"
@@ -74,12 +74,12 @@ class Gate:
 
     @cached_property
     def is_public(self) -> bool:
-        """Whether everybody may read."""
+        """Whether users may read without authentication."""
         return self._settings.public or not can_sign_in(self._settings)
 
     @cached_property
     def way_in(self) -> str:
-        """What somebody can do whom nobody knows, in one line."""
+        """One line that lists the available ways to authenticate."""
         ways = ["sign in at /sign-in"] if self.provider else []
         if self._settings.user_header and self._settings.proxies:
             ways.append("sign in at the proxy")
@@ -87,10 +87,10 @@ class Gate:
         return f"authentication is required: {', or '.join(ways)} ({_HOW})"
 
     def identify(self, request: Request) -> Identity:
-        """Return who makes a request.
+        """Return the identity of the user of a request.
 
-        :raises HTTPException: for an API token that is not taken: nobody goes on as somebody else.
-        :raises StoreError: if the store cannot tell.
+        :raises HTTPException: for an invalid API token, instead of falling back to another identity.
+        :raises StoreError: if the store cannot be read.
         """
         told = request.headers.get("authorization", "")
         if told.lower().startswith(_BEARER):
@@ -104,31 +104,31 @@ class Gate:
         return self._in_session(request)
 
     def back(self, request: Request) -> str:
-        """Return the address that the provider sends people back to."""
+        """Return the URL that the provider redirects to after signing in."""
         return f"{self._here(request)}/sign-in/done"
 
     def after(self, request: Request) -> str:
-        """Return the address that the provider sends people back to who have signed out."""
+        """Return the URL that the provider redirects to after signing out."""
         return f"{self._here(request)}/sign-out/done"
 
     def sign_in(self, response: Response, person: Person) -> Session:
-        """Begin a session in the browser that gets a response."""
+        """Begin a session and set its cookie in a response."""
         session = self.sessions.begin(Person(person.name, self.roles.known(person.groups)))
         self.keep(response, self.session_cookie, self.sessions.cookie(session))
         return session
 
     def keep(self, response: Response, name: str, value: str, *, life_s: int | None = None) -> None:
-        """Let a browser keep a cookie, by default until it is closed."""
+        """Set a cookie in a response; by default, until the browser is closed."""
         response.set_cookie(
             name, value, max_age=life_s, path="/", secure=self._is_safe, httponly=True, samesite="lax"
         )
 
     def forget(self, response: Response, name: str) -> None:
-        """Let a browser forget a cookie."""
+        """Delete a cookie by a response."""
         self.keep(response, name, "", life_s=0)
 
     def keep_attempt(self, response: Response, value: str) -> None:
-        """Let a browser keep an attempt to sign in."""
+        """Set the cookie of an attempt to sign in."""
         self.keep(response, self.attempt_cookie, value, life_s=LIFE_S)
 
     def _here(self, request: Request) -> str:
@@ -144,12 +144,12 @@ class Gate:
 
 
 def can_sign_in(settings: DashboardSettings) -> bool:
-    """Tell whether there is a way to say who one is, beside API tokens."""
+    """Return whether users can authenticate by other means than API tokens."""
     return bool(settings.oidc_issuer or (settings.user_header and settings.proxies))
 
 
 def notices(settings: DashboardSettings) -> tuple[str, ...]:
-    """Return what who starts a dashboard should know of its users, a line each."""
+    """Return notes on authentication for the operator who starts a dashboard, a line each."""
     said = []
     if not can_sign_in(settings):
         said.append("nobody can sign in, so people may only read; dashboard.oidc_issuer changes that")

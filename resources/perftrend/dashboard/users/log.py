@@ -1,4 +1,4 @@
-"""``/activity``: what people did, the newest first."""
+"""``/activity``: the log of users' changes, newest first."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from perftrend.dashboard.users.model import ActEntry, ActivityLog
 
 router = APIRouter()
 
-# PostgreSQL keeps no NUL in a text, so nothing has one.
+# PostgreSQL cannot store NUL in text, so no entry contains it.
 Filter = Annotated[str | None, Query(max_length=255, pattern="^[^\\x00]*$")]
 
 
 @router.get("/activity", response_model=ActivityLog)
 @kept
-def activity(  # noqa: PLR0917 - FastAPI gives each by its name
+def activity(  # noqa: PLR0917 - FastAPI passes each by name
     request: Request,
     site: TheSite,
     _: Viewer,
@@ -30,8 +30,8 @@ def activity(  # noqa: PLR0917 - FastAPI gives each by its name
     before: Annotated[int | None, Query(ge=1, le=2**31 - 1, description="a number of the log")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
-    """Tell what people did, the newest first."""
-    # One more than is shown tells whether there is more.
+    """List the changes that users made, newest first."""
+    # One more entry than is shown, to find out whether there is a next page.
     found = site.store.activity.newest(limit + 1, subject=subject or None, user=user or None, before=before)
     shown = [ActEntry(**asdict(act)) for act in found[:limit]]
     model = ActivityLog(acts=shown, before=shown[-1].number if len(found) > limit else None)

@@ -1,4 +1,4 @@
-"""What ``/users`` and ``/activity`` answer and take."""
+"""Request and response bodies of ``/users`` and ``/activity``."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ RoleName = Literal["viewer", "editor", "admin"]
 
 
 class NewToken(BaseModel):
-    """A token that somebody wants."""
+    """A request for an API token."""
 
     name: Annotated[str, Field(min_length=1, max_length=MAXIMUM_NAME - 10)]
-    """What it is for, such as ``nightly-2n-clx``."""
+    """What the token is for, such as ``nightly-2n-clx``."""
     role: RoleName = "viewer"
     days: Annotated[int, Field(ge=1, le=LONGEST_DAYS)] = 90
-    """How long it is taken."""
+    """How long the token is valid."""
 
 
 class TokenEntry(BaseModel):
-    """A token, without what is secret of it."""
+    """An API token without its secret."""
 
     key: str
-    """By which it is known: what stands between the underscores."""
+    """Public identifier of the token: the part between the underscores."""
     name: str
     role: RoleName
     owner: str
-    """Who made it."""
+    """The user who created the token."""
     made: datetime
     expires: datetime
     used: datetime | None
-    """When it was used last, to the minute."""
+    """Time of the last use, to the minute."""
     revoked: datetime | None
     revoked_by: str
     state: Literal["valid", "expired", "revoked"]
 
 
 class MadeToken(BaseModel):
-    """A token that was just made."""
+    """A newly created token."""
 
     token: str
     """The token itself. It is not shown again."""
@@ -50,19 +50,19 @@ class MadeToken(BaseModel):
 
 
 class Users(BaseModel):
-    """Who may do what."""
+    """The users with a role, and the API tokens."""
 
     public: bool
-    """Whether people may read who have not signed in."""
+    """Whether users may read without signing in."""
     admins: list[str]
-    """Names, and groups as ``group:NAME``; everybody who signs in and is in no list is a viewer."""
+    """Names, and groups as ``group:NAME``; users who sign in and are not in a list are viewers."""
     editors: list[str]
     tokens: list[TokenEntry]
-    """The newest first."""
+    """Newest first."""
 
 
 class Myself(BaseModel):
-    """Who makes the request."""
+    """The user of the request."""
 
     name: str
     role: RoleName
@@ -70,14 +70,14 @@ class Myself(BaseModel):
 
 
 class SignedOut(BaseModel):
-    """What is left to do for somebody who has signed out."""
+    """The result of signing out."""
 
     provider: str
-    """Where they sign out at the provider as well; empty: nowhere."""
+    """URL for signing out at the provider as well; empty: not needed or not available."""
 
 
 class ActEntry(BaseModel):
-    """Something that somebody did."""
+    """A change that a user made."""
 
     number: int
     moment: datetime
@@ -88,8 +88,8 @@ class ActEntry(BaseModel):
 
 
 class ActivityLog(BaseModel):
-    """What people did, the newest first."""
+    """Changes that users made, newest first."""
 
     acts: list[ActEntry]
     before: int | None
-    """The number to ask for what is older; none: there is nothing older."""
+    """Value of the parameter ``before`` for the next older page; None: there are no older entries."""

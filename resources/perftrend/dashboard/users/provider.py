@@ -1,8 +1,8 @@
-"""OpenID Connect: somebody else asks people who they are, and tells us.
+"""OpenID Connect: an external provider authenticates users.
 
-The authorization code flow with PKCE. Where the provider has its endpoints and keys is read from its
-discovery document, when somebody signs in for the first time, and again each hour. An ID token whose key is
-not known is taken for a sign that the provider has new keys, which are then read once more.
+This is the authorization code flow with PKCE. The endpoints and keys of the provider are read from its
+discovery document at the first sign-in, and again after an hour. If an ID token cannot be verified, the
+provider may have rotated its keys, so the keys are read again once.
 
 Source: "OpenID Connect Core 1.0", sections 3.1 and 5.3, "OpenID Connect Discovery 1.0", "OpenID Connect
 RP-Initiated Logout 1.0", RFC 7636, RFC 9207.
@@ -39,16 +39,16 @@ from perftrend.settings import DashboardSettings
 _TIMEOUT_S = 10.0
 _FRESH_S = 3600.0
 _SILENT_S = 2 * _TIMEOUT_S
-"""A provider that fails is left alone for so long from the begin of the attempt on."""
+"""Time from the start of a failed discovery in which it is not repeated."""
 _LEEWAY_S = 60
-"""The provider's clock and ours may differ by so much."""
+"""Tolerated difference between the provider's clock and the local one."""
 _MAXIMUM_BYTES = 1024**2
 _SERVICE = Service("dashboard", user=None, timeout_s=_TIMEOUT_S)
 _ALGORITHMS = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "EdDSA", "Ed25519"),
 )
-"""Only such that need the provider's private key: nobody who knows its public one can sign."""
+"""Only asymmetric algorithms: with HMAC, the public key could be misused to sign tokens."""
 _KINDS = ("RSA", "EC", "OKP")
 _ENDING = "end_session_endpoint"
 _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
@@ -57,16 +57,16 @@ Claims = Mapping[str, Any]
 
 
 class SignInRefusedError(PerftrendError):
-    """The provider says no, or says something that is not to be believed."""
+    """The provider denied the sign-in, or its response is not valid."""
 
 
 class _ProviderSession(Session, OAuth2Session):  # type: ignore[misc]  # the library has no types
-    """OAuth 2.0 by the rules of every session."""
+    """An OAuth 2.0 session with the timeouts and limits of :class:`Session`."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What a provider tells of itself."""
+    """The metadata and keys of a provider."""
 
     metadata: Claims
     keys: KeySet
@@ -74,10 +74,10 @@ class _Known:
 
 
 class Provider:
-    """The provider that people sign in at; safe for several threads.
+    """The OpenID provider; thread-safe.
 
-    :param adapter: makes what sends the requests in place of the network.
-    :raises SettingsError: if the settings name no provider, or not how it knows us.
+    :param adapter: creates transport adapters that replace the network.
+    :raises SettingsError: if the settings lack the issuer or the client id.
     """
 
     def __init__(
@@ -100,10 +100,10 @@ class Provider:
         self._lock = threading.Lock()
 
     def address(self, attempt: Attempt, back: str) -> str:
-        """Return where somebody is sent to sign in.
+        """Return the URL that a user is redirected to for signing in.
 
-        :param back: the address of ours that the provider sends them back to.
-        :raises ServiceError: if the provider does not answer.
+        :param back: URL of the dashboard that the provider redirects back to.
+        :raises ServiceError: if the provider cannot be reached or its response is not valid.
         """
         with self._session(back) as session:
             url, _ = session.create_authorization_url(
@@ -115,13 +115,13 @@ class Provider:
             return str(url)
 
     def person(self, attempt: Attempt, back: str, code: str, issuer: str | None = None) -> Person:
-        """Return who somebody is that the provider has sent back.
+        """Return the identity of a user that the provider has redirected back.
 
-        :param code: what they bring.
-        :param issuer: who gave them the code, if that is told.
-        :raises SignInRefusedError: if the provider does not take the code, or its answer is not to be
-            believed.
-        :raises ServiceError: if the provider does not answer.
+        :param back: URL that the provider has redirected to.
+        :param code: the authorization code.
+        :param issuer: the parameter ``iss`` of the redirect, if present.
+        :raises SignInRefusedError: if the provider rejects the code, or the ID token is not valid.
+        :raises ServiceError: if the provider cannot be reached or its response is not valid.
         """
         known = self._ask()
         if issuer is not None and issuer != known.metadata["issuer"]:
@@ -135,13 +135,13 @@ class Provider:
         return self._person_of(claims)
 
     def address_after(self, back: str) -> str:
-        """Return where somebody is sent who has signed out here, to do so there as well.
+        """Return the URL at which a user signs out at the provider.
 
-        The provider asks whether they want to: we keep no ID token that would show it who they are.
+        The provider asks the user for confirmation, since no ID token is stored that could be sent as a hint.
 
-        :param back: the address of ours that the provider sends them back to.
-        :returns: empty where the provider has no such place.
-        :raises ServiceError: if the provider does not answer.
+        :param back: URL of the dashboard that the provider redirects back to.
+        :returns: the URL; empty if the provider has no such endpoint.
+        :raises ServiceError: if the provider cannot be reached or its response is not valid.
         """
         url = self._ask().metadata.get(_ENDING)
         if not url:
@@ -165,12 +165,15 @@ class Provider:
         return session
 
     def _ask(self, *, anew: bool = False) -> _Known:
-        """Return what the provider tells of itself."""
+        """Return the metadata and keys of the provider, cached for an hour.
+
+        :param anew: read them again.
+        """
         with self._lock:
             known, now = self._known, time.monotonic()
             if known is None or anew or now - known.read_at > _FRESH_S:
                 if now < self._silent_until:
-                    # Who comes meanwhile should not wait in vain, one after the other.
+                    # Fail immediately: other users would otherwise wait for a timeout, one after another.
                     raise _silent(self._issuer)
                 self._silent_until = now + _SILENT_S
                 self._known = known = self._discover()
@@ -200,7 +203,7 @@ class Provider:
             raise ServiceError(f"{self._issuer}: its discovery document has no secure {name}")
 
     def _get(self, url: str) -> Claims:
-        """Return a JSON object from the provider."""
+        """Return a JSON object from the provider, without sending credentials."""
         with self._session("") as session:
             return _object(session, url, withhold_token=True)
 
@@ -219,7 +222,7 @@ class Provider:
         return dict(told)
 
     def _verified(self, token: str, attempt: Attempt, access_token: str) -> Claims:
-        """Return the claims of an ID token that the provider has signed for us and for this attempt."""
+        """Return the claims of an ID token, after verifying its signature, audience and nonce."""
         try:
             decoded = self._decoded(token)
             metadata = self._ask().metadata
@@ -245,15 +248,15 @@ class Provider:
         try:
             return jwt.decode(token, self._ask().keys, algorithms=_ALGORITHMS)
         except (JoseError, ValueError):
-            # The provider may have new keys.
+            # The provider may have rotated its keys.
             return jwt.decode(token, self._ask(anew=True).keys, algorithms=_ALGORITHMS)
 
     def _more(self, session: OAuth2Session, known: _Known, subject: str) -> Claims:
-        """Return what the provider tells of a person beside the ID token."""
+        """Return the claims of the userinfo endpoint."""
         url = known.metadata["userinfo_endpoint"]
         self._check_endpoint("userinfo_endpoint", url)
         told = _object(session, url)
-        # Without this the answer could be about somebody else.
+        # Prevents token substitution: the response has to be about the user of the ID token.
         return told if told.get("sub") == subject else {}
 
     def _person_of(self, claims: Claims) -> Person:
@@ -271,7 +274,7 @@ class Provider:
 
 
 def _object(session: OAuth2Session, url: str, **options: bool) -> Claims:
-    """Return a JSON object that a provider answers with."""
+    """Return the JSON object in a response of a provider."""
     try:
         with session.get(url, stream=True, allow_redirects=False, **options) as response:
             told = json.loads(whole(response, _MAXIMUM_BYTES, _SERVICE)) if response.ok else None

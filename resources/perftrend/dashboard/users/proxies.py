@@ -1,7 +1,7 @@
-"""Proxies in front of the dashboard that have asked people who they are.
+"""Authentication by a reverse proxy in front of the dashboard.
 
-They say so in headers, which anybody can write. So the headers count only in requests that come from the
-addresses of these proxies; in others they are ignored, counted and told in the log.
+The proxy passes the user in headers, which any client can forge. The headers are therefore only accepted from
+the addresses of trusted proxies. In other requests they are ignored, counted and logged.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ LOG = logging.getLogger(__name__)
 
 
 class Proxies:
-    """Reads who somebody is from the headers of trusted proxies.
+    """Reads the user from the headers of trusted proxies.
 
-    :param ignored: counts the requests with a header that is not believed.
-    :raises SettingsError: for an address that is none.
+    :param ignored: counts the requests whose header is ignored.
+    :raises SettingsError: if a proxy is not a valid address or network.
     """
 
     def __init__(self, settings: DashboardSettings, ignored: Counter) -> None:
@@ -32,7 +32,7 @@ class Proxies:
         self._ignored = ignored
 
     def person(self, request: Request) -> Person | None:
-        """Return who makes a request, as a trusted proxy tells it."""
+        """Return the user that a trusted proxy passes with a request, or None."""
         names = _values(request, self._user_header) if self._user_header else []
         if not any(names):
             return None
@@ -45,11 +45,11 @@ class Proxies:
         return Person(names[0], self._groups(request))
 
     def _doubt(self, request: Request, names: list[str]) -> str:
-        """Say why a name is not believed; empty: it is."""
+        """Return the reason why the header is ignored; empty if it is accepted."""
         if not self._clients.are_behind(request.scope):
             return "it comes from none of dashboard.proxies"
         if len(names) > 1:
-            # A proxy that appends instead of replacing lets through what the client wrote.
+            # A proxy that appends the header instead of replacing it forwards what the client sent.
             return "it is there several times; let the proxy replace it"
         return "" if is_name(names[0]) else "nobody can be called so"
 
@@ -61,7 +61,7 @@ class Proxies:
 
 
 def _values(request: Request, header: str) -> list[str]:
-    """Return the values of all headers of a name; what is not UTF-8 in them is no letter of any name."""
+    """Return the values of all headers of a name; invalid UTF-8 becomes characters that no user name has."""
     return [
         value.encode("latin-1").decode("utf-8", errors="surrogateescape").strip()
         for value in request.headers.getlist(header)

@@ -1,4 +1,4 @@
-"""Gives who is active a fresh cookie with each answer, so that only idleness ends a session early."""
+"""Renewal of session cookies with responses, so that a session only ends early if it is idle."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from perftrend.dashboard.users.gate import FRESH, Gate
 
 
 class RenewedSessions:
-    """Middleware: endpoints answer with what they like, so the cookie is added behind them."""
+    """Middleware that adds renewed cookies, since endpoints may return any response object."""
 
     def __init__(self, app: ASGIApp, gate: Gate) -> None:
         self._app = app
@@ -30,7 +30,7 @@ class RenewedSessions:
     def _add(self, headers: MutableHeaders, fresh: str) -> None:
         named = f"{self._gate.session_cookie}="
         if any(value.startswith(named) for value in headers.getlist("set-cookie")):
-            # Somebody signs in or out just now.
+            # This response signs the user in or out.
             return
         response = Response()
         self._gate.keep(response, self._gate.session_cookie, fresh)

@@ -1,7 +1,7 @@
-"""Who somebody is, and what they may do.
+"""Users and their roles.
 
-A provider or a proxy tells a name and groups; the settings tell which of them are admins and editors. A
-group is written ``group:NAME`` there, so that nobody gets a role by taking the name of a group.
+A provider or a proxy supplies a name and groups; the settings list the admins and editors among them. Groups
+are written ``group:NAME`` there, so a user with the name of a group does not get its role.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from typing import Self
 from perftrend.settings import DashboardSettings
 
 MAXIMUM_NAME = 200
-"""Letters that a name may have."""
+"""Maximum length of a name."""
 
-TOKEN = "token "  # noqa: S105 - no secret, the begin of a name
+TOKEN = "token "  # noqa: S105 - not a secret, but a prefix of names
 GROUP = "group:"
 _RESERVED = (TOKEN, GROUP)
 
 
 class Role(IntEnum):
-    """What a person or a job may do; each role may do what the ones before it may."""
+    """The permissions of a user or a job; each role includes those before it."""
 
     VIEWER = 1
     """Reads everything."""
     EDITOR = 2
     """Triages, annotates, makes shortcuts and alerts."""
     ADMIN = 3
-    """Gives API tokens to jobs and takes them back."""
+    """Creates and revokes API tokens."""
 
     @property
     def title(self) -> str:
-        """Its name in pages, in settings and in the store."""
+        """Name of the role in pages, settings and the store."""
         return self.name.lower()
 
     @classmethod
     def of(cls, title: str) -> Role:
-        """Return the role of a name.
+        """Return the role with a name.
 
-        :raises ValueError: if there is no such role.
+        :raises ValueError: if the role does not exist.
         """
         for role in cls:
             if role.title == title:
@@ -50,21 +50,21 @@ class Role(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who makes a request."""
+    """The user of a request, with a role."""
 
     name: str
     role: Role
     signed_in: bool = True
-    """False for those who have not said who they are."""
+    """Whether the user is authenticated."""
 
 
 NOBODY = User("nobody", Role.VIEWER, signed_in=False)
-"""Somebody who has not said who they are."""
+"""The anonymous user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Who somebody is, as a provider or a proxy tells it."""
+    """Name and groups of a user, as supplied by a provider or a proxy."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -72,31 +72,31 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Who has which role."""
+    """The users and groups that are admins or editors."""
 
     admins: frozenset[str]
     editors: frozenset[str]
 
     @classmethod
     def of(cls, settings: DashboardSettings) -> Self:
-        """Read the lists of the settings."""
+        """Return the roles of the settings."""
         return cls(frozenset(settings.admins), frozenset(settings.editors))
 
     def user(self, person: Person) -> User:
-        """Return a person with the greatest role that the lists give."""
+        """Return a person as a user with the highest role of the name and the groups."""
         names = {person.name, *(GROUP + group for group in person.groups)}
         if names & self.admins:
             return User(person.name, Role.ADMIN)
         return User(person.name, Role.EDITOR if names & self.editors else Role.VIEWER)
 
     def known(self, groups: Iterable[str]) -> tuple[str, ...]:
-        """Return those of a person's groups that make a difference: a cookie holds no thousands."""
+        """Return the groups that have a role, sorted; the others are dropped to limit the size of cookies."""
         named = self.admins | self.editors
         return tuple(sorted(group for group in set(groups) if GROUP + group in named))
 
 
 def is_name(text: str) -> bool:
-    """Tell whether somebody may be called so: it can be shown in one line, and is nothing else's name."""
+    """Return whether a text is a valid name of a user: printable on one line, and not reserved."""
     return (
         0 < len(text) <= MAXIMUM_NAME
         and text.isprintable()

@@ -1,4 +1,4 @@
-"""``/users``, and the API tokens there; ``/me``."""
+"""``/users``, which manages API tokens, and ``/me``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NO_STORE = {"Cache-Control": "no-store"}
 
 @router.get("/users", response_model=Users)
 def users(request: Request, site: TheSite, _: Admin) -> Response:
-    """Tell who may do what."""
+    """List the users with a role, and the API tokens."""
     return _page(request, site)
 
 
@@ -34,7 +34,7 @@ def make(
     admin: Admin,
     wanted: Annotated[NewToken, Depends(sent(NewToken))],
 ) -> Response:
-    """Make an API token. The answer is the only place where it is shown."""
+    """Create an API token. It is shown only in this response."""
     token, text = new_token(
         site.store.tokens, name=wanted.name, role=Role.of(wanted.role), owner=admin.name, days=wanted.days
     )
@@ -46,7 +46,7 @@ def make(
 def revoke(
     request: Request, site: TheSite, admin: Admin, key: Annotated[str, Path(pattern="^[0-9a-f]{12}$")]
 ) -> Response:
-    """Make an API token useless; nothing changes where it is already."""
+    """Revoke an API token. Revoking it again has no effect."""
     if site.store.tokens.find(key) is None:
         raise HTTPException(404, f"token {key} does not exist")
     site.store.tokens.revoke(key, admin.name, datetime.now(UTC))
@@ -55,7 +55,7 @@ def revoke(
 
 @router.get("/me", response_model=Myself)
 def me(request: Request, user: Viewer) -> Response:
-    """Tell who makes the request, and what they may do."""
+    """Show the name and the role of the user of the request."""
     told = Myself(name=user.name, role=cast("RoleName", user.role.title), signed_in=user.signed_in)
     return page(request, "me.html", told, title="Your account", headers=_NO_STORE)
 

@@ -1,7 +1,7 @@
-"""What a browser keeps for us: signed, so that it comes back as it went, and with its age.
+"""Signed and timestamped texts, which are stored in cookies and forms.
 
-It is no secret to who has it. Each purpose has a key of its own, so that what was sealed for one is not
-taken for another.
+The content is signed but not encrypted. Each purpose has its own key, so that a text that was signed for one
+purpose is not accepted for another.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any
 from itsdangerous import BadData, URLSafeSerializer
 
 Clock = Callable[[], float]
-"""Tells the seconds since 1970."""
+"""Returns the seconds since 1970."""
 
 LONGEST = 4096
-"""Letters of a text that is looked at: browsers keep no longer cookies."""
+"""Maximum length of a text that is verified; browsers do not store longer cookies."""
 _SKEW_S = 60
-"""The clocks of several processes may differ by so much."""
+"""Tolerated difference between the clocks of processes."""
 
 
 class Seals:
-    """Seals and opens texts of one purpose."""
+    """Signs and verifies texts of one purpose."""
 
     def __init__(self, secret: str, purpose: str, *, clock: Clock = time.time) -> None:
         self._clock = clock
@@ -33,12 +33,12 @@ class Seals:
             signer_kwargs={"digest_method": hashlib.sha256, "key_derivation": "hmac"},
         )
 
-    def seal(self, content: Any) -> str:  # noqa: ANN401 - whatever JSON can hold
-        """Return a text of letters, digits, ``-``, ``_`` and ``.`` that holds a content and the moment."""
+    def seal(self, content: Any) -> str:  # noqa: ANN401 - any JSON value
+        """Return a text of letters, digits, ``-``, ``_`` and ``.`` that contains the content and the time."""
         return str(self._serializer.dumps([int(self._clock()), content]))
 
     def open(self, text: str, *, maximum_age_s: float) -> Any | None:  # noqa: ANN401 - as above
-        """Return what was sealed; None if it was not sealed by us for this purpose, or too long ago."""
+        """Return the content of a text; None if the text is expired or was not signed for this purpose."""
         if len(text) > LONGEST:
             return None
         try:

@@ -1,9 +1,9 @@
-"""Sessions: who has signed in, kept in a signed cookie.
+"""Sessions of signed-in users, stored in signed cookies.
 
-The cookie holds who somebody is and when they signed in; what they may do is looked up in the settings at
-each request. A session ends by its age, by idleness and by signing out. Only the last needs memory: the
-store notes which sessions were signed out, until their age would end them. So reading writes nothing, each
-process that has the secret can serve everybody, and another secret signs everybody out.
+The cookie contains the user and the time of signing in; the role is read from the settings at each request.
+A session ends by its age, by idleness or by signing out. Only signing out needs the store, which lists the
+signed-out sessions until they expire. Requests therefore write nothing, each process that has the secret can
+serve all users, and a new secret signs all users out.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from perftrend.dashboard.users.seals import Clock, Seals
 from perftrend.store.tokens import Spent
 
 _RENEWED_S = 60
-"""A cookie that is older is replaced, so that idleness is counted anew."""
+"""Age after which a cookie is replaced, which restarts the idle time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Somebody who has signed in."""
+    """A session of a signed-in user."""
 
     id: str
     person: Person
     begun: int
-    """When, in seconds since 1970."""
+    """Time of signing in, in seconds since 1970."""
 
     @property
     def bound(self) -> str:
-        """What the tokens of its forms are bound to, and how the store knows it."""
+        """The text that CSRF tokens are bound to, also the key of the session in the store."""
         return f"session {self.id}"
 
 
 class Sessions:
     """The sessions of a dashboard.
 
-    :param life_s: how long a session lasts.
-    :param idle_s: how long it lasts without a request.
+    :param life_s: maximum age of a session.
+    :param idle_s: maximum time between two requests.
     """
 
     def __init__(
@@ -53,18 +53,18 @@ class Sessions:
         self._clock = clock
 
     def begin(self, person: Person) -> Session:
-        """Return a new session: its id was never seen before, so nobody can have planted it."""
+        """Return a new session; its new random id prevents session fixation."""
         return Session(secrets.token_urlsafe(16), person, int(self._clock()))
 
     def cookie(self, session: Session) -> str:
-        """Return the value of a cookie that is as fresh as can be."""
+        """Return the value of a new cookie for a session."""
         person = session.person
         return self._seals.seal([session.id, person.name, person.groups, session.begun])
 
     def find(self, cookie: str) -> Session | None:
         """Return the session of a cookie; None if it is forged, too old, idle or signed out.
 
-        :raises StoreError: if the store cannot tell.
+        :raises StoreError: if the store cannot be read.
         """
         content = self._seals.open(cookie, maximum_age_s=self._idle_s)
         if content is None:
@@ -76,12 +76,12 @@ class Sessions:
         return session
 
     def renewed(self, cookie: str, session: Session) -> str | None:
-        """Return a fresher cookie, where it is time for that."""
+        """Return a new cookie if the current one is due for renewal, otherwise None."""
         is_fresh = self._seals.open(cookie, maximum_age_s=min(_RENEWED_S, self._idle_s / 2)) is not None
         return None if is_fresh else self.cookie(session)
 
     def end(self, session: Session) -> None:
-        """Sign out: the cookie and all copies of it are worth nothing from now on."""
+        """End a session: its cookie and all copies become invalid."""
         until = session.begun + self._life_s + 1
         self._spent.spend(session.bound, self._now(), datetime.fromtimestamp(until, UTC))
 

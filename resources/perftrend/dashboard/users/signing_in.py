@@ -1,4 +1,4 @@
-"""``/sign-in`` and ``/sign-out``: the way to the provider and back."""
+"""``/sign-in`` and ``/sign-out``: the redirects to the provider and back."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _LOST = "this sign-in belongs to another browser, was used before or took too lo
 
 
 @router.get("/sign-in", status_code=303, response_class=RedirectResponse)
-def sign_in(request: Request, gate: TheGate, next: Told = HOME) -> Response:  # noqa: A002 - as it is called everywhere
-    """Send somebody to the provider; they come back to the page that they wanted."""
+def sign_in(request: Request, gate: TheGate, next: Told = HOME) -> Response:  # noqa: A002 - the usual name of the parameter
+    """Redirect to the provider; after signing in, the user returns to the requested page."""
     provider = _provider(gate)
     attempt = gate.attempts.begin(next)
     answer = RedirectResponse(provider.address(attempt, gate.back(request)), 303, _NO_STORE)
@@ -41,13 +41,13 @@ def sign_in(request: Request, gate: TheGate, next: Told = HOME) -> Response:  # 
 def come_back(
     request: Request, gate: TheGate, state: Told = "", code: Told = "", iss: Told | None = None
 ) -> Response:
-    """Take somebody who comes back from the provider."""
+    """Complete a sign-in after the provider has redirected back."""
     provider = _provider(gate)
     attempt = gate.attempts.come_back(request.cookies.get(gate.attempt_cookie, ""), state)
     if attempt is None:
         raise HTTPException(400, _LOST)
     if not code:
-        # What the provider says of it is text that anybody can put into a link.
+        # The provider's error message is not shown, since anyone can put text into such a link.
         raise HTTPException(403, "the provider denied access; sign in again")
     try:
         person = provider.person(attempt, gate.back(request), code, iss)
@@ -64,9 +64,9 @@ def come_back(
 
 @router.post("/sign-out", response_model=SignedOut)
 def sign_out(request: Request, gate: TheGate, user: Viewer) -> Response:
-    """End a session, and lead to where it ends at the provider as well.
+    """End a session, and redirect to sign out at the provider as well.
 
-    The cookie and all copies of it are worth nothing from now on, whatever the provider says.
+    The cookie and all copies of it become invalid, independent of the provider.
     """
     _end_session(request, gate)
     LOG.info("%s signed out", user.name)
@@ -81,12 +81,12 @@ def sign_out(request: Request, gate: TheGate, user: Viewer) -> Response:
 
 @router.get("/sign-out/done", response_model=SignedOut)
 def signed_out(request: Request) -> Response:
-    """Tell somebody that they are signed out: the first page would let them in again at once."""
+    """Confirm that the user is signed out; the home page could sign the user in again immediately."""
     return _signed_out(request, SignedOut(provider=""), current_user(request))
 
 
 def _signed_out(request: Request, told: SignedOut, user: User) -> Response:
-    # Not by a redirect: what a form leads to has to be ours, as the browser is told.
+    # A refresh instead of a redirect: the form-action policy forbids redirects of forms to other sites.
     onwards = {"Refresh": f"0; url={told.provider}"} if told.provider else {}
     title = f"Signed {'in' if user.signed_in else 'out'}"
     headers = {**_NO_STORE, **onwards}
@@ -94,7 +94,7 @@ def _signed_out(request: Request, told: SignedOut, user: User) -> Response:
 
 
 def _also_at_provider(request: Request, gate: Gate) -> str:
-    """Return where somebody signs out at the provider; empty where they need not, or cannot."""
+    """Return the URL for signing out at the provider; empty if that is not needed or not possible."""
     if gate.provider is None or identity_of(request).session is None:
         return ""
     try:

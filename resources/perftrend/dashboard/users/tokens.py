@@ -1,7 +1,7 @@
-"""API tokens: what lets jobs in.
+"""API tokens for jobs.
 
-``perftrend_KEY_SECRET``: the key is known to everybody who manages tokens, the secret to who was shown it
-when it was made. The store has a hash of the whole.
+The format is ``perftrend_KEY_SECRET``. The key is shown to all admins; the secret is shown once, to the user
+who creates the token. The store contains a hash of the whole token.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ LOG = logging.getLogger(__name__)
 LONGEST_DAYS = 730
 _FORM = re.compile(r"perftrend_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
 _NOTED = timedelta(minutes=1)
-"""The last use is noted no more often: reading should not write each time."""
+"""Minimum interval between updates of the last use, so that not every request writes."""
 
 
 def check(name: str, *, days: int) -> None:
-    """Refuse a token that cannot be made.
+    """Check the name and the validity of a new token.
 
-    :raises UsageError: for a name or a time that cannot be.
+    :raises UsageError: if one of them is not allowed.
     """
     if not is_name(name):
         raise UsageError(f"token {name[:100]!r}: choose another name, such as nightly-2n-clx")
@@ -37,11 +37,11 @@ def check(name: str, *, days: int) -> None:
 
 
 def new_token(tokens: Tokens, *, name: str, role: Role, owner: str, days: int) -> tuple[Token, str]:
-    """Make a token.
+    """Create a token.
 
-    :param days: how long it is taken.
-    :returns: what the store keeps, and the token itself, which nobody can see again.
-    :raises UsageError: for a name or a time that cannot be.
+    :param days: how long the token is valid.
+    :returns: the entry in the store, and the token itself, which cannot be read from the store.
+    :raises UsageError: if the name or the validity is not allowed.
     """
     check(name, days=days)
     key = secrets.token_hex(6)
@@ -61,10 +61,10 @@ def new_token(tokens: Tokens, *, name: str, role: Role, owner: str, days: int) -
 
 
 def user_of(tokens: Tokens, text: str) -> User | None:
-    """Return the job that a token lets in; None if it is wrong, too old or revoked."""
+    """Return the user of a token; None if the token is wrong, expired or revoked."""
     found = _FORM.fullmatch(text)
     token = tokens.find(found[1]) if found else None
-    # Compared in the same time wherever they differ.
+    # Constant-time comparison, to prevent timing attacks.
     if token is None or not hmac.compare_digest(token.hash, _hash(text)):
         return None
     now = datetime.now(UTC)
@@ -79,7 +79,7 @@ def _note_use(tokens: Tokens, key: str, now: datetime) -> None:
     try:
         tokens.note_use(key, now)
     except StoreError as error:
-        # It is no reason to refuse somebody who only reads.
+        # Requests that only read should still succeed.
         LOG.warning("the use of token %s is not noted: %s", key, error)
 
 
