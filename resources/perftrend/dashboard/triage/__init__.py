@@ -1,4 +1,4 @@
-"""Alerts and triage: what the alerts find each night, who is told, and what people say of it."""
+"""Alerts and triage: evaluation of the alerts, delivery of their messages, and triage of the items."""
 
 from perftrend.dashboard.triage.evaluation import Evaluated, evaluate
 from perftrend.dashboard.triage.sending import Sent, deliver

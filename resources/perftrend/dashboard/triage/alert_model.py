@@ -1,4 +1,4 @@
-"""What ``/alerts`` takes and answers."""
+"""Request and response models of ``/alerts``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from perftrend.store.alerts import Alert, Override, Rules
 
 
 def _line(text: str) -> str:
-    """Make one line of a text: what stands in a message must not look like a line of its own."""
+    """Return a text on one line, so that no part of it looks like a separate line of a message."""
     return " ".join(plain(text).split())
 
 
@@ -38,7 +38,7 @@ StepName = Literal["original", "corrected", "absolute", "percent", "cohen", "man
 
 
 def _day(value: datetime) -> datetime:
-    """Refuse what no calendar of ours has."""
+    """Return a date, or raise ValueError if its year is not in ``_YEARS``."""
     if value.year not in _YEARS:
         raise ValueError(f"enter a date from the year {_YEARS.start} on")
     return value
@@ -54,48 +54,48 @@ Day = Annotated[datetime, AfterValidator(_day)]
 
 
 def _none(value: object) -> object:
-    """Take an empty field of a form for none."""
+    """Return None for an empty field of a form, and other values unchanged."""
     return None if value == "" else value
 
 
 class AlertRules(BaseModel):
-    """What a person says of an alert."""
+    """Rules of an alert, as a user enters them."""
 
-    # A form carries its token, too.
+    # A form also contains its CSRF token.
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 
     name: Annotated[Line, Field(min_length=1, max_length=200)]
     query: Annotated[str, Field(max_length=4000)] = ""
-    """Which traces, such as ``testbed=2n-clx&metric=mrr``; empty: all."""
+    """Query for the traces, such as ``testbed=2n-clx&metric=mrr``; empty: all."""
     method: Literal["mdl", "three-sigma", "step"] = "mdl"
     """The detector."""
     history: Annotated[int, Field(ge=10, le=1000)] = 180
-    """How many of the newest commits it looks at."""
+    """Number of newest commits that the detector reads."""
     formula: Literal["jumpavg-0.4", "jumpavg-0.1"] = "jumpavg-0.4"
-    """mdl: the description length."""
+    """mdl: formula of the description length."""
     window: Annotated[int, Field(ge=4, le=1000)] = 30
-    """three-sigma: runs that make the normal range."""
+    """three-sigma: number of runs that define the normal range."""
     step: StepName = StepMethod.CORRECTED.value
     """step: the statistic."""
     radius: Annotated[int, Field(ge=2, le=100)] = 7
-    """step: runs on each side."""
+    """step: number of runs on each side."""
     cutoff: float = 7.0
-    """step: from where on the statistic is interesting."""
+    """step: threshold of the statistic."""
     change_percent: Annotated[float, Field(ge=0, le=10_000)] = 1.0
-    """The least change, in per cent of the value before."""
+    """Minimum change, in percent of the value before."""
     confidence_percent: Annotated[float, Field(ge=0, lt=100)] = 0.0
-    """The least certainty, in per cent; 0: none is asked for."""
+    """Minimum confidence, in percent; 0: no minimum."""
     direction: Literal["both", "regression", "progression"] = "both"
     recent_runs: Annotated[int, Field(ge=1, le=1000)] = 30
-    """A change that lies further back when it is first seen is not told."""
+    """A change is not reported if it is older than this number of runs when it is first found."""
     silent_runs: Annotated[int, Field(ge=0, le=1000)] = 0
-    """After so many runs without a value a trace is told; 0: never."""
+    """Number of runs without a value after which a trace is reported; 0: never."""
     silent_hours: Annotated[float, Field(ge=0, le=10_000)] = 0.0
-    """After so many hours without a run a testbed is told; 0: never."""
+    """Number of hours without a run after which a testbed is reported; 0: never."""
     owner: Annotated[Line, Field(max_length=200)] = ""
     action: Literal["none", "mail", "gerrit", "webhook"] = "none"
     target: Annotated[Line, Field(max_length=2000)] = ""
-    """Mail addresses; the address of a webhook; of Gerrit the project whose changes are told."""
+    """Mail addresses; the URL of a webhook; for Gerrit, the project on whose changes messages are posted."""
     enabled: bool = True
 
     @field_validator("query")
@@ -126,7 +126,7 @@ class AlertRules(BaseModel):
 
     @property
     def rules(self) -> Rules:
-        """What the store keeps."""
+        """The rules in the form of the store."""
         return Rules(
             name=self.name,
             query=self.query,
@@ -154,7 +154,7 @@ class EditedAlert(AlertRules):
     """An edit of an alert."""
 
     version: Number
-    """Of the alert that the edit was made from."""
+    """Version of the alert that the edit is based on."""
 
 
 class DeletedAlert(BaseModel):
@@ -166,23 +166,23 @@ class DeletedAlert(BaseModel):
 
 
 class OverrideEdit(BaseModel):
-    """Another threshold for a trace or a test, or silence until a date; nothing: as the alert has it."""
+    """Other thresholds for a trace or a test, or a date until which it is muted; default: as in the alert."""
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 
     version: Number
-    """Of the alert."""
+    """Version of the alert."""
     trace: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
-    """The hash of its key."""
+    """Hash of the trace key."""
     scope: Literal["trace", "test"] = "trace"
-    """That trace alone, or all that there are of its test on its testbed, such as those of other metrics."""
+    """Only that trace, or all traces of its test on its testbed, such as those of other metrics."""
     change_percent: Annotated[Annotated[float, Field(ge=0, le=10_000)] | None, BeforeValidator(_none)] = None
     confidence_percent: Annotated[Annotated[float, Field(ge=0, lt=100)] | None, BeforeValidator(_none)] = None
     muted_until: Annotated[Day | None, BeforeValidator(_none)] = None
     reason: Annotated[Line, Field(max_length=1000)] = ""
 
     def override(self, alert: int, trace: str, user: str) -> Override:
-        """Return what the store keeps of a trace.
+        """Return the override of a trace for the store.
 
         :param trace: the hash of its key.
         """
@@ -205,19 +205,19 @@ class AlertView(BaseModel):
 
     id: int
     rules: dict[str, Any]
-    """As an edit sends them; a viewer is not told the target."""
+    """In the form that an edit sends; viewers do not receive the target."""
     changed: datetime
     changed_by: str
     version: int
-    """What an edit has to carry."""
+    """Required in an edit."""
     traces: int | None
-    """That its query fits; null where it cannot be used any more."""
+    """Number of traces that match its query; null if the query is no longer valid."""
     problem: str
-    """Why its action cannot be taken, as the settings are; empty where it can."""
+    """Why its action cannot be executed with the current settings; empty if it can."""
 
     @classmethod
     def of(cls, alert: Alert, traces: int | None, *, problem: str, with_target: bool) -> AlertView:
-        """Take it from the store."""
+        """Return the view of an alert from the store."""
         told = asdict(alert.rules)
         detector = asdict(Detector()) | told.pop("detector")
         told |= {
@@ -245,7 +245,7 @@ class AlertList(BaseModel):
 
 
 class OverrideView(BaseModel):
-    """Another threshold for one trace."""
+    """Other thresholds for one trace, or a date until which it is muted."""
 
     trace: str
     name: str
@@ -263,11 +263,11 @@ class AlertDetail(BaseModel):
     alert: AlertView
     overrides: list[OverrideView]
     error: str = ""
-    """Why nothing was changed, where somebody was faster."""
+    """Why nothing was changed, if another user was faster."""
 
 
 class DryRunRequest(BaseModel):
-    """How far back a dry run goes."""
+    """Testbed and number of nights of a dry run."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -276,7 +276,7 @@ class DryRunRequest(BaseModel):
 
 
 class WouldTell(BaseModel):
-    """An item that an alert would have told."""
+    """An item that an alert would have reported."""
 
     kind: str
     last_good: str
@@ -286,44 +286,44 @@ class WouldTell(BaseModel):
     names: list[str]
     """The largest changes first, at most 10."""
     largest: float | None
-    """Relative to what was before."""
+    """Relative to the value before."""
 
 
 class NightView(BaseModel):
-    """What one night would have told."""
+    """Items that one night would have reported."""
 
     commit: str
     moment: datetime
     items: list[WouldTell]
     joined: int
-    """Traces that join an item of an earlier night, and are not told."""
+    """Number of traces that join an item of an earlier night and are not reported."""
     closed: int
 
 
 class DryRun(BaseModel):
-    """What an alert would have said, night by night."""
+    """Messages that an alert would have sent, night by night."""
 
     alert: int
     version: int
-    """Of the alert that was tried."""
+    """Version of the alert that the dry run evaluates."""
     testbed: str
     state: Literal["waiting", "running", "done", "failed"]
     error: str = ""
     nights: int
-    """To be looked at."""
+    """Number of nights to evaluate."""
     looked_at: int
     traces: int
     told: list[NightView]
-    """Nights that tell something, or close something."""
+    """Nights with new items, joined traces or closed items."""
 
     @property
     def items(self) -> int:
-        """How many items it would have told."""
+        """Number of items that it would have reported."""
         return sum(len(night.items) for night in self.told)
 
 
-def _sensible(check: Any, *values: object) -> Any:  # noqa: ANN401 - whatever it checks
-    """Check a value, in the words of the one who knows."""
+def _sensible(check: Any, *values: object) -> Any:  # noqa: ANN401 - the type depends on the check
+    """Return the result of a check; if it fails, raise ValueError with the message of the check."""
     try:
         return check(*values)
     except PerftrendError as error:

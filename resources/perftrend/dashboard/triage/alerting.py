@@ -1,4 +1,4 @@
-"""``/alerts``."""
+"""Endpoints of ``/alerts``."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ TheDryRun = Annotated[DryRunRequest, Depends(sent(DryRunRequest))]
 @router.get("/alerts", response_model=AlertList)
 @kept
 def alerts(request: Request, site: TheSite, user: Viewer) -> Response:
-    """Tell all alerts."""
+    """Return all alerts."""
     told = AlertList(alerts=[_view(site, alert, user) for alert in site.store.alerts.all()])
     return page(
         request, "alerts.html", told, title="Alerts", may_edit=user.role >= Role.EDITOR, rules=_empty()
@@ -70,7 +70,7 @@ def alerts(request: Request, site: TheSite, user: Viewer) -> Response:
 
 @router.post("/alerts", status_code=201, response_model=AlertView, openapi_extra=body_of(AlertRules))
 def make(request: Request, site: TheSite, user: Editor, rules: TheRules) -> Response:
-    """Make an alert."""
+    """Create an alert."""
     made = site.store.alerts.add(rules.rules, user=user.name)
     return done(request, f"/alerts/{made.identity}", _view(site, made, user), status=201)
 
@@ -86,7 +86,7 @@ def alert(
         Query(pattern="^([0-9a-f]{32})?$", description="whose override the form is for: the hash of its key"),
     ] = "",
 ) -> Response:
-    """Tell one alert, with its overrides; who may edit gets the form for it."""
+    """Return one alert with its overrides; for editors, the page contains the edit form."""
     found = _one(site, identity)
     return page(
         request,
@@ -117,7 +117,7 @@ def edit(request: Request, site: TheSite, user: Editor, identity: Identity, rule
     openapi_extra=body_of(DeletedAlert),
 )
 def delete(request: Request, site: TheSite, user: Editor, identity: Identity, said: TheDeletion) -> Response:
-    """Delete an alert; the items that it found stay."""
+    """Delete an alert; the items that it found remain."""
     outcome = site.store.alerts.delete(identity, version=said.version, user=user.name)
     return _answer(request, site, user, outcome, identity=identity, back="/alerts")
 
@@ -131,7 +131,7 @@ def delete(request: Request, site: TheSite, user: Editor, identity: Identity, sa
 def override(
     request: Request, site: TheSite, user: Editor, identity: Identity, said: TheOverride
 ) -> Response:
-    """Give one trace or one test another threshold, or mute it until a date."""
+    """Set other thresholds for one trace or one test, or mute it until a date."""
     found = [said.override(identity, trace, user.name) for trace in _overridden(site, said)]
     outcome = site.store.alerts.override(*found, version=said.version, user=user.name)
     return _answer(request, site, user, outcome, identity=identity)
@@ -143,7 +143,7 @@ def override(
 def begin_dry_run(
     request: Request, site: TheSite, _: Editor, identity: Identity, runs: TheDryRuns, asked: TheDryRun
 ) -> Response:
-    """Find out what an alert would have said over the newest nights; nothing is sent."""
+    """Start a dry run of an alert over the newest nights; no messages are sent."""
     begun = runs.begin(site, _one(site, identity), asked.testbed, nights=asked.nights)
     return done(request, f"/alerts/{identity}/dry-run", begun, status=202, testbed=asked.testbed)
 
@@ -157,7 +157,7 @@ def dry_run(
     runs: TheDryRuns,
     testbed: Annotated[str, Query(min_length=1, max_length=255)],
 ) -> Response:
-    """Tell how far a dry run is, and what it has found."""
+    """Return the progress and the findings of a dry run."""
     alert = _one(site, identity)
     found = runs.find(identity, testbed)
     if found is None:
@@ -179,7 +179,7 @@ def _answer(
     wanted: AlertRules | None = None,
     back: str = "",
 ) -> Response:
-    """Answer an edit: with what there is now, or with who was faster."""
+    """Return the response to an edit: the alert as it is now, or the conflicting edit of another user."""
     now = outcome.alert
     if now is None:
         raise HTTPException(404, f"nothing was changed: alert {identity} does not exist, or was deleted")
@@ -196,7 +196,7 @@ def _answer(
 
 
 def _overridden(site: Site, said: OverrideEdit) -> list[str]:
-    """Return the hashes of the traces that an override is for."""
+    """Return the hashes of the traces that an override applies to."""
     now = site.catalog.now()
     trace = now.by_hash.get(said.trace)
     if trace is None:
@@ -246,7 +246,7 @@ def _override(site: Site, override: Override) -> OverrideView:
 
 
 def _testbeds(site: Site, rules: Rules) -> list[str]:
-    """Return the testbeds that an alert looks at."""
+    """Return the testbeds whose traces match the query of an alert."""
     now = site.catalog.now()
     try:
         rows = now.table.rows(parse(rules.query))

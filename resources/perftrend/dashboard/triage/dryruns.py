@@ -1,7 +1,7 @@
-"""Dry runs, one at a time in a thread: what an alert would have said over the newest nights.
+"""Dry runs of alerts over the newest nights, one at a time in a thread.
 
-They send nothing and write nothing. The newest of each alert and testbed is kept in memory until the
-dashboard ends.
+They send nothing and write nothing. The newest dry run of each alert and testbed is stored in memory until
+the dashboard stops; the oldest are discarded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from perftrend.store.tiles import StoredTrace
 LOG = logging.getLogger(__name__)
 
 MOST_WORK = 60_000
-"""Traces times nights: about a minute."""
+"""Maximum number of traces times nights; takes about a minute."""
 _KEPT = 50
 _MOST_NAMES = 10
 
@@ -37,11 +37,11 @@ class DryRuns:
 
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _turn: threading.Lock = field(default_factory=threading.Lock)
-    """Who works."""
+    """Held by the dry run that is executed."""
     _runs: OrderedDict[tuple[int, str], DryRun] = field(default_factory=OrderedDict)
 
     def find(self, alert: int, testbed: str) -> DryRun | None:
-        """Return the newest dry run of an alert on a testbed, as far as it is; None: there was none."""
+        """Return the newest dry run of an alert on a testbed with its progress; None if there is none."""
         with self._lock:
             return self._runs.get((alert, testbed))
 
@@ -51,9 +51,9 @@ class DryRuns:
             return next((run for (of, _), run in reversed(self._runs.items()) if of == alert), None)
 
     def begin(self, site: Site, alert: Alert, testbed: str, *, nights: int) -> DryRun:
-        """Begin a dry run, or return the same one that is under way.
+        """Start a dry run, or return the one that is waiting or running.
 
-        :raises UsageError: if the alert has no traces there, or too many for so many nights.
+        :raises UsageError: if the alert has no traces on the testbed, or too many for the number of nights.
         """
         known = site.catalog.now()
         rows = known.of_testbed(testbed)
@@ -97,7 +97,7 @@ class DryRuns:
             except (PerftrendError, MemoryError) as error:
                 self._note(run, state="failed", error=explained(error) or "there is not enough memory")
             except Exception as error:
-                # Who waits is told of a defect, too.
+                # Show defects, too, to the user who waits for the result.
                 LOG.exception("dry run of alert %d on %s", run.alert, run.testbed)
                 told = f"{defect(error)}; the dashboard's log says where"
                 self._note(run, state="failed", error=told)

@@ -1,8 +1,8 @@
-"""An evaluation: what the alerts find on a testbed becomes items, and messages to be sent.
+"""Evaluation of a testbed: findings of the alerts become items, and messages to send.
 
-What takes long comes first and outside of any transaction: the traces are read and analysed. Then everything
-is entered in one transaction. So a process may be killed at any point, and two may evaluate one testbed at
-the same time: each finding is entered once, and each message is put into the outbox once.
+The slow part, reading and analysing the traces, is first and outside of any transaction. Then everything is
+entered in one transaction. Therefore a process may be killed at any point, and two may evaluate one testbed
+at the same time: each finding is entered once, and each message is put into the outbox once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from perftrend.store import Store
 from perftrend.store.alerts import Night, Span
 
 _ATTEMPTS = 3
-"""An alert that is edited meanwhile makes an evaluation begin anew."""
+"""An evaluation starts again if an alert is edited meanwhile."""
 
 _GONE = {Kind.SILENCE: "has values again", Kind.STOPPED: "has runs again"}
 _NOT_FOUND = "no longer found"
@@ -39,19 +39,19 @@ _NOT_FOUND = "no longer found"
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """What an evaluation changed."""
+    """Changes made by an evaluation."""
 
     new: int = 0
-    """Items that it made."""
+    """Number of items created."""
     joined: int = 0
-    """Findings that joined items."""
+    """Number of findings that joined existing items."""
     closed: int = 0
     reopened: int = 0
     messages: int = 0
     silent_from: datetime | None = None
-    """When it is time to look again although nothing is new: a testbed is silent then."""
+    """When to evaluate again even without new runs, because the testbed counts as stopped then."""
     is_stale: bool = False
-    """Whether nothing was changed: another process knew of more runs, or the alerts were edited meanwhile."""
+    """Whether nothing was changed: another process knew more runs, or an alert was edited meanwhile."""
 
 
 def evaluate(
@@ -63,12 +63,12 @@ def evaluate(
     outliers: bool = True,
     give_way: Callable[[], object] = lambda: None,
 ) -> Evaluated:
-    """Look at a testbed with all alerts, and enter what they find.
+    """Evaluate all alerts on a testbed, and enter their findings in the store.
 
     :param catalog: the traces of the store.
-    :param now: the moment that silence is counted from; None: this one.
-    :param outliers: whether single bad runs are separated from the groups.
-    :param give_way: is called between two traces.
+    :param now: the time up to which missing runs are counted; None: the current time.
+    :param outliers: whether single outlier runs are separated from the groups.
+    :param give_way: called between two traces.
     :raises StoreError: if the store cannot be read or written; nothing is changed then.
     """
     moment = now or datetime.now(UTC)
@@ -142,7 +142,7 @@ def _new_item(night: Night, group: Group, seen: Seen, tellers: Iterable[int], *,
 
 
 def _tell(night: Night, item: int, group: Group, seen: Seen, tellers: Iterable[int], *, now: datetime) -> int:
-    """Put a message into the outbox for each alert that has not told of an item before."""
+    """Put a message into the outbox for each alert that has not reported the item before."""
     wanted = night.status(item) in {"new", "bug"}
     count = 0
     for number in sorted(tellers):
@@ -166,7 +166,7 @@ def _tell(night: Night, item: int, group: Group, seen: Seen, tellers: Iterable[i
 
 
 def _bring_up_to_date(night: Night, item: int, *, now: datetime) -> bool:
-    """Note what is left of an item, and close it where that is nothing; say whether it was closed."""
+    """Update an item from its remaining findings; close it if none remain. Return whether it was closed."""
     findings = night.findings_of(item)
     there = [each for each in findings if each.gone is None]
     if not there:
@@ -190,14 +190,14 @@ def columns_of(finding: Finding) -> dict[str, Any]:
 
 
 def range_of(span: Span) -> Range:
-    """Return the commits of the store's columns."""
+    """Return the range of commits of a stored span."""
     return Range(
         Place(span.last_good, span.last_good_revision), Place(span.first_changed, span.first_changed_revision)
     )
 
 
 def span_of(span: Range) -> Span:
-    """Return the store's columns of commits."""
+    """Return the stored span of a range of commits."""
     return Span(
         span.last_good.moment, span.last_good.revision, span.first_changed.moment, span.first_changed.revision
     )

@@ -1,7 +1,7 @@
-"""What is sent about a new item, to a mailbox, to a review or to a webhook.
+"""Messages about a new item, for mail, Gerrit reviews and webhooks.
 
-A message is put together when its item is found, and says what was known then. Names of tests come from
-archives and may hold anything, so each channel writes them in its own way.
+A message is built when its item is found, from the data of that time. Names of tests come from archives and
+may contain any characters, so each channel escapes them in its own way.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from perftrend.store.alerts import Alert, Rules
 from perftrend.store.tiles import StoredTrace
 
 MOST_TRACES = 20
-"""That a message names; the item has them all."""
+"""Maximum number of traces that a message lists; the page of the item lists more."""
 
 _TOLD = ("testbed", "suite", "test", "metric")
-"""Parameters that stand elsewhere, or are the name itself."""
+"""Parameters that are part of the name, or shown elsewhere."""
 
 WORDS = {
     Kind.REGRESSION: "regression",
@@ -34,19 +34,19 @@ WORDS = {
 
 
 def targets_of(rules: Rules) -> list[str]:
-    """Return where the messages of an alert go; of mail, each address."""
+    """Return the recipients of the messages of an alert; for mail, each address."""
     if rules.action == "none":
         return []
     if rules.action != "mail":
         return [rules.target]
-    # Nobody gets a mail twice because an address stands there twice.
+    # An address that is listed twice receives one mail.
     return list(dict.fromkeys(filter(None, re.split(r"[\s,;]+", rules.target))))
 
 
 def payload_of(
     item: int, testbed: str, group: Group, alert: Alert, traces: Mapping[str, StoredTrace]
 ) -> dict[str, Any]:
-    """Return what a message says, as JSON."""
+    """Return the content of a message as JSON."""
     span = group.range
     ordered = sorted(group.members, key=lambda each: (-_size(each), each.trace))
     return {
@@ -62,7 +62,7 @@ def payload_of(
 
 
 def name_of(key: TraceKey) -> str:
-    """Return what a person calls a trace: its test and its metric, and what else tells it from others.
+    """Return the display name of a trace: its test, its metric and other parameters that distinguish it.
 
     Without a test: all its parameters.
     """
@@ -77,7 +77,7 @@ def name_of(key: TraceKey) -> str:
 
 
 def subject(payload: Mapping[str, Any]) -> str:
-    """Return the subject of a message: what, where, how many."""
+    """Return the subject of a message: testbed, kind, commit and number of traces."""
     what = WORDS[Kind(payload["kind"])]
     first = payload["first_changed"]["revision"][:12]
     count = payload["count"]
@@ -87,7 +87,7 @@ def subject(payload: Mapping[str, Any]) -> str:
 
 
 def text(payload: Mapping[str, Any], link: str = "") -> str:
-    """Return a message as lines of text."""
+    """Return a message as plain text."""
     lines = [f"{subject(payload)}.", "", _between(payload)]
     lines += [f"- {plain(each['name'])}: {_step(each)}" for each in payload["traces"]]
     more = payload["count"] - len(payload["traces"])

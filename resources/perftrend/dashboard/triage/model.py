@@ -1,4 +1,4 @@
-"""What ``/triage`` takes and answers."""
+"""Request and response models of ``/triage``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perftrend.store.alerts import Item, Span
 
 LARGEST_NUMBER = 2**31 - 1
 MOST_AT_ONCE = 500
-"""Items in one edit."""
+"""Maximum number of items in one edit."""
 _BOX = "item."
 
 Status = Literal["new", "ignored", "bug", "closed"]
@@ -22,34 +22,34 @@ Message = Annotated[str, AfterValidator(plain), AfterValidator(str.strip), Field
 
 
 class ItemFilter(BaseModel):
-    """Which items are looked at."""
+    """Filter of the items on the page."""
 
     status: Literal["new", "ignored", "bug", "closed", "all"] = "new"
     owner: Annotated[str, AfterValidator(plain), Field(max_length=255)] = ""
-    """Empty: whoever it is."""
+    """Empty: any."""
     testbed: Annotated[str, AfterValidator(plain), Field(max_length=255)] = ""
     """Empty: any."""
     query: Annotated[str, Field(max_length=4000)] = ""
-    """Items that are found in one of the traces that a query fits; empty: all."""
+    """Items with a finding in a trace that matches the query; empty: all."""
     page: Annotated[int, Field(ge=1, le=100_000)] = 1
     done: Annotated[
         str, Field(max_length=16_000, pattern=r"^(\d{1,10}\.\d{1,10}(,\d{1,10}\.\d{1,10})*)?$")
     ] = ""
-    """Items that were changed a moment ago, ``12.3,13.4``: identity and version, to be taken back."""
+    """Items that were just changed, as ``12.3,13.4``: identity and version, for undo."""
 
 
 class RangeView(BaseModel):
     """The commits after the last good one, up to the first changed one."""
 
     last_good: str
-    """Its hash; empty where it is not known."""
+    """Hash of the commit; empty: unknown."""
     last_good_at: datetime
     first_changed: str
     first_changed_at: datetime
 
     @classmethod
     def of(cls, span: Span) -> RangeView:
-        """Take it from the store."""
+        """Return the view of a span from the store."""
         return cls(
             last_good=span.last_good_revision,
             last_good_at=span.last_good,
@@ -59,7 +59,7 @@ class RangeView(BaseModel):
 
 
 class ItemView(BaseModel):
-    """What one commit may explain."""
+    """Findings that one commit may explain."""
 
     id: int
     testbed: str
@@ -67,27 +67,27 @@ class ItemView(BaseModel):
     range: RangeView
     status: Status
     reason: str
-    """Why it was closed without a person; empty where it was not."""
+    """Why it was closed automatically; empty if it was not."""
     message: str
     owner: str
     traces: int
     largest: str
-    """The trace with the largest change, as people call it; empty where the store has it no more."""
+    """Display name of the trace with the largest change; empty if the store no longer has it."""
     size: float | None
-    """Of that change, relative to what was before."""
+    """Size of that change, relative to the value before."""
     low: float | None
-    """The least size at 95 %; null: not known."""
+    """Lower bound of the size at 95 %; null: unknown."""
     high: float | None
     opened: datetime
     changed: datetime
     changed_by: str
-    """Empty: an evaluation."""
+    """User; empty: an evaluation."""
     version: int
-    """What an edit has to carry."""
+    """Required in an edit."""
 
     @classmethod
     def of(cls, item: Item, largest: str) -> ItemView:
-        """Take it from the store."""
+        """Return the view of an item from the store."""
         names = (
             "testbed", "kind", "status", "reason", "message", "owner", "traces", "size", "low", "high",
             "opened", "changed", "changed_by", "version",
@@ -97,40 +97,40 @@ class ItemView(BaseModel):
 
 
 class TriagePage(BaseModel):
-    """Items: regressions, then improvements, then silence, each the newest and largest first."""
+    """Items: regressions, then improvements, then missing data, each the newest and largest first."""
 
     counts: dict[str, int]
-    """How many items there are of each status."""
+    """Number of items of each status."""
     filter: ItemFilter
     total: int
-    """Items that fit the filter."""
+    """Number of items that match the filter."""
     pages: int
     items: list[ItemView]
     undo: dict[int, int]
-    """What was changed a moment ago: identities and versions."""
+    """Items that were just changed: identities and versions."""
     waiting: int
-    """Messages that are not sent yet."""
+    """Number of messages that are not sent yet."""
 
 
 class TraceView(BaseModel):
-    """What was found in one trace."""
+    """Finding in one trace."""
 
     hash: str
     name: str
-    """Empty where the store has the trace no more."""
+    """Empty if the store no longer has the trace."""
     parameters: dict[str, str]
     unit: str
     before: float | None
     after: float | None
     relative: float | None
     low: float | None
-    """The least step at 95 %, relative to what was before; null: not known."""
+    """Lower bound of the step at 95 %, relative to the value before; null: unknown."""
     high: float | None
     confidence: float | None
     range: RangeView
     found: datetime
     gone: datetime | None
-    """Since when it is not found any more."""
+    """Time since which it is no longer found."""
 
 
 class CommitView(BaseModel):
@@ -139,22 +139,22 @@ class CommitView(BaseModel):
     commit: str
     started: datetime
     link: str
-    """Where it is reviewed; empty: not known."""
+    """URL of its review; empty: unknown."""
     annotations: list[str]
 
 
 class BisectView(BaseModel):
-    """A bisection, ready to be started."""
+    """Comment and command that start a bisection."""
 
     comment: str
-    """For Gerrit, on the change of the first changed commit."""
+    """To post in Gerrit, on the change of the first changed commit."""
     command: str
     change: str
-    """Where that change is; empty: not known."""
+    """URL of that change; empty: unknown."""
 
 
 class EntryView(BaseModel):
-    """Something that was done to an item."""
+    """Action on an item."""
 
     moment: datetime
     user: str
@@ -169,9 +169,9 @@ class SentView(BaseModel):
     action: str
     sent: datetime | None
     error: str
-    """Why it was not sent last time."""
+    """Why the last attempt failed."""
     given_up: bool
-    """Whether it is not tried any more."""
+    """Whether it is no longer retried."""
 
 
 class FinderView(BaseModel):
@@ -182,7 +182,7 @@ class FinderView(BaseModel):
 
 
 class ItemDetail(BaseModel):
-    """One item with all that is known of it."""
+    """One item with all its details."""
 
     item: ItemView
     traces: list[TraceView]
@@ -190,12 +190,12 @@ class ItemDetail(BaseModel):
     beside: list[ItemView]
     """Items of other testbeds that the same commit may explain, at most 50."""
     commits: list[CommitView]
-    """Those that were measured, at most 100."""
+    """Measured commits of the range, at most 100."""
     git_log: str
-    """Lists all commits of the range; empty where they are not known."""
+    """Command that lists all commits of the range; empty: the range is unknown."""
     bisect: BisectView | None
     explore: str
-    """Where exactly these traces are drawn."""
+    """URL of the plot of exactly these traces."""
     alerts: list[FinderView]
     """The alerts that found it."""
     activity: list[EntryView]
@@ -203,28 +203,28 @@ class ItemDetail(BaseModel):
 
 
 class Edits(BaseModel):
-    """What somebody says of items."""
+    """Edit of items."""
 
-    # A form carries its token, too.
+    # A form also contains its CSRF token.
     model_config = ConfigDict(extra="ignore")
 
     items: Annotated[dict[Number, Number], Field(min_length=1, max_length=MOST_AT_ONCE)]
-    """The version of each item that the edit was made from."""
+    """The version of each item that the edit is based on."""
     status: Status
     message: Message | None = None
-    """None, or nothing from a form: each keeps its own."""
+    """None, or an empty field of a form: the messages of the items do not change."""
     back: Annotated[str, Field(max_length=16_000)] = ""
-    """Where a form goes back to, behind ``/triage``."""
+    """URL that a form returns to, without ``/triage``."""
 
     @model_validator(mode="before")
     @classmethod
-    def _with_boxes(cls, given: Any) -> Any:  # noqa: ANN401 - it is not checked yet
-        """Take the boxes of a form, ``item.12=3``, for the items."""
+    def _with_boxes(cls, given: Any) -> Any:  # noqa: ANN401 - not validated yet
+        """Convert the checkboxes of a form, ``item.12=3``, to ``items``."""
         return _boxed(given)
 
 
 class Undo(BaseModel):
-    """Items of which the last thing that was said is taken back."""
+    """Items whose last edit is undone."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -233,23 +233,23 @@ class Undo(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _with_boxes(cls, given: Any) -> Any:  # noqa: ANN401 - it is not checked yet
+    def _with_boxes(cls, given: Any) -> Any:  # noqa: ANN401 - not validated yet
         return _boxed(given)
 
 
 class Changed(BaseModel):
-    """The items of an edit as they are now."""
+    """Result of an edit, with the items as they are now."""
 
     done: bool
     error: str = ""
-    """Why nothing was changed, where somebody was faster."""
+    """Why nothing was changed, if another user was faster."""
     items: list[ItemView]
-    """Of a refused edit, those that somebody else has changed."""
+    """If the edit was refused, the items that were changed meanwhile."""
     wanted: dict[str, str] = {}
-    """Of a refused edit, what was to be said."""
+    """If the edit was refused, the values that it would have set."""
 
 
-def _boxed(given: Any) -> Any:  # noqa: ANN401 - it is not checked yet
+def _boxed(given: Any) -> Any:  # noqa: ANN401 - not validated yet
     if not isinstance(given, dict) or "items" in given:
         return given
     boxes = {name.removeprefix(_BOX): value for name, value in given.items() if str(name).startswith(_BOX)}

@@ -1,4 +1,4 @@
-"""``/triage``."""
+"""Endpoints of ``/triage``."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ TheUndo = Annotated[Undo, Depends(sent(Undo))]
 @router.get("/triage", response_model=TriagePage)
 @kept
 def triage(request: Request, site: TheSite, user: Viewer, wanted: Annotated[ItemFilter, Query()]) -> Response:
-    """Tell what the alerts found, to be triaged."""
+    """Return the items that match a filter."""
     items = site.store.alerts.items
     chosen = Chosen(
         statuses=() if wanted.status == "all" else (wanted.status,),
@@ -83,7 +83,7 @@ def triage(request: Request, site: TheSite, user: Viewer, wanted: Annotated[Item
 
 @router.post("/triage", response_model=Changed, responses=_CONFLICT, openapi_extra=body_of(Edits))
 def say(request: Request, site: TheSite, user: Editor, said: TheEdits) -> Response:
-    """Say something of items: of all of them, or, where somebody was faster, of none."""
+    """Edit items: all of them, or none if one was changed meanwhile."""
     edits = [Triage(item, version, said.status, said.message) for item, version in said.items.items()]
     outcome = site.store.alerts.items.triage(edits, user=user.name)
     wanted = {"status": said.status} | ({} if said.message is None else {"message": said.message})
@@ -92,7 +92,7 @@ def say(request: Request, site: TheSite, user: Editor, said: TheEdits) -> Respon
 
 @router.post("/triage/undo", response_model=Changed, responses=_CONFLICT, openapi_extra=body_of(Undo))
 def undo(request: Request, site: TheSite, user: Editor, said: TheUndo) -> Response:
-    """Take back the last thing that was said of items."""
+    """Undo the last edit of items."""
     outcome = site.store.alerts.items.undo(said.items, user=user.name)
     return _answer(request, site, outcome, said.back, {})
 
@@ -100,7 +100,7 @@ def undo(request: Request, site: TheSite, user: Editor, said: TheUndo) -> Respon
 @router.get("/triage/{identity}", response_model=ItemDetail)
 @kept
 def one(request: Request, site: TheSite, user: Viewer, identity: Identity) -> Response:
-    """Tell all of an item."""
+    """Return all details of an item."""
     item = _one(site, identity)
     return page(
         request,
@@ -114,7 +114,7 @@ def one(request: Request, site: TheSite, user: Viewer, identity: Identity) -> Re
 
 @router.get("/triage/{identity}/explore", status_code=303, response_class=RedirectResponse)
 def explore(site: TheSite, user: Viewer, identity: Identity) -> RedirectResponse:
-    """Go to where exactly the traces of an item are drawn."""
+    """Redirect to the plot of exactly the traces of an item."""
     found = exploring(site, _one(site, identity))
     if not found.ids:
         raise HTTPException(404, f"item {identity} has no traces that are still in the store")
@@ -132,7 +132,7 @@ def _one(site: Site, identity: int) -> Item:
 
 
 def _answer(request: Request, site: Site, outcome: Triaged, back: str, wanted: dict[str, str]) -> Response:
-    """Answer an edit: with the items as they are now, or with who was faster."""
+    """Return the response to an edit: the items as they are now, or the conflicting edits of other users."""
     if outcome.gone:
         raise HTTPException(404, f"nothing was changed: no such item: {', '.join(map(str, outcome.gone))}")
     if outcome.is_done:
@@ -162,7 +162,7 @@ def _who(item: Item) -> str:
 
 
 def _back(text: str, changed: str = "") -> str:
-    """Return the address that a form goes back to: a page of triage, whatever was sent."""
+    """Return the address that a form returns to; always a page of triage, whatever the form contains."""
     path, _, query = text.partition("?")
     if path.isdecimal() and len(path) < 11:  # noqa: PLR2004 - digits of the largest number
         return f"/triage/{path}"
@@ -178,7 +178,7 @@ def _undo(text: str) -> dict[int, int]:
 
 
 def _age_at(now: datetime) -> Callable[[datetime], str]:
-    """Return what tells how long ago something was: ``5 h``, ``3 d``."""
+    """Return a function that formats the age of a moment: ``5 h``, ``3 d``."""
 
     def age(moment: datetime) -> str:
         hours = max(now - moment, timedelta()) // timedelta(hours=1)
@@ -188,7 +188,7 @@ def _age_at(now: datetime) -> Callable[[datetime], str]:
 
 
 def _link_of(wanted: ItemFilter) -> Callable[..., str]:
-    """Return what makes the address of the page with another filter."""
+    """Return a function that builds the address of the page with another filter."""
     defaults = ItemFilter()
 
     def link(**changed: object) -> str:

@@ -1,9 +1,10 @@
-"""Sends what is in the outbox: mails, messages in reviews, webhooks.
+"""Delivery of the messages in the outbox: mails, Gerrit review messages, webhooks.
 
-What is not sent is tried again, later each time, and given up after some days; the page of the item says why.
-One server that is away does not hold up the messages to others: until the next time it is not asked again.
+Failed messages are retried with increasing delays and given up after some days; the page of the item shows
+the reason. An unreachable server does not delay messages to others: it is not contacted again until the next
+call of :func:`deliver`.
 
-Source: RFC 5321 (SMTP), section 4.5.4.1: who cannot deliver tries for four to five days.
+Source: RFC 5321 (SMTP), section 4.5.4.1: senders retry for four to five days.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ from perftrend.store.alerts import Message
 LOG = logging.getLogger(__name__)
 
 MOST_ATTEMPTS = 36
-"""With the waits between them: four days and a half."""
+"""With the waits between them: four and a half days."""
 _FIRST_WAIT = timedelta(minutes=1)
 _LONGEST_WAIT = timedelta(hours=4)
 
 Send = Callable[[Message], None]
-"""Sends one message; raises PerftrendError where it cannot."""
+"""Sends one message; raises PerftrendError if that fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What became of the messages that were due."""
+    """Number of messages that were sent, and that failed."""
 
     sent: int
     failed: int
@@ -56,9 +57,9 @@ def deliver(
 ) -> Sent:
     """Send the messages that are due, one after the other.
 
-    :param channels: what sends messages of each action; None: what the settings say.
-    :param most: no more at a time.
-    :param ending: once it is set no further message is begun.
+    :param channels: the function that sends messages, by action; None: according to the settings.
+    :param most: the maximum number of messages.
+    :param ending: stops the delivery after the current message once it is set.
     """
     send_by = channels_of(settings) if channels is None else channels
     outbox = store.alerts.outbox
@@ -74,7 +75,7 @@ def deliver(
         except PerftrendError as error:
             reason = explained(error)
             if isinstance(error, ServiceError) and not isinstance(error, MailRefusedError):
-                # Mails, and messages in reviews, all go by one server.
+                # All mails use one server, and so do all review messages.
                 away.add((message.action, message.target if message.action == "webhook" else None))
         except Exception as error:
             # A defect with one message must not stop the others.
@@ -91,12 +92,12 @@ def deliver(
 
 
 def is_given_up(message: Message) -> bool:
-    """Whether a message that was not sent is not tried any more."""
+    """Return whether a message was not sent and is no longer retried."""
     return message.sent is None and message.attempts >= MOST_ATTEMPTS
 
 
 def lacking(settings: Settings, action: str) -> str:
-    """Return why messages of an action cannot be sent, as the settings are; empty where they can."""
+    """Return why messages of an action cannot be sent with the settings; empty if they can."""
     match action:
         case "mail" if settings.mail.server is None:
             return "mail.server is not set; set it to send mails of alerts"
@@ -110,7 +111,7 @@ def lacking(settings: Settings, action: str) -> str:
 
 
 def channels_of(settings: Settings) -> dict[str, Send]:
-    """Return what sends the messages of each action."""
+    """Return the function that sends messages, by action."""
 
     def link(message: Message) -> str:
         url = settings.dashboard.url
@@ -137,12 +138,12 @@ def _mail(settings: Settings, message: Message, link: str) -> None:
         thread=f"item {message.item} {said['testbed']}",
         list_name=said["testbed"],
     )
-    # What may pass is tried again from the outbox, where nobody else waits for it.
+    # Temporary errors are retried from the outbox, where no other message waits.
     replace(server, attempts=1).send(mail)
 
 
 def _review(settings: Settings, message: Message, link: str) -> None:
-    """Tell the change that the first changed commit came from; the same text is not posted twice."""
+    """Post a message on the change of the first changed commit; the same text is not posted twice."""
     if problem := lacking(settings, "gerrit"):
         raise SettingsError(problem)
     commit = message.payload["first_changed"]["revision"]
@@ -153,7 +154,7 @@ def _review(settings: Settings, message: Message, link: str) -> None:
     if found is None:
         raise UsageError(f"no change of project {message.target} is known of commit {commit[:12]}")
     change, patch_set = found
-    # Each item has a tag of its own: what is said of one does not replace what was said of another.
+    # Each item has its own tag, so that its message does not replace that of another item.
     verdict = gerrit.Verdict(
         job=f"alert-{message.alert}/item-{message.item}",
         text=messages.text(message.payload, link),

@@ -1,4 +1,4 @@
-"""The course of a trace in a line of a table: a small picture that needs no script."""
+"""Sparklines: small SVG plots of traces in table rows, without a script."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _MARGIN = 2
 
 @dataclass(frozen=True, slots=True)
 class Sparkline:
-    """Paths in SVG's notation; where a value is missing the line is open."""
+    """An SVG path with gaps at missing values, and the position of the change."""
 
     course: str
     mark: int | None
-    """Where the change is, from the left; None: outside."""
+    """Horizontal position of the change, in pixels from the left; None: outside."""
     width: int = WIDTH
     height: int = HEIGHT
 
 
 def sparkline(values: Samples, changed: int | None = None) -> Sparkline | None:
-    """Draw values; None where there are none.
+    """Return the sparkline of values; None if all are missing.
 
-    :param values: shape (n,), NaN where there is none.
+    :param values: shape (n,), NaN if missing.
     :param changed: position of the first value after the change.
     """
     present = np.isfinite(values)
@@ -43,7 +43,7 @@ def sparkline(values: Samples, changed: int | None = None) -> Sparkline | None:
             continue
         x = _MARGIN + position * step
         y = HEIGHT - _MARGIN - (value - low) / span * (HEIGHT - 2 * _MARGIN)
-        # A line of no length is a dot.
+        # A line of length zero is drawn as a dot.
         parts.append(f"L{x:.0f} {y:.0f}" if is_drawn else f"M{x:.0f} {y:.0f}h0")
         is_drawn = True
     is_inside = changed is not None and 0 < changed < len(values)

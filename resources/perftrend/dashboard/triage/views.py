@@ -1,4 +1,4 @@
-"""Items as they are shown: with names, pictures, commits and what to do next."""
+"""Views of items: with names, sparklines, commits and commands for a bisection."""
 
 from __future__ import annotations
 
@@ -41,28 +41,28 @@ _LONGEST_ADDRESS = 6000
 
 
 def item_views(site: Site, items: Sequence[Item]) -> list[ItemView]:
-    """Return items with the names of their largest traces."""
+    """Return the views of items, with the names of the traces that changed most."""
     now = site.catalog.now()
     return [ItemView.of(item, _name(now, item.trace)) for item in items]
 
 
 def hashes(site: Site, query: str) -> list[str] | None:
-    """Return the traces of items that a query fits; None for no query, which leaves nothing out.
+    """Return the hashes of the items' traces that match a query; None if the query is empty: no filter.
 
-    :raises FormulaError: if it is none.
+    :raises FormulaError: if the query is not valid.
     """
     if not query:
         return None
     now = site.catalog.now()
     fits = now.table.mask(parse(query))
-    # Findings have the name that a trace had when they were made.
+    # Findings store the hash that the trace had when they were found.
     of_items = [name for name in site.store.alerts.items.traces() if name in now.by_hash]
     places = np.searchsorted(now.ids, [now.by_hash[name].trace_id for name in of_items])
     return [name for name, place in zip(of_items, places, strict=True) if fits[place]]
 
 
 def sparklines(site: Site, items: Sequence[Item]) -> dict[int, Sparkline]:
-    """Draw the trace with the largest change of each item; the values of a testbed are read together."""
+    """Return sparklines of the trace with the largest change of each item, by the identities of the items."""
     by_hash = site.catalog.now().by_hash
     found: dict[int, Sparkline] = {}
     for testbed in {item.testbed for item in items}:
@@ -84,7 +84,7 @@ def sparklines(site: Site, items: Sequence[Item]) -> dict[int, Sparkline]:
 
 
 def item_detail(site: Site, item: Item) -> ItemDetail:
-    """Return all that is known of an item."""
+    """Return all details of an item."""
     store, now = site.store, site.catalog.now()
     findings = sorted(
         store.alerts.items.findings(item.identity),
@@ -122,14 +122,14 @@ def item_detail(site: Site, item: Item) -> ItemDetail:
 
 @dataclass(frozen=True, slots=True)
 class Exploring:
-    """Where the traces of an item are drawn: by an address, or by a shortcut that is to be kept first."""
+    """Plot of the traces of an item: its URL, or, if the URL is empty, the traces to save in a shortcut."""
 
     url: str
     ids: tuple[str, ...]
 
 
 def exploring(site: Site, item: Item) -> Exploring:
-    """Return where exactly the traces of an item are drawn."""
+    """Return the plot of exactly the traces of an item."""
     by_hash = site.catalog.now().by_hash
     findings = site.store.alerts.items.findings(item.identity)
     there = [each.trace for each in findings if each.gone is None] or [each.trace for each in findings]

@@ -1,4 +1,4 @@
-"""Which traces of a testbed the alerts look at, and what their detectors find there."""
+"""Traces of a testbed that the alerts evaluate, and the findings of their detectors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from perftrend.store.alerts import Alert, Override, Rules
 from perftrend.store.tiles import Axis, StoredTrace
 
 _AT_ONCE = 1000
-"""Traces that are read together: 180 columns of them take 20 ms, in which no request goes before."""
+"""Number of traces read together: 180 columns of them take 20 ms, during which requests wait."""
 
 _EXPERIMENT = "experiment"
 """The parameter of the traces of experiments."""
@@ -50,34 +50,34 @@ class Watch:
     alert: Alert
     rehearsal: Rehearsal
     rows: NDArray[np.intp]
-    """Its traces, as places among those of the testbed, ascending."""
+    """Indices of its traces among those of the testbed, ascending."""
 
     @property
     def kinds(self) -> frozenset[Kind]:
-        """What it looks for in traces."""
+        """Kinds of findings that it searches for in traces."""
         silence = frozenset({Kind.SILENCE}) if self.rehearsal.silent_runs else frozenset[Kind]()
         return self.rehearsal.kinds | silence
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seen:
-    """What an evaluation looked at, and found."""
+    """Traces that an evaluation read, and its findings."""
 
     traces: Mapping[str, StoredTrace]
-    """Those that were looked at, by hash."""
+    """Evaluated traces, by hash."""
     places: tuple[Place, ...]
     found: list[tuple[int, Finding]]
-    """With the alert that found each."""
+    """Findings, each with the identity of its alert."""
     reach: Mapping[int, Reach]
-    """How far back each alert looked."""
+    """How far back each alert searched, by its identity."""
     watches: Mapping[int, Watch]
     stopped: bool
-    """Whether some alert asks for runs of the testbed."""
+    """Whether an alert expects runs of the testbed."""
     silent_from: datetime | None
-    """When the next alert tells that there are no runs, unless there are some by then; None: none will."""
+    """When the next alert reports missing runs, unless a run arrives by then; None: never."""
 
     def was_looked_at(self, known: Known) -> bool:
-        """Whether a known finding would have been found if it were still there."""
+        """Return whether a known finding would have been found if it were still present."""
         if known.kind is Kind.STOPPED:
             return self.stopped
         return any(
@@ -86,19 +86,19 @@ class Seen:
         )
 
     def tellers(self, finding: Finding, alerts: frozenset[int]) -> frozenset[int]:
-        """Return those of the alerts that tell of a finding as news."""
+        """Return the alerts that report a finding as new."""
         return frozenset(
             each for each in alerts if self.watches[each].rehearsal.is_news(finding, self.places)
         )
 
 
 def detector_of(rules: Rules, *, outliers: bool) -> Detector:
-    """Return the detector of an alert; alerts of earlier versions have an ``outliers`` of their own."""
+    """Return the detector of an alert; an ``outliers`` in rules of earlier versions is ignored."""
     return Detector(**{**rules.detector, "outliers": outliers})
 
 
 def rehearsal_of(rules: Rules, overrides: Sequence[Override], *, outliers: bool, now: datetime) -> Rehearsal:
-    """Return what an alert looks for, with the overrides that hold now."""
+    """Return the search of an alert, with the overrides that are in effect."""
     thresholds: dict[str, Threshold | None] = {}
     for each in overrides:
         mute = each.muted_until is not None and each.muted_until > now
@@ -124,13 +124,13 @@ def watches_of(
     outliers: bool,
     now: datetime,
 ) -> list[Watch]:
-    """Return the alerts that look at some trace of a testbed.
+    """Return the alerts that match at least one trace of a testbed.
 
-    One whose query or detector cannot be used, because it was made by another version, looks at nothing: it
-    must not stop the others.
+    An alert whose query or detector is not valid, because another version created it, is skipped, so that it
+    does not stop the others.
 
     :param among: the rows of the testbed's traces in the table, ascending.
-    :param outliers: whether single bad runs are separated from the groups, as the settings have it.
+    :param outliers: whether single outlier runs are separated from the groups, according to the settings.
     """
     found = []
     for alert in alerts:
@@ -163,10 +163,10 @@ def look(
     now: datetime,
     give_way: Callable[[], object],
 ) -> Seen:
-    """Look for changes and for silence in the traces of a testbed.
+    """Search the traces of a testbed for changes and missing data.
 
-    :param traces: all of the testbed, in the order that the rows of the watches mean.
-    :param give_way: is called between two traces.
+    :param traces: all traces of the testbed, in the order that the rows of the watches refer to.
+    :param give_way: called between two traces.
     """
     wanted = np.unique(np.concatenate([watch.rows for watch in watches]))
     longest = max(watch.rehearsal.detector.history for watch in watches)
@@ -236,10 +236,12 @@ def part(history: History, rows: NDArray[np.intp], last: int) -> History:
 def _expected(
     store: Store, axis: Axis, watches: Sequence[Watch], jobs: Mapping[int, frozenset[str]]
 ) -> dict[int, tuple[datetime, datetime]]:
-    """Return for each alert that asks for runs when its newest one has ended, and until when it waits.
+    """Return the end of the newest run, and the time until which the next is expected, for each alert.
 
-    :param jobs: those that measure the traces of each alert: a job that has stopped is missed although others
-        go on. Where none is known, whatever runs on the testbed counts.
+    Alerts that do not expect runs are left out.
+
+    :param jobs: the jobs that measure the traces of each alert, so that a job that has stopped is reported
+        although others continue. If none is known, all runs on the testbed count.
     """
     asking = [watch.alert for watch in watches if watch.alert.rules.silent_hours]
     newest = store.alerts.newest(axis.testbed) if asking else {}
@@ -253,7 +255,7 @@ def _expected(
 
 
 def _stopped(axis: Axis, ended: datetime, end: datetime) -> Finding:
-    """Return what is found where no run has come until the end."""
+    """Return the finding of a testbed without a run until the end of the wait."""
     newest = next((each for each in reversed(axis.columns) if each.started <= ended), axis.columns[0])
     # A run whose clock was wrong may have ended before it began.
     late = max(ended, newest.started) + (end - ended)

@@ -1,7 +1,7 @@
-"""What the dashboard does beside its requests: evaluates testbeds with something new, and sends messages.
+"""Background worker of the dashboard: evaluates testbeds with new data, and sends messages.
 
-The ingestion evaluates a testbed as soon as a run is stored. This finds what came another way, testbeds that
-fall silent, and messages that could not be sent before.
+The ingestion evaluates a testbed as soon as a run is stored. This worker finds runs that were stored another
+way, testbeds without new runs, and messages that could not be sent before.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from perftrend.store import Store
 LOG = logging.getLogger(__name__)
 
 LOOK_S = 30.0
-"""How often it looks whether there is something to do."""
+"""Interval of the checks for work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """An evaluation that was done."""
+    """A completed evaluation."""
 
     state: Hashable
-    """What it was of."""
+    """Evaluated state of the testbed."""
     silent_from: datetime | None
-    """When it has to be done again all the same; None: not before there is something new."""
+    """When to repeat it without new data; None: only if there is new data."""
 
 
 def watchman(site: Site) -> AbstractContextManager[None]:
-    """Watch the testbeds, and send what the alerts have to say."""
+    """Evaluate testbeds and send the messages of the alerts, in the background."""
     return running(site, keep_watch)
 
 
 def keep_watch(site: Site, ending: threading.Event) -> None:
-    """Watch until the event is set."""
+    """Evaluate testbeds and send messages until the event is set."""
     seen: dict[str, Looked] = {}
     while not ending.is_set():
         for testbed in site.store.tiles.testbeds():
@@ -56,20 +56,20 @@ def keep_watch(site: Site, ending: threading.Event) -> None:
 
 
 def _survive(site: Site, testbed: str, seen: dict[str, Looked]) -> None:
-    """Look at a testbed; what goes wrong there does not stop the others."""
+    """Evaluate a testbed; log errors, except those of the store."""
     try:
         look_at(site, testbed, seen)
     except StoreError:
         raise
     except Exception as error:
-        # What is wrong with one testbed must not end all alerts.
+        # A defect on one testbed must not stop all alerts.
         LOG.exception("alerts on %s: %s: %s", testbed, type(error).__name__, explained(error))
 
 
 def look_at(site: Site, testbed: str, seen: dict[str, Looked]) -> bool:
-    """Evaluate a testbed, unless nothing has changed since it was evaluated last.
+    """Evaluate a testbed, unless nothing has changed since the last evaluation.
 
-    :param seen: what was evaluated; is changed.
+    :param seen: the last evaluation of each testbed; is updated.
     :returns: whether it was evaluated.
     """
     now = datetime.now(UTC)
@@ -99,7 +99,7 @@ def look_at(site: Site, testbed: str, seen: dict[str, Looked]) -> bool:
 
 
 def _state(store: Store, testbed: str, now: datetime) -> Hashable:
-    """Return what an evaluation depends on beside the time."""
+    """Return the state that an evaluation depends on, except for the time."""
     alerts = [alert for alert in store.alerts.all() if alert.rules.enabled]
     mute = [
         (each.alert, each.trace)
