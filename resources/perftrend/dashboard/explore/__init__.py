@@ -1,4 +1,4 @@
-"""``/``: traces are chosen, drawn, compared over time, and followed down to a run and its commit.
+"""Explore, ``/``: select, plot and compare traces over time, down to a run and its commit.
 
-The address has all that was chosen (:mod:`.state`); everything else is made from it and from the store.
+The address contains the whole selection (:mod:`.state`); everything else is derived from it and the store.
 """

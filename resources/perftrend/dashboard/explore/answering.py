@@ -1,4 +1,4 @@
-"""The answer, put together: what can be chosen, what is drawn, and what is known of it."""
+"""Response of the page: selectable values, the plot and its details."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from perftrend.store.tiles import newest as newest_tile
 
 
 def explore(site: Site, state: State) -> Explore:
-    """Answer a state.
+    """Return the response to a state.
 
-    :raises UsageError: if there is no such testbed or scale.
+    :raises UsageError: if the testbed or the scale does not exist.
     """
     window = opened(site, state)
     if window is None:
@@ -89,7 +89,7 @@ def _tile(window: Window, state: State) -> TileModel:
     inner, outer = tile.zoomed_in(columns, focus=state.at), tile.zoomed_out()
 
     def url(scale: int, shown: int) -> str:
-        # The newest tile is asked for as such, so that tomorrow's link shows tomorrow's.
+        # The newest tile is requested without a number, so that the link shows newer points later.
         wanted = None if shown == newest_tile(columns, scale).number else shown
         return state.during(scale, wanted).url
 
@@ -109,8 +109,8 @@ def _tile(window: Window, state: State) -> TileModel:
 
 
 def _beside(state: State, testbed: str, testbeds: list[str]) -> str | None:
-    """Return the address with the traces of all testbeds beside each other."""
-    if len(testbeds) < 2 or TESTBED in state.query.by_key:  # noqa: PLR2004 - one beside the other
+    """Return the address with the traces of all testbeds; None if there is nothing to compare."""
+    if len(testbeds) < 2 or TESTBED in state.query.by_key:  # noqa: PLR2004 - two to compare
         return None
     terms = tuple(Term(TESTBED, each) for each in testbeds)
     return state.but(testbed=testbed, query=Query((*state.terms, *terms))).url

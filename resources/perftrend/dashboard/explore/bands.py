@@ -1,4 +1,4 @@
-"""How much the replicates of a point differ, where few traces are drawn."""
+"""Bands of the replicates of each point, if few traces are drawn."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from perftrend.model import Samples
 from perftrend.store.tiles import StoredTrace
 
 MOST_TRACES = 10
-"""Of which the replicates are read."""
+"""Maximum number of traces whose replicates are read."""
 
 _PERCENTILES = {Spread.RANGE: (0.0, 100.0), Spread.QUARTILES: (25.0, 75.0)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Band:
-    """From where to where the replicates of each point are, shapes (points,), NaN where there are none."""
+    """Lower and upper limit of the replicates of each point, shapes (points,), NaN if there are none."""
 
     low: Samples
     high: Samples
@@ -30,7 +30,7 @@ class Band:
 def bands(window: Window, lines: Iterable[Line], spread: Spread) -> dict[str, Band] | None:
     """Return the bands of normal traces by their ids.
 
-    :returns: None where they are too many, or a point has more than one column.
+    :returns: None if there are too many, or a point covers more than one column.
     """
     wanted = {line.identity: line.trace for line in lines if line.trace and line.is_normal}
     if spread is Spread.NONE:
@@ -54,7 +54,7 @@ def _samples(
     known = [window.column_at(testbed, number) for number in window.columns]
     columns = [column for column in known if column]
     found = window.store.tiles.samples([trace.trace_id for trace in traces.values()], columns)
-    # Where the testbed did not measure a commit there is no column to look at.
+    # A commit that the testbed did not measure has no column.
     places = np.cumsum([column is not None for column in known]) - 1
     return {
         identity: [

@@ -1,4 +1,4 @@
-"""What can be chosen next: the values of each parameter, and how many traces each would leave."""
+"""Selectable values of each parameter, and the number of traces that each would leave."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from perftrend.dashboard.explore.window import TESTBED, Window
 from perftrend.errors import FormulaError
 
 MOST_VALUES = 40
-"""Of a parameter that are offered at once."""
+"""Maximum number of values that are offered for a parameter."""
 
 
 def parameters(window: Window, state: State, *, matched: int) -> list[Parameter]:
-    """Return what can be chosen, as far as ``state.find`` stands in it; chosen values come first.
+    """Return the selectable values that contain ``state.find``, by parameter; selected values come first.
 
-    :param matched: how many traces the query fits.
+    :param matched: the number of traces that match the query.
     """
     try:
         choices = window.traces.choices(window.here(state.query))
     except FormulaError:
-        # The drawing has told what is wrong with the query.
+        # The drawing reports the error in the query.
         return []
     asked = state.query.by_key
     return [
         _parameter(state, name, values)
         for name, values in choices.items()
-        # What all of them have is no choice.
+        # A value that all traces have is not a choice.
         if name in asked or (name != TESTBED and [each.count for each in values] != [matched])
     ]
 

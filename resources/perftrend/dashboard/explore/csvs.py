@@ -1,7 +1,7 @@
-"""What is seen as CSV: a row for each point, a column for each line.
+"""CSV export of the plot: a row for each point, a column for each line.
 
-A spreadsheet takes a text that begins with ``=``, ``+``, ``-``, ``@`` or a blank of some kinds for a formula,
-and would calculate it. An apostrophe before it makes it a text.
+Spreadsheets evaluate a text as a formula if it begins with ``=``, ``+``, ``-``, ``@`` or some kinds of
+whitespace. A leading apostrophe prevents that.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FORMULA = re.compile(r"[\s\x00\ufeff'\"]*[=+\-@\uff1d\uff0b\uff0d\uff20|%]|[\t\
 
 
 def as_csv(answer: Explore) -> str:
-    """Return what is drawn; values in the units of the store, empty where there is none."""
+    """Return the plot as CSV; values are in the units of the store, and empty if missing."""
     written = io.StringIO(newline="")
     writer = csv.writer(written)
     writer.writerow(
@@ -31,7 +31,7 @@ def as_csv(answer: Explore) -> str:
 
 
 def neutral(text: str) -> str:
-    """Return a text that no spreadsheet takes for a formula."""
+    """Return a text that spreadsheets do not evaluate as a formula."""
     return f"'{text}" if _FORMULA.match(text) else text
 
 

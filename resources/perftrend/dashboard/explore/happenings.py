@@ -1,4 +1,4 @@
-"""What the plot marks, as a list: changes of lines and notes about commits, the newest first."""
+"""Timeline of the plot: changes of lines and notes on commits, the newest first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_LISTED = 100
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """A change of a line, or what somebody wrote about a commit."""
+    """A change of a line, or a user's note on a commit."""
 
     started: datetime
     """When its commit was first measured."""
@@ -24,7 +24,7 @@ class Happening:
 
 
 def happenings(answer: Explore) -> list[Happening]:
-    """List what is marked in the plot, at most a hundred of it."""
+    """Return the changes and notes that are marked in the plot, at most a hundred."""
     label_of = {line.id: line.label for line in answer.lines}
     points = answer.points
     found = [

@@ -1,4 +1,4 @@
-"""What people keep of the page: shortcuts, and short addresses."""
+"""Saved selections of the page: shortcuts and short addresses."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ _KEY = re.compile(r"[A-Za-z0-9_-]{12}")
 
 
 def may_keep(request: Request, user: User) -> bool:
-    """Tell whether somebody may keep something: who has signed in, or sits at this machine."""
+    """Return whether a user may save selections: if signed in, or if the request is from this machine."""
     client: str = request.scope.get("perftrend.client", "")
     return user.signed_in or (is_loopback(client) and gate_of(request).forgery.is_from_here(request))
 
 
 def check_may_keep(request: Request, user: User) -> None:
-    """Refuse those who may not.
+    """Check that a user may save selections.
 
-    :raises HTTPException: 403.
+    :raises HTTPException: with status 403 otherwise.
     """
     if not may_keep(request, user):
         raise HTTPException(HTTPStatus.FORBIDDEN, "sign in to save shortcuts and short addresses")
 
 
 def is_key(text: str) -> bool:
-    """Tell whether a text can be the key of a short address."""
+    """Return whether a text can be the key of a short address."""
     return _KEY.fullmatch(text) is not None
 
 
 def shortcut(store: Store, ids: list[str], user: User) -> Kept:
-    """Keep trace ids as a shortcut.
+    """Save trace ids as a shortcut.
 
-    :raises FormulaError: if one of them is none.
-    :raises UsageError: if nothing is left of them, or they are too many.
+    :raises FormulaError: if one of them is not valid.
+    :raises UsageError: if no id is left to save, or there are too many.
     """
     identity = store.shortcuts.keep([str(each) for each in stored_ids(ids)], user=user.name)
     return Kept(id=identity, url=State(shortcut=identity).url)
 
 
 def short_url(store: Store, url: str, user: User) -> Kept:
-    """Keep a page of ours under a short address; only what this page understands is kept.
+    """Save an address of the page as a short address; unknown parameters are discarded.
 
-    :param url: an address of the page, or what stands behind its question mark.
-    :raises UsageError: if it is the address of something else, or wrong.
+    :param url: an address of the page, or its query string.
+    :raises UsageError: if it is the address of another page, or not valid.
     """
     parts = urlsplit(url) if url.startswith(("/", "http://", "https://")) else None
     if parts and parts.path != "/":

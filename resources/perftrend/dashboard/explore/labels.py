@@ -1,4 +1,4 @@
-"""What lines are called: what they have in common is told once, and each is called by the rest."""
+"""Labels of lines: shared parameters are shown once, and each label has the others."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from perftrend.dashboard.explore.lines import Line
 def labels(lines: Mapping[str, Line]) -> tuple[dict[str, str], dict[str, str]]:
     """Return the parameters that all normal traces have in common, and a label of each line by its id.
 
-    A label has the values of the other parameters, the test first, without those that its name repeats. A
-    calculated line has it within its functions, and the row of a formula is called by that.
+    A label has the values of the other parameters, the test first, without those that its name repeats. For a
+    calculated line it is within the functions. For the row of a formula it is the id.
     """
     keys = {identity: line.trace.key.as_dict() for identity, line in lines.items() if line.trace}
     shared = set.intersection(*(set(key.items()) for key in keys.values())) if len(keys) > 1 else set()

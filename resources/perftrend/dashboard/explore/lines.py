@@ -1,7 +1,7 @@
-"""What is drawn: the traces that a query fits, and those that trace ids and a shortcut name.
+"""Lines of the plot: the traces that match a query, and those of trace ids and of a shortcut.
 
 A line is a normal trace, a calculated one or the row of a formula. Aggregates are formulas, too: one for
-each value of the parameter by which they are made. So every line has an id that brings it back.
+each value of the parameter that they are grouped by. So every line has an id that reproduces it.
 """
 
 from __future__ import annotations
@@ -40,25 +40,25 @@ from perftrend.model import Samples, TraceKey
 from perftrend.store.tiles import StoredTrace
 
 MOST_LINES = 100
-"""That are drawn at once."""
+"""Maximum number of lines in a plot."""
 
 _NUMBERS = re.compile(r"(\d{1,18})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Line:
-    """A row of points."""
+    """A line: one value for each point."""
 
     identity: str
     """A trace id."""
     values: Samples
-    """Shape (points,), NaN for holes."""
+    """Shape (points,), NaN for gaps."""
     unit: str = ""
-    """Empty: it is a mere number, or of several units."""
+    """Empty: dimensionless, or several units."""
     trace: StoredTrace | None = None
-    """That it is, or that it was calculated from; None: it is the row of a formula over several."""
+    """The trace that it shows or is calculated from; None: it is the row of a formula over several."""
     least: Samples | None = None
-    """The least values that coarse points cover; None: a point is one value."""
+    """Minimum of the values that each coarse point covers; None: a point is one value."""
     greatest: Samples | None = None
 
     @property
@@ -68,27 +68,27 @@ class Line:
 
     @property
     def is_one_sided(self) -> bool:
-        """Whether a value can be told relative to another one: all lie on one side of zero."""
+        """Whether relative differences of its values are meaningful: all are on one side of zero."""
         present = self.values[np.isfinite(self.values)]
         return bool((present > 0).all() or (present < 0).all())
 
 
 @dataclass(slots=True)
 class Drawing:
-    """What is drawn, and what is not."""
+    """Lines to draw, and those that are left out."""
 
     lines: dict[str, Line] = field(default_factory=dict)
-    """By their ids, in the order in which they are listed."""
+    """By id, in the order of the list."""
     places: Places = field(default_factory=lambda: np.array([], dtype=np.intp))
-    """Of the traces that the query fits."""
+    """Places of the traces that match the query."""
     left_out: int = 0
-    """Lines that would be more than can be drawn."""
+    """Number of lines that exceed the maximum."""
     empty: list[str] = field(default_factory=list)
-    """Ids that give no line now."""
+    """Ids that currently have no line."""
     problems: list[Problem] = field(default_factory=list)
 
     def add(self, line: Line) -> None:
-        """Draw a line, unless it is drawn or there are too many."""
+        """Add a line, unless it is present or there are too many."""
         if line.identity in self.lines:
             return
         if len(self.lines) < MOST_LINES:
@@ -98,7 +98,7 @@ class Drawing:
 
 
 def drawn(window: Window, state: State) -> Drawing:
-    """Return what a state asks to be drawn."""
+    """Return the drawing of a state."""
     drawing = Drawing(problems=list(state.problems))
     try:
         drawing.places = window.matching(state.query)
@@ -114,14 +114,14 @@ def drawn(window: Window, state: State) -> Drawing:
 
 
 def _is_free(state: State) -> bool:
-    """Whether nothing was chosen at all."""
+    """Return whether nothing is selected."""
     return not (state.terms or state.ids or state.shortcut or state.problems)
 
 
 def aggregates(window: Window, state: State, places: Places) -> list[str]:
-    """Return the ids of the formulas that an aggregate is made by, one for each value of its parameter.
+    """Return the ids of the formulas of an aggregate, one for each value of its parameter.
 
-    :param places: of the traces that the query fits.
+    :param places: the places of the traces that match the query.
     """
     if not state.by:
         return [str(FormulaId(_aggregate(state.show, state.query)))]
@@ -173,7 +173,7 @@ def _scaled(window: Window, places: Places, show: Show) -> Iterator[Line]:
 
 
 def _add_ids(drawing: Drawing, window: Window, ids: Sequence[str]) -> None:
-    """Draw what trace ids name."""
+    """Add the lines of trace ids."""
     read: list[tuple[str, TraceId]] = []
     for text in ids:
         try:
@@ -194,13 +194,13 @@ def _add_ids(drawing: Drawing, window: Window, ids: Sequence[str]) -> None:
 
 
 def _named(drawing: Drawing, window: Window, ids: Sequence[NormalId]) -> dict[str, list[Line]]:
-    """Read normal traces all at once: by their ids their lines, none where there is no such trace.
+    """Return the lines of normal traces by id, read together; an unknown trace has an empty list.
 
-    Those that would be too many are not in it.
+    Ids that exceed the maximum number of lines are left out.
     """
     known = {str(each): window.traces.table.place_of.get(each.key) for each in ids}
     found: dict[str, list[Line]] = {name: [] for name, place in known.items() if place is None}
-    # A former name and the current one are at the same place.
+    # The former name and the current one of a trace have the same place.
     places = list(dict.fromkeys(place for place in known.values() if place is not None))
     drawing.left_out += max(len(places) - MOST_LINES, 0)
     lines = {line.identity: line for line in _normal(window, np.array(places[:MOST_LINES], dtype=np.intp))}
@@ -224,7 +224,7 @@ def _add_shortcut(drawing: Drawing, window: Window, identity: str) -> None:
 
 
 def _shared(formulas: int) -> Limits:
-    """Return what each of several formulas may do, so that all together do no more than one."""
+    """Return the limits of each of several formulas, so that their total does not exceed those of one."""
     each = DEFAULT_LIMITS.total_cells // max(formulas, 1)
     return replace(DEFAULT_LIMITS, total_cells=each)
 
@@ -238,7 +238,7 @@ def _evaluated(
     try:
         rows = evaluate(formula, window.source, points=len(window.points), limits=limits)
     except FormulaError as error:
-        # Positions of a formula are counted behind the mark of its id.
+        # Positions in a formula are counted from the character after the @ or ! of its id.
         drawing.problems.append(Problem("id", text, error.position + 1, error.reason))
         return []
     unit = unit_of(window, formula)
@@ -264,14 +264,14 @@ def _lines(window: Window, rows: Rows, unit: str) -> Iterator[Line]:
 
 
 def _normal_key(name: Call | Trace) -> TraceKey:
-    """Return the key of the normal trace that a calculated one was made of."""
+    """Return the key of the normal trace that a calculated one is derived from."""
     while isinstance(name, Call):
         name = next(each for each in name.arguments if isinstance(each, Call | Trace))
     return name.key
 
 
 def _of_store(name: Call | Trace) -> Call:
-    """Return the formula whose rows have that of a calculated trace among them."""
+    """Return the formula whose rows include that of a calculated trace."""
     if isinstance(name, Trace):
         query = Query(tuple(Term(key, value) for key, value in name.key.parameters))
         return Call("filter", (Text(str(query)),), name.position)
@@ -282,6 +282,6 @@ def _of_store(name: Call | Trace) -> Call:
 
 
 def _natural(trace: StoredTrace) -> list[tuple[bool, int, str]]:
-    """Return what sorts traces as a person does, 64b before 1518b."""
+    """Return a key that sorts traces in natural order, 64b before 1518b."""
     parts = _NUMBERS.split(f"{trace.key.as_dict().get('test', '')} {trace.key}")
     return [(not part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts if part]

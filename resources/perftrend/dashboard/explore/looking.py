@@ -1,4 +1,4 @@
-"""A point that somebody looks at: its runs, the commits before it, and a prepared bisection."""
+"""Details of the selected point: its runs, the commits before it, and a prepared bisection."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from perftrend.settings import Settings
 from perftrend.store.tiles import Column, tile_of
 
 MOST_COMMITS = 200
-"""That are listed between two points."""
+"""Maximum number of commits that are listed between two points."""
 
 
 def point(window: Window, state: State, lines: dict[str, Line], settings: Settings) -> PointModel | None:
-    """Return what is known of the chosen point; None: none is chosen, or it is not drawn."""
+    """Return the details of the selected point; None: no point is selected, or it is not drawn."""
     line, column = lines.get(_current(window, state.of)), window.column(state.at)
     place = None if state.at is None else window.point_of(state.at)
     if line is None or column is None or place is None or state.at is None:
@@ -66,7 +66,7 @@ def point(window: Window, state: State, lines: dict[str, Line], settings: Settin
 
 
 def _current(window: Window, identity: str) -> str:
-    """Return the id of a line that may have a former name: addresses with it go on being of use."""
+    """Return the current id of a line, so that addresses with a former name remain valid."""
     try:
         named = parse_trace_id(identity)
     except FormulaError:
@@ -80,7 +80,7 @@ def _with_value(line: Line, places: range) -> int | None:
 
 
 def _range(window: Window, state: State, covered: range, before: int | None) -> tuple[int | None, int]:
-    """Return the columns that are compared: the point and the chosen one, or the value before it."""
+    """Return the columns to compare: the point, and the chosen earlier one or that of the value before it."""
     other = state.since
     if other is not None and window.column(other) and other not in covered:
         return min(other, covered.stop - 1), max(other, covered.stop - 1)
@@ -107,7 +107,7 @@ def _run(run: Run, result: Result, settings: Settings, *, replaced: bool) -> Run
         samples=[sample for sample in result.samples if math.isfinite(sample)],
         message=result.invalid or result.message,
         simulated=run.simulated,
-        # At the address of the build is now a later one that has its number.
+        # The address of the build now leads to a later build with the same number.
         links={} if replaced else dict(links.of_run(run, settings)),
     )
 
@@ -129,7 +129,7 @@ def _commit(place: int, column: Column, settings: Settings) -> CommitModel:
 
 
 def _git_log(older: Column | None, newer: Column | None) -> str:
-    """Return the command; a revision is of hex digits only."""
+    """Return the command; a revision consists of hex digits only, so it needs no quoting."""
     if (
         older is None
         or newer is None

@@ -1,7 +1,7 @@
-"""Where the lines that are drawn have changed, as the analysis engine sees it.
+"""Changes of the lines in the plot, found by the analysis engine.
 
-A trace is looked at over the columns of the tile, with a history before them and some columns behind them:
-whether a step is one depends on both. What was found for the same values is kept.
+A trace is analysed over the columns of the tile, with a history before and some columns after them: whether
+a step is a change depends on both. Results are cached by the values of the trace.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from perftrend.model import Better, Change
 from perftrend.settings.sections import AnalysisSettings
 
 MOST_TRACES = 50
-"""That are looked at for changes."""
+"""Maximum number of traces that are searched for changes."""
 MOST_COLUMNS = 2200
-"""Of each: those of a tile of scale 2, with their history."""
+"""Maximum number of columns of each trace: those of a tile of scale 2, with their history."""
 _KEPT = 2000
 
 
@@ -33,18 +33,18 @@ class Marker:
 
     identity: str
     point: int
-    """Its place in the tile, from 0."""
+    """Index in the tile, from 0."""
     column: int
     """The first column after the change."""
     change: Change
     suspected: bool
-    """Whether it is a single bad run, or what the newest run hints at."""
+    """Whether it is only suspected: a single outlier run, or a change that the newest run hints at."""
 
 
 def markers(window: Window, lines: Iterable[Line], settings: AnalysisSettings) -> list[Marker] | None:
-    """Return the changes of traces within a tile; calculated lines have those of the trace that they are of.
+    """Return the changes of traces within a tile; calculated lines have those of their trace.
 
-    :returns: None where the tile covers too much time, or too many traces are shown.
+    :returns: None if the tile covers too much time, or too many traces are shown.
     """
     wanted = [line for line in lines if line.trace]
     if len(wanted) > MOST_TRACES or len(window.columns) + 2 * settings.history > MOST_COLUMNS:
@@ -83,7 +83,7 @@ def _rule(settings: AnalysisSettings, better: Better) -> Rule:
 
 @lru_cache(maxsize=_KEPT)
 def _reported(packed: bytes, rule: Rule) -> Reported:
-    """Return the changes of a trace that are reported, and what is suspected.
+    """Return the reported and the suspected changes of a trace.
 
     :param packed: its values, float64.
     """

@@ -1,4 +1,4 @@
-"""What the page answers."""
+"""Request and response models of Explore."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from datetime import datetime
 from pydantic import BaseModel, ConfigDict, field_validator
 
 Number = float | None
-"""Null where there is none."""
+"""Null if missing."""
 
 
 class Part(BaseModel):
-    """A part of an answer."""
+    """A part of a response."""
 
     model_config = ConfigDict(use_attribute_docstrings=True, frozen=True)
 
 
 class Value(Part):
-    """A value that may be chosen."""
+    """A selectable value."""
 
     value: str
     count: int
-    """Traces that would be left if it were the only chosen value of its parameter."""
+    """Number of traces left if it were the only selected value of its parameter."""
     chosen: bool
 
 
 class Parameter(Part):
-    """A parameter and the values that may be chosen."""
+    """A parameter and its selectable values."""
 
     name: str
     values: list[Value]
     of: int
-    """How many values there are."""
+    """Number of values."""
     hidden: int
-    """How many of those that fit are not told here: ask with a part of the value (``find``)."""
+    """Number of matching values that are not listed; use ``find`` with a part of the value to list them."""
 
 
 class Condition(Part):
@@ -45,30 +45,30 @@ class Condition(Part):
     negated: bool
     pattern: bool
     optional: bool
-    """Whether a trace without the parameter fits, too."""
+    """Whether traces without the parameter match, too."""
     without: str
     """The address of the page without it."""
 
 
 class Mistake(Part):
-    """What was written in a wrong way."""
+    """An error in the input."""
 
     field: str
     """``q``, ``queries``, ``id`` or ``shortcut``."""
     text: str
     position: int
-    """Of what is wrong, from 0."""
+    """Position of the error, from 0."""
     reason: str
     caret: str
-    """Stands below the text and points at the position."""
+    """Line to show below the text, with a caret at the position."""
 
 
 class Change(Part):
-    """A change that the analysis engine sees in a trace."""
+    """A change that the analysis engine finds in a trace."""
 
     trace: str
     point: int
-    """Its place among the points, from 0."""
+    """Index among the points, from 0."""
     column: int
     before: float
     after: float
@@ -77,7 +77,7 @@ class Change(Part):
 
 
 class Note(Part):
-    """What somebody wrote about a commit."""
+    """A user's note on a commit."""
 
     point: int
     column: int
@@ -92,17 +92,17 @@ class Line(Part):
     id: str
     """A trace id: normal, ``!`` calculated or ``@`` formula."""
     label: str
-    """The values in which it differs from the others."""
+    """The values that distinguish it from the other lines."""
     parameters: dict[str, str]
-    """Of the trace that it is or was calculated from; empty for rows of formulas over several."""
+    """Of the trace that it shows or is calculated from; empty for rows of formulas over several."""
     unit: str
-    """Of the values; empty: mere numbers."""
+    """Of the values; empty: dimensionless."""
     better: str
     """``higher``, ``lower`` or empty: of that trace."""
     values: list[Number]
-    """One a point. At a coarse scale the average of the columns that it covers, or the newest's value."""
+    """One for each point. At a coarse scale, the average of the covered columns, or the newest value."""
     least: list[Number] | None
-    """The least of the values that coarse points cover; null where a point is one value."""
+    """Minimum of the values that each coarse point covers; null if a point is one value."""
     greatest: list[Number] | None
     low: list[Number] | None
     """The lower end of the band of the replicates."""
@@ -110,58 +110,58 @@ class Line(Part):
     newest: Number
     """The newest value of the tile."""
     newest_column: int | None
-    """Where it is."""
+    """Column of the newest value."""
     silent: int
-    """How many points have come since."""
+    """Number of points after the newest value."""
     mean: Number
     """Of all values of the tile."""
     change: Number
-    """The newest value against this mean, relative to it; null where values lie on both sides of zero."""
+    """Relative difference of the newest value from this mean; null if values are on both sides of zero."""
     changes: int
-    """How many changes the tile has."""
+    """Number of changes in the tile."""
     url: str
-    """The page of this line alone."""
+    """The page with only this line."""
 
 
 class Point(Part):
-    """What is drawn above one place of the axis."""
+    """A position on the horizontal axis."""
 
     column: int
     """Its first column; columns are counted from the oldest of the testbed."""
     columns: int
-    """How many columns it covers."""
+    """Number of columns that it covers."""
     commit: str
-    """Of the newest column; empty where it is not known."""
+    """Of the newest column; empty: unknown."""
     started: datetime
 
 
 class TileModel(Part):
-    """The part of time that is shown, and the addresses of others."""
+    """The part of time that is shown, and the addresses of other parts."""
 
     scale: int
     number: int
     follows: bool
-    """Whether these are the newest 128 points, and tomorrow others, rather than the tile of this number."""
+    """Whether these are the newest 128 points, which change with new runs, not the tile of this number."""
     newest: int
     """The number of the newest tile of this scale."""
     columns: int
-    """Columns of the testbed."""
+    """Number of columns of the testbed."""
     columns_of_point: int
     older: str | None
     newer: str | None
     zoomed_in: str | None
     zoomed_out: str | None
     latest: str | None
-    """The newest tile, kept as such: tomorrow it is another one."""
+    """The newest points, without a tile number: the same address shows newer points later."""
 
 
 class ZoomModel(Part):
-    """What of the plot is seen."""
+    """The visible part of the plot."""
 
     columns: tuple[float, float] | None
-    """The first and the last, between points perhaps; null: all."""
+    """The first and the last, possibly between points; null: all."""
     values: dict[str, tuple[float, float]]
-    """The least and the greatest by the unit that people read; of other units all are seen."""
+    """Minimum and maximum, by displayed unit; all values of other units are visible."""
 
 
 class RunModel(Part):
@@ -175,36 +175,36 @@ class RunModel(Part):
     value: Number
     samples: list[float]
     message: str
-    """Why there is no value, or what the test said."""
+    """Why there is no value, or the message of the test."""
     simulated: bool
     links: dict[str, str]
-    """Of the build, its log.html, its report and its archive, as far as they are known."""
+    """To the build, its log.html, its report and its archive, as far as they are known."""
 
 
 class CommitModel(Part):
-    """A commit that was measured."""
+    """A measured commit."""
 
     column: int
     commit: str
     started: datetime
     review: str
-    """Where it is reviewed; empty: not known."""
+    """URL of its review; empty: unknown."""
 
 
 class BisectModel(Part):
-    """A bisection, ready to be copied; nothing is started here."""
+    """A bisection to copy; it is not started."""
 
     old: str
     new: str
     comment: str
-    """For Gerrit, on the change of the newer commit."""
+    """To post in Gerrit, on the change of the newer commit."""
     command: str
     change: str
-    """Where that change is; empty: not known."""
+    """URL of that change; empty: unknown."""
 
 
 class PointModel(Part):
-    """A point that is looked at."""
+    """The selected point."""
 
     trace: str
     column: int
@@ -220,14 +220,14 @@ class PointModel(Part):
     before: Number
     """The value before it."""
     change: Number
-    """Against the value before it, relative to it; null where values lie on both sides of zero."""
+    """Relative difference from the value before it; null if values are on both sides of zero."""
     runs: list[RunModel]
     since: CommitModel | None
-    """The earlier point that it is compared with: chosen, or the value before it."""
+    """The commit that it is compared with: of the chosen point, or of the value before it."""
     chosen: bool
-    """Whether somebody has chosen that point."""
+    """Whether the user chose that point."""
     commits: list[CommitModel]
-    """Those that were measured after it, the newest first."""
+    """Commits measured after that one, the newest first."""
     git_log: str
     """A command that lists all commits between both."""
     bisect: BisectModel | None
@@ -237,74 +237,74 @@ class PointModel(Part):
     closed: str
     """The page without a point."""
     compared: str
-    """The page on which the next point that is chosen is compared with this one."""
+    """The page on which the next selected point is compared with this one."""
     zoomed_in: str | None
 
 
 class Explore(BaseModel):
-    """What is explored."""
+    """Response of Explore."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
     testbed: str
     testbeds: list[str]
     beside: str | None
-    """The page with the traces of all testbeds; null: there is one only, or the query names testbeds."""
+    """The page with the traces of all testbeds; null if there is only one, or the query names testbeds."""
     tile: TileModel | None
-    """Null while the store has no run."""
+    """Null if the store has no run."""
     query: str
     conditions: list[Condition]
     parameters: list[Parameter]
     names: list[str]
-    """All parameters, to aggregate by."""
+    """Parameters to aggregate by."""
     show: str
     by: str
     downsample: str
-    """What a point of a coarse scale is: ``mean`` or ``nth``."""
+    """Value of a point of a coarse scale: ``mean`` or ``nth``."""
     spread: str
     zoom: ZoomModel
     matched: int
-    """Traces that the query fits."""
+    """Number of traces that match the query."""
     left_out: int
-    """Lines that would be too many to be drawn."""
+    """Number of lines that exceed the maximum."""
     most: int
-    """Lines that are drawn at most."""
+    """Maximum number of lines."""
     common: dict[str, str]
     """The parameters that all normal traces have in common."""
     units: list[str]
-    """Those of the lines, the most frequent first; a plot has axes for two."""
+    """Units of the lines, the most frequent first; a plot has axes for two."""
     points: list[Point]
     lines: list[Line]
     empty: list[str]
-    """Trace ids that give no line now."""
+    """Trace ids that currently have no line."""
     changes: list[Change]
     suspected: list[Change]
-    """Single bad runs, and newest ones of which the next ones decide what they are."""
+    """Single outlier runs, and changes in the newest runs that further runs have to confirm."""
     notes: list[Note]
     simulated: bool
-    """Whether runs of the tile sent no packets."""
+    """Whether the testbed has runs that sent no packets."""
     mistakes: list[Mistake]
     notices: list[str]
-    """What is not shown, and why."""
+    """Data that is not shown, with the reasons."""
     point: PointModel | None
     stored: list[str]
-    """The trace ids that a shortcut of this page holds."""
+    """Trace ids that a shortcut of this page would contain."""
     url: str
-    """The address of all that was chosen."""
+    """The address of the whole selection."""
 
 
 class Kept(Part):
-    """What was kept."""
+    """A saved shortcut or short address."""
 
     id: str
     url: str
 
 
 class ShortcutAsked(Part):
-    """What a shortcut shall hold."""
+    """Request to save a shortcut."""
 
     ids: list[str]
-    """Trace ids; calculated ones are left out: the formulas make them again. In a form, one a line."""
+    """Trace ids; calculated ones are left out, because formulas reproduce them. In a form, one per line."""
 
     @field_validator("ids", mode="before")
     @classmethod
@@ -313,7 +313,7 @@ class ShortcutAsked(Part):
 
 
 class ShortAsked(Part):
-    """The page that shall get a short address."""
+    """Request to create a short address."""
 
     url: str
-    """Its address, or what stands behind the question mark of it."""
+    """Address of the page, or its query string."""

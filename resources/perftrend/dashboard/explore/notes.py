@@ -1,4 +1,4 @@
-"""What people wrote about the commits of a tile."""
+"""Notes of users on the commits of a tile."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from perftrend.dashboard.explore.model import Note
 from perftrend.dashboard.explore.window import Window
 
 MOST_COLUMNS = 2200
-"""Of a tile whose commits are looked up."""
+"""Maximum number of columns of a tile whose notes are read."""
 
 
 def notes(window: Window) -> list[Note]:
-    """Return the annotations of the commits that are shown, in the order of time; of coarse tiles none."""
+    """Return the annotations of the commits that are shown, in the order of time; none for coarse tiles."""
     if len(window.columns) > MOST_COLUMNS:
         return []
     columns = window.axis.columns[window.columns.start : window.columns.stop]

@@ -1,4 +1,4 @@
-"""Numbers of answers: None where there is none."""
+"""Numbers in responses: None if missing."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import numpy as np
 from perftrend.model import Samples, finite
 
 _ROUNDED = 1e-12
-"""Of the largest value."""
+"""Relative to the largest value."""
 
 
 def numbers(values: Samples) -> list[float | None]:
-    """Return the numbers of an array."""
+    """Return the values of an array, with None for NaN."""
     return [None if value != value else value for value in values.tolist()]  # noqa: PLR0124 - NaN
 
 
 def relative(value: float | None, reference: float | None) -> float | None:
-    """Return how much a value is above another one, relative to that."""
+    """Return the relative difference of a value from a reference."""
     if value is None or not reference:
         return None
     return finite((value - reference) / abs(reference))
 
 
 def mean(values: Samples) -> float | None:
-    """Return the average, holes left out; what rounding leaves of zero is zero."""
+    """Return the average of the finite values; 0 if it is only a rounding error."""
     present = values[np.isfinite(values)]
     if not len(present):
         return None
@@ -32,6 +32,6 @@ def mean(values: Samples) -> float | None:
 
 
 def newest(values: Samples) -> float | None:
-    """Return the last value that there is."""
+    """Return the last finite value."""
     present = values[np.isfinite(values)]
     return float(present[-1]) if len(present) else None

@@ -1,4 +1,4 @@
-"""Whose commits are the points, where the address does not say it: those of the testbed that it is about."""
+"""Default testbed of an address: the one that its query, trace ids or shortcut name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from perftrend.errors import FormulaError
 
 
 def placed(site: Site, state: State) -> State:
-    """Return the state with its testbed, where that is another one than the usual."""
+    """Return the state with the testbed that it refers to, if that is not the usual one."""
     if state.testbed:
         return state
     testbeds = site.store.tiles.testbeds()
@@ -32,7 +32,7 @@ def placed(site: Site, state: State) -> State:
 
 
 def _named(site: Site, state: State) -> Iterator[str]:
-    """Yield the testbeds that are named by what was chosen."""
+    """Yield the testbeds that the selection names."""
     yield from _of_query(state.query)
     for text in state.ids:
         yield from _of_text(text)
@@ -44,7 +44,7 @@ def _of_text(text: str) -> Iterator[str]:
     try:
         yield from _of_id(parse_trace_id(text))
     except FormulaError:
-        # The drawing tells what is wrong with it.
+        # The drawing reports the error.
         return
 
 

@@ -1,7 +1,7 @@
-"""What the script of the page draws: values in the units that people read, with the digits that a plot shows.
+"""Plot data for the script of the page: values in displayed units, with the digits that a plot shows.
 
-It stands in the page, so that a choice is one request and the work for it is done once. The model of the page
-has all digits and the units of the store.
+It is embedded in the page, so that a selection is one request and its work is done once. The model of the
+page has all digits and the units of the store.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from perftrend.dashboard.explore.state import Show
 from perftrend.dashboard.explore.units import shown_unit
 
 MOST_BANDS = 12
-"""Lines up to which bands are drawn."""
+"""Maximum number of lines for which bands are drawn."""
 _DIGITS = 6
 _NUMBERS = {
     Show.NORM: "standard deviations from the mean",
     Show.SCALE_BY_AVE: "multiple of the average",
     Show.COUNT: "traces",
 }
-"""What mere numbers are, where nothing else is drawn."""
+"""Meaning of dimensionless values, if no others are drawn."""
 
 
 def plotted(answer: Explore) -> Markup:
-    """Return what is drawn as JSON that can stand in an element of a page."""
+    """Return the plot as JSON that can be embedded in an element of a page."""
     written = json.dumps(_plot(answer), separators=(",", ":"), ensure_ascii=False)
     return Markup(written.replace("<", "\\u003c"))  # noqa: S704 - without < no text ends the element
 
@@ -69,7 +69,7 @@ def _change(change: Change, scale: float) -> dict[str, Any]:
 
 
 def _meaning(answer: Explore) -> str:
-    """Say what values without a unit are; empty where formulas draw others, too."""
+    """Return the meaning of values without a unit; empty if formulas draw others, too."""
     show = Show(answer.show)
     mere = [line.id for line in answer.lines if not line.unit]
     return _NUMBERS.get(show, "") if all(each[1:].startswith(f"{show}(") for each in mere) else ""

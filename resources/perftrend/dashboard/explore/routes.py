@@ -1,4 +1,4 @@
-"""``/``, and what is kept of it: ``/shortcuts``, ``/short`` and ``/s/…``."""
+"""Endpoints of Explore: ``/``, ``/shortcuts``, ``/short`` and ``/s/…``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from perftrend.dashboard.users import Viewer
 router = APIRouter()
 
 _WRONG = 400
-# plotly compiles what it draws with WebGL. No text of a page is ever compiled: its scripts are files.
+# plotly compiles code for WebGL. Text of a page is never compiled: its scripts are files.
 _WITH_PLOT = f"{POLICY}; script-src 'self' 'unsafe-eval'"
 _PARAMETERS: list[dict[str, Any]] = [
     {"name": name, "in": "query", "description": told, "schema": schema}
@@ -85,10 +85,10 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
 @router.get("/", response_model=Explore, responses=_RESPONSES, openapi_extra={"parameters": _PARAMETERS})
 @kept
 def explored(request: Request, site: TheSite, user: Viewer) -> Response:
-    """Draw the traces that were chosen, over the commits of a testbed."""
+    """Plot the selected traces over the commits of a testbed."""
     state = placed(site, read(request.url.query))
     answer = explore(site, state)
-    # A table has no place for what is wrong, and what is left would be taken for all that was asked for.
+    # A CSV file cannot report errors, and a partial result would look complete.
     if request.query_params.get("format") == "csv" and not answer.mistakes:
         named = {
             "Content-Disposition": 'attachment; filename="perftrend.csv"',
@@ -121,7 +121,7 @@ def keep_shortcut(
     user: Viewer,
     asked: Annotated[ShortcutAsked, Depends(sent(ShortcutAsked))],
 ) -> Response:
-    """Keep traces and formulas under a short number; the same ones have the same."""
+    """Save traces and formulas as a shortcut; the same content has the same id."""
     keeping.check_may_keep(request, user)
     kept = keeping.shortcut(site.store, asked.ids, user)
     return done(request, "/", kept, shortcut=kept.id)
@@ -131,7 +131,7 @@ def keep_shortcut(
 def keep_short(
     request: Request, site: TheSite, user: Viewer, asked: Annotated[ShortAsked, Depends(sent(ShortAsked))]
 ) -> Response:
-    """Give a page of Explore a short address; the same page has the same."""
+    """Create a short address of a page of Explore; the same page has the same short address."""
     keeping.check_may_keep(request, user)
     kept = keeping.short_url(site.store, asked.url, user)
     return done(request, kept.url, kept)
@@ -139,7 +139,7 @@ def keep_short(
 
 @router.get("/s/{key}", response_class=RedirectResponse, status_code=302)
 def short(site: TheSite, _: Viewer, key: str) -> Response:
-    """Lead to the page that a short address was given to."""
+    """Redirect to the page of a short address."""
     query = site.store.short_urls.query(key) if keeping.is_key(key) else None
     if query is None:
         raise HTTPException(404, "this short address does not exist")

@@ -1,26 +1,26 @@
-"""What was chosen on the page, as its address has it.
+"""Selection on the page, as its address encodes it.
 
 ===================  ====================================================================================
-``testbed``          whose commits are the points
-``scale``, ``tile``  what part of time; without a tile the newest one
-``q``                a query, as ``filter("…")`` takes it
+``testbed``          the testbed whose commits are the points
+``scale``, ``tile``  the part of time; without a tile the newest
+``q``                a query, in the syntax of ``filter("…")``
 ``queries``          a query or an address of Skia Perf, with its meaning of ``!``; becomes ``q`` or ``id``
-``p.NAME``           a value of a parameter; a form has it for each box that is ticked
+``p.NAME``           a value of a parameter; a form sends one for each ticked checkbox
 ``id``               a trace id of any form, may be repeated; ``formula`` is one that may lack its ``@``
 ``shortcut``         the id of a shortcut
 ``show``, ``by``     how the traces of the query are drawn, see :class:`Show`
-``downsample``       what a point of a coarse scale is, see :class:`Downsample`
-``spread``           which band of the replicates is drawn, see :class:`Spread`
+``downsample``       the value of a point of a coarse scale, see :class:`Downsample`
+``spread``           the band of the replicates, see :class:`Spread`
 ``changes``          ``off``: without markers of changes
-``x``, ``y``         what of the plot is seen, see :mod:`~perftrend.dashboard.explore.zoom`
-``at``, ``of``       the column and the trace id of a point that is looked at
-``since``            the column of an earlier point, to be compared with it
-``look``             ``at`` and ``of`` with a blank between them, as a button of the page says it
-``drop``             a trace id that is not wanted any more, as a button says it
-``find``             only values with this in them are offered
+``x``, ``y``         the visible part of the plot, see :mod:`~perftrend.dashboard.explore.zoom`
+``at``, ``of``       the column and the trace id of the selected point
+``since``            the column of an earlier point, to compare with it
+``look``             ``at`` and ``of`` separated by a space, as a button of the page sends them
+``drop``             a trace id to remove, as a button sends it
+``find``             offer only values that contain this text
 ===================  ====================================================================================
 
-What cannot be understood is kept as a :class:`Problem`, so that a person sees what is wrong beside the rest.
+Invalid input becomes a :class:`Problem`, so that the page shows the error together with the valid part.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 class Show(StrEnum):
-    """How the traces that a query fits are drawn."""
+    """How the traces that match a query are drawn."""
 
     RAW = "raw"
     NORM = "norm"
@@ -61,24 +61,24 @@ class Show(StrEnum):
     SCALE_BY_AVE = "scale_by_ave"
     """Each divided by its own average."""
     AVE = "ave"
-    """Point by point, one row for each value of a parameter; as are the following ones."""
+    """Point by point, one row for each value of a parameter, as for the following members."""
     MIN = "min"
     MAX = "max"
     COUNT = "count"
 
     @property
     def is_aggregate(self) -> bool:
-        """Whether one row is made of several traces."""
+        """Whether a row combines several traces."""
         return self is not Show.RAW and not self.is_scaled
 
     @property
     def is_scaled(self) -> bool:
-        """Whether a row is made of each trace, so that all fit into one plot."""
+        """Whether each trace is scaled to a row, so that all fit into one plot."""
         return self in {Show.NORM, Show.SCALE_BY_AVE}
 
     @property
     def words(self) -> str:
-        """What a person chooses."""
+        """Label of the option."""
         return {
             Show.RAW: "values",
             Show.NORM: "normalised",
@@ -91,20 +91,20 @@ class Show(StrEnum):
 
 
 class Downsample(StrEnum):
-    """What a point of a coarse scale is, which covers several commits."""
+    """Value of a point of a coarse scale, which covers several commits."""
 
     MEAN = "mean"
     NTH = "nth"
-    """The value of the newest of them: every 4^scale-th commit is shown, as measured."""
+    """The value of the newest commit: every 4^scale-th commit is shown, as measured."""
 
     @property
     def words(self) -> str:
-        """What a person chooses."""
+        """Label of the option."""
         return {Downsample.MEAN: "average of its commits", Downsample.NTH: "every 4^scale-th commit"}[self]
 
 
 class Spread(StrEnum):
-    """Which part of the replicates of a point its band has."""
+    """Part of the replicates of a point that its band covers."""
 
     NONE = "none"
     RANGE = "range"
@@ -112,45 +112,45 @@ class Spread(StrEnum):
 
     @property
     def words(self) -> str:
-        """What a person chooses."""
+        """Label of the option."""
         return {Spread.NONE: "not shown", Spread.RANGE: "all", Spread.QUARTILES: "quartiles"}[self]
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What was written in a wrong way."""
+    """An error in the input."""
 
     field: str
     """``q``, ``queries``, ``id`` or ``shortcut``."""
     text: str
     position: int
-    """Of what is wrong, from 0."""
+    """Position of the error, from 0."""
     reason: str
 
     @property
     def caret(self) -> str:
-        """What stands below the text, to point at the position."""
+        """Line to show below the text, with a caret at the position."""
         return " " * min(self.position, len(self.text)) + "^"
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """All that was chosen."""
+    """The selection on the page."""
 
     testbed: str = ""
-    """Empty: the one that is shown first."""
+    """Empty: the default testbed."""
     scale: int = 0
     tile: int | None = None
     """None: the newest."""
     query: Query = _EVERY
     wrong_query: str = ""
-    """The text of a query that is none."""
+    """Text of a query that is not valid."""
     ids: tuple[str, ...] = ()
-    """Trace ids, right or wrong ones."""
+    """Trace ids, valid or not."""
     shortcut: str = ""
     show: Show = Show.RAW
     by: str = ""
-    """The parameter for whose values rows are made; empty: one row of all."""
+    """The parameter whose values have one row each; empty: one row of all."""
     downsample: Downsample = Downsample.MEAN
     spread: Spread = Spread.NONE
     changes: bool = True
@@ -168,18 +168,18 @@ class State:
 
     @property
     def chosen(self) -> frozenset[tuple[str, str]]:
-        """The plain values that were chosen, with their parameters."""
+        """The selected plain values, as pairs of parameter and value."""
         return frozenset((term.key, term.value) for term in self.terms if _is_plain(term))
 
     @property
     def written(self) -> str:
-        """The part of the query that boxes cannot tell."""
+        """The part of the query that checkboxes cannot express."""
         rest = str(Query(tuple(term for term in self.terms if not _is_plain(term))))
         return "&".join(filter(None, (rest, self.wrong_query)))
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """The names and values of the address; what is as it is anyway is left out."""
+        """The names and values of the address, without defaults."""
         query = "&".join(filter(None, (str(self.query), self.wrong_query)))
         found = [
             ("testbed", self.testbed),
@@ -203,21 +203,21 @@ class State:
 
     @property
     def encoded(self) -> str:
-        """What stands behind the question mark of the address."""
+        """The query string of the address."""
         return urlencode(self.pairs)
 
     @property
     def url(self) -> str:
         """The address."""
-        # Trace ids are full of what may stand in an address as it is, and a page has hundreds of them.
+        # Trace ids have many characters that need no escaping in an address, and a page has hundreds of ids.
         return f"/?{urlencode(self.pairs, safe=_AS_IT_IS)}" if self.pairs else "/"
 
     def but(self, **changed: object) -> State:
-        """Return the state with something else; a point that is looked at stays."""
+        """Return the state with other values of some fields; the selected point remains."""
         return replace(self, **changed)  # type: ignore[arg-type]  # by name
 
     def during(self, scale: int, tile: int | None) -> State:
-        """Return the state at another part of time, of which the whole is seen."""
+        """Return the state at another part of time, without zoom."""
         return self.but(scale=scale, tile=tile, zoom=WHOLE)
 
     def without(self, term: Term) -> State:
@@ -226,9 +226,9 @@ class State:
 
 
 def read(encoded: str) -> State:
-    """Read what stands behind the question mark of an address; names that are not ours are passed over.
+    """Read the query string of an address; unknown names are ignored.
 
-    :raises UsageError: if it is too long, or a number or a choice is none.
+    :raises UsageError: if it is too long, or a number or a choice is not valid.
     """
     if len(encoded) > LONGEST_QUERY:
         raise UsageError(
@@ -274,7 +274,7 @@ def _state(pairs: Sequence[tuple[str, str]]) -> State:
 
 
 def _imported(pairs: Iterable[tuple[str, str]]) -> tuple[list[tuple[str, str]], tuple[Problem, ...]]:
-    """Return what queries of Skia Perf are in an address of ours, and what is wrong with them."""
+    """Return the queries of Skia Perf in an address as our parameters, and the errors in them."""
     queries: list[Query] = []
     problems = []
     for text in (value.strip() for name, value in pairs if name == "queries" and value.strip()):
@@ -284,12 +284,12 @@ def _imported(pairs: Iterable[tuple[str, str]]) -> tuple[list[tuple[str, str]], 
             problems.append(Problem("queries", text, 0, error.reason))
     if len(queries) == 1:
         return [("q", str(queries[0]))], tuple(problems)
-    # Skia Perf draws the traces of each, while the conditions of one query have to fit all.
+    # Skia Perf draws the traces of each query, while the conditions of one query must all match.
     return [("id", f'@filter("{query}")') for query in queries], tuple(problems)
 
 
 def _query(pairs: Sequence[tuple[str, str]]) -> tuple[Query, str, tuple[Problem, ...]]:
-    """Return the query, the text of it that is wrong, and what is wrong with it."""
+    """Return the query, its text if that is not valid, and the error in it."""
     ticked = [
         Term(name.removeprefix(_OF_PARAMETER), value)
         for name, value in pairs
@@ -307,8 +307,8 @@ def _query(pairs: Sequence[tuple[str, str]]) -> tuple[Query, str, tuple[Problem,
 
 
 def _ids(pairs: Iterable[tuple[str, str]], *, dropped: str) -> tuple[tuple[str, ...], tuple[Problem, ...]]:
-    """Return trace ids, and what is wrong with them."""
-    # A line break is a blank of a formula; as one, it leaves the caret below its line.
+    """Return trace ids, and the errors in them."""
+    # Line breaks are whitespace in a formula. Spaces instead of them keep the caret below its position.
     given = ((name, _BREAK.sub(" ", value).strip()) for name, value in pairs if name in ("id", "formula"))
     named = (_of_formula(text) if name == "formula" else text for name, text in given if text)
     ids = tuple(dict.fromkeys(each for each in named if each != dropped))
@@ -324,7 +324,7 @@ def _ids(pairs: Iterable[tuple[str, str]], *, dropped: str) -> tuple[tuple[str, 
 
 
 def _of_formula(text: str) -> str:
-    """Return the trace id of what somebody typed for a formula: that may be an id itself, or a shortcut."""
+    """Return the trace id of a formula that a user typed; it may also be an id or a shortcut."""
     if text.startswith("#"):
         return f'@filter("{text}")'
     return text if text.startswith(("@", "!", ",")) else f"@{text}"

@@ -1,4 +1,4 @@
-"""What is told of a drawing: lines and changes, what is not shown and why, what a shortcut holds."""
+"""Presentation of a drawing: lines, changes, notices of data that is not shown, content of a shortcut."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from perftrend.model import finite
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """A drawing with what was found in it."""
+    """A drawing with its changes and bands."""
 
     window: Window
     state: State
     drawing: Drawing
     markers: list[Marker] | None
-    """None: it is too much to be looked at."""
+    """None: too much data to search."""
     bands: dict[str, Band] | None
-    """By the ids of lines; None: it is too much."""
+    """By the ids of lines; None: too much data."""
 
     @cached_property
     def _number_of_changes(self) -> Counter[str]:
@@ -46,7 +46,7 @@ class Seen:
         return [unit for unit, _ in Counter(line.unit for line in self.drawing.lines.values()).most_common()]
 
     def line(self, line: Line, label: str) -> LineModel:
-        """Return what is told of a line."""
+        """Return the response model of a line."""
         average, last = mean(line.values), newest(line.values)
         place = None if last is None else int(np.flatnonzero(np.isfinite(line.values))[-1])
         band = (self.bands or {}).get(line.identity)
@@ -81,7 +81,7 @@ class Seen:
         )
 
     def changes(self, *, suspected: bool = False) -> list[Change]:
-        """Return what is known of the changes, or of the single runs that are suspected to be one."""
+        """Return the reported changes, or the suspected ones."""
         return [
             Change(
                 trace=each.identity,
@@ -97,7 +97,7 @@ class Seen:
         ]
 
     def notices(self) -> list[str]:
-        """Say what is not shown, and why."""
+        """Return notices of data that is not shown, with the reasons."""
         lines, window = self.drawing.lines, self.window
         here, coarse = window.axis.testbed, window.tile.scale > 0
         found = []
@@ -135,7 +135,7 @@ class Seen:
         return found
 
     def stored(self) -> list[str]:
-        """Return what a shortcut holds: normal traces, and formulas instead of calculated ones."""
+        """Return the content of a shortcut: normal traces, and formulas instead of calculated ones."""
         state, drawing = self.state, self.drawing
         wrong = {problem.text for problem in drawing.problems}
         found = [each for each in state.ids if each not in wrong]

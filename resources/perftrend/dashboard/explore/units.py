@@ -1,4 +1,4 @@
-"""The unit of what a formula calculates, as far as its functions keep it."""
+"""Unit of the result of a formula, if its functions preserve units."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _KEEPS_UNIT = frozenset(
 
 
 def unit_of(window: Window, call: Call) -> str:
-    """Return the unit that all rows of a formula have; empty: a mere number, or several."""
+    """Return the unit of all rows of a formula; empty: dimensionless, or several units."""
     if FUNCTIONS[call.function].makes is Makes.FOUND:
         units = _found(window, call)
     elif call.function in _KEEPS_UNIT:
@@ -34,5 +34,5 @@ def _found(window: Window, call: Call) -> set[str]:
 
 
 def shown_unit(unit: str) -> tuple[str, float]:
-    """Return the unit that people read, and what a value is multiplied by for it."""
+    """Return the displayed unit, and the factor that converts values to it."""
     return ("Mpps", 1e-6) if unit == "pps" else (unit, 1.0)

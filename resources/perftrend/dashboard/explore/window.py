@@ -1,7 +1,7 @@
-"""The part of time that is looked at: 128 points of a testbed's commits, and the traces there.
+"""The visible part of time: 128 points of a testbed's commits, and the traces there.
 
-A tile is named by its number. Without a number it is the newest 128 points, however short the newest tile
-is: nobody wants to see three points on the day after a tile was filled.
+A tile is selected by its number. Without a number, the newest 128 points are shown, even if the newest tile
+is shorter; otherwise only a few points would be visible on the day after a tile was filled.
 """
 
 from __future__ import annotations
@@ -40,30 +40,30 @@ from perftrend.store.tiles import (
 )
 
 TESTBED = "testbed"
-"""The parameter that each query is about without saying so."""
+"""The parameter by which queries are restricted unless they have a condition on it."""
 Places = NDArray[np.intp]
-"""Of traces in the table, shape (n,)."""
+"""Indices of traces in the table, shape (n,)."""
 MOST_SINGLE = 20_000_000
-"""Values of traces and columns that are looked at for coarse points that no tile has."""
+"""Maximum number of values, traces times columns, that are read for coarse points that no tile has."""
 _AT_ONCE = 2_000_000
-"""Of these."""
+"""Number of values that are read together."""
 
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """A tile, and where the values of its points are read."""
+    """A tile, and access to the values of its points."""
 
     store: Store
     traces: Traces
     axis: Axis
     tile: Tile
     follows: bool = False
-    """Whether it is the newest points rather than the tile."""
+    """Whether it shows the newest points rather than the tile."""
     downsample: Downsample = Downsample.MEAN
 
     @cached_property
     def points(self) -> range:
-        """The points that are shown, as the axis counts them; at most 128."""
+        """The points that are shown, as indices of the axis; at most 128."""
         last = points_of(len(self.axis.columns), self.tile.scale)
         if self.follows:
             return range(max(last - POINTS, 0), last)
@@ -82,42 +82,42 @@ class Window:
 
     @cached_property
     def source(self) -> Source:
-        """Where formulas get their rows."""
+        """Source of the rows of formulas."""
         return Source(self)
 
     def column(self, number: int | None) -> Column | None:
-        """Return a column of the axis, if there is one of this number."""
+        """Return the column of the axis with this number, if it exists."""
         return None if number is None or number >= len(self.axis.columns) else self.axis.columns[number]
 
     def columns_of(self, point: int) -> range:
         """Return the columns that a point of the tile covers.
 
-        :param point: its place in the tile, from 0.
+        :param point: its index in the tile, from 0.
         """
         size = columns_of_point(self.tile.scale)
         first = (self.points.start + point) * size
         return range(first, min(first + size, len(self.axis.columns)))
 
     def point_of(self, column: int) -> int | None:
-        """Return the place of the point that covers a column; None: it is not in this tile."""
+        """Return the index of the point that covers a column; None: it is not in this tile."""
         point = column // columns_of_point(self.tile.scale) - self.points.start
         return point if 0 <= point < len(self.points) else None
 
     def here(self, query: Query) -> Query:
-        """Return a query of the traces of this testbed, unless it says itself of which."""
+        """Return a query restricted to this testbed, unless it has a condition on testbeds."""
         if TESTBED in query.by_key or TESTBED not in self.traces.table.parameters:
             return query
         return Query((*query.terms, Term(TESTBED, self.axis.testbed)))
 
     def matching(self, query: Query) -> Places:
-        """Return the places of the traces that a query fits.
+        """Return the places of the traces that match a query.
 
-        :raises FormulaError: for a regular expression that is none, or too many of them.
+        :raises FormulaError: if a regular expression is not valid, or there are too many.
         """
         return self.traces.table.rows(self.here(query))
 
     def planes(self, places: Places) -> Points:
-        """Return the points of traces, with averages; errors as of :meth:`values`."""
+        """Return the points of traces, with averages; errors as in :meth:`values`."""
         if self._are_here(places):
             return self.store.tiles.points(self.axis, self.traces.ids[places], self.tile.scale, self.points)
         parts = [coarsened(values, self.tile.scale) for values in self._in_parts(places)]
@@ -131,8 +131,8 @@ class Window:
     def values(self, places: Places) -> Samples:
         """Return the values of traces, shape (n, points).
 
-        :raises FormulaError: if too many would have to be read one by one: no tile has every n-th commit, or
-            points of another testbed at these commits.
+        :raises FormulaError: if too many would have to be read commit by commit: tiles contain neither every
+            n-th commit nor points of another testbed at these commits.
         """
         if not self.tile.scale:
             return self.read(places, self.columns)
@@ -145,7 +145,7 @@ class Window:
     def read(self, places: Places, columns: range) -> Samples:
         """Return the values of traces in consecutive columns, those of other testbeds at the same commits.
 
-        :returns: shape (n, columns), NaN for holes.
+        :returns: shape (n, columns), NaN for gaps.
         """
         ids = self.traces.ids[places]
         if self._are_here(places):
@@ -159,7 +159,7 @@ class Window:
         return values
 
     def _in_parts(self, places: Places) -> Iterator[Samples]:
-        """Yield the values of some traces after others in all columns, so that few are in memory at once."""
+        """Yield the values of traces in all columns, a few traces at a time to limit the memory."""
         if len(places) * len(self.columns) > MOST_SINGLE:
             reason = f"{len(places)} traces are too many to be read commit by commit at this scale; zoom in"
             raise FormulaError("query", 0, reason)
@@ -168,11 +168,11 @@ class Window:
             yield self.read(places[first : first + step], self.columns)
 
     def column_at(self, testbed: str, number: int) -> Column | None:
-        """Return the column of a testbed that stands at one of these; None: it did not measure that."""
+        """Return the column of a testbed for a column of the axis; None: it did not measure that commit."""
         return self.column(number) if testbed == self.axis.testbed else self.elsewhere(testbed).column(number)
 
     def testbed_of(self, trace: StoredTrace) -> str:
-        """Return the testbed that measured a trace; of one that names none, the one that is looked at."""
+        """Return the testbed that measured a trace; if the trace names none, that of the axis."""
         return next((value for name, value in trace.key.parameters if name == TESTBED), self.axis.testbed)
 
     def elsewhere(self, testbed: str) -> Elsewhere:
@@ -203,9 +203,9 @@ class Source:
         self._read: Samples | None = None
 
     def share(self, places: Places) -> None:
-        """Tell of which traces several formulas have a part each: what lies side by side is read once.
+        """Announce the traces that several formulas use parts of, so that their values are read once.
 
-        :param places: ascending. More values than one formula may have are not kept for the others.
+        :param places: ascending. If they have more values than one formula may have, they are not shared.
         """
         if len(places) * len(self._window.points) <= DEFAULT_LIMITS.cells:
             self._shared, self._read = places, None
@@ -216,21 +216,21 @@ class Source:
         if self._read is None:
             self._read = self._window.values(self._shared)
         chosen = np.searchsorted(self._shared, places)
-        # In the order in which they were read: sums depend on it in their last digits.
+        # Preserve the memory layout: the last digits of sums depend on it.
         if self._read.flags.c_contiguous:
             return self._read.take(chosen, axis=0)
         return self._read.T.take(chosen, axis=1).T
 
     def matching(self, query: Query, *, most: int) -> Mapping[str, Samples]:
-        """Return the traces that a query fits; of more than ``most`` nothing is read."""
+        """Return the traces that match a query; nothing is read if there are more than ``most``."""
         return self._rows.matching(self._window.here(query), most=most)
 
     def traces(self, keys: Sequence[TraceKey]) -> Mapping[str, Samples]:
-        """Return these traces, as far as they exist."""
+        """Return those of the traces that exist."""
         return self._rows.traces(keys)
 
     def shortcut(self, identity: str) -> Sequence[StoredId] | None:
-        """Return what a shortcut holds; None: there is no such shortcut."""
+        """Return the content of a shortcut; None if it does not exist."""
         held = self._window.store.shortcuts.held(identity)
         try:
             return None if held is None else stored_ids(held)
@@ -239,9 +239,9 @@ class Source:
 
 
 def opened(site: Site, state: State) -> Window | None:
-    """Return the window that was chosen, with what is looked at; None while the store has no run.
+    """Return the selected window, with the selected point in it; None if the store has no run.
 
-    :raises UsageError: if there is no such testbed or tile.
+    :raises UsageError: if the testbed or the tile does not exist.
     """
     testbeds = site.store.tiles.testbeds()
     if not testbeds:
@@ -268,7 +268,7 @@ def opened(site: Site, state: State) -> Window | None:
 
 
 def _sought(state: State) -> int | None:
-    """Return the column that an address is about, however old it may be by now; None: it is about time."""
+    """Return the column that an address refers to, however old it is; None if it does not refer to one."""
     if state.at is not None or state.zoom.columns is None:
         return state.at
     return max(int(state.zoom.columns.middle), 0)

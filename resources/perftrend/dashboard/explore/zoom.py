@@ -1,7 +1,7 @@
-"""The part of the plot that somebody has zoomed into, as the address has it.
+"""The visible part of the plot, as the address encodes it.
 
-``x=LOW..HIGH`` is a range of columns, and ``y=LOW..HIGH UNIT`` one of values in the unit that people read,
-once for each axis. Values of another unit are drawn as a whole.
+``x=LOW..HIGH`` is a range of columns, and ``y=LOW..HIGH UNIT`` a range of values in the displayed unit, once
+for each axis. All values of other units are visible.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from perftrend.dashboard.formats import plain
 from perftrend.errors import UsageError
 
 AXES = 2
-"""Of values: one at each side."""
+"""Number of axes of values: one on each side."""
 _LONGEST_UNIT = 100
 _NUMBER = r"-?[0-9]{1,21}(?:\.[0-9]{1,21})?(?:e[+-]?[0-9]{1,3})?"
 _RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})")
@@ -34,14 +34,14 @@ class Range:
 
     @property
     def middle(self) -> float:
-        """What lies between them."""
+        """The middle of the range."""
         return self.low / 2 + self.high / 2
 
     @classmethod
     def read(cls, name: str, text: str) -> Self:
-        """Read what a parameter of the address says.
+        """Read the range of a parameter of the address.
 
-        :raises UsageError: if it is no range.
+        :raises UsageError: if it is not a range.
         """
         found = _RANGE.fullmatch(text)
         low, high = map(float, found.groups()) if found else (math.inf, math.inf)
@@ -54,12 +54,12 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Zoom:
-    """What is seen of the plot."""
+    """The visible part of the plot."""
 
     columns: Range | None = None
     """None: all of the tile."""
     values: tuple[tuple[str, Range], ...] = ()
-    """By unit; of all others all that there are."""
+    """By unit; all values of other units are visible."""
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
@@ -71,7 +71,7 @@ class Zoom:
     def read(cls, pairs: Sequence[tuple[str, str]]) -> Self:
         """Read the names and values of an address.
 
-        :raises UsageError: if a range is none, or there are too many.
+        :raises UsageError: if a range is not valid, or there are too many.
         """
         columns = next((Range.read(name, value) for name, value in pairs if name == "x" and value), None)
         return cls(columns, tuple(_values(value for name, value in pairs if name == "y" and value).items()))
