@@ -1,4 +1,4 @@
-"""How a cell is written: its shade, its ratio, and what both sides were."""
+"""Formatting of cells: shade, ratio, and the values of both sides."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ _MINUS = "\N{MINUS SIGN}"
 
 
 def ratio(number: float | None) -> str:
-    """Write a ratio, or another number of a row; what is none is a dash."""
+    """Format a ratio, or another number of a row; None is a dash."""
     return NOTHING if number is None else f"{number:.3f}".replace("-", _MINUS)
 
 
 def shown_ratio(cell: CellEntry, asked: Question) -> str:
-    """Write the ratio of a cell as it was chosen."""
+    """Format the ratio of a cell in the chosen notation."""
     return ratio(cell.ratio if asked.ratio is Ratio.PLAIN else cell.signed)
 
 
 def shade(cell: CellEntry) -> str:
-    """Return the classes of a cell."""
+    """Return the CSS classes of a cell."""
     if not cell.shade:
         return "heat"
     return f"heat b{cell.shade}" if cell.shade > 0 else f"heat w{-cell.shade}"
 
 
 def told(cell: CellEntry) -> str:
-    """Say of what a cell is the ratio."""
+    """Return a description of a cell: its values, its ratio and the interval of the ratio."""
     sides = f"left {_side(cell.left, cell.unit)}; right {_side(cell.right, cell.unit)}"
     interval = "" if cell.low is None else f" ({ratio(cell.low)} to {ratio(cell.high)})"
     return f"{sides}; left/right {ratio(cell.ratio)}{interval}"
 
 
 def is_off(cell: CellEntry, asked: Question) -> bool:
-    """Tell whether a value is not of the commit that was asked for, or both sides are of different ones."""
+    """Return whether a value is not of the requested commit, or the sides have different commits."""
     left, right = cell.left, cell.right
     return bool(left.distance or right.distance or (asked.by is By.VERTICAL and left.commit != right.commit))
 

@@ -1,4 +1,4 @@
-"""Finds the values of both sides and compares them."""
+"""Comparison of the values of two sides."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from perftrend.errors import UsageError
 from perftrend.model import Better, TraceKey
 
 MOST_TRACES = 30_000
-"""In one comparison."""
+"""Maximum number of traces in one comparison."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """n pairs, compared; arrays of the shape (n,)."""
+    """Comparison of n pairs; arrays of the shape (n,)."""
 
     layout: Layout
     ratios: Ratios
@@ -47,7 +47,7 @@ class Comparison:
     verdicts: tuple[Verdict, ...]
     sides: tuple[Sides, Sides]
     titles: tuple[str, str]
-    """What is left and what is right, for people."""
+    """Display names of the left and the right side."""
     left_alone: Alone = NOBODY
     right_alone: Alone = NOBODY
     patch: Patch | None = None
@@ -56,11 +56,11 @@ class Comparison:
 
 
 def compared(site: Site, asked: Question) -> Comparison:
-    """Compare what is asked for.
+    """Return the comparison that a query requests.
 
-    :raises UsageError: if something is not there, or too much was chosen.
-    :raises ArchiveError: if the report of a patch set, which Jenkins has, is broken.
-    :raises ServiceError: if Jenkins, which is asked for it, has none or fails.
+    :raises UsageError: if something does not exist, or too many traces are selected.
+    :raises ArchiveError: if the report of a patch set on Jenkins is broken.
+    :raises ServiceError: if Jenkins has no report of the patch set, or fails.
     """
     now = site.catalog.now()
     chosen = chosen_traces(now, asked.q)
@@ -74,9 +74,9 @@ def compared(site: Site, asked: Question) -> Comparison:
 
 
 def chosen_traces(now: Traces, query: str) -> NDArray[np.intp]:
-    """Return the places of the traces that a query fits.
+    """Return the places of the traces that match a query.
 
-    :raises FormulaError: if it is none.
+    :raises FormulaError: if the query is not valid.
     """
     return now.table.rows(parse(query))
 
@@ -84,7 +84,7 @@ def chosen_traces(now: Traces, query: str) -> NDArray[np.intp]:
 def _of_vertical(site: Site, now: Traces, pairs: Pairs, asked: Question) -> Comparison:
     _check_number(2 * len(pairs) + len(pairs.left_alone) + len(pairs.right_alone))
     pairs = pairs.only(_of_one_unit(now, pairs))
-    # Both at once: what lies side by side in the store is read once.
+    # Both sides together, so that a tile with values of both is read once.
     whole = _at(site, now, np.concatenate([pairs.left, pairs.right]), asked.at, asked.rule)
     sides = whole.part(slice(0, len(pairs))), whole.part(slice(len(pairs), None))
     when = f", {_told(asked.at, asked.rule)}"
@@ -141,7 +141,7 @@ def _of_parent(
     is_all: bool,
     titles: tuple[str, str],
 ) -> Comparison:
-    """Compare a patch with its parent: the values of both are in the report."""
+    """Compare a patch with its parent; the report contains the values of both."""
     numbers = [number for number, place in enumerate(named) if is_all or place is not None]
     own = TraceTable([_key(patch, number, named[number], keys) for number in numbers]).own
     pairs = with_themselves(own, np.arange(len(numbers)))
@@ -160,7 +160,7 @@ def _of_parent(
 
 
 def _key(patch: Patch, number: int, place: int | None, keys: Mapping[int, TraceKey]) -> TraceKey:
-    """Return the trace of a test; of one that no trace is known of, what the report tells."""
+    """Return the trace key of a test; if no trace is known, the key consists of the data in the report."""
     if place is not None:
         return keys[place]
     return TraceKey.of(test=patch.tests[number].trace.test, testbed=patch.test.testbed)
@@ -239,7 +239,7 @@ def _at(
     axes = axes_of(site.store, now, places)
     if not at:
         return taken(values_at, now, places, axes, newest(axes), Rule.BEFORE)
-    # A commit may have been measured elsewhere only; then it is known by the time.
+    # If only other testbeds measured a commit, its time there determines the place.
     everywhere = {testbed: site.store.tiles.axis(testbed) for testbed in site.store.tiles.testbeds()}
     return taken(values_at, now, places, axes, places_of(at, {**everywhere, **axes}), rule)
 
@@ -259,7 +259,7 @@ def _values(tests: Sequence[Sampled]) -> Values:
 
 
 def _of_one_unit(now: Traces, pairs: Pairs) -> NDArray[np.bool_]:
-    """Tell which pairs have traces in the same unit, of which the same direction is good."""
+    """Return a mask of the pairs whose traces have the same unit and the same direction of improvement."""
     (unit, lower), (other, other_lower) = (
         (now.units[side], now.lower_is_better[side]) for side in (pairs.left, pairs.right)
     )

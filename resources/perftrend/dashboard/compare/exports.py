@@ -1,4 +1,4 @@
-"""The whole table as CSV: a line for each cell, with both values."""
+"""CSV export of the whole table: a line for each cell, with both values."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ HEADINGS = (
     *(f"{side} {name}" for side in ("left", "right") for name in _SIDE),
 )  # fmt: skip
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What a spreadsheet would take for a formula at the begin of a text."""
+"""Characters with which a text begins that spreadsheets evaluate as a formula."""
 
 
 def as_csv(comparison: Comparison, asked: Question) -> str:
-    """Write all cells, the rows in the order that is asked for."""
+    """Return all cells as CSV, the rows in the requested order."""
     written = io.StringIO()
     writer = csv.writer(written)
     writer.writerow(HEADINGS)

@@ -1,7 +1,7 @@
-"""Reports of per-patch tests that Jenkins keeps, and that the store does not have.
+"""Reports of per-patch tests on Jenkins that the store does not have.
 
-A build is asked for by its name or its address, one file of it, at the Jenkins of the settings. What is there
-stays as it is, so the newest ones are kept in memory.
+A build is selected by its name or its address. Only its report is requested, from the Jenkins in the
+settings. Reports do not change, so the most recently used ones are cached in memory.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from perftrend.errors import ArchiveError, UsageError
 from perftrend.settings import JenkinsSettings
 
 REPORT = "artifact/report/perftest.json"
-"""Where a build of ours has it on Jenkins."""
+"""Path of the report in a build on Jenkins."""
 _KEPT = 16
 _PATIENCE_S = 10.0
-"""So long a page waits for a server that says nothing."""
+"""Maximum time that a page waits for a server that does not respond."""
 _NAME = re.compile(r"([\w.-]{1,100}(?:/[\w.-]{1,100}){0,5})/([1-9][0-9]{0,8})", re.ASCII)
 _ADDRESS = re.compile(r"((?:job/[^/?#]+/)+)([1-9][0-9]{0,8})(?:/.*)?", re.ASCII)
 
 
 def named(text: str, jenkins: str) -> tuple[str, int]:
-    """Return the job and the number of a build, as somebody typed it.
+    """Return the job and the number of a build that a user entered.
 
     :param text: ``folder/job/7``, or the address of the build.
     :param jenkins: the address of the Jenkins.
@@ -49,7 +49,7 @@ def named(text: str, jenkins: str) -> tuple[str, int]:
 def fetched(settings: JenkinsSettings, job: str, number: int) -> bytes:
     """Return the report of a build.
 
-    :raises ArchiveError: if it is larger than any report is.
+    :raises ArchiveError: if it is larger than ``MOST_BYTES``.
     :raises ServiceError: if Jenkins refuses, fails, or has no such report.
     """
     patience = {"timeout_s": min(settings.timeout_s, _PATIENCE_S), "attempts": 1}

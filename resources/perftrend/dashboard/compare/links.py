@@ -1,6 +1,6 @@
 """Links from the page: to a narrower query, to one row, and to the plot of a cell.
 
-A page has some hundred of them, so what they have in common is written once.
+A page has hundreds of them, so their common part is encoded once.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from perftrend.errors import FormulaError
 
 
 def narrowing(asked: Question) -> Callable[[str, str], str]:
-    """Return what gives the address with one more value in the query, or without it where it has it.
+    """Return a function that builds the address with a value added to the query, or removed if present.
 
-    It takes the name of the parameter and the value.
+    Its arguments are the name of the parameter and the value.
     """
     rest = asked.but(q="", first=0, row="")
     try:
@@ -34,13 +34,13 @@ def narrowing(asked: Question) -> Callable[[str, str], str]:
 
 
 def rows_of(asked: Question) -> Callable[[str], str]:
-    """Return what gives the address of a row alone by its name."""
+    """Return a function that builds the address of a single row from its name."""
     rest = asked.but(row="")
     return lambda name: f"{rest}&{urlencode({'row': name})}" if name else rest
 
 
 def explored(cell: CellEntry) -> str:
-    """Return the address of the plot of both traces; empty where one is none, but a test of a patch set."""
+    """Return the address of the plot of both traces; empty if one side has no commit, as in a patch set."""
     sides = (cell.left, cell.right)
     if not all(side.commit for side in sides):
         return ""

@@ -1,7 +1,7 @@
-"""The message in Gerrit: one sentence, the cells that differ most, and the way to the whole table.
+"""Message for Gerrit: one sentence, the cells that differ most, and a link to the whole table.
 
-The table stands behind four blanks, so that it is shown as it is, in letters of one width, and no line of it
-is taken for a comment that asks for a job.
+The table is indented by four spaces, so that Gerrit shows it unchanged in a monospaced font, and no line of
+it is interpreted as a comment that requests a job.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from perftrend.dashboard.compare.question import Ratio
 from perftrend.dashboard.formats import plain, value
 
 _CELLS = 15
-"""Lines of the table."""
+"""Maximum number of lines of the table."""
 _LONGEST = 60
-"""Characters of a name."""
+"""Maximum number of characters of a name."""
 _INDENT = "    "
 _HEADINGS = ("test", "of", "left", "right", "ratio", "left is")
 _RIGHT = frozenset({2, 3, 4})
@@ -24,15 +24,15 @@ _SHOWN = ("worse", "better")
 
 
 def message(comparison: Comparison, *, ratio: Ratio, user: str, link: str) -> str:
-    """Return the text.
+    """Return the text of the message.
 
-    :param ratio: how ratios are written.
-    :param user: who posts it.
-    :param link: the address of the table; empty where nobody else could follow it.
+    :param ratio: the notation of ratios.
+    :param user: the user who posts it.
+    :param link: the address of the table; empty if other users could not open it.
     """
     verdicts = comparison.verdicts
     differing = [pair for pair, verdict in enumerate(verdicts) if verdict in _SHOWN]
-    # The largest first, and among equals the worse.
+    # The largest first; among equals the worse first.
     differing.sort(key=lambda pair: (-abs(comparison.ratios.gain[pair]), comparison.ratios.gain[pair]))
     paragraphs = [_sentence(comparison, verdicts, user)]
     if differing:

@@ -1,4 +1,4 @@
-"""What ``/compare`` answers, and what it is sent."""
+"""Request and response models of ``/compare``."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 Verdict = Literal["better", "worse", "equal", "within noise", "no value"]
-"""What a cell says of left, compared with right."""
+"""Result of a cell: left, compared with right."""
 
 
 class SideEntry(BaseModel):
     """One of the two values of a cell."""
 
     trace: str
-    """Its id; of a patch set, the name of the test."""
+    """Trace id; for a patch set, the name of the test."""
     value: float | None
     commit: str
-    """Which one it was measured of; empty where that is not known."""
+    """The commit that was measured; empty: unknown."""
     measured: datetime | None
     distance: int
-    """Columns from what was asked for to what was taken; negative: before it."""
+    """Number of columns from the requested place to the value; negative: before it."""
 
 
 class CellEntry(BaseModel):
@@ -34,11 +34,11 @@ class CellEntry(BaseModel):
     better: str
     """``higher`` or ``lower``."""
     signed: float | None
-    """left/right where left is larger, else -right/left."""
+    """left/right if left is larger, else -right/left."""
     ratio: float | None
     """left/right."""
     low: float | None
-    """That ratio lies between low and high with 99 %; null where the noise is not known."""
+    """That ratio is between low and high with 99 % confidence; null if the noise is unknown."""
     high: float | None
     verdict: Verdict
     shade: int
@@ -51,47 +51,47 @@ class RowEntry(BaseModel):
     name: str
     weight: float | None
     worst: float | None
-    """The ratio that speaks most against left; above 1 it is better."""
+    """The worst ratio for left; above 1, left is better."""
     best: float | None
     mean: float | None
     """The geometric mean of the ratios; above 1, left is better."""
     count: int
-    """Cells that say something."""
+    """Number of cells with a result."""
     cells: list[CellEntry | None]
-    """One for each column that is shown; null where the row has none."""
+    """One for each column that is shown; null if the row has none."""
 
 
 class ColumnEntry(BaseModel):
-    """What the cells of a column have in common."""
+    """Parameters that the cells of a column share."""
 
     number: int
-    """What rows are sorted by, behind a ``c``."""
+    """Number of the column; ``c`` and this number sort the rows by it."""
     name: str
-    """The values, in the order of the parameters; empty where nothing tells the columns apart."""
+    """The values, in the order of the parameters; empty if no parameter distinguishes the columns."""
     parameters: dict[str, str]
 
 
 class ChoiceEntry(BaseModel):
-    """A value that can be chosen."""
+    """A selectable value."""
 
     value: str
     count: int
 
 
 class ParameterEntry(BaseModel):
-    """A parameter of the traces that are chosen."""
+    """A parameter of the selected traces."""
 
     name: str
     values: list[ChoiceEntry]
     more: int
-    """Values that are left out here."""
+    """Number of values that are left out here."""
 
 
 class PatchEntry(BaseModel):
     """A per-patch test."""
 
     name: str
-    """``job/build``: what it is chosen by."""
+    """``job/build``, by which it is selected."""
     patch: str
     """The change and the patch set, or the commit."""
     testbed: str
@@ -104,40 +104,40 @@ class TableEntry(BaseModel):
     """The table, or a part of its rows."""
 
     left: str
-    """What is left, for people."""
+    """Display name of the left side."""
     right: str
     common: dict[str, str]
-    """Parameters that all pairs have the same."""
+    """Parameters that all pairs share."""
     columns: list[ColumnEntry]
     hidden_columns: int
-    """Columns that are left out here, and not from the CSV."""
+    """Number of columns that are left out here; the CSV file contains them."""
     rows: list[RowEntry]
     first: int
     all_rows: int
     better: int
-    """Cells in which left is better by more than noise; so are the following ones."""
+    """Number of cells in which left is better by more than noise; likewise for the following fields."""
     worse: int
     within_noise: int
     no_value: int
     full_shade: float
-    """The ratio from which on the shade is full."""
+    """The ratio above which the shade is full."""
     left_alone: list[str]
-    """Some of those that have no partner."""
+    """Some of the traces or tests without a partner."""
     right_alone: list[str]
     left_alone_count: int
     right_alone_count: int
     simulated: list[str]
     """Testbeds that sent no packets."""
     patch: str
-    """What the per-patch test itself says; empty where none is compared."""
+    """The summary of the per-patch test; empty if none is compared."""
     in_progress: bool
-    """Whether the per-patch test has not ended: it may get further rounds."""
+    """Whether the per-patch test has not ended and may have further rounds."""
     updated: datetime | None
-    """When the newest round of the per-patch test ended; null where none is compared."""
+    """When the newest round of the per-patch test ended; null if none is compared."""
 
 
 class Compared(BaseModel):
-    """What was asked, what can be asked, and the answer."""
+    """The query, its selectable values, and the result."""
 
     q: str
     by: str
@@ -149,15 +149,15 @@ class Compared(BaseModel):
     patch_of: str
     against: str
     ratio: str
-    """How the page writes the ratio of a cell: ``signed`` or ``plain``; a cell here has both."""
+    """Notation of ratios on the page: ``signed`` or ``plain``; a cell here has both."""
     sort: str
     reverse: bool
     traces: int
-    """How many the query fits."""
+    """Number of traces that match the query."""
     parameters: list[ParameterEntry]
     patches: list[PatchEntry]
     problem: str
-    """Why there is no table; empty where there is one, or nothing was asked."""
+    """Why there is no table; empty if there is one, or the query is incomplete."""
     table: TableEntry | None
 
 
@@ -165,20 +165,20 @@ class Preview(BaseModel):
     """The message that would be posted in Gerrit."""
 
     text: str
-    """To the letter."""
+    """The exact text."""
     digest: str
-    """What stands for the text when it is sent."""
+    """Digest of the text, to be sent back with the form."""
     nonce: str
-    """Tells a form that is sent twice from two forms."""
+    """Distinguishes a form that is sent twice from two forms."""
     change: int | None
-    """The change of the patch set that is compared."""
+    """The change to post on; by default that of the compared patch set."""
     patch_set: int | None
     error: str
-    """Why it was not posted; empty where nobody has tried."""
+    """Why it cannot be or was not posted; empty if there is no problem."""
 
 
 class ToPost(BaseModel):
-    """What is to be posted."""
+    """Request to post a message."""
 
     digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     nonce: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
@@ -188,11 +188,11 @@ class ToPost(BaseModel):
 
 
 class PostedEntry(BaseModel):
-    """What became of it."""
+    """Result of a request to post a message."""
 
     change: int
     patch_set: int
     page: str
     """The address of the change."""
     is_new: bool
-    """False: it was there already."""
+    """False: it was posted before."""

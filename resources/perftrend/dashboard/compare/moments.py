@@ -1,7 +1,7 @@
-"""Where a commit, a day or a time stands among the columns of testbeds.
+"""Places of a commit, a day or a time among the columns of testbeds.
 
-Testbeds measure different commits. One that did not measure the commit itself has a place for it
-nevertheless: between the columns that it began before and after another testbed first measured that commit.
+Testbeds measure different commits. A testbed that did not measure the commit itself still has a place for it:
+between the columns that started before and after another testbed first measured that commit.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _HASH = re.compile(r"[0-9a-f]{7,40}")
 class Place:
     """Columns of an axis: those of the commit, or a gap.
 
-    ``first`` to ``last`` are the columns of the commit. Where there is none, ``last`` is the column before
-    the gap and ``first`` the one behind it, so first is greater.
+    ``first`` to ``last`` are the columns of the commit. If there are none, ``last`` is the column before the
+    gap and ``first`` the one after it, so first is greater.
     """
 
     first: int
@@ -38,11 +38,11 @@ def newest(axes: Mapping[str, Axis]) -> dict[str, Place]:
 def places_of(text: str, axes: Mapping[str, Axis]) -> dict[str, Place]:
     """Return the place of a commit or of a time on each testbed.
 
-    :param text: the begin of a hash, seven digits at least, a day or a time.
-    :raises UsageError: if it is neither, if no testbed has measured the commit, or if several begin so.
+    :param text: a prefix of a hash with at least seven digits, a day or a time.
+    :raises UsageError: if it is neither, if no testbed has measured the commit, or if several commits match.
     """
     wanted = text.lower()
-    # Eight digits may be a day without hyphens, but then no commit begins so.
+    # Eight digits may also be a day without hyphens; commits take precedence.
     if _HASH.fullmatch(wanted) and (found := _of_commit(wanted, axes)):
         return found
     try:
@@ -60,7 +60,7 @@ def places_of(text: str, axes: Mapping[str, Axis]) -> dict[str, Place]:
 
 
 def _of_commit(wanted: str, axes: Mapping[str, Axis]) -> dict[str, Place]:
-    """Return the places of a commit; empty where nobody has measured it."""
+    """Return the places of a commit; empty if no testbed has measured it."""
     numbers = {
         testbed: [number for number, column in enumerate(axis.columns) if _is_same(column.revision, wanted)]
         for testbed, axis in axes.items()

@@ -1,4 +1,4 @@
-"""What per-patch tests found, as the store has it, or the reports that Jenkins keeps."""
+"""Results of per-patch tests, from the store or from the reports on Jenkins."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from perftrend.store import Store
 from perftrend.store.patch_tests import PatchTest, PatchTrace
 
 MOST_LISTED = 50
-"""The newest tests that are offered."""
+"""Maximum number of tests that are offered; the newest ones."""
 _BUILD = re.compile(r"(.{1,255})/([1-9][0-9]{0,8})", re.ASCII)
 _PATCH_SET = re.compile(r"([1-9][0-9]{0,8})/([1-9][0-9]{0,5})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What one of the builds of the product gave for one test."""
+    """Result of one build of the product for one test."""
 
     value: float
-    """The average of all samples; NaN where there are none."""
+    """Average of all samples; NaN if there are none."""
     error: float
-    """Its relative standard error; NaN where that is not known."""
+    """Its relative standard error; NaN if unknown."""
     freedom: int
     samples: int
 
@@ -47,19 +47,19 @@ class ComparedTest:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A patch set that was measured."""
+    """A measured patch set."""
 
     test: PatchTest
     tests: tuple[ComparedTest, ...]
 
 
 def read_patch(store: Store, name: str, *, jenkins: JenkinsSettings | None = None) -> Patch:
-    """Return what a per-patch test found.
+    """Return the results of a per-patch test.
 
     :param name: ``job/build``, or ``change/patch set`` for the newest test of a patch set; if Jenkins has an
         address, also the address of the build.
-    :param jenkins: where builds are looked for that the store does not have.
-    :raises UsageError: if there is no such test, or it is marked as invalid.
+    :param jenkins: the Jenkins to search for builds that the store does not have.
+    :raises UsageError: if the test does not exist, or is marked as invalid.
     :raises ArchiveError: if the report that Jenkins has is broken.
     :raises ServiceError: if Jenkins refuses, fails, or has no such report.
     """
@@ -82,13 +82,14 @@ def read_patch(store: Store, name: str, *, jenkins: JenkinsSettings | None = Non
 def traces_of(
     names: Sequence[str], keys: Mapping[int, TraceKey], *, former: Mapping[str, str] | None = None
 ) -> list[int | None]:
-    """Return the trace that each test of a report belongs to; None where none or several can be meant.
+    """Return the trace that each test of a report belongs to; None if no trace or several traces match.
 
-    A report names a test alone where that says enough. It names the metric behind it and the suite before it
-    where tests have several, and of a search for both rates it has PDR only.
+    A report contains only the name of a test if that is unique. If tests have several metrics, the metric
+    follows the name, and if they have several suites, the suite precedes it. For a search for both rates, the
+    report contains only PDR.
 
     :param keys: the traces of the testbed, by their places.
-    :param former: current names of tests by former ones, which an older report has.
+    :param former: current names of tests by the former names in older reports.
     """
     tests_of: dict[str, list[str]] = {}
     for old, new in (former or {}).items():
@@ -107,13 +108,13 @@ def traces_of(
 def _only(places: Sequence[int], keys: Mapping[int, TraceKey]) -> int | None:
     if len(places) > 1:
         metrics = {keys[place].as_dict().get("metric", ""): place for place in places}
-        # NDR and PDRs of one search: the report has PDR.
+        # NDR and PDR of one search: the report has PDR.
         return metrics["pdr"] if len(places) == len(metrics) and {"ndr", "pdr"} <= metrics.keys() else None
     return places[0] if places else None
 
 
 def patch_name(test: PatchTest) -> str:
-    """Return what a person calls the patch."""
+    """Return the display name of the patch."""
     if test.change:
         return f"change {test.change}, patch set {test.patch_set}"
     return f"patch {test.patch[:12]}"
@@ -135,7 +136,7 @@ def _patch(test: PatchTest, traces: Sequence[PatchTrace]) -> Patch:
 
 
 def _sampled(rounds: Trials) -> Sampled:
-    """Return the average of all rounds; rounds are starts of the product, so their course is the noise."""
+    """Return the average of all rounds; the noise is that between rounds, which are starts of the product."""
     rounds = tuple(samples for samples in rounds if samples)
     samples = [sample for each in rounds for sample in each]
     if not samples:

@@ -1,4 +1,4 @@
-"""Posts a table in Gerrit, once, whoever presses how often."""
+"""Posting of a table in Gerrit, only once even if the form is sent several times."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from perftrend.dashboard.site import Site
 from perftrend.errors import SettingsError
 
 RACE_S = 2.0
-"""A form that is sent a second time waits so long for the first."""
+"""Time that a form sent a second time waits for the first."""
 _NONCE_LIFE = timedelta(days=7)
 _JOB = "perftrend-compare"
-# Two at once must not both be told by Gerrit that the message is not there yet.
+# Two concurrent requests must not both find that Gerrit does not have the message yet.
 _ONE_AT_A_TIME = threading.Lock()
 
 
 def digest_of(text: str) -> str:
-    """Return what stands for a text."""
+    """Return the digest of a text."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def why_not(site: Site) -> str:
-    """Say why nothing can be posted; empty where it can."""
+    """Return why messages cannot be posted; empty if they can."""
     if not site.settings.gerrit.post:
         return "gerrit.post is off; messages are not posted"
     try:
@@ -38,20 +38,20 @@ def why_not(site: Site) -> str:
 
 
 def post(site: Site, asked: Question, wanted: ToPost, text: str, *, user: str, link: str) -> PostedEntry:
-    """Post a text on a change and note who did in the activity log.
+    """Post a text on a change and record it with the user in the activity log.
 
-    Gerrit is asked first whether it has the message, so a double click, a browser that sends again and a
-    process that was killed meanwhile double nothing.
+    Gerrit is first queried for the message, so that a double click, a browser that sends the form again or a
+    process that was killed meanwhile does not cause a duplicate.
 
     :raises ServiceError: if Gerrit refuses or fails.
-    :raises UsageError: if there is no such patch set.
+    :raises UsageError: if the patch set does not exist.
     """
     gerrit = connect(site.settings.gerrit)
-    # Another question is another subject: its message replaces none of this one's.
+    # Each query has its own job name, so that its message does not replace that of another query.
     job = f"{_JOB}-{digest_of(asked.but(ratio='signed', sort='weight', reverse=False, first=0, row=''))[:12]}"
     now = datetime.now(UTC)
     if not site.store.spent.spend(digest_of(f"compare {wanted.nonce}"), now, now + _NONCE_LIFE):
-        # Another process may be posting it at this very moment.
+        # Another process may be posting it at this moment.
         time.sleep(RACE_S)
     with _ONE_AT_A_TIME:
         change = gerrit.change(wanted.change)

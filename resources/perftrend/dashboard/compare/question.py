@@ -1,4 +1,4 @@
-"""What is to be compared, as the address of the page says it."""
+"""Query of a comparison, as the address of the page encodes it."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from perftrend.analysis.ratios import AGGREGATES
 from perftrend.errors import nearest
 
 BY_NAME = "name"
-"""Rows are sorted by the test."""
+"""Sorts rows by test."""
 _COLUMN = re.compile(r"c([0-9]{1,5})")
 
 
 class By(StrEnum):
-    """What the two sides are."""
+    """Kind of the two sides."""
 
     VERTICAL = "vertical"
     """Two values of a parameter."""
     COMMITS = "commits"
     """Two commits, of the same traces."""
     PATCH = "patch"
-    """A patch set that was measured, and what there was without it."""
+    """A measured patch set, and its baseline."""
 
 
 class Rule(StrEnum):
-    """Which value is taken where there is none of the very commit."""
+    """Which value is used if there is none of the exact commit."""
 
     NEAREST = "nearest"
     BEFORE = "before"
@@ -38,28 +38,28 @@ class Rule(StrEnum):
 
 
 class Against(StrEnum):
-    """What a patch set is compared with."""
+    """Baseline of a patch set."""
 
     PARENT = "parent"
-    """Its parent, as it was measured beside it."""
+    """Its parent, measured in the same test."""
     TRACES = "traces"
     """The traces of the nightly runs."""
 
 
 class Ratio(StrEnum):
-    """How the ratio of a cell is written."""
+    """Notation of the ratio of a cell."""
 
     SIGNED = "signed"
     PLAIN = "plain"
 
     @property
     def words(self) -> str:
-        """What a person chooses."""
+        """Label of the option."""
         return {Ratio.SIGNED: "with a sign", Ratio.PLAIN: "below and above 1"}[self]
 
     @property
     def meaning(self) -> str:
-        """What the number says."""
+        """Meaning of the number."""
         return {
             Ratio.SIGNED: "left/right if left is larger, else -right/left",
             Ratio.PLAIN: "left/right: above 1 if left is larger, below 1 if right is",
@@ -67,20 +67,20 @@ class Ratio(StrEnum):
 
 
 class Question(BaseModel):
-    """All that was asked; texts are as somebody typed them, without blanks around them."""
+    """The whole query; texts are as the user entered them, without surrounding whitespace."""
 
     model_config = ConfigDict(frozen=True, str_strip_whitespace=True)
 
     q: Annotated[str, Field(max_length=10_000)] = ""
-    """Which traces, as Explore has it."""
+    """Query for the traces, in the syntax of Explore."""
     by: By = By.VERTICAL
     vertical: Annotated[str, Field(max_length=1000)] = ""
     left: Annotated[str, Field(max_length=1000)] = ""
     """A value of the vertical, or a commit."""
     right: Annotated[str, Field(max_length=1000)] = ""
-    """What left is compared with."""
+    """The value or commit that left is compared with."""
     at: Annotated[str, Field(max_length=64)] = ""
-    """The commit or the time that the values are of; empty: the latest."""
+    """The commit or the time of the values; empty: the latest."""
     rule: Rule = Rule.NEAREST
     patch: Annotated[str, Field(max_length=300)] = ""
     """The job and the build that measured a patch set, ``job/build``, or ``change/patch set``."""
@@ -90,9 +90,9 @@ class Question(BaseModel):
     """An aggregate, ``name``, or ``c`` and the number of a column."""
     reverse: bool = False
     first: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    """The place of the first row that is shown."""
+    """Index of the first row that is shown."""
     row: Annotated[str, Field(max_length=1000)] = ""
-    """The only row that is shown, with all that is known of it; empty: many."""
+    """The only row to show, with all details; empty: many."""
 
     @field_validator("sort")
     @classmethod
@@ -103,13 +103,13 @@ class Question(BaseModel):
 
     @property
     def encoded(self) -> str:
-        """What stands behind the question mark of the address; what is as it is anyway is left out."""
+        """The query string of the address, without defaults."""
         return self.but()
 
     def but(self, **changed: object) -> str:
-        """Return that address with other values in some fields."""
+        """Return the query string with other values in some fields."""
         told = {**self.model_dump(mode="json", exclude_defaults=True), **changed}
-        # Not those of a page, which tell of one moment.
+        # Without the fields of subclasses, which apply to one page view only.
         known = Question.model_fields
         return urlencode({
             name: int(told[name]) if told[name] is True else told[name]
@@ -119,31 +119,31 @@ class Question(BaseModel):
 
     @property
     def column(self) -> int | None:
-        """The number of the column that rows are sorted by; None: it is another thing."""
+        """The number of the column that rows are sorted by; None: they are sorted by another criterion."""
         found = _COLUMN.fullmatch(self.sort)
         return int(found[1]) if found else None
 
     @property
     def is_whole(self) -> bool:
-        """Whether it says all that is needed to compare."""
+        """Whether it is complete enough to compare."""
         if self.by is By.PATCH:
             return bool(self.patch)
         return bool(self.left and self.right and (self.by is By.COMMITS or self.vertical))
 
 
 class PageQuestion(Question):
-    """What the page itself is asked, beside that."""
+    """Query of the page, with its additional field."""
 
     posted: Annotated[int | None, Field(ge=1, le=2**31 - 1)] = None
-    """The change where the table was just posted."""
+    """The change on which the table was just posted."""
 
 
 class MessageQuestion(Question):
-    """What the message is asked, beside that."""
+    """Query of the message, with its additional field."""
 
     change: Annotated[int | None, Field(ge=1, le=2**31 - 1)] = None
-    """Where it is to be posted."""
+    """The change to post it on."""
 
 
 TheQuestion = Annotated[Question, Query()]
-"""The question of an address."""
+"""The query of an address."""

@@ -1,4 +1,4 @@
-"""Reads the values of traces once where two places in time lie close together, as they mostly do."""
+"""Cache of whole tiles: values of two places that are close together, the usual case, are read once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from perftrend.store.tiles import POINTS, Axis
 
 
 class WholeTiles:
-    """Reads whole tiles, and keeps them: of a tile the store reads all in any case.
+    """Reader that caches whole tiles; the store reads all of a tile in any case.
 
     ::
 
@@ -23,7 +23,7 @@ class WholeTiles:
         self._kept: dict[tuple[int, range, bytes], Samples] = {}
 
     def values(self, axis: Axis, ids: NDArray[np.int64], columns: range) -> Samples:
-        """Return the values of traces in columns, shape (n, columns); NaN: there is none.
+        """Return the values of traces in columns, shape (n, columns); NaN if missing.
 
         :raises StoreError: if the store cannot be read.
         """

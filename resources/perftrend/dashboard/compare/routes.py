@@ -1,4 +1,4 @@
-"""``/compare``."""
+"""Endpoints of ``/compare``."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
 def compare(
     request: Request, site: TheSite, user: Viewer, asked: Annotated[PageQuestion, Query()]
 ) -> Response:
-    """Compare many traces: a table of ratios."""
+    """Return a table of ratios of many traces."""
     told = _answered(site, asked)
     return page(
         request,
@@ -97,7 +97,7 @@ def compare(
 @router.get(f"{_PATH}/table.csv", response_class=Response, responses={200: {"content": {"text/csv": {}}}})
 @kept
 def table_csv(site: TheSite, _: Viewer, asked: TheQuestion) -> Response:
-    """Compare many traces: all cells."""
+    """Return all cells of the table as CSV."""
     _require_whole(asked)
     headers = {"Content-Disposition": 'attachment; filename="compare.csv"'} | _caching(asked)
     return Response(
@@ -112,7 +112,7 @@ def preview(
     user: Editor,
     asked: Annotated[MessageQuestion, Query()],
 ) -> Response:
-    """Tell the very message that would be posted in Gerrit."""
+    """Return the exact message that would be posted in Gerrit."""
     _require_whole(asked)
     comparison = compared(site, asked)
     text = message(comparison, ratio=asked.ratio, user=user.name, link=_link(site, asked))
@@ -127,7 +127,7 @@ def post_message(
     asked: TheQuestion,
     wanted: Annotated[ToPost, Depends(sent(ToPost))],
 ) -> Response:
-    """Post the message in Gerrit, if it still says what the preview said."""
+    """Post the message in Gerrit, if it still equals the preview."""
     _require_whole(asked)
     comparison = compared(site, asked)
     link = _link(site, asked)
@@ -147,14 +147,14 @@ def post_message(
 
 
 def _choices(found: Sequence[tuple[str, int]], limit: int, traces: int) -> list[ChoiceEntry]:
-    """Return the first values of a parameter, and how many traces are without it."""
+    """Return the first values of a parameter, and the number of traces without it."""
     without = traces - sum(count for _, count in found)
     chosen = [*found[:limit], *([(WITHOUT, without)] if without else [])]
     return [ChoiceEntry(value=value, count=count) for value, count in chosen]
 
 
 def _answered(site: Site, asked: Question) -> Compared:
-    """Return the page's model; what cannot be compared is a problem that stands beside the form."""
+    """Return the model of the page; an error is a problem that is shown next to the form."""
     problem, table = "", None
     choices, traces = TraceTable([]).choices(parse("")), 0
     try:
@@ -217,12 +217,12 @@ def _patches(site: Site) -> list[PatchEntry]:
 
 
 def _status(request: Request, told: Compared) -> int:
-    """Return what a program is told by; a person sees what is wrong beside the form."""
+    """Return an error status only to programs; the page shows the problem next to the form."""
     return HTTPStatus.BAD_REQUEST if told.problem and wants_json(request) else HTTPStatus.OK
 
 
 def _caching(asked: Question) -> dict[str, str]:
-    """Return what may be kept of an answer: Jenkins may have a patch set, and changes by itself."""
+    """Return the caching headers; results of patch sets may be on Jenkins and change independently."""
     return {"Cache-Control": "no-store" if asked.by is By.PATCH else "private, no-cache"}
 
 
@@ -232,7 +232,7 @@ def _require_whole(asked: Question) -> None:
 
 
 def _link(site: Site, asked: Question) -> str:
-    """Return the address of the table, where the dashboard knows under which one people reach it."""
+    """Return the address of the table; empty if ``dashboard.url`` is not set."""
     url = site.settings.dashboard.url
     return f"{url}{_PATH}?{asked.but(first=0, row='')}" if url else ""
 

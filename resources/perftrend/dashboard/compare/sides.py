@@ -1,4 +1,4 @@
-"""Where the values of one side come from, told one by one: a table has many more cells than a page shows."""
+"""Origin of the values of one side, computed per cell: a table has many more cells than a page shows."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _SOME = 20
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Where one value of a cell comes from."""
+    """Origin of one value of a cell."""
 
     trace: str
-    """The id of the trace; of a patch set, the name of the test."""
+    """The id of the trace; for a patch set, the name of the test."""
     value: float
     column: Column | None
-    """Where it was measured; None where it was not, or with a patch set."""
+    """Where it was measured; None if there is no value, or for a patch set."""
     distance: int
-    """Columns from what was asked for to that one, negative where it is before."""
+    """Number of columns from the requested place to that one; negative: before it."""
 
 
 Sides = Callable[[int], Side]
@@ -36,7 +36,7 @@ Sides = Callable[[int], Side]
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """What has no partner on the other side."""
+    """Traces or tests without a partner on the other side."""
 
     count: int = 0
     some: tuple[str, ...] = ()
@@ -44,12 +44,12 @@ class Alone:
 
     @classmethod
     def of_traces(cls, now: Traces, places: NDArray[np.intp]) -> Alone:
-        """Tell traces by their ids."""
+        """Return traces, by their ids."""
         return cls(len(places), tuple(format_key(now.stored[place].key) for place in places[:_SOME].tolist()))
 
     @classmethod
     def of_tests(cls, names: Sequence[str]) -> Alone:
-        """Tell tests of a patch set by their names."""
+        """Return tests of a patch set, by their names."""
         return cls(len(names), tuple(names[:_SOME]))
 
 
@@ -57,7 +57,7 @@ NOBODY = Alone()
 
 
 def of_traces(taken: Taken) -> Sides:
-    """Tell where values of traces were measured."""
+    """Return the side of values of traces."""
 
     def side(number: int) -> Side:
         return Side(
@@ -71,7 +71,7 @@ def of_traces(taken: Taken) -> Sides:
 
 
 def of_tests(tests: Sequence[ComparedTest], sampled: Sequence[Sampled]) -> Sides:
-    """Tell of which tests of a patch set values are."""
+    """Return the side of values of tests of a patch set."""
 
     def side(number: int) -> Side:
         return Side(tests[number].trace.test, sampled[number].value, None, 0)

@@ -1,4 +1,4 @@
-"""From a comparison to the part of the table that a page shows."""
+"""The part of the table of a comparison that a page shows."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from perftrend.dashboard.compare.sides import Side
 from perftrend.model import Better, Samples, finite
 
 MOST_COLUMNS = 40
-"""That a page shows; those with the most cells."""
+"""Maximum number of columns on a page; those with the most cells are shown."""
 _MOST_CELLS = 600
-"""On a page, so that it stays light."""
+"""Maximum number of cells on a page, which limits its size."""
 _FEWEST_ROWS, _MOST_ROWS = 10, 200
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sorted:
-    """Rows of a comparison in the order that is asked for, with their aggregates and shades."""
+    """Rows of a comparison in the requested order, with their aggregates and shades."""
 
     order: NDArray[np.intp]
     aggregates: dict[str, Samples]
     """By name, shape (rows,)."""
     shades: NDArray[np.int64]
     full: float
-    """The gain from which on the shade is full."""
+    """The gain above which the shade is full."""
 
 
 def sorted_rows(comparison: Comparison, asked: Question) -> Sorted:
@@ -93,7 +93,7 @@ def table_of(comparison: Comparison, asked: Question) -> TableEntry:
 
 
 def cell_of(comparison: Comparison, shades: NDArray[np.int64], pair: int) -> CellEntry:
-    """Return what is told of a pair."""
+    """Return the model of the cell of a pair."""
     found = comparison.ratios
     left, right = (_side(side(pair)) for side in comparison.sides)
     return CellEntry(

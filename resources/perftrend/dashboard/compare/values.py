@@ -1,4 +1,4 @@
-"""The values of many traces at a place in time, and how far from it they were measured."""
+"""Values of many traces at a place in time, and their distance from it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from perftrend.store import Store
 from perftrend.store.tiles import Axis, Column, StoredTrace
 
 REACH = 128
-"""Columns: a value that lies farther away does not stand for the place any more."""
+"""Distance in columns from which on a value is not used for a place."""
 _HISTORY = 32
-"""Columns that the noise is taken from."""
+"""Number of columns from which the noise is estimated."""
 _CLOSE = 2
-"""Columns behind a place that are read first."""
+"""Number of columns after a place that are read first."""
 
 _Numbers = NDArray[np.int64]
 ValuesAt: TypeAlias = Callable[[Axis, _Numbers, range], Samples]
-"""From traces of an axis, by their ids, and columns to values, shape (n, columns)."""
+"""Function from an axis, ids of its traces and columns to values, shape (n, columns)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,15 +35,15 @@ class Taken:
 
     now: Traces
     places: NDArray[np.intp]
-    """Of the traces."""
+    """Places of the traces in the table."""
     axes: tuple[Axis, ...]
-    """Of all testbeds."""
+    """Axes of all testbeds."""
     axis: _Numbers
-    """Which of these is that of the trace."""
+    """Index of the axis of each trace in ``axes``."""
     columns: _Numbers
-    """Where on it each value was measured; -1 where there is no value."""
+    """Column of that axis in which each value was measured; -1 if there is no value."""
     distance: _Numbers
-    """Columns from the place to the value, negative where it was measured before; 0 where it is there."""
+    """Number of columns from the place to the value; negative: before it; 0: at the place."""
     values: Values
 
     @property
@@ -56,12 +56,12 @@ class Taken:
         return self.now.stored[int(self.places[number])]
 
     def column(self, number: int) -> Column | None:
-        """Return where a value was measured; None where there is no value."""
+        """Return the column in which a value was measured; None if there is no value."""
         column = self.columns[number]
         return self.axes[self.axis[number]].columns[column] if column >= 0 else None
 
     def part(self, chosen: slice) -> Taken:
-        """Return some of them."""
+        """Return a part of the traces."""
         values = Values(self.values.value[chosen], self.values.error[chosen], self.values.freedom[chosen])
         return replace(
             self,
@@ -81,11 +81,11 @@ def taken(  # noqa: PLR0917 - what, when and where
     at: Mapping[str, Place],
     rule: Rule,
 ) -> Taken:
-    """Take the value of each trace that lies nearest to a place, on the side that the rule says.
+    """Return the value of each trace that is nearest to a place, on the side that the rule allows.
 
-    :param values_at: reads values, as ``store.tiles.values`` does.
-    :param places: of the traces.
-    :param axes: of the testbeds of all traces.
+    :param values_at: a function that reads values, such as ``store.tiles.values``.
+    :param places: the places of the traces in the table.
+    :param axes: the axes of the testbeds of all traces.
     :param at: the place on each testbed.
     """
     count = len(places)
@@ -113,9 +113,9 @@ def taken(  # noqa: PLR0917 - what, when and where
 
 
 def with_samples(store: Store, side: Taken) -> Values:
-    """Return values with what their samples tell, where the course of the trace is too short to tell it.
+    """Return values with the noise of their samples, if the history of the trace is too short to estimate it.
 
-    Where it is long enough it knows more: samples of one start know nothing of what differs between starts.
+    A sufficient history is preferred: samples of one start do not contain the noise between starts.
     """
     unknown = [
         (number, column.runs, side.trace(number).trace_id)
@@ -138,7 +138,7 @@ def axes_of(store: Store, now: Traces, places: NDArray[np.intp]) -> dict[str, Ax
 
 
 def _of_testbed(now: Traces, places: NDArray[np.intp]) -> dict[str, NDArray[np.intp]]:
-    """Return the numbers of the traces of each testbed; empty where they name none."""
+    """Return the numbers of the traces of each testbed; the empty string has those without a testbed."""
     found: dict[str, list[NDArray[np.intp]]] = {}
     for testbed, numbers in now.table.by_value("testbed", places).items():
         found.setdefault(testbed or "", []).append(numbers)
@@ -146,9 +146,9 @@ def _of_testbed(now: Traces, places: NDArray[np.intp]) -> dict[str, NDArray[np.i
 
 
 def _windows(columns: int, place: Place) -> tuple[tuple[range, range], ...]:
-    """Return what is read of an axis, one after the other, each with the columns that count at all.
+    """Return the columns to read one after the other, each with the range in which values may be used.
 
-    Nearly all values lie at the place, so few tiles are read of most traces.
+    Nearly all values are at the place, so that few tiles are read for most traces.
     """
     whole = range(max(0, place.last + 1 - REACH), min(columns, place.first + REACH))
     first, last = sorted((place.first, place.last))
@@ -159,10 +159,10 @@ def _windows(columns: int, place: Place) -> tuple[tuple[range, range], ...]:
 def _nearest(read: Samples, place: Place, some: range, whole: range, rule: Rule) -> _Numbers:
     """Return the column of each trace's value, counted from the first one that was read.
 
-    :param read: shape (n, columns), of ``some`` of the columns.
-    :param whole: the columns among which the nearest is looked for.
-    :returns: shape (n,); -1 where there is none, or what was not read may lie nearer, or has values that the
-        noise is taken from.
+    :param read: shape (n, columns), values of the columns ``some``.
+    :param whole: the columns that are searched for the nearest.
+    :returns: shape (n,); -1 if there is none, or if columns that were not read may be nearer or are needed to
+        estimate the noise.
     """
     near = np.full(len(read), -1, dtype=np.int64)
     left = np.arange(len(read))
@@ -177,25 +177,25 @@ def _nearest(read: Samples, place: Place, some: range, whole: range, rule: Rule)
 
 
 def _by_distance(place: Place, window: range, rule: Rule) -> list[int]:
-    """Return the columns whose values may be taken, the nearest first."""
+    """Return the columns whose values may be used, the nearest first."""
     numbers = np.arange(window.start, window.stop)
     far = _distance(numbers, place)
     allowed = {Rule.BEFORE: numbers <= place.last, Rule.AFTER: numbers >= place.first}
     usable = (np.abs(far) < REACH) & allowed.get(rule, np.True_)
-    # Of two that are as far away the one before; of several columns of the commit the last one measured.
+    # At equal distances, the earlier column is first; of several columns of the commit, the last measured.
     order = np.lexsort((np.where(far == 0, -numbers, 0), 2 * np.abs(far) + (far > 0)))
     found: list[int] = numbers[order][usable[order]].tolist()
     return found
 
 
 def _distance(numbers: _Numbers, place: Place) -> _Numbers:
-    """Return how far columns lie from a place: negative before it, 0 at it."""
+    """Return the distance of columns from a place: negative before it, 0 at it."""
     after = np.where(numbers > place.last, numbers - place.last, 0)
     return np.where(numbers < place.first, numbers - place.first, after)
 
 
 def _history(read: Samples, near: _Numbers) -> Samples:
-    """Return the values up to the one that is taken, shape (n, 32), NaN where there is none."""
+    """Return the values up to the one that is used, shape (n, 32), NaN if missing."""
     found = np.full((len(near), _HISTORY), np.nan)
     for number in np.unique(near).tolist():
         rows = near == number
