@@ -1,1 +1,1 @@
-"""``/clusters``: what changed alike, and what people say of it."""
+"""``/clusters``: clusters of traces that changed alike, and their triage."""

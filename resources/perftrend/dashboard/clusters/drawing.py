@@ -1,6 +1,6 @@
-"""The centroid of a cluster as a small picture: its course, the two levels of the step, and where it is.
+"""SVG plot of the centroid of a cluster: its course, the two levels of the step, and the step itself.
 
-Class names leave the colours to the style sheet. Coordinates are whole numbers.
+Class names leave the colours to the style sheet. Coordinates are integers.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ _MARGIN = 8
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """The paths of one picture, in SVG's notation."""
+    """SVG paths of a plot."""
 
     course: str
     levels: str
     step: int
-    """Where the step is, from the left."""
+    """Horizontal position of the step, from the left."""
     width: int = WIDTH
     height: int = HEIGHT
 
 
 def drawing(centroid: Sequence[float], position: int) -> Drawing:
-    """Draw a centroid into a picture of WIDTH by HEIGHT.
+    """Return the plot of a centroid, WIDTH by HEIGHT in size.
 
     :param centroid: at least two values, up is better.
-    :param position: the first one after the step.
+    :param position: the index of the first value after the step.
     """
     low, high = min(centroid), max(centroid)
     span = high - low or 1.0

@@ -1,4 +1,4 @@
-"""A clustering of the newest commits of a testbed, and how its result comes together with what is kept."""
+"""Clustering of the newest commits of a testbed, and merging of the result with the stored clusters."""
 
 from __future__ import annotations
 
@@ -32,30 +32,31 @@ from perftrend.store.clusters import Rule, StoredCluster
 from perftrend.store.tiles import Axis, Column
 
 MOST_VALUES = 2**24
-"""Traces times commits of one clustering: 128 MB of values, and four times as much on the way."""
+"""Maximum number of traces times commits: 128 MB of values, and four times as much during the clustering."""
 
 Tell = Callable[[str], None]
-"""Called with what is being done; what it raises ends the clustering."""
+"""Called with the current stage; an exception from it ends the clustering."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one clustering found."""
+    """Result of one clustering."""
 
     clusters: tuple[StoredCluster, ...]
-    """The interesting ones, none of which is kept yet."""
+    """The interesting clusters, none of which is stored yet."""
     commits: tuple[str, ...]
-    """Of the window."""
+    """Commits of the window."""
     numbers: dict[str, int | bool]
-    """What a person is told of the clustering."""
+    """Statistics of the clustering, to show to users."""
     current: Mapping[str, str] = field(default_factory=dict)
-    """The hashes of traces by those of all their names."""
+    """Current hashes of traces, by the hashes of all their names."""
 
 
 def checked(site: Site, testbed: str, options: Options) -> None:
-    """Refuse what could not be clustered, before anybody waits for it.
+    """Check that a clustering is possible before it is queued.
 
-    :raises UsageError: if the testbed is unknown, no trace fits the query, or there are too many values.
+    :raises UsageError: if the testbed is unknown or has too few commits, no trace matches the query, or there
+        are too many values.
     """
     if testbed not in site.store.tiles.testbeds():
         raise UsageError(f"testbed {testbed!r} has no runs in the store; choose one from the list")
@@ -66,7 +67,7 @@ def checked(site: Site, testbed: str, options: Options) -> None:
 def find(site: Site, testbed: str, options: Options, tell: Tell) -> Found:
     """Cluster the newest commits of a testbed.
 
-    :raises UsageError: as :func:`checked` does.
+    :raises UsageError: in the same cases as :func:`checked`.
     """
     axis, window = _columns(site, testbed, options)
     traces = site.catalog.now()
@@ -106,7 +107,7 @@ def find(site: Site, testbed: str, options: Options, tell: Tell) -> Found:
 
 
 def rule(found: Found) -> Rule:
-    """Return the documented merge rule for what was found."""
+    """Return the merge rule of Skia Perf for a result."""
 
     def merged(kept: Sequence[StoredCluster]) -> list[StoredCluster]:
         known = [
@@ -116,7 +117,7 @@ def rule(found: Found) -> Rule:
         new = [_known(each, [name for name, _ in each.members]) for each in found.clusters]
         return [
             each.details if each.identity == each.details.identity
-            # Found now, and the same as one that is kept.
+            # Found now, and the same as a stored cluster.
             else replace(each.details, identity=each.identity)
             for each in merge(known, new, commits=found.commits)
         ]  # fmt: skip
@@ -125,7 +126,7 @@ def rule(found: Found) -> Rule:
 
 
 def commit_of(column: Column) -> str:
-    """Name the commit of a column; where it is not known, the column by its first run."""
+    """Return the commit of a column, or if it is unknown, a name made of the first run."""
     return column.revision or f"run-{column.runs[0]}"
 
 

@@ -1,4 +1,4 @@
-"""What ``/clusters`` takes and answers."""
+"""Request and response models of ``/clusters``."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from perftrend.dashboard.formats import plain
 
 LARGEST_NUMBER = 2**31 - 1
 MOST_AT_ONCE = 500
-"""Clusters in one edit."""
+"""Maximum number of clusters in one edit."""
 _BOX = "cluster."
 _KEY = "^[1-9][0-9]{0,8}$"
 
 Said = Literal["New", "Ignore", "Bug"]
-"""A :class:`TriageStatus` in a request: its schema stands by itself."""
+"""A :class:`TriageStatus` in a request, with an inline schema."""
 Number = Annotated[int, Field(ge=1, le=LARGEST_NUMBER)]
 Message = Annotated[str, AfterValidator(plain), AfterValidator(str.strip), Field(max_length=1000)]
 
@@ -29,9 +29,9 @@ class Member(BaseModel):
 
     hash: str
     parameters: dict[str, str]
-    """Empty where the store has the trace no more."""
+    """Empty if the store no longer has the trace."""
     distance: float
-    """From the centroid, in deviations."""
+    """From the centroid, in standard deviations."""
 
 
 class ClusterView(BaseModel):
@@ -42,46 +42,46 @@ class ClusterView(BaseModel):
     commit: str
     """The first commit after the step."""
     commit_link: str
-    """Where it is shown; empty where no Gerrit is set."""
+    """Its URL; empty if no Gerrit is set."""
     before: str
     """The commit before it."""
     moment: datetime
     """When the commit was first measured."""
     direction: Literal["regression", "progression"]
     regression: float | None
-    """The documented statistic, negative for bad news; null: infinite."""
+    """The regression statistic of Skia Perf, negative for regressions; null: infinite."""
     interesting: bool
-    """Whether it is beyond 150."""
+    """Whether its absolute value is above 150."""
     corrected: float | None
     """Student's t; null: infinite."""
     significant: bool
-    """Whether it is beyond 8."""
+    """Whether its absolute value is above 8."""
     step: float
-    """In deviations of the traces."""
+    """In standard deviations of the traces."""
     centroid: list[float]
     position: int
-    """Of the commit in the centroid, from 0."""
+    """Index of the commit in the centroid, from 0."""
     first: datetime
     last: datetime
-    """The window."""
+    """Times of the first and the last commit of the window."""
     size: int
-    """The number of its traces."""
+    """Number of its traces."""
     total: int
-    """Of all traces that were clustered."""
+    """Number of all clustered traces."""
     members: list[Member]
-    """The nearest to the centroid first; in lists the first 20."""
+    """The nearest to the centroid first; in lists, the first 20."""
     parameters: list[Overrepresented]
     status: TriageStatus
     message: str
     version: int
-    """What an edit has to carry."""
+    """Required in an edit."""
     found: datetime
     changed: datetime | None
     changed_by: str
     explore: str
-    """Where its traces are drawn."""
+    """URL of the plot of its traces."""
     simulated: bool
-    """Whether no packet was ever sent."""
+    """Whether the newest run of the testbed sent no packets."""
 
 
 class ClusteringView(BaseModel):
@@ -91,34 +91,34 @@ class ClusteringView(BaseModel):
     state: Literal["idle", "asked", "running", "done", "failed", "cancelled"]
     under_way: bool
     stage: str
-    """What is being done, what went wrong, or who has cancelled it."""
+    """Current stage, error, or the user who cancelled it."""
     options: Options
     who: str
-    """Empty: nobody asked, it was time."""
+    """User who requested it; empty: it was started periodically."""
     asked: datetime | None
     finished: datetime | None
     result: dict[str, int | bool]
-    """Numbers about the newest one that was done."""
+    """Statistics of the newest clustering that succeeded."""
     joined: bool = False
-    """Whether it was under way already when it was asked for."""
+    """Whether it was already waiting or running when it was requested."""
 
 
 class ClusterFilter(BaseModel):
-    """Which clusters are looked at."""
+    """Filter and order of the clusters on the page."""
 
     testbed: Annotated[str, Field(max_length=255)] = ""
-    """Empty: of all testbeds."""
+    """Empty: all testbeds."""
     status: Said | Literal[""] = ""
     """Empty: any."""
     order: Literal["regression", "newest"] = "regression"
-    """What comes first: the largest statistic, or what was found last."""
+    """Sort order: the largest statistic first, or the newest first."""
     page: Annotated[int, Field(ge=1, le=100_000)] = 1
     deleted: Annotated[int, Field(ge=0)] | None = None
-    """How many a reset has deleted a moment ago."""
+    """Number of clusters that a reset has just deleted."""
 
     @property
     def chosen(self) -> TriageStatus | None:
-        """The status that clusters have to have."""
+        """The required status; None: any."""
         return TriageStatus(self.status) if self.status else None
 
 
@@ -127,22 +127,22 @@ class ClusterPage(BaseModel):
 
     testbeds: list[str]
     testbed: str
-    """Whose clusters these are; empty: of all."""
+    """Testbed of the clusters; empty: all."""
     status: TriageStatus | None
-    """The status that they have; null: any."""
+    """Status of the clusters; null: any."""
     order: Literal["regression", "newest"]
-    """What comes first."""
+    """Sort order."""
     counts: dict[TriageStatus, int]
-    """How many there are of each status."""
+    """Number of clusters of each status."""
     page: int
     pages: int
     clusters: list[ClusterView]
     clusterings: list[ClusteringView]
-    """The newest one of each testbed that had one."""
+    """The newest clustering of each testbed that had one."""
 
 
 class Entry(BaseModel):
-    """Something that somebody did."""
+    """Action of a user."""
 
     moment: datetime
     user: str
@@ -151,75 +151,75 @@ class Entry(BaseModel):
 
 
 class Searched(BaseModel):
-    """How the commit of the step is found between the two that were measured."""
+    """Commands to find the commit of the step between the two measured commits."""
 
     git_log: str
     """Lists all commits between them."""
     comment: str
-    """Starts a bisection in Gerrit, on the change of the commit after the step."""
+    """Starts a bisection if you post it in Gerrit, on the change of the commit after the step."""
     command: str
-    """Starts it by hand."""
+    """Starts the bisection from the command line."""
     change: str
-    """Where that change is; empty: not known."""
+    """URL of that change; empty: unknown."""
 
 
 class ClusterDetail(BaseModel):
-    """One cluster with all its members, and what was done to it."""
+    """One cluster with all its members and its activity."""
 
     cluster: ClusterView
     search: Searched | None
-    """None where the commits are not known."""
+    """None if a commit is unknown, or both are the same."""
     activity: list[Entry]
 
 
 class ClusteringRequest(Options):
-    """A clustering that is asked for."""
+    """Request for a clustering."""
 
-    # What is not there would be taken for an option that is left out.
+    # Otherwise an unknown name would be ignored as if the option were left out.
     model_config = ConfigDict(extra="forbid")
 
     testbed: Annotated[str, Field(min_length=1, max_length=255)]
     csrf: Annotated[str, Field(exclude=True)] = ""
-    """The token of a form."""
+    """CSRF token of a form."""
 
     @property
     def chosen(self) -> Options:
-        """The options alone."""
+        """Only the options."""
         return Options.model_validate(self.model_dump(exclude={"testbed"}))
 
 
 class Cancellation(BaseModel):
-    """Whose clustering is to be ended."""
+    """Request to cancel the clustering of a testbed."""
 
     testbed: Annotated[str, Field(min_length=1, max_length=255)]
 
 
 class Edit(BaseModel):
-    """What somebody says of one cluster."""
+    """Edit of one cluster."""
 
     status: Said
     message: Message | None = None
-    """None: it stays."""
+    """None: unchanged."""
     version: Number
-    """Of the cluster that the edit was made from."""
+    """Version of the cluster that the edit is based on."""
 
 
 class Edits(BaseModel):
-    """What somebody says of several clusters."""
+    """Edit of several clusters."""
 
     clusters: Annotated[
         dict[Number, Number],
         Field(min_length=1, max_length=MOST_AT_ONCE, json_schema_extra={"propertyNames": {"pattern": _KEY}}),
     ]
-    """The version of each cluster that the edit was made from."""
+    """The version of each cluster that the edit is based on."""
     status: Said
     message: Annotated[Message | None, Blank] = None
-    """None: each keeps its own."""
+    """None: the messages of the clusters do not change."""
 
     @model_validator(mode="before")
     @classmethod
-    def _with_boxes(cls, given: Any) -> Any:  # noqa: ANN401 - it is not checked yet
-        """Take the boxes of a form, ``cluster.12=3``, for the clusters."""
+    def _with_boxes(cls, given: Any) -> Any:  # noqa: ANN401 - not validated yet
+        """Convert the checkboxes of a form, ``cluster.12=3``, to ``clusters``."""
         if not isinstance(given, dict) or "clusters" in given:
             return given
         boxes = {
@@ -229,24 +229,24 @@ class Edits(BaseModel):
 
 
 class Changed(BaseModel):
-    """The clusters of an edit as they are now."""
+    """Result of an edit, with the clusters as they are now."""
 
     done: bool
     error: str = ""
-    """Why nothing was changed, where somebody was faster."""
+    """Why nothing was changed, if another user was faster."""
     clusters: list[ClusterView]
 
 
 class Reset(BaseModel):
-    """What is to be deleted: all clusters that are no bugs."""
+    """Request to delete all clusters that are not bugs."""
 
     testbed: Annotated[str, Field(max_length=255)] = ""
-    """Of which testbed; empty: of all."""
+    """Testbed of the clusters; empty: all."""
     confirm: bool = False
 
 
 class ResetPage(BaseModel):
-    """What a reset would delete, or has deleted."""
+    """Number of clusters that a reset would delete, or has deleted."""
 
     testbed: str
     would_delete: int

@@ -1,4 +1,4 @@
-"""What a person may choose of a clustering."""
+"""Options of a clustering."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ def _blank_is_none(value: object) -> object:
 
 
 Blank = BeforeValidator(_blank_is_none)
-"""A field of a form that was left empty."""
+"""Converts an empty field of a form to None."""
 
 
 class Options(BaseModel):
-    """How a testbed is clustered."""
+    """Options of the clustering of a testbed."""
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
     k: Annotated[Annotated[int, Field(ge=1, le=LARGEST_K)] | None, Blank] = None
-    """Clusters to begin with; none: ⌊40/30000 · traces + 10⌋, at most 200."""
+    """Initial number of clusters; none: ⌊40/30000 · traces + 10⌋, at most 200."""
     window: Annotated[int, Field(ge=LEAST_WINDOW, le=LARGEST_WINDOW)] = WINDOW
-    """How many of the newest commits are looked at."""
+    """Number of newest commits to cluster."""
     query: Annotated[str, Field(max_length=4000), AfterValidator(plain)] = ""
-    """Which traces; empty: all."""
+    """Query for the traces; empty: all."""
     statistic: Literal["documented", "corrected"] = "documented"
-    """What the cutoff is of: Regression, or Student's t."""
+    """Statistic that the cutoff applies to: Regression, or Student's t."""
     cutoff: Annotated[Annotated[float, Field(gt=0, le=_LARGEST_CUTOFF)] | None, Blank] = None
-    """A cluster is interesting when the statistic is larger; none: 150, and 8 for the corrected one."""
+    """A cluster is interesting if the statistic is larger; none: 150, and 8 for the corrected one."""
 
     @property
     def limit(self) -> float:
-        """The cutoff that holds."""
+        """The effective cutoff."""
         if self.cutoff is not None:
             return self.cutoff
         return CUTOFF if self.statistic == "documented" else CORRECTED_CUTOFF

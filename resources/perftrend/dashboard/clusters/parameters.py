@@ -1,9 +1,9 @@
-"""Which values of parameters are over-represented in a cluster.
+"""Values of parameters that are over-represented in a cluster.
 
-Of the m traces of a cluster ``count`` have a value, of all n traces that were clustered ``of_all``. Were
-those of the cluster drawn by chance, ``count`` would be about m · q, with q = of_all / n and the variance
-m q (1 - q) (n - m) / (n - 1), of the hypergeometric distribution. What is above it by more than two
-standard deviations is over-represented, the most surprising first.
+Of the m traces of a cluster, ``count`` have a value; of all n clustered traces, ``of_all`` have it. If the
+traces of the cluster were drawn at random, ``count`` would be about m · q, with q = of_all / n and the
+variance m q (1 - q) (n - m) / (n - 1) of the hypergeometric distribution. A value whose count exceeds that by
+more than two standard deviations is over-represented. The most surprising values are first.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class Overrepresented(BaseModel):
     parameter: str
     value: str
     count: int
-    """Traces of the cluster that have it."""
+    """Number of traces of the cluster that have it."""
     of_all: int
-    """Of all traces that were clustered."""
+    """Number of all clustered traces that have it."""
 
 
 def overrepresented(cluster: Counts, size: int, everything: Counts, total: int) -> list[Overrepresented]:
-    """Return what stands out in a cluster, at most 12 values.
+    """Return the over-represented values of a cluster, at most 12.
 
-    :param cluster: how often each value occurs in it, and ``size`` the number of its traces.
-    :param everything: how often it does in all ``total`` traces.
+    :param cluster: the count of each value in the ``size`` traces of the cluster.
+    :param everything: the count of each value in all ``total`` traces.
     """
     of_all = {(name, each.value): each.count for name, values in everything.items() for each in values}
     found = sorted(_surprising(cluster, size, of_all, total), key=lambda each: -each[0])

@@ -1,4 +1,4 @@
-"""``/clusters``."""
+"""Endpoints of ``/clusters``."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ Testbed = Annotated[str, Query(max_length=255, description="whose clusters; empt
 def clusters(
     request: Request, site: TheSite, _: Viewer, wanted: Annotated[ClusterFilter, Query()]
 ) -> Response:
-    """Tell the clusters that were found."""
+    """Return the clusters that match a filter."""
     store, testbed = site.store, _known(site, wanted.testbed)
     known = store.clusters.counts(testbed)
     counts = {each: known.get(each, 0) for each in TriageStatus}
@@ -104,7 +104,7 @@ def clusters(
     "/clusters", response_model=ClusteringView, status_code=202, openapi_extra=body_of(ClusteringRequest)
 )
 def cluster_now(request: Request, site: TheSite, user: Editor, asked: TheRequest) -> Response:
-    """Ask for a clustering of a testbed, or join the one that is under way."""
+    """Request a clustering of a testbed, or join the one that is waiting or running."""
     finding.checked(site, asked.testbed, asked.chosen)
     task, is_new = site.store.clusterings.ask(asked.testbed, asked.chosen.model_dump(), user.name)
     told = clustering_view(task, joined=not is_new)
@@ -120,7 +120,7 @@ def progress(
     testbed: Annotated[str, Query(min_length=1, max_length=255)],
     joined: bool = False,
 ) -> Response:
-    """Tell how far the newest clustering of a testbed is."""
+    """Return the progress of the newest clustering of a testbed."""
     task = _clustered(testbed, site.store.clusterings.of(testbed) if _known(site, testbed) else None)
     return page(
         request, "clustering.html", clustering_view(task, joined=joined), title=f"Clustering of {testbed}"
@@ -129,7 +129,7 @@ def progress(
 
 @router.post("/clusters/cancel", response_model=ClusteringView, openapi_extra=body_of(Cancellation))
 def cancel(request: Request, site: TheSite, user: Editor, said: TheCancellation) -> Response:
-    """End the clustering of a testbed that waits or runs; one that has ended stays as it is."""
+    """Cancel the clustering of a testbed, if it is waiting or running."""
     task = site.store.clusterings.cancel(said.testbed, user.name)
     told = clustering_view(_clustered(said.testbed, task))
     return done(request, f"/clusters/progress?{urlencode({'testbed': said.testbed})}", told)
@@ -137,7 +137,7 @@ def cancel(request: Request, site: TheSite, user: Editor, said: TheCancellation)
 
 @router.post("/clusters/triage", response_model=Changed, responses=_CONFLICT, openapi_extra=body_of(Edits))
 def triage(request: Request, site: TheSite, user: Editor, edits: TheEdits) -> Response:
-    """Say something of several clusters: of all of them, or, where somebody was faster, of none."""
+    """Edit several clusters: all of them, or none if one was changed meanwhile."""
     triaged = site.store.clusters.triage(
         edits.clusters, status=edits.status, message=edits.message, who=user.name
     )
@@ -146,13 +146,13 @@ def triage(request: Request, site: TheSite, user: Editor, edits: TheEdits) -> Re
 
 @router.get("/clusters/reset", response_model=ResetPage)
 def reset_asked(request: Request, site: TheSite, _: Editor, testbed: Testbed = "") -> Response:
-    """Tell what a reset would delete."""
+    """Return the number of clusters that a reset would delete."""
     return page(request, "clusters_reset.html", _reset_page(site, testbed), title="Reset clusters")
 
 
 @router.post("/clusters/reset", response_model=ResetPage, openapi_extra=body_of(Reset))
 def reset(request: Request, site: TheSite, user: Editor, wanted: TheReset) -> Response:
-    """Delete all clusters that are no bugs."""
+    """Delete all clusters that are not bugs."""
     before = _reset_page(site, wanted.testbed)
     if not wanted.confirm:
         raise HTTPException(
@@ -172,7 +172,7 @@ def cluster(
     identity: Identity,
     start: Annotated[int, Query(alias="from", ge=0, le=LARGEST_NUMBER, description="trace, on the page")] = 0,
 ) -> Response:
-    """Tell all of a cluster, with every trace in it."""
+    """Return all details of a cluster, with all its traces."""
     kept = _one(site, identity)
     entries = site.store.activity.newest(_SHOWN_ENTRIES, f"cluster {identity}")
     told = ClusterDetail(
@@ -188,7 +188,7 @@ def cluster(
 
 @router.post("/clusters/{identity}", response_model=Changed, responses=_CONFLICT, openapi_extra=body_of(Edit))
 def edit(request: Request, site: TheSite, user: Editor, identity: Identity, said: TheEdit) -> Response:
-    """Say something of a cluster."""
+    """Edit a cluster."""
     triaged = site.store.clusters.triage(
         {identity: said.version}, status=said.status, message=said.message, who=user.name
     )
@@ -197,13 +197,13 @@ def edit(request: Request, site: TheSite, user: Editor, identity: Identity, said
 
 @router.get("/clusters/{identity}/explore", status_code=303, response_class=RedirectResponse)
 def explore(site: TheSite, _: Viewer, identity: Identity) -> RedirectResponse:
-    """Go to where the first traces of a cluster are drawn."""
+    """Redirect to the plot of the first traces of a cluster."""
     return RedirectResponse(explore_link(site, _one(site, identity)), 303)
 
 
 @router.post("/clusters/{identity}/explore", status_code=303, response_class=RedirectResponse)
 def explore_all(site: TheSite, user: Editor, identity: Identity) -> RedirectResponse:
-    """Keep the traces of a cluster as a shortcut, at most the 1000 nearest, and go to where it is drawn."""
+    """Save the traces of a cluster as a shortcut, at most the 1000 nearest, and redirect to its plot."""
     kept = _one(site, identity)
     ids = ids_of(site, [name for name, _ in kept.members[:MOST_TRACES]])
     lengths = accumulate(len(each) + 3 for each in ids)
@@ -232,7 +232,7 @@ def _answer(
 
 
 def _conflict(triaged: Triaged) -> str:
-    """Say who was faster, and what they said."""
+    """Return a message with the conflicting edits of other users."""
     told = [_said_of(each) for each in triaged.refused]
     told += [f"cluster {identity} was deleted" for identity in triaged.gone]
     return f"{'; '.join(told)}: nothing was changed"
@@ -266,7 +266,7 @@ def _clustered(testbed: str, task: Clustering | None) -> Clustering:
 
 
 def _known(site: Site, testbed: str) -> str | None:
-    """Return a testbed that the store knows, None for all of them."""
+    """Return a testbed of the store; None, which means all, if the name is empty."""
     if testbed and testbed not in site.store.tiles.testbeds():
         raise HTTPException(404, f"testbed {testbed!r} has no runs in the store")
     return testbed or None

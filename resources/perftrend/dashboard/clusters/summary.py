@@ -1,4 +1,4 @@
-"""What is kept of a cluster beside its commit, its statistic and its members."""
+"""Data that is stored of a cluster in addition to its commit, its statistic and its members."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ class ClusterSummary(BaseModel):
     members: list[tuple[str, float]]
     """The hash of each of the first 20 traces and its distance from the centroid, the nearest first."""
     size: int
-    """The number of all traces."""
+    """Number of all traces."""
     centroid: list[float]
     """The average course of the normalised traces, up is better."""
     position: int
-    """The first commit of the window after the step, from 0."""
+    """Index of the first commit after the step in the window, from 0."""
     before: str
     """The commit before it."""
     step: float
-    """The average from the position on less the one before, in deviations of the traces."""
+    """The average from the position on minus the one before it, in standard deviations of the traces."""
     lse: float
-    """The least squares error of the step; 0: nothing but a step, and both statistics are infinite."""
+    """The least squares error of the step; 0: a perfect step, for which both statistics are infinite."""
     corrected: float | None
-    """Student's t; none: it is infinite, of the sign of the step."""
+    """Student's t; none: infinite, with the sign of the step."""
     parameters: list[Overrepresented]
-    """What stands out, the most surprising first."""
+    """Over-represented values, the most surprising first."""
     total: int
-    """All traces that were clustered."""
+    """Number of all clustered traces."""
     first: datetime
     """When the first commit of the window was measured."""
     last: datetime
-    """When the last one was."""
+    """When the last commit of the window was measured."""
     clustered: datetime
-    """When it was found so."""
+    """Time of this clustering."""
     simulated: bool = False
-    """Whether no packet was ever sent."""
+    """Whether the newest run of the testbed sent no packets."""
 
 
 def summary_of(
@@ -57,10 +57,10 @@ def summary_of(
     clustered: datetime,
     simulated: bool,
 ) -> ClusterSummary:
-    """Summarise a cluster that has a step.
+    """Return the summary of a cluster that has a step.
 
-    :param hashes: of its members.
-    :param commits: of the window, and ``moments`` when they were measured.
+    :param hashes: the hashes of its members.
+    :param commits: the commits of the window, measured at ``moments``.
     """
     step = cluster.step
     assert step is not None  # noqa: S101 - only clusters with a step are interesting

@@ -1,4 +1,4 @@
-"""From what the store keeps to what ``/clusters`` answers."""
+"""Views of stored clusters for the responses of ``/clusters``."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from perftrend.store.clusters import StoredCluster
 from perftrend.store.tiles import Column
 
 _LONGEST_ADDRESS = 8000
-"""Of a link with trace ids in it: servers and proxies refuse much longer ones."""
+"""Maximum length of a link with trace ids; servers and proxies reject much longer ones."""
 
 
 def cluster_views(site: Site, clusters: Sequence[StoredCluster], *, whole: bool = False) -> list[ClusterView]:
-    """Show clusters.
+    """Return the views of clusters.
 
-    :param whole: whether with all their members; they were read with them then.
+    :param whole: whether the views contain all members; the clusters must have been read with them.
     """
     members = [
         [
@@ -82,7 +82,7 @@ def _view(site: Site, cluster: StoredCluster, members: list[Member]) -> ClusterV
 
 
 def clustering_view(task: Clustering, *, joined: bool = False) -> ClusteringView:
-    """Show how far a clustering is."""
+    """Return the view of a clustering, with its progress."""
     return ClusteringView(
         testbed=task.testbed,
         state=task.state.value,
@@ -98,9 +98,9 @@ def clustering_view(task: Clustering, *, joined: bool = False) -> ClusteringView
 
 
 def searched(site: Site, cluster: StoredCluster) -> Searched | None:
-    """Return how the commit of a step is found between the two that were measured.
+    """Return the commands to find the commit of a step between the two measured commits.
 
-    :returns: None where one of them is not known, or both are the same.
+    :returns: None if one of them is unknown, or both are the same.
     """
     summary = ClusterSummary.model_validate(cluster.summary)
     older, newer = (
@@ -122,7 +122,7 @@ def searched(site: Site, cluster: StoredCluster) -> Searched | None:
 
 
 def explore_link(site: Site, cluster: StoredCluster) -> str:
-    """Return the address at which the first 20 traces of a cluster are drawn."""
+    """Return the address of a plot of the first 20 traces of a cluster, or of as many as it can contain."""
     link = f"/?{urlencode({'testbed': cluster.testbed})}"
     for name in ids_of(site, [name for name, _ in cluster.summary["members"]]):
         more = f"{link}&{urlencode({'id': name})}"
@@ -133,13 +133,13 @@ def explore_link(site: Site, cluster: StoredCluster) -> str:
 
 
 def ids_of(site: Site, hashes: Sequence[str]) -> list[str]:
-    """Return the ids of traces, of those that the store has, in their order."""
+    """Return the ids of those of the traces that the store has, in their order."""
     keys = site.store.clusters.traces(hashes)
     return list(dict.fromkeys(format_key(keys[name]) for name in hashes if name in keys))
 
 
 def alike(members: Sequence[Member]) -> dict[str, str]:
-    """Return the parameters that all traces of a list have alike, to be said once."""
+    """Return the parameters that all traces of a list share, to be shown once."""
     known = [member.parameters for member in members if member.parameters]
     if not known:
         return {}
@@ -147,12 +147,12 @@ def alike(members: Sequence[Member]) -> dict[str, str]:
 
 
 def named(parameters: Mapping[str, str]) -> str:
-    """Write parameters in a line."""
+    """Format parameters in a line."""
     return ", ".join(f"{name}={value}" for name, value in parameters.items())
 
 
 def label(member: Member, left_out: Collection[str]) -> str:
-    """Name a trace by the parameters that tell it from others of a list."""
+    """Return a label of a trace: the parameters that distinguish it from others of a list."""
     if not member.parameters:
         return f"a trace that is no longer in the store, {member.hash}"
     rest = {name: value for name, value in member.parameters.items() if name not in left_out}
@@ -168,5 +168,5 @@ def _link(site: Site, commit: str) -> str:
 
 
 def _is_run(commit: str) -> bool:
-    """Whether a commit is not known, and stands for the run that measured it."""
+    """Return whether a commit is unknown, and replaced by the run that measured it."""
     return commit.startswith("run-")

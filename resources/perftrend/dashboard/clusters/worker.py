@@ -1,8 +1,8 @@
-"""The thread that clusters: what people ask for, and what is due, one after the other.
+"""Worker thread for requested and periodic clusterings, one after the other.
 
-Requests stand in the store, so it does not matter which process of a dashboard they came to, nor whether that
-is still there. A worker that is told to stop gives the clustering under way back, to begin anew at the
-next start.
+Requests are in the store, so it does not matter which process of a dashboard received them, nor whether that
+process still exists. A worker that is stopped returns the current clustering to the queue; it starts again at
+the next start.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from perftrend.store.clusterings import Clustering
 LOG = logging.getLogger(__name__)
 
 _POLL_S = 2.0
-"""How soon a request is taken up."""
+"""Interval of the checks for requests."""
 _DUE_S = 60.0
-"""How often it is looked whether a periodic clustering is due."""
+"""Interval of the checks for periodic clusterings that are due."""
 _BEAT_S = 1.0
-"""How often progress is told."""
+"""Interval of the progress reports."""
 
 
 class _StoppedError(Exception):
-    """The worker is told to stop."""
+    """The worker is stopped."""
 
 
 class _LostError(Exception):
-    """The clustering is cancelled, or another process has taken it over."""
+    """The clustering was cancelled, or another process has claimed it."""
 
 
 class Worker:
-    """Clusters in a thread of its own, from entering the context to leaving it.
+    """Worker that runs clusterings in its own thread, from entering the context to leaving it.
 
     ::
 
@@ -69,11 +69,11 @@ class Worker:
         self._thread.join()
 
     def stop(self) -> None:
-        """End what is under way at the next iteration, and take up nothing more."""
+        """End the current clustering at the next iteration, and start no other."""
         self._stopping.set()
 
     def ask_what_is_due(self) -> None:
-        """Ask for the clusterings whose period is over, of testbeds that have something new."""
+        """Request the clusterings whose period is over, for testbeds with new data."""
         period = self._site.settings.dashboard.cluster_period_s
         if period is None:
             return
@@ -90,9 +90,9 @@ class Worker:
                 )
 
     def work_once(self) -> bool:
-        """Do one clustering, and tell whether there was one to do.
+        """Run one clustering, if one is requested, and return whether there was one.
 
-        :raises StoreError: if the store cannot be reached; the clustering is done later then.
+        :raises StoreError: if the store cannot be reached; the clustering is run later then.
         """
         clusterings = self._site.store.clusterings
         task = clusterings.claim(self._now())
@@ -111,7 +111,7 @@ class Worker:
             LOG.warning("clustering of %s: %s", task.testbed, reason)
             clusterings.fail(task, reason)
         except Exception as error:
-            # Who waits is told of a defect, and the next one is done.
+            # Show the defect to the user who waits, and go on with the next clustering.
             reason = f"{defect(error)}; the dashboard's log says where"
             LOG.exception("clustering of %s: %s", task.testbed, reason)
             clusterings.fail(task, reason)
@@ -157,7 +157,7 @@ class Worker:
                     while not self._stopping.is_set() and self.work_once():
                         pass
             except StoreError as error:
-                # The database is away; what was under way is taken up again when its lease is over.
+                # The database is unreachable; the clustering is claimed again when its lease has expired.
                 LOG.error("clustering: %s", explained(error))
             except Exception as error:
                 # A defect must not end all further clusterings.
