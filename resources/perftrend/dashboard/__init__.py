@@ -1,7 +1,7 @@
-"""The dashboard: what was measured, in a browser.
+"""The dashboard: measured results in a browser.
 
-Each page has a package of its own: its routes, the model of what it answers, and its logic. The same URL
-answers as a page for people and as JSON for programs; see :mod:`perftrend.dashboard.pages`.
+Each page is a package with its routes, the models of its responses, and its logic. The same URL returns HTML
+for users and JSON for programs; see :mod:`perftrend.dashboard.pages`.
 """
 
 from perftrend.dashboard.app import WORKS, make_app

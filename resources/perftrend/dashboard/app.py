@@ -1,4 +1,4 @@
-"""The application: routers, error pages, and what every request goes through."""
+"""The application: routers, error pages and middleware."""
 
 from __future__ import annotations
 
@@ -61,20 +61,20 @@ ROUTERS: tuple[APIRouter, ...] = (
     users.router,
     log.router,
 )
-"""The pages, and what belongs to all of them."""
+"""The routers of all pages, and of what all pages share."""
 
 WORKS: tuple[Work, ...] = (missing_tiles, Worker, watchman, ingesting, watching)
-"""What a dashboard that people use does beside its requests."""
+"""The background tasks of a dashboard in production."""
 
 _PACKED_FROM_BYTES = 1000
 _PACKING_LEVEL = 5
 
 
 def make_app(site: Site, *, works: Sequence[Work] = ()) -> FastAPI:
-    """Make the application that serves a site.
+    """Return the application that serves a site.
 
-    :param works: what is done beside the requests, from startup to shutdown.
-    :raises SettingsError: for settings that cannot be used together.
+    :param works: background tasks, which run from startup to shutdown.
+    :raises SettingsError: for settings that cannot be combined.
     """
 
     @asynccontextmanager
@@ -106,7 +106,7 @@ def make_app(site: Site, *, works: Sequence[Work] = ()) -> FastAPI:
 
 @cache
 def _pages() -> APIRouter:
-    """Join all routers, once: FastAPI analyses their endpoints for each application that includes them."""
+    """Return all routers in one; cached, since FastAPI analyses endpoints each time a router is included."""
     joined = APIRouter(responses=dict(FAULTS))
     for router in ROUTERS:
         joined.include_router(router)
@@ -114,7 +114,7 @@ def _pages() -> APIRouter:
 
 
 class _Dashboard(FastAPI):
-    """Puts the front before everything, even before what answers when an endpoint fails."""
+    """Adds the middleware of ``front`` outside all other, even outside the handler of server errors."""
 
     def __init__(self, site: Site, **options: object) -> None:
         super().__init__(**options)  # type: ignore[arg-type]  # FastAPI's own

@@ -1,4 +1,4 @@
-"""Work beside the requests: threads that begin and end with the dashboard."""
+"""Background tasks: threads that start and stop with the dashboard."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from perftrend.errors import PerftrendError, explained
 LOG = logging.getLogger(__name__)
 
 Work: TypeAlias = Callable[[Site], AbstractContextManager[object]]
-"""Begins when the dashboard starts, as its context is entered, and has ended when that is left."""
+"""Returns a context manager: entering it starts the task, and the task has ended when it is left."""
 
 RETRY_S = 60.0
 
 
 def defect(error: Exception) -> str:
-    """Return what people are told of an error that nobody expected; the log has the rest."""
+    """Return the message to show to users for an unexpected error; the log contains the details."""
     return f"a defect, {type(error).__name__}: {explained(error)}"
 
 
 @contextmanager
 def running(site: Site, work: Callable[[Site, threading.Event], None]) -> Iterator[None]:
-    """Let something run in a thread as long as the block does.
+    """Run a task in a thread while the block runs.
 
-    :param work: goes on until it is done or the event is set, which it looks at every second or so. What it
-        cannot do now, such as reach the store, it says by a PerftrendError; it is called again later.
+    :param work: returns when it is done or when the event is set, which it checks about every second. If it
+        raises an exception, for example because the store is unavailable, it is called again after
+        :data:`RETRY_S`.
     """
     ending = threading.Event()
     thread = threading.Thread(target=_keep_on, args=(site, work, ending), name=work.__name__)
@@ -49,7 +50,7 @@ def _keep_on(site: Site, work: Callable[[Site, threading.Event], None], ending: 
         except PerftrendError as error:
             LOG.error("%s: %s", work.__name__, error)
         except Exception as error:
-            # A defect in one piece of work must not end it until somebody starts the dashboard again.
+            # A defect must not stop the task until the dashboard is restarted.
             LOG.exception("%s: %s: %s", work.__name__, type(error).__name__, error)
         else:
             return

@@ -1,4 +1,4 @@
-"""A bisection that a person can start: the comment and the command to copy. Nothing is started here."""
+"""The comment and the command with which a user can start a bisection. Nothing is started here."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from perftrend.store.tiles import Column
 from perftrend.trigger import Trigger, parse, patterns_of
 
 _TEST = re.compile(r"(\d+b|imix)-(\d+c)-([a-z0-9-]+?)(?:-(mrr|ndrpdr|soak|hold))?", re.IGNORECASE | re.ASCII)
-"""How tests are named: frame, cores, what the device does, what is measured; each of them is a tag, too."""
+"""Names of tests: frame size, cores, function of the device, kind of test; each part is also a tag."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bisection:
-    """What is to be copied."""
+    """The texts to copy for a bisection."""
 
     old: str
     new: str
     comment: str
-    """For Gerrit, on the change of the newer commit."""
+    """Comment for the change of the newer commit in Gerrit."""
     command: str
-    """For a person, in a checkout of perftrend."""
+    """Command to run in a checkout of perftrend."""
     change: str
-    """Where the change of the newer commit is; empty: not known."""
+    """URL of the change of the newer commit; empty: not known."""
 
 
 def prepared(
     settings: Settings, testbed: str, key: TraceKey | None, older: Column, newer: Column
 ) -> Bisection | None:
-    """Prepare a bisection between two columns; None where their commits are not known or are the same.
+    """Return a bisection between two columns; None if their commits are not known or are the same.
 
-    :param key: of the trace, whose test is measured; None: the tests that the job chooses itself.
+    :param key: key of the trace whose test is measured; None: the default tests of the job.
     """
     old, new = older.revision, newer.revision
     if not old or not new or old == new:
@@ -56,14 +56,14 @@ def prepared(
 
 
 def _expression(key: TraceKey | None) -> str:
-    """Return the tag expression of a trace's test; empty where its name does not tell."""
+    """Return the tag expression of a trace's test; empty if it cannot be derived from the name."""
     test = key.as_dict().get("test", "") if key else ""
     found = _TEST.fullmatch(test)
     if not found:
         return ""
     frame, cores, function, kind = found.groups()
     expression = "AND".join(part.lower() for part in (kind, frame, cores, function) if part)
-    # What the grammar does not take for one expression is not offered.
+    # Only offer an expression that the grammar of comments parses as a single expression.
     asked = parse(f"bisecttest-1n-veth 0123abcd {expression}")
     return (
         expression

@@ -1,8 +1,8 @@
-"""All traces of the store in memory: which there are, and which ones a query fits.
+"""In-memory catalog of all traces of the store, for queries by parameters.
 
-A trace is never taken away or changed, so the catalog only grows. Who enters new traces does so alone, so
-none with a smaller id comes later. Each use asks the store for traces with greater ids than it knows, which
-an index answers at once; what is known of the others stays. Only a rename makes the catalog be read again.
+Traces are never removed or changed, so the catalog only grows. Writers of new traces are serialized, so ids
+only increase. Each use queries the store for traces with greater ids than the known ones, which an index
+makes fast. The whole catalog is only read again after a rename.
 """
 
 from __future__ import annotations
@@ -23,30 +23,31 @@ from perftrend.store.renames import FormerTrace
 from perftrend.store.tiles import StoredTrace
 
 _CHOICES = 4
-"""Queries whose choices are kept: each has as many as there are values."""
+"""Number of queries whose choices are cached; each of them has as many choices as there are values."""
 
 
 @dataclass(frozen=True, eq=False)
 class Traces:
-    """The traces of one moment, all in the same order: by their ids, ascending."""
+    """The traces at one time; all attributes are in the order of ascending ids."""
 
     stored: tuple[StoredTrace, ...]
     table: TraceTable
-    """What they are selected by: their parameters, and beside these ``unit`` and ``better``."""
+    """The parameters that traces are selected by, including ``unit`` and ``better``."""
     ids: NDArray[np.int64]
     units: NDArray[np.object_]
     lower_is_better: NDArray[np.bool_]
-    """Of which traces low values are good."""
+    """Whether low values of a trace are better, shape (traces,)."""
     by_hash: dict[str, StoredTrace]
-    """The traces by the hash of their key, and by those of former ones."""
+    """The traces by the hashes of their current and former keys."""
 
     @classmethod
     def of(
         cls, stored: Sequence[StoredTrace], former: Mapping[str, Mapping[str, str]] | None = None
     ) -> Traces:
-        """Return what there is to know of traces in the order of their ids.
+        """Return the catalog of traces.
 
-        :param former: current values of parameters by former ones.
+        :param stored: the traces in the order of their ids.
+        :param former: current values of parameters by former ones, for each parameter.
         """
         units = [trace.unit for trace in stored]
         better = [str(trace.better) for trace in stored]
@@ -62,7 +63,7 @@ class Traces:
         )
 
     def followed_by(self, more: Traces) -> Traces:
-        """Return these traces and those of greater ids."""
+        """Return these traces and others, which have greater ids."""
         return Traces(
             stored=(*self.stored, *more.stored),
             table=self.table.followed_by(more.table),
@@ -73,7 +74,7 @@ class Traces:
         )
 
     def with_former(self, former: Sequence[FormerTrace]) -> Traces:
-        """Return these traces, which are found by former keys and their hashes as well."""
+        """Add former keys and their hashes, in place, and return these traces."""
         places = np.searchsorted(self.ids, [each.current_id for each in former])
         for each, place in zip(former, places.tolist(), strict=True):
             self.by_hash[each.hash] = self.stored[place]
@@ -82,26 +83,26 @@ class Traces:
 
     @cached_property
     def choices(self) -> Callable[[Query], dict[str, list[Choice]]]:
-        """From a query to what each further value would leave; not to be changed."""
-        # Each value of each parameter is counted, and most pages begin with the same few queries.
+        """Function from a query to the choices for narrowing it; callers must not modify the result."""
+        # Counting all values of all parameters is slow, and most pages begin with the same few queries.
         return lru_cache(maxsize=_CHOICES)(self.table.choices)
 
     def of_testbed(self, testbed: str) -> NDArray[np.intp]:
-        """Return the rows of the traces of a testbed, ascending."""
+        """Return the rows of the traces of a testbed, in ascending order."""
         return self.table.rows(Query((Term("testbed", testbed),)))
 
     def of_key(self, key: TraceKey) -> StoredTrace | None:
-        """Return the trace of a key, if there is one."""
+        """Return the trace with a key, or None."""
         place = self.table.place_of.get(key)
         return None if place is None else self.stored[place]
 
 
 class Catalog:
-    """The traces of a store; safe for several threads.
+    """The traces of a store; thread-safe.
 
     ::
 
-        now = site.catalog.now()          # table and traces of one moment
+        now = site.catalog.now()          # table and traces at one time
         chosen = now.table.rows(query)
         ids = [now.stored[row].trace_id for row in chosen]
     """
@@ -113,7 +114,7 @@ class Catalog:
         self._renames: Hashable = None
 
     def now(self) -> Traces:
-        """Return what there is, those that were stored a moment ago included.
+        """Return the current traces, including newly stored ones.
 
         :raises StoreError: if the store cannot be read.
         """
@@ -133,5 +134,5 @@ class Catalog:
         return Traces.of(self._store.tiles.traces(), current).with_former(former)
 
     def table(self) -> TraceTable:
-        """Return the table of all traces; for rows of it use :meth:`now`, which has both."""
+        """Return the table of all traces; if you also need the traces of its rows, use :meth:`now`."""
         return self.now().table

@@ -1,7 +1,7 @@
-"""Error pages: one line, the right status, for people and for programs alike.
+"""Error pages: a status and a one-line message, for users and programs.
 
-A program gets ``{"error": "…"}``. What a person may not know, such as where the database lies, goes into
-the log only.
+A program receives ``{"error": "…"}``. Confidential details, such as the location of the database, are only
+written to the log.
 """
 
 from __future__ import annotations
@@ -46,23 +46,23 @@ _OUR_FAULT = "internal error of the dashboard; see its log"
 
 
 class Fault(BaseModel):
-    """What went wrong."""
+    """An error response."""
 
     error: str
-    """In one line."""
+    """Message in one line."""
 
 
 FAULTS: Mapping[int | str, dict[str, Any]] = {
     "4XX": {"model": Fault, "description": "What is wrong with the request."},
     "5XX": {"model": Fault, "description": "What is wrong here, or with what this rests on."},
 }
-"""What OpenAPI says of errors, the same for all endpoints."""
+"""The error responses of all endpoints in the OpenAPI document."""
 
 
 def told(
     request: Request, status: int, message: str, *, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Answer with an error."""
+    """Return an error page or its JSON."""
     line = " ".join(message.split())
     return page(
         request,
@@ -70,14 +70,14 @@ def told(
         Fault(error=line),
         title=HTTPStatus(status).phrase,
         status=status,
-        # To look up who asks may be what has just failed.
+        # Authentication is not repeated here, since it may be what has just failed.
         user=known_user(request),
         headers={**(headers or {}), "Cache-Control": "no-store"},
     )
 
 
 def handle_errors(app: FastAPI) -> None:
-    """Let an application answer all its errors so."""
+    """Register the handlers of all errors in an application."""
     app.add_exception_handler(PerftrendError, _perftrend)
     app.add_exception_handler(SQLAlchemyError, _database)
     app.add_exception_handler(RequestValidationError, _not_valid)
@@ -124,9 +124,9 @@ def _http(request: Request, error: Exception) -> Response:
 
 
 def _allowed(request: Request) -> Iterator[str]:
-    """Name the methods of a path: what the error itself names are those of one route of it only."""
+    """Yield the methods that a path supports; the error itself lists only those of one route."""
     for method in HTTPMethod:
-        # HEAD is answered wherever GET is.
+        # HEAD is supported wherever GET is.
         asked = HTTPMethod.GET if method is HTTPMethod.HEAD else method
         scope = {**request.scope, "method": asked.value}
         if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes):

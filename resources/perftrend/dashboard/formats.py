@@ -1,4 +1,4 @@
-"""How values are written on pages; what is no number is a dash."""
+"""Formatting of values on pages; missing values are shown as a dash."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MINUS = "\N{MINUS SIGN}"
 
 
 def value(number: float | None, unit: str = "") -> str:
-    """Write a value with four digits that matter, rates in Mpps: ``12.35 Mpps``."""
+    """Format a value with four significant digits, rates in Mpps: ``12.35 Mpps``."""
     if number is None:
         return NOTHING
     text = wording.value(number, plain(unit))
@@ -23,12 +23,12 @@ def value(number: float | None, unit: str = "") -> str:
 
 
 def percent(ratio: float | None) -> str:
-    """Write a relative change in percent, with its sign: ``+1.4 %``."""
+    """Format a relative change in percent with its sign: ``+1.4 %``."""
     return NOTHING if ratio is None else wording.percent(ratio).replace("-", _MINUS)
 
 
 def moment(at: datetime | None) -> str | Markup:
-    """Write a moment as an element that the browser shows in its reader's zone; UTC without a script."""
+    """Format a time as an element that the browser shows in the local time zone; UTC without JavaScript."""
     if at is None:
         return NOTHING
     utc = at.astimezone(UTC)
@@ -38,14 +38,14 @@ def moment(at: datetime | None) -> str | Markup:
 
 
 def commit(revision: str) -> str | Markup:
-    """Write the begin of a commit's hash."""
+    """Format a commit as the first 12 characters of its hash."""
     if not revision:
         return NOTHING
     return Markup('<code title="{}">{}</code>').format(escape(plain(revision)), plain(revision)[:12])
 
 
 def archive(place: str) -> str | Markup:
-    """Write where a run's files lie: a link, where a browser can follow it."""
+    """Format the location of a run's files; an HTTP address becomes a link."""
     if not place:
         return NOTHING
     if re.match(r"https?://", place):

@@ -1,4 +1,4 @@
-"""``/healthz`` and ``/metrics``: for machines that look after this one."""
+"""``/healthz`` and ``/metrics``, for monitoring."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ router = APIRouter()
 LOG = logging.getLogger(__name__)
 
 _PATIENCE_S = 5.0
-"""Who asks does so every few seconds."""
+"""Time limit of database queries; the endpoint is polled every few seconds."""
 _LEAST_FREE_BYTES = 16 * 2**20
-"""A night of a large testbed needs about as much."""
+"""Minimum free disk space, about what the results of one night of a large testbed need."""
 
 
 class Health(BaseModel):
-    """Whether the dashboard can do its work."""
+    """The health of the dashboard."""
 
     healthy: bool
     problems: list[str]
-    """What is wrong, a line each."""
+    """Descriptions of the problems, a line each."""
 
 
 @router.get("/healthz", response_model=Health)
 def healthz(site: TheSite) -> Response:
-    """Tell whether the database can be reached and has room; anybody may ask."""
+    """Report whether the database is reachable and has free disk space. Authentication is not required."""
     problems = list(_problems(site))
     told = Health(healthy=not problems, problems=problems)
     return _not_kept(json_of(told, status=503 if problems else 200))
@@ -56,7 +56,7 @@ def _problems(site: Site) -> Iterator[str]:
 
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
 def numbers(site: TheSite, _: Viewer) -> Response:
-    """Tell what Prometheus collects; where people sign in it shows an API token."""
+    """Return the metrics for Prometheus. If reading requires authentication, scrape with an API token."""
     return _not_kept(Response(site.metrics.text(), media_type=metrics.TEXT))
 
 

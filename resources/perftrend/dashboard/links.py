@@ -1,6 +1,6 @@
-"""Where things are to be found: the plot of traces here, and a run, its files and its commit elsewhere.
+"""Addresses of the plot of traces, of runs, of their files and of their commits.
 
-Of what lies elsewhere, only addresses of http are linked.
+External addresses are only linked if they are HTTP or HTTPS.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ _OUTPUT = re.compile(r"/output\.(?:xml|json)(?:\.gz|\.xz|\.bz2|\.zst)?\Z")
 _NO_FOLDER = re.compile(r"^\.+|[^\w.-]+")
 
 MOST_IDS = 50
-"""In one address: more belong in a shortcut."""
+"""Maximum number of traces in one address; use a shortcut for more."""
 
 
 def of_plot(*, testbed: str = "", ids: Sequence[str] = (), shortcut: str = "") -> str:
     """Return the address of the plot of traces, on this dashboard.
 
-    :param testbed: whose commits are the points; empty: the one of the settings.
-    :param ids: of traces, at most :data:`MOST_IDS`.
-    :param shortcut: the id of one; empty: none.
+    :param testbed: testbed whose commits are the points; empty: the one of the settings.
+    :param ids: ids of traces, at most :data:`MOST_IDS`.
+    :param shortcut: id of a shortcut; empty: none.
     """
     chosen = [("testbed", testbed), *(("id", each) for each in ids), ("shortcut", shortcut)]
     return f"/?{urlencode([pair for pair in chosen if pair[1]])}"
 
 
 def of_run(run: Run, settings: Settings) -> Mapping[str, str]:
-    """Return the addresses of a run by what is there: ``build``, ``log``, ``report`` and ``archive``."""
+    """Return the known addresses of a run by kind: ``build``, ``log``, ``report`` and ``archive``."""
     archive = run.archive.rstrip("/") if _ADDRESS.fullmatch(run.archive) else ""
     build = _OF_A_BUILD.fullmatch(archive)
     if build and not build[2]:
-        # The address of a build of ours: Jenkins keeps the folders of its workspace as artifacts.
+        # The address of a perftrend build: Jenkins archives the folders of its workspace as artifacts.
         folder = f"{archive}/artifact/archives/{quote(_NO_FOLDER.sub('-', run.job))}/{run.build}"
         return {
             "build": f"{archive}/",
@@ -55,7 +55,7 @@ def of_run(run: Run, settings: Settings) -> Mapping[str, str]:
 
 
 def of_commit(revision: str, settings: Settings) -> str:
-    """Return where a commit is reviewed; empty: not known."""
+    """Return the address of a commit's review; empty: not known."""
     if not (settings.gerrit.url and revision):
         return ""
     return f"{str(settings.gerrit.url).rstrip('/')}/q/{quote(revision, safe='')}"
@@ -67,5 +67,5 @@ def _build(run: Run, settings: Settings) -> str:
     try:
         return f"{str(settings.jenkins.url).rstrip('/')}/{job_path(run.job)}/{run.build}/"
     except UsageError:
-        # A job that somebody ran by hand may have a name that no Jenkins has.
+        # The job of a manual run may have a name that is not valid in Jenkins.
         return ""

@@ -1,4 +1,4 @@
-"""The log: one line of JSON for each thing that happened."""
+"""The log: one line of JSON for each event."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAMES = ("perftrend", "uvicorn")
 
 
 class JsonLines(logging.Formatter):
-    """Writes a record as an object of JSON in one line."""
+    """Formats a record as a JSON object in one line."""
 
     @override
     def format(self, record: logging.LogRecord) -> str:
@@ -29,7 +29,7 @@ class JsonLines(logging.Formatter):
 
 
 def log_to(stream: TextIO) -> None:
-    """Let the log go to a stream, from now on and for the whole process."""
+    """Write the log of the whole process to a stream."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())
     for name in _NAMES:

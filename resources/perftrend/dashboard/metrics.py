@@ -1,4 +1,4 @@
-"""Numbers about the dashboard, as Prometheus collects them; no number outlives the process."""
+"""Prometheus metrics of the dashboard; they are reset when the process restarts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class Metrics:
-    """The numbers of one dashboard, in a registry of their own; pages may add theirs to it."""
+    """The metrics of one dashboard in a separate registry, to which pages can add their own."""
 
     def __init__(self, store: Store) -> None:
         self.registry = CollectorRegistry()
@@ -57,25 +57,25 @@ class Metrics:
     def count(self, method: str, route: str, status: int, duration_s: float) -> None:
         """Count a request.
 
-        :param route: the path with its parameters left open: clients invent paths, and each would be kept.
+        :param route: path template of the route; labels of actual paths would be unlimited in number.
         """
         known = method if method in _METHODS else "other"
         self._requests.labels(known, route, str(status)).inc()
         self._durations.labels(route).observe(duration_s)
 
     def text(self) -> bytes:
-        """Return all numbers in the format of Prometheus."""
+        """Return all metrics in the Prometheus text format."""
         return generate_latest(self.registry)
 
 
 class _Runs(Collector):
-    """How old the newest run of each testbed is: silence is what nobody notices."""
+    """Collects the age of the newest run of each testbed, to detect missing results."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def describe(self) -> Iterator[Metric]:
-        """Name what is collected without collecting it."""
+        """Yield the collected metrics without values."""
         yield _ages()
 
     @override
@@ -86,7 +86,7 @@ class _Runs(Collector):
                 for run in self._store.runs(testbed, last=1):
                     ages.add_metric([testbed], now_s() - run.finished.timestamp())
         except StoreError:
-            # The other numbers matter most while the store is away; /healthz tells that it is.
+            # The other metrics matter most while the store is unavailable, which /healthz reports.
             return
         yield ages
 

@@ -1,4 +1,4 @@
-"""Makes tiles that are missing while the dashboard already serves: pages read the results until then."""
+"""Background task that builds missing tiles; until then, pages read the results instead."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from perftrend.dashboard.site import Site
 LOG = logging.getLogger(__name__)
 
 LOOK_S = 60.0
-"""How often it looks whether somebody has ingested what has no tiles."""
+"""Interval between checks for ingested results without tiles."""
 _TOLD_S = 10.0
 
 
 class _EndedError(Exception):
-    """The dashboard ends while tiles are made; those that are made are kept."""
+    """The dashboard stops while tiles are built; finished tiles remain stored."""
 
 
 def missing_tiles(site: Site) -> AbstractContextManager[None]:
-    """Make the tiles that are missing, now and whenever there are such again."""
+    """Return the task that builds missing tiles at startup and whenever tiles are missing again."""
     return running(site, make_missing_tiles)
 
 
 def make_missing_tiles(site: Site, ending: threading.Event) -> None:
-    """Look for missing tiles, and make them, until the event is set."""
+    """Build missing tiles whenever there are any, until the event is set."""
     while not ending.is_set():
         if _are_missing(site):
             LOG.info("making tiles")
@@ -47,7 +47,7 @@ def _are_missing(site: Site) -> bool:
 
 
 class _Progress:
-    """Tells how far it is, lets requests go before, and ends it when the dashboard ends."""
+    """Callback that logs the progress, yields to requests, and aborts when the dashboard stops."""
 
     def __init__(self, ending: threading.Event, give_way: Callable[[], None]) -> None:
         self._ending = ending

@@ -1,8 +1,7 @@
-"""What ``/openapi.json`` says beside what FastAPI finds out: who may ask, and which errors happen where.
+"""Completion of FastAPI's ``/openapi.json``: error responses and anonymous access of each operation.
 
-All of it follows from what an operation is: who it is for, whether it has parameters, a body, a thing in its
-path. What else an endpoint answers, such as 409 to an edit that somebody else was faster with, it declares
-itself.
+These follow from the role, the parameters, the body and the path of an operation. Endpoints declare other
+responses themselves, such as 409 for an edit that conflicts with another user's edit.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _ERRORS = {
 }
 _JSON = "application/json"
 _TEXT_TOO = ("4XX", "400", "413", "429")
-"""What may be answered before a page gets to see the request."""
+"""Statuses of responses that middleware may send as text before a request is routed."""
 
 _FAULT = {"$ref": "#/components/schemas/Fault"}
 
@@ -46,7 +45,7 @@ _FAULT = {"$ref": "#/components/schemas/Fault"}
 def complete(document: dict[str, Any], *, is_public: bool) -> None:
     """Complete an OpenAPI document, in place.
 
-    :param is_public: whether everybody may read.
+    :param is_public: whether users may read without authentication.
     """
     document["info"]["description"] = ABOUT
     for path, operations in document["paths"].items():
@@ -63,18 +62,18 @@ def complete(document: dict[str, Any], *, is_public: bool) -> None:
                 if status in responses:
                     responses[status]["content"].setdefault("text/plain", {})
             if is_public and role is Role.VIEWER:
-                # No token is one of the ways.
+                # The empty requirement means that authentication is optional.
                 operation["security"].append({})
 
 
 def _role(operation: dict[str, Any]) -> Role | None:
-    """Return the role that an operation is for; None: whoever asks may."""
+    """Return the role that an operation requires; None: it requires none."""
     titles = (title for each in operation.get("security", ()) for told in each.values() for title in told)
     return max(map(Role.of, titles), default=None)
 
 
 def _statuses(method: str, path: str, operation: dict[str, Any]) -> Iterator[str]:
-    """Name the errors that an operation can answer with."""
+    """Yield the error statuses that an operation can return."""
     role, has_body = _role(operation), "requestBody" in operation
     if path != _FREE:
         yield "429"

@@ -1,7 +1,7 @@
-"""Pages: the same URL answers people with HTML and programs with JSON.
+"""Pages: the same URL returns HTML for users and JSON for programs.
 
-A program asks by ``Accept: application/json`` or by ``?format=json``. What it gets is the model of the page,
-a pydantic model; the page is made of the same model, so that neither knows more than the other.
+A program requests JSON by ``Accept: application/json`` or ``?format=json``. It receives the pydantic model of
+the page. The HTML is rendered from the same model, so both contain the same information.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NAVIGATION: Mapping[str, str] = {
     "/annotations": "Annotations",
     "/runs": "Runs",
 }
-"""The pages that every page links to, as far as the dashboard has them."""
+"""The navigation of every page, limited to the pages that the dashboard has."""
 
 _JSON, _HTML = "application/json", "text/html"
 
@@ -42,11 +42,11 @@ def page(
     headers: Mapping[str, str] | None = None,
     **extra: object,
 ) -> Response:
-    """Answer with a model: as a page, or as JSON where that is asked for.
+    """Return the response of a page: HTML, or the model as JSON if that is requested.
 
-    :param template: file in ``templates/``; it extends ``base.html`` and sees ``model`` and ``extra``.
-    :param title: of the page, short: the project's name is put behind it.
-    :param extra: what only people need, such as links.
+    :param template: file in ``templates/``; it extends ``base.html`` and receives ``model`` and ``extra``.
+    :param title: short title of the page; the project's name is appended.
+    :param extra: values that only the HTML needs, such as links.
     """
     if wants_json(request):
         answer = json_of(model, status=status)
@@ -59,10 +59,10 @@ def page(
 def done(
     request: Request, path: str, model: BaseModel | None = None, *, status: int = 200, **query: str
 ) -> Response:
-    """Answer what somebody did: a form goes back to a page, a program gets the model.
+    """Return the response to a change: a redirect to a page for forms, the model for programs.
 
-    :param path: of a page of ours, such as ``/triage``.
-    :param query: what stands behind it.
+    :param path: path of the page, such as ``/triage``.
+    :param query: parameters of the redirect.
     """
     if wants_json(request):
         return json_of(model, status=status) if model else Response(status_code=204)
@@ -75,7 +75,7 @@ def json_of(model: BaseModel, *, status: int = 200) -> Response:
 
 
 def wants_json(request: Request) -> bool:
-    """Tell whether a program asks: one that says nothing gets what people get."""
+    """Return whether a request prefers JSON; the default is HTML."""
     asked = request.query_params.get("format")
     if asked in ("json", "html"):
         return asked == "json"
@@ -84,7 +84,7 @@ def wants_json(request: Request) -> bool:
 
 
 def rendered(request: Request, template: str, **values: object) -> str:
-    """Render a template with what every page has."""
+    """Render a template with the values that every page needs."""
     app = request.app
     known = {
         "request": request,
@@ -100,7 +100,7 @@ def rendered(request: Request, template: str, **values: object) -> str:
 
 @cache
 def environment() -> jinja2.Environment:
-    """Return the environment of the templates: it escapes everything, and refuses what is not there."""
+    """Return the environment of the templates: it escapes all values, and rejects undefined ones."""
     found = jinja2.Environment(
         loader=jinja2.PackageLoader("perftrend.dashboard"),
         autoescape=True,
@@ -115,7 +115,7 @@ def environment() -> jinja2.Environment:
 
 
 def qualities(header: str) -> dict[str, float]:
-    """Read a header such as Accept: how much each thing is wanted, from 0 to 1."""
+    """Return the quality of each item of a header such as Accept, from 0 to 1."""
     found = {}
     for part in header.lower().split(","):
         kind, *parameters = (word.strip() for word in part.split(";"))

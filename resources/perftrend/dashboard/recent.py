@@ -1,4 +1,4 @@
-"""The testbed that is shown first, and the commits that it measured lately: what people are offered."""
+"""The default testbed and its recent commits, which pages offer for selection."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ _OFFERED = 40
 
 
 def usual_testbed(site: Site, testbeds: Sequence[str]) -> str:
-    """Return the testbed that is shown first; empty while there is none."""
+    """Return the default testbed; empty if there are no testbeds."""
     if site.settings.testbed in testbeds:
         return site.settings.testbed
     return testbeds[0] if testbeds else ""
 
 
 def recent_commits(site: Site) -> list[Column]:
-    """Return the commits of the usual testbed that are known, the newest first, each once."""
+    """Return the known recent commits of the default testbed, newest first, without duplicates."""
     testbed = usual_testbed(site, site.store.tiles.testbeds())
     columns = site.store.tiles.axis(testbed).columns if testbed else ()
-    # Of a commit that was measured again and again its newest column stays.
+    # If a commit was measured repeatedly, its newest column is used.
     found = {column.revision: column for column in columns[-_OFFERED:] if column.revision}
     return sorted(found.values(), key=lambda column: column.started, reverse=True)

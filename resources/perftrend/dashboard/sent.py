@@ -1,4 +1,4 @@
-"""What is sent to an endpoint: the same model from a form of a page and from a program's JSON."""
+"""Parsing of request bodies: one model for the form of a page and the JSON of a program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PARTS = "#/$defs/"
 
 
 def sent(model: type[_Model]) -> Callable[[Request], Coroutine[Any, Any, _Model]]:
-    """Return the dependency that reads a model; its fields are those of the form.
+    """Return the dependency that parses a body as a model, whose fields are those of the form.
 
     An endpoint with it declares ``openapi_extra=body_of(model)``.
     """
@@ -38,7 +38,7 @@ def sent(model: type[_Model]) -> Callable[[Request], Coroutine[Any, Any, _Model]
 
 
 def body_of(model: type[BaseModel]) -> dict[str, Any]:
-    """Return what OpenAPI says of the body of such a request."""
+    """Return the OpenAPI description of a body that :func:`sent` parses."""
     schema = model.model_json_schema()
     whole = _whole(schema, schema.get("$defs", {}))
     return {
@@ -46,8 +46,8 @@ def body_of(model: type[BaseModel]) -> dict[str, Any]:
     }
 
 
-def _whole(part: Any, parts: dict[str, Any]) -> Any:  # noqa: ANN401 - whatever JSON can hold
-    """Return a part of a schema with the parts that it refers to: references would lead out of it."""
+def _whole(part: Any, parts: dict[str, Any]) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a part of a schema with its references resolved, since their targets are not in the document."""
     if isinstance(part, list):
         return [_whole(each, parts) for each in part]
     if not isinstance(part, dict):

@@ -1,4 +1,4 @@
-"""Serves an application by HTTP until somebody ends the process."""
+"""The HTTP server of an application, which runs until the process is stopped."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from perftrend.settings import DashboardSettings
 LOG = logging.getLogger(__name__)
 
 FAREWELL_S = 3.0
-"""How much longer than requests may take everything else that is under way when it is stopped."""
+"""Additional time after ``stop_timeout_s`` for everything other than requests to finish."""
 _LARGEST_PORT = 65535
 _BACKLOG = 2048
 _SWITCH_S = 0.0005
-"""For how long work beside the requests may hold Python's lock while a request waits for it."""
+"""Maximum time that a background thread holds the GIL while a request waits for it."""
 _REST_S = 15
-"""How long a browser's connection may rest between two requests."""
+"""Maximum idle time of a connection between two requests."""
 
 
 @contextmanager
 def bound(settings: DashboardSettings) -> Iterator[socket.socket]:
-    """Give a socket that listens where the dashboard is served.
+    """Provide a socket that listens on the address of the dashboard.
 
-    :raises SettingsError: if there is no such port, or others could reach it although nobody can sign in and
-        the settings do not say that everybody may read.
-    :raises ServiceError: if nothing can be served there.
+    :raises SettingsError: if the port is not valid, or if the address is not a loopback address while users
+        cannot sign in and the settings do not make the dashboard public.
+    :raises ServiceError: if the address cannot be resolved or bound.
     """
     address = settings.address
     host, _, port = address.rpartition(":")
@@ -69,7 +69,7 @@ def bound(settings: DashboardSettings) -> Iterator[socket.socket]:
 
 
 def url_of(listening: socket.socket) -> str:
-    """Return the address at which a browser on this machine finds a socket."""
+    """Return the URL of a listening socket for a browser on this machine."""
     host, port = listening.getsockname()[:2]
     if ip_address(host).is_unspecified:
         host = "localhost"
@@ -77,12 +77,13 @@ def url_of(listening: socket.socket) -> str:
 
 
 def serve(app: FastAPI, listening: socket.socket, settings: DashboardSettings) -> None:
-    """Serve until the process is told to end; then finish what is under way.
+    """Serve until the process is stopped; then finish the requests in progress.
 
-    The process ends :data:`FAREWELL_S` after the time that requests have to finish, whatever then waits, such
-    as for a database that hangs: Python itself would wait for each thread.
+    The process exits at the latest ``stop_timeout_s`` plus :data:`FAREWELL_S` after the signal, even if
+    threads are still blocked, for example by a database that does not respond. Python itself would wait for
+    each thread.
 
-    :raises KeyboardInterrupt: when it was told so by SIGINT, or by SIGTERM where that is one, too.
+    :raises KeyboardInterrupt: after SIGINT, or after SIGTERM if its handler raises KeyboardInterrupt.
     """
     config = uvicorn.Config(
         app,
@@ -90,10 +91,10 @@ def serve(app: FastAPI, listening: socket.socket, settings: DashboardSettings) -
         ws="none",
         lifespan="on",
         log_config=None,
-        # We write our own, without what stands behind "?".
+        # The dashboard writes its own access log, without query strings.
         access_log=False,
         server_header=False,
-        # Who the client is, is told by dashboard.proxies alone.
+        # Only dashboard.proxies determines which proxies may set the client's address.
         proxy_headers=False,
         timeout_keep_alive=_REST_S,
         limit_concurrency=settings.maximum_connections,
@@ -105,9 +106,9 @@ def serve(app: FastAPI, listening: socket.socket, settings: DashboardSettings) -
 
 
 class _Server(uvicorn.Server):
-    """Ends in time.
+    """A server that exits within a time limit.
 
-    :param limit_s: how long the process may live after it is told to end.
+    :param limit_s: maximum time from the first signal to the exit of the process.
     """
 
     def __init__(self, config: uvicorn.Config, *, limit_s: float) -> None:
@@ -124,7 +125,7 @@ class _Server(uvicorn.Server):
 
 
 def _end() -> None:
-    """End the process; what enters the store enters it whole, so that nothing is left by half."""
+    """Exit immediately; this is safe because writes to the store are transactions."""
     waiting = {each.name for each in threading.enumerate() if not each.daemon}
     LOG.warning("stopped without waiting any longer for: %s", ", ".join(sorted(waiting)))
     os._exit(EXIT_PASS)

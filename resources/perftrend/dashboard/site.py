@@ -1,4 +1,4 @@
-"""What a process of the dashboard serves, and how an endpoint gets at it."""
+"""The objects that a process of the dashboard shares between requests, and their FastAPI dependency."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from perftrend.store import Store
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """A store with what is needed to show it; safe for the threads that serve it."""
+    """A store with everything that is needed to show it; thread-safe."""
 
     settings: Settings
     store: Store
     catalog: Catalog
     """All traces, in memory."""
     metrics: Metrics
-    """What ``/metrics`` tells; pages may register their own numbers in its registry."""
+    """The metrics of ``/metrics``; pages can register their own in its registry."""
     traffic: Traffic = field(default_factory=Traffic)
-    """Whether somebody waits for an answer."""
+    """The requests in progress."""
 
     @classmethod
     def of(cls, settings: Settings, store: Store) -> Self:
-        """Make a site of an opened store."""
+        """Return a site of an open store."""
         return cls(settings, store, Catalog(store), Metrics(store))
 
 
 def site_of(request: Request) -> Site:
-    """Return the site that a request is made to."""
+    """Return the site of the application that handles a request."""
     site: Site = request.app.state.site
     return site
 

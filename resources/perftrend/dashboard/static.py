@@ -1,7 +1,7 @@
-"""Static files: ours, and plotly's own JavaScript from its wheel.
+"""Static files of the dashboard, and plotly's JavaScript from its wheel.
 
-The URL of a file has a hash of all files in it, so that a browser keeps them for good and asks anew when
-any has changed; and scripts may import one another by relative names.
+The URL of a file contains a hash of all files, so browsers can cache it permanently, and request it again
+after any file has changed. Since the hash is a folder, scripts can import one another by relative names.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ _FOLDER = resources.files("perftrend.dashboard") / "static"
 _FOR_GOOD = "public, max-age=31536000, immutable"
 _ONCE = "no-cache"
 _SMALLEST = 500
-"""Bytes below which packing does not pay."""
+"""Size in bytes below which files are not compressed."""
 _PLOTLY = f"plotly-{get_plotlyjs_version()}.min.js"
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file as it is sent."""
+    """A file to serve."""
 
     kind: str
     content: bytes
     packed: bytes
-    """The content in gzip; empty where that does not pay."""
+    """The content in gzip format; empty if it is too short to be worth compressing."""
 
 
 def url(name: str) -> str:
-    """Return the address of a file of ours.
+    """Return the URL of a static file of the dashboard.
 
-    :raises LookupError: if there is none: a template names what is not there.
+    :raises LookupError: if the file does not exist.
     """
     if not (_FOLDER / name).is_file():
         raise LookupError(f"static/{name} is not there")
@@ -47,19 +47,19 @@ def url(name: str) -> str:
 
 
 def plotly_url() -> str:
-    """Return the address of plotly's JavaScript."""
+    """Return the URL of plotly's JavaScript."""
     return f"/static/{_PLOTLY}"
 
 
 def prepare() -> None:
-    """Read and pack all files: requests find them ready then."""
+    """Read and compress all files in advance, so that requests do not wait for it."""
     _version()
     _plotly()
 
 
 @router.get("/static/{name}")
 def plotly_file(request: Request, name: str) -> Response:
-    """Answer with plotly's JavaScript."""
+    """Return plotly's JavaScript."""
     if name != _PLOTLY:
         raise HTTPException(404, "no such file")
     return _answer(request, _plotly(), kept=_FOR_GOOD)
@@ -67,7 +67,7 @@ def plotly_file(request: Request, name: str) -> Response:
 
 @router.get("/static/{version}/{name}")
 def our_file(request: Request, version: str, name: str) -> Response:
-    """Answer with a file of ours; a page that was made before the files changed gets the new ones."""
+    """Return a static file; an outdated version in the URL returns the current file."""
     found = _files().get(name)
     if found is None:
         raise HTTPException(404, "no such file")

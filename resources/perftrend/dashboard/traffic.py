@@ -1,8 +1,8 @@
-"""Requests go before what is done beside them.
+"""Priority of requests over background work.
 
-Python lets one thread compute at a time. A page that reads much gives that up again and again, and each time
-waits until a thread that computes beside it gives it back: by seconds of work beside it, a page of 0.2 s
-took 1.5 s. So such work asks between its steps whether somebody waits for an answer.
+Only one Python thread computes at a time (GIL). A request that reads much releases the lock often, and each
+time waits until a background thread releases it again: a page of 0.2 s took 1.5 s alongside background work
+of several seconds. Background work therefore checks between its steps whether requests are in progress.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 _MOST_S = 0.5
-"""For so long at a time work waits: it goes on, slowly, where there is always somebody."""
+"""Maximum wait of background work; under constant load it continues slowly."""
 _TURN_S = 0.05
-"""For so long it then works all the same."""
+"""Time that background work continues after a wait before it yields again."""
 
 
 class Traffic:
-    """Whether somebody waits for an answer."""
+    """The requests in progress."""
 
     def __init__(self) -> None:
         self._requests = 0
@@ -28,7 +28,7 @@ class Traffic:
 
     @contextmanager
     def request(self) -> Iterator[None]:
-        """Count a request until it is answered; in the thread of the event loop alone."""
+        """Count a request while it is in progress; only call it in the thread of the event loop."""
         self._requests += 1
         self._nobody_waits.clear()
         try:
@@ -39,7 +39,7 @@ class Traffic:
                 self._nobody_waits.set()
 
     def giving_way(self) -> Callable[[], None]:
-        """Return what a piece of work is to call between its steps: it returns when the next may be done."""
+        """Return a function for background work to call between its steps; it blocks to yield to requests."""
         turn_ends = 0.0
 
         def give_way() -> None:

@@ -1,8 +1,8 @@
-"""Does beforehand what the first readers would wait for: reads the traces, compiles, packs.
+"""Warm-up before the first request: reads the traces, compiles the templates, compresses static files.
 
-Nobody is answered before, so each page is as fast as it ever is. What was read stays as long as the process.
-So it is taken out of the sight of Python's garbage collector, which otherwise goes through all of it again
-and again, and lets everybody wait meanwhile.
+The dashboard only serves requests afterwards, so the first pages are as fast as later ones. The loaded
+objects live as long as the process. They are therefore frozen in Python's garbage collector, which would
+otherwise traverse them repeatedly and delay requests.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from perftrend.dashboard.pages import environment
 from perftrend.dashboard.site import Site
 
 FEW_TRACES = 100
-"""A store with fewer may never need the compiled search, which takes 0.6 s to load.
+"""Minimum number of traces for loading the compiled search, which takes 0.6 s.
 
-See :mod:`perftrend.analysis.mdl.engine`, which loads it if it is needed after all.
+A smaller store may never need it; :mod:`perftrend.analysis.mdl.engine` loads it on demand.
 """
 
 
 def warm_up(site: Site) -> None:
-    """Do what the first requests need.
+    """Prepare everything that the first requests need.
 
     :raises StoreError: if the store cannot be read.
     """
-    # What is read is no garbage, and to look for some in it takes as long as to read it.
+    # The loaded objects are not garbage, and collecting would take as long as reading them.
     gc.disable()
     try:
         traces = _read(site)
@@ -40,7 +40,7 @@ def warm_up(site: Site) -> None:
 
 
 def _read(site: Site) -> int:
-    """Read what every page needs; return the number of traces."""
+    """Read the data that every page needs, and return the number of traces."""
     traces = site.catalog.now()
     for testbed in site.store.tiles.testbeds():
         site.store.tiles.axis(testbed)

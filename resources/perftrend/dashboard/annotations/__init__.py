@@ -1,1 +1,1 @@
-"""What people say of commits, to be read, written and corrected."""
+"""Annotations of commits: list, add, edit and delete them."""

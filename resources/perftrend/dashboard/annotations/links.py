@@ -1,4 +1,4 @@
-"""Plain text that people wrote, with its web addresses as links and everything else as it stands."""
+"""Plain text of users as HTML: web addresses become links, everything else is escaped."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from markupsafe import Markup, escape
 
 from perftrend.dashboard.formats import plain
 
-# Only http and https: nothing that a browser would run. A full stop at the end belongs to the sentence.
+# Only http and https, which browsers do not execute. A full stop at the end belongs to the sentence.
 _ADDRESS = re.compile(r"https?://[^\s<>\"'`\\^{|}]*[^\s<>\"'`\\^{|}.,;:!?()\[\]]")
 
 
 def linked(text: str) -> Markup:
-    """Write a text in which the addresses of http and https are links."""
+    """Return a text as HTML in which http and https addresses are links."""
     text = plain(text)
     pieces = []
     end = 0

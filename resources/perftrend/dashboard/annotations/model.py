@@ -1,4 +1,4 @@
-"""What ``/annotations`` answers, and what it is sent."""
+"""Request and response models of ``/annotations``."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from perftrend.store.annotations import Annotation
 
 Commit = Annotated[str, Field(max_length=40)]
 Text = Annotated[str, Field(max_length=8000)]
-"""Longer than what is kept, so that the error says what is wrong with it."""
+"""The limit is larger than that of the store, so that the error message of the store is shown."""
 
 
 class AnnotationEntry(BaseModel):
-    """What somebody says of a commit, in plain text."""
+    """A user's annotation of a commit, in plain text."""
 
     id: int
     commit: str
-    """Its hash, or the begin of it."""
+    """Its hash, or a prefix of it."""
     testbed: str | None
-    """Null: it concerns all testbeds."""
+    """Null: it applies to all testbeds."""
     text: str
     author: str
     created: datetime
     edited: datetime | None
     edited_by: str
     version: int
-    """What an edit or a deletion has to carry."""
+    """Required in an edit or a deletion."""
 
     @classmethod
     def of(cls, kept: Annotation) -> AnnotationEntry:
-        """Return what is told of an annotation."""
+        """Return the view of an annotation."""
         return cls(
             id=kept.identity,
             commit=kept.commit,
@@ -47,17 +47,17 @@ class AnnotationEntry(BaseModel):
 
 
 class AnnotationList(BaseModel):
-    """Annotations: of a commit, the oldest first, or else of all, the newest first."""
+    """Annotations: those of a commit, the oldest first, or those of all commits, the newest first."""
 
     commit: str
-    """What they are of; empty: of all commits."""
+    """The annotated commit; empty: all commits."""
     annotations: list[AnnotationEntry]
     older: int | None
-    """What to ask for by ``before`` to get those that are older; null: there are none."""
+    """Value of ``before`` that requests the older ones; null: there are none."""
 
 
 class NewAnnotation(BaseModel):
-    """What is to be said of a commit."""
+    """Request to annotate a commit."""
 
     commit: Commit
     text: Text
@@ -69,21 +69,21 @@ class EditedAnnotation(BaseModel):
 
     text: Text
     version: Annotated[int, Field(ge=1, le=2**31 - 1)]
-    """Of the annotation that the edit was made from."""
+    """Version of the annotation that the edit is based on."""
 
 
 class DeletedAnnotation(BaseModel):
-    """Which version is to be deleted."""
+    """Request to delete an annotation of this version."""
 
     version: Annotated[int, Field(ge=1, le=2**31 - 1)]
 
 
 class Conflict(BaseModel):
-    """Somebody was faster; nothing was changed."""
+    """Another user was faster; nothing was changed."""
 
     error: str
-    """Who and when."""
+    """Names the other user and the time."""
     annotation: AnnotationEntry | None
-    """What there is now; null: it was deleted."""
+    """The current annotation; null: it was deleted."""
     text: str
-    """What was sent, so that it is not lost."""
+    """The text that was sent, so that it is not lost."""

@@ -1,4 +1,4 @@
-"""Where the commits that people wrote about are drawn."""
+"""Plots of annotated commits in Explore."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from perftrend.store.annotations import Annotation
 from perftrend.store.tiles import Column
 
 _STEM = 7
-"""Digits that tell two commits apart, nearly always."""
+"""Number of digits that distinguish two commits in nearly all cases."""
 _AVERAGED = 20_000
-"""Traces up to which their averages are drawn at once."""
+"""Maximum number of traces whose averages are drawn."""
 
 
 def plots(site: Site, annotations: Iterable[Annotation]) -> dict[int, str]:
-    """Return the addresses of Explore where the annotated commits are, by the annotations' ids.
+    """Return the addresses of plots of the annotated commits in Explore, by the ids of the annotations.
 
-    What was never measured has none. Of several testbeds it is the usual one, if that measured the commit.
+    Commits that were never measured have no address. If several testbeds measured a commit, the usual testbed
+    is preferred.
     """
     testbeds = site.store.tiles.testbeds()
     usual = usual_testbed(site, testbeds)
@@ -36,7 +37,7 @@ def plots(site: Site, annotations: Iterable[Annotation]) -> dict[int, str]:
 
 
 class _Commits:
-    """The columns of a testbed, by the begin of their commits."""
+    """The columns of a testbed, by prefixes of their commits."""
 
     def __init__(self, columns: Sequence[Column]) -> None:
         self._begun: dict[str, list[tuple[int, str]]] = {}

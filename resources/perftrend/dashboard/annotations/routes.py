@@ -1,4 +1,4 @@
-"""``/annotations``."""
+"""Endpoints of ``/annotations``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ router = APIRouter()
 _SHOWN = 50
 _PATH = "/annotations"
 _LARGEST = 2**31 - 1
-"""What the database takes for a key."""
+"""Largest key in the database."""
 
 Identity = Annotated[int, Path(ge=1, le=_LARGEST)]
 _CONFLICT: dict[int | str, dict[str, Any]] = {409: {"model": Conflict, "description": "Somebody was faster."}}
@@ -46,7 +46,7 @@ def list_annotations(
     commit: Annotated[str, Query(max_length=40, description="only those of a commit")] = "",
     before: Annotated[int | None, Query(ge=1, le=_LARGEST, description="only those with a lesser id")] = None,
 ) -> Response:
-    """Tell what people say of commits."""
+    """Return annotations of commits."""
     written = site.store.annotations
     problem, typed = "", commit
     try:
@@ -85,7 +85,7 @@ def add(
     user: Editor,
     new: Annotated[NewAnnotation, Depends(sent(NewAnnotation))],
 ) -> Response:
-    """Say something of a commit."""
+    """Annotate a commit."""
     testbeds = site.store.tiles.testbeds()
     if new.testbed and new.testbed not in testbeds:
         raise UsageError(f"the store has no runs of that testbed{nearest(new.testbed, testbeds)}")
@@ -96,7 +96,7 @@ def add(
 @router.get(f"{_PATH}/{{identity}}", response_model=AnnotationEntry)
 @kept
 def one_annotation(request: Request, site: TheSite, user: Viewer, identity: Identity) -> Response:
-    """Tell one annotation; who may edit gets the form for it."""
+    """Return one annotation; for editors, the page contains the edit form."""
     found = site.store.annotations.find(identity)
     if found is None:
         raise HTTPException(HTTPStatus.NOT_FOUND, f"annotation {identity} does not exist, or was deleted")
@@ -141,13 +141,13 @@ def delete(
     identity: Identity,
     deleted: Annotated[DeletedAnnotation, Depends(sent(DeletedAnnotation))],
 ) -> Response:
-    """Delete an annotation; the activity log keeps its text."""
+    """Delete an annotation; the activity log retains its text."""
     outcome = site.store.annotations.delete(identity, version=deleted.version, user=user.name)
     return _answered(request, site, identity, outcome, "")
 
 
 def _answered(request: Request, site: Site, identity: int, outcome: Edited, text: str) -> Response:
-    """Answer an edit: with what there is now, or with who was faster."""
+    """Return the response to an edit: the current annotation, or the conflicting edit of another user."""
     now = outcome.annotation
     if outcome.is_done and now:
         return done(request, _PATH, AnnotationEntry.of(now), commit=now.commit)

@@ -1,1 +1,1 @@
-"""Events that tell of builds: a signed webhook, and a folder that is watched."""
+"""Ingestion of builds that a signed webhook reports, or that are in a watched folder."""

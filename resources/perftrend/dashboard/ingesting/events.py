@@ -1,4 +1,4 @@
-"""Whether an event comes from somebody who may send it, and what it asks for."""
+"""Authentication and validation of events that report builds."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from perftrend.errors import ArchiveError
 from perftrend.store.tokens import Spent
 
 LONGEST_BODY = 8192
-"""Bytes: an event names a job and a build, and Jenkins's has some more words."""
+"""In bytes: an event names a job and a build; those of Jenkins have some more fields."""
 WINDOW = timedelta(minutes=5)
-"""So far may the sender's clock be from ours."""
+"""Maximum difference between the clock of the sender and that of this machine."""
 _LONGEST_MOMENT = 12
 DESCRIBED: dict[str, Any] = {
     "parameters": [
@@ -44,11 +44,11 @@ DESCRIBED: dict[str, Any] = {
         },
     },
 }
-"""What OpenAPI says of an event."""
+"""OpenAPI description of an event."""
 
 
 async def body_of(request: Request) -> bytes:
-    """Return the body of a request, which is read only as far as an event is long."""
+    """Return the body of a request, reading no more than the maximum length of an event."""
     body = b""
     async for part in request.stream():
         body += part
@@ -58,16 +58,16 @@ async def body_of(request: Request) -> bytes:
 
 
 def check(request: Request, body: bytes, secret: SecretStr | None, spent: Spent, now: datetime) -> None:
-    """Refuse an event that is not signed, too old, or comes a second time.
+    """Reject an event that is not signed, too old, or received a second time.
 
-    :raises HTTPException: saying no more of why than a sender needs to mend it.
+    :raises HTTPException: with no more details than a sender needs to fix it.
     """
     if secret is None:
         raise HTTPException(403, "events are not accepted; dashboard.ingest_secret is not set")
     moment = request.headers.get(MOMENT_HEADER, "")
     given = request.headers.get(SIGNATURE_HEADER, "")
     right = signature(secret, moment, body)
-    # Of the bytes: text that is not ASCII cannot be compared in constant time.
+    # Compare bytes: compare_digest does not accept text that is not ASCII.
     if not hmac.compare_digest(given.encode(), right.encode()):
         raise HTTPException(401, f"the event is not signed; {SIGNATURE_HEADER} is missing or wrong")
     if not (moment.isascii() and moment.isdecimal() and len(moment) <= _LONGEST_MOMENT):
@@ -80,10 +80,10 @@ def check(request: Request, body: bytes, secret: SecretStr | None, spent: Spent,
 
 
 def parsed(body: bytes, jobs: Sequence[str]) -> Event | None:
-    """Return the build that an event tells of; None where it tells of none that ended.
+    """Return the build that an event reports; None if it does not report a finished build.
 
-    :param jobs: shell patterns of the jobs that events may tell of.
-    :raises HTTPException: if it is no event, or of a job that it may not tell of.
+    :param jobs: shell patterns of the jobs that events may report.
+    :raises HTTPException: if it is not a valid event, or its job is not accepted.
     """
     try:
         event = events.parse(body)

@@ -1,8 +1,8 @@
-"""Watches a folder, and asks for the builds in it that are complete and were not read before.
+"""Watched folder: requests the ingestion of the builds in it that are complete and were not read before.
 
-A build counts as complete when none of its files has changed between two looks. One that was taken too early
-all the same, as its writer rested, gives nothing that the store would take, and is asked for again when it
-has changed.
+A build counts as complete if none of its files has changed between two scans. If it was ingested too early
+because its writer paused, the store accepts nothing of it. Its ingestion is requested again after it has
+changed.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ State: TypeAlias = frozenset[tuple[str, int, int]]
 
 
 def watching(site: Site) -> AbstractContextManager[None]:
-    """Watch the folder of the settings, if there is one, until the dashboard ends."""
+    """Watch the folder of the settings, if there is one, until the dashboard stops."""
     return running(site, watch)
 
 
 def watch(site: Site, ending: threading.Event) -> None:
-    """Look again and again, until the event is set."""
+    """Scan the folder periodically until the event is set."""
     folder = site.settings.dashboard.watch
     if folder is None:
         return
@@ -50,13 +50,13 @@ def watch(site: Site, ending: threading.Event) -> None:
         try:
             ask_for(site, watched)
         except ServiceError as error:
-            # The folder, or the file system that it is on, may come back.
+            # The folder, or its file system, may become available again.
             LOG.error("watched folder: %s", explained(error))
         ending.wait(site.settings.dashboard.watch_s)
 
 
 def ask_for(site: Site, watched: Watched) -> None:
-    """Ask for the builds of a folder that are complete and new.
+    """Request the ingestion of the builds of a folder that are complete and new.
 
     :raises ServiceError: if the folder cannot be read.
     """
@@ -74,7 +74,7 @@ def ask_for(site: Site, watched: Watched) -> None:
 
 
 class Watched:
-    """The builds of a folder, and how they were at the last look."""
+    """The builds of a folder, with their states at the last scan."""
 
     def __init__(self, folder: Path) -> None:
         self._source = TreeSource(Disk(folder))
@@ -82,7 +82,7 @@ class Watched:
         self._taken: dict[str, State] = {}
 
     def complete(self) -> Iterator[ArchivedBuild]:
-        """Yield the builds that are as they were at the last look and were not taken as such.
+        """Yield the builds that have not changed since the last scan and were not processed in this state.
 
         :raises ServiceError: if the folder cannot be read.
         """
@@ -96,19 +96,19 @@ class Watched:
                 yield build
 
     def taken(self, build: ArchivedBuild) -> None:
-        """Leave a build alone until it changes."""
+        """Skip a build until it changes."""
         self._taken[build.location] = self._seen[build.location]
 
 
 def _state(folder: Path) -> State | None:
-    """Return what the files of a build are like; None: it is none of ours, or changes while we look."""
+    """Return the state of the files of a build; None: it is to be skipped, or changes during the scan."""
     found = set()
     try:
         # The rounds of a per-patch test in progress change all the time; its report is replaced whole.
         report = folder / patch_report.PLACE
         for path in [report] if report.is_file() else folder.rglob("*"):
             if path.name == MARK:
-                # The job that measured it puts it into the store itself.
+                # The job that measures it enters it in the store itself.
                 return None
             status = path.lstat()
             found.add((str(path.relative_to(folder)), status.st_size, status.st_mtime_ns))

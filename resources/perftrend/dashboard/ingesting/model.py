@@ -1,4 +1,4 @@
-"""What ``/ingest`` answers."""
+"""Response models of ``/ingest``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from perftrend.store.ingestions import Ingestion, State
 
 
 class Build(BaseModel):
-    """A build that somebody told of, and what became of it."""
+    """A reported build, and the state of its ingestion."""
 
     number: int
     job: str
@@ -18,16 +18,16 @@ class Build(BaseModel):
     state: State
     asked: datetime
     due: datetime
-    """When it is tried, at the earliest, where it waits."""
+    """Earliest time of the next attempt, if it waits."""
     attempts: int
     ended: datetime | None
     exit_code: int | None
     told: str
-    """What the newest attempt said last."""
+    """The last message of the newest attempt."""
 
     @classmethod
     def of(cls, told: Ingestion) -> Build:
-        """Return what people are told of an ingestion."""
+        """Return the view of an ingestion."""
         return cls(
             number=told.number, job=told.job, build=told.build, state=told.state, asked=told.asked,
             due=told.due, attempts=told.attempts, ended=told.ended, exit_code=told.exit_code, told=told.told,
@@ -35,15 +35,15 @@ class Build(BaseModel):
 
 
 class Builds(BaseModel):
-    """The builds that were told of last, the newest first."""
+    """The most recently reported builds, the newest first."""
 
     builds: list[Build]
 
 
 class Accepted(BaseModel):
-    """What becomes of an event."""
+    """Response to an event."""
 
     build: Build | None
-    """None: the event tells of nothing that ended."""
+    """None: the event does not report a finished build."""
     joined: bool
-    """Whether somebody had told of the build already, and it is under way."""
+    """Whether the build was already reported, and its ingestion is waiting or running."""

@@ -1,4 +1,4 @@
-"""``/ingest``."""
+"""Endpoints of ``/ingest``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ingestions(
     _: Viewer,
     last: Annotated[int, Query(ge=1, le=1000, description="how many")] = 100,
 ) -> Response:
-    """Tell of the builds that the dashboard was told of, and what became of them."""
+    """Return the reported builds, with the states of their ingestions."""
     told = Builds(builds=[Build.of(each) for each in site.store.ingestions.newest(last)])
     return page(request, "ingest.html", told, title="Ingestions")
 
@@ -40,7 +40,7 @@ def ingestions(
     openapi_extra=events.DESCRIBED,
 )
 def ingest(request: Request, site: TheSite, body: Annotated[bytes, Depends(events.body_of)]) -> Response:
-    """Take an event that tells of a finished build; it is ingested beside the requests."""
+    """Accept an event that reports a finished build, which is ingested in the background."""
     chosen, now = site.settings.dashboard, datetime.now(UTC)
     events.check(request, body, chosen.ingest_secret, site.store.spent, now)
     event = events.parsed(body, chosen.ingest_jobs)

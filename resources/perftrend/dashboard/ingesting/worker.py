@@ -1,9 +1,9 @@
-"""Ingests the builds that were told of, one after the other, beside the requests.
+"""Background ingestion of the reported builds, one after the other.
 
-Each is done by ``./run ingest`` in a process of its own: what an output makes it need of memory goes with it,
-and what ends it does not end the dashboard. What a build's source does not have yet is tried again later:
-Jenkins tells of builds before all their files are there. A per-patch test in progress is ingested
-again and again until it has ended.
+Each build is ingested by ``./run ingest`` in its own process: the memory that it needs is freed with it, and
+a crash does not stop the dashboard. If the source lacks files of the build, the ingestion is retried later,
+because Jenkins reports builds before all their files exist. A per-patch test in progress is ingested
+periodically until it has ended.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from perftrend.store.ingestions import Ingestion, State
 LOG = logging.getLogger(__name__)
 
 JOB = "jobs.ingest"
-"""Started by its name: it is above us, and may import what we may not."""
+"""Started by name: it is in a layer above, and may import modules that this one may not."""
 WAITS = tuple(timedelta(minutes=each) for each in (1, 2, 5, 15, 60))
-"""Between the attempts."""
+"""Delays between the attempts."""
 POLL = timedelta(minutes=1)
-"""Between looks at a per-patch test in progress."""
+"""Interval of the ingestions of a per-patch test in progress."""
 LONGEST_POLL = timedelta(days=1)
 
 _POLL_S = 1.0
@@ -47,14 +47,14 @@ _TAIL_BYTES = 4096
 _LONGEST_TOLD = 500
 _STORED = re.compile(r"\b[1-9][0-9]* (?:new|known|in progress)\b")
 _GIVEN = ("store", "fetch.", "jenkins.")
-"""Settings that the job gets, and no others."""
+"""The only settings that are passed to the job."""
 
 Command = Callable[[Ingestion], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a process ended."""
+    """Result of a process."""
 
     exit_code: int
     stored: bool
@@ -63,22 +63,22 @@ class Ended:
 
 
 def ingesting(site: Site) -> AbstractContextManager[None]:
-    """Ingest what was told of, until the dashboard ends."""
+    """Ingest reported builds in the background until the dashboard stops."""
     return running(site, ingest_what_is_due)
 
 
 def ingest_what_is_due(site: Site, ending: threading.Event) -> None:
-    """Take one build after the other, until the event is set."""
+    """Ingest one build after the other until the event is set."""
     while not ending.is_set():
         if not work_once(site, ending):
             ending.wait(_POLL_S)
 
 
 def work_once(site: Site, ending: threading.Event, *, command: Command | None = None) -> bool:
-    """Ingest one build, if one is due, and tell whether there was one.
+    """Ingest one build, if one is due, and return whether there was one.
 
-    :param command: what ingests a build.
-    :raises StoreError: if the store cannot be reached; it is done later then.
+    :param command: returns the command that ingests a build.
+    :raises StoreError: if the store cannot be reached; the build is ingested later then.
     """
     ingestions = site.store.ingestions
     task = ingestions.claim(datetime.now(UTC))
@@ -104,13 +104,13 @@ def work_once(site: Site, ending: threading.Event, *, command: Command | None = 
 
 
 def _is_in_progress(site: Site, task: Ingestion, now: datetime) -> bool:
-    """Tell whether a build is a per-patch test that may still go on; one that was aborted never ends."""
+    """Return whether a build is a per-patch test that may continue; an aborted one never has an end."""
     patch_test = site.store.patch_tests.of_build(task.job, task.build)
     return patch_test is not None and not patch_test.ended and now - task.asked < LONGEST_POLL
 
 
 def command_of(task: Ingestion) -> Sequence[str]:
-    """Return what ingests one build. Its job is a pattern there, so it is given as one that fits it alone."""
+    """Return the command that ingests one build; its job is escaped, because the option is a pattern."""
     return [
         sys.executable, "-P", "-m", JOB, f"--job={glob.escape(task.job)}", f"--builds={task.build}",
         *(["--", task.source] if task.source else []),
@@ -118,9 +118,9 @@ def command_of(task: Ingestion) -> Sequence[str]:
 
 
 def environment_of(settings: Settings, own: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the variables that give the job our settings, as far as it needs them.
+    """Return the environment variables that pass the settings that the job needs.
 
-    Not by its arguments, because those are seen by everybody on the machine.
+    Arguments are not used, because all users of the machine can read them.
     """
     given = {name: value for name, value in own.items() if not name.startswith(PREFIX)}
     for name in names():
@@ -136,7 +136,7 @@ def environment_of(settings: Settings, own: Mapping[str, str] = os.environ) -> d
 
 
 def _run(site: Site, task: Ingestion, ending: threading.Event, command: Sequence[str]) -> Ended | None:
-    """Run a process to its end; None: the dashboard, or another process, ends it."""
+    """Run a process to its end; None: it was ended, because the dashboard stops or the claim was lost."""
     with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as complained:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=said, stderr=complained, start_new_session=True,
@@ -155,7 +155,7 @@ def _run(site: Site, task: Ingestion, ending: threading.Event, command: Sequence
 
 
 def _followed(site: Site, task: Ingestion, ending: threading.Event, process: subprocess.Popen[bytes]) -> bool:
-    """Wait for the end of a process, and say that it is still ours; False: it is to be ended."""
+    """Wait for the end of a process, and renew the claim on its build; False: the process must be ended."""
     end = datetime.now(UTC) + _LONGEST
     next_beat = datetime.now(UTC)
     while process.poll() is None:

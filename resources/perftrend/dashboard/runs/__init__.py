@@ -1,1 +1,1 @@
-"""The runs that the store has, newest first, with the way to their archives."""
+"""The runs in the store, newest first, with links to their archives."""

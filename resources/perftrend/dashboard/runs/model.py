@@ -1,4 +1,4 @@
-"""What ``/runs`` answers, and what it is sent."""
+"""Request and response models of ``/runs``."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class InvalidationEntry(BaseModel):
     trace: str
     """The hash of the result's trace; empty: the whole run is invalid."""
     parameters: Mapping[str, str]
-    """Of the trace; empty for a run."""
+    """Parameters of the trace; empty for a run."""
     reason: str
     author: str
     moment: datetime
 
     @classmethod
     def of(cls, mark: Invalidation) -> InvalidationEntry:
-        """Return what is shown of a mark."""
+        """Return the view of a mark."""
         return cls(
             trace=mark.key.hash if mark.key else "",
             parameters=mark.key.as_dict() if mark.key else {},
@@ -42,19 +42,19 @@ class RunEntry(BaseModel):
     started: datetime
     finished: datetime
     revision: str
-    """The commit of the product; empty where it is not known."""
+    """The commit of the product; empty: unknown."""
     simulated: bool
     experiment: str
     """How it differs from the nightly runs, such as ``acl_rules=60``; empty: it is one of them."""
     archive: str
-    """Where its files lie: a URL or a path; empty where that is not known."""
+    """Location of its files: a URL or a path; empty: unknown."""
     replaced: bool
-    """Whether a later run of the job has this number, because the job counts anew. What lies at the address
-    of the build is then that of the later run."""
+    """Whether a later run of the job has this number, because its build numbers were reset. The address of
+    the build then leads to the later run."""
     invalidations: list[InvalidationEntry]
-    """What people marked as invalid, oldest first."""
+    """Marks as invalid, oldest first."""
     links: dict[str, str]
-    """Where to go from here, as far as that is known: ``build``, ``report``, ``log`` and ``archive``."""
+    """The known ones of the links ``build``, ``report``, ``log`` and ``archive``."""
 
 
 class TestbedRuns(BaseModel):
@@ -76,7 +76,7 @@ class Selection(BaseModel):
     job: Annotated[str, Field(max_length=255)]
     build: Annotated[int, Field(ge=0, le=2**31 - 1)]
     started: datetime | None = None
-    """Of several runs with this number, the one that started then; null: the newest."""
+    """If several runs have this number, the one that started then; null: the newest."""
     test: Annotated[str, Field(max_length=1000)] = ""
     """Only the results of this test; empty: all."""
     trace: Annotated[str, Field(max_length=32)] = ""
@@ -84,7 +84,7 @@ class Selection(BaseModel):
 
 
 class InvalidSelection(Selection):
-    """What is to be marked as invalid."""
+    """Request to mark a run, or results of it, as invalid."""
 
     reason: Annotated[str, Field(max_length=2000)]
-    """Longer than what is stored, so that the error says what is wrong with it."""
+    """The limit is larger than that of the store, so that the error message of the store is shown."""

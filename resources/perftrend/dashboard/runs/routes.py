@@ -1,4 +1,4 @@
-"""``/runs``."""
+"""Endpoints of ``/runs``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def runs(
     user: Viewer,
     last: Annotated[int, Query(ge=1, le=1000, description="how many of each testbed")] = 20,
 ) -> Response:
-    """Tell the newest runs of each testbed."""
+    """Return the newest runs of each testbed."""
     store = site.store
     told = Runs(testbeds=[_testbed(site, testbed, last) for testbed in store.tiles.testbeds()])
     return page(request, "runs.html", told, title="Runs", last=last, may_edit=user.role >= Role.EDITOR)
