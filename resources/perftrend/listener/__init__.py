@@ -1,6 +1,6 @@
-"""From a comment in Gerrit to a started job: what is asked, whether it may be, who runs it, what is answered.
+"""The listener: starts jobs that are requested by comments in Gerrit, and replies to the comments.
 
-The events of Gerrit only say where to look. What is asked is read from the comments themselves, kept in the
-store, and goes from there to its end in steps that can be killed between any two: nothing is lost, started
+Events of Gerrit only name the changes to read. Requests are read from the comments themselves and stored.
+They are then processed in steps; if the listener is killed between two steps, no request is lost, started
 twice or answered twice.
 """

@@ -1,6 +1,6 @@
-"""What a review is answered: one text for all that it asked.
+"""The reply to a review: one text for all its requests.
 
-No line of an answer begins with a trigger word, so that nobody's plugin takes it for a request.
+No line of a reply begins with a trigger word, so that no plugin interprets it as a request.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _OF_STATE: Mapping[State, Callable[[Request], str]] = {
 
 
 def is_decided(request: Request) -> bool:
-    """Tell whether it is known what to answer to a request, which may be nothing."""
+    """Return whether the reply to a request is known; a reply may be empty."""
     return request.state in _OF_STATE or request.state is State.IGNORED
 
 
 def text(requests: Iterable[Request]) -> str:
-    """Return the answer to requests of one review; empty where there is nothing to say."""
+    """Return the reply to the requests of one review; empty if none of them needs one."""
     known = [each for each in requests if each.state in _OF_STATE]
     return "\n\n".join(_OF_STATE[each.state](each) for each in known)

@@ -1,7 +1,7 @@
-"""Whether what a comment asks for can be done, and how much it is: tests, hash, time.
+"""Validation of requests beyond their syntax: the selected tests, the commit hash, and the duration.
 
-The grammar knows what a request looks like; here is what it takes the suites, the testbed's file and the
-repository to know.
+The grammar validates the syntax. The checks of this module need the suites, the testbed's file and the
+repository.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _MRR = "mrr"
 
 
 class Ancestry(Protocol):
-    """What has to be known of the commits of the product."""
+    """The queries on the commits of the product that validation needs."""
 
     def resolve(self, text: str) -> str:
         """Return the whole hash of a commit. :raises UsageError: if it is unknown or ambiguous."""
         ...
 
     def is_ancestor(self, old: str, new: str) -> bool:
-        """Tell whether one commit comes before another one."""
+        """Return whether one commit is an ancestor of another one."""
         ...
 
 
 class UnfitError(UsageError):
-    """A request that cannot be done; ``refusal`` is what its author is answered."""
+    """A request that cannot be executed; ``refusal`` is the reply to its author."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(str(refusal))
@@ -48,12 +48,12 @@ class UnfitError(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a job would do. ``str()`` tells it in half a sentence."""
+    """The tests and the duration of a job. ``str()`` returns them as a phrase."""
 
     names: tuple[str, ...]
-    """Of the tests."""
+    """Names of the tests."""
     takes: str
-    """How long that takes."""
+    """Estimated duration in words."""
 
     def __str__(self) -> str:
         count = len(self.names)
@@ -61,9 +61,9 @@ class Plan:
 
 
 def overrides(trigger: Trigger, settings: Settings) -> dict[str, object]:
-    """Return the settings that follow from a request, by their full names.
+    """Return the settings that a request overrides, by their full names.
 
-    :raises UnfitError: if its tags and lists come to nothing that can be used.
+    :raises UnfitError: if its tags and lists cannot be used.
     """
     try:
         chosen = tags.expressions(trigger, settings)
@@ -78,7 +78,7 @@ def overrides(trigger: Trigger, settings: Settings) -> dict[str, object]:
 
 
 def applied(settings: Settings, given: Mapping[str, object]) -> Settings:
-    """Return settings with some of them, by full name, replaced."""
+    """Return settings in which those of the given full names are replaced."""
     for name, value in given.items():
         section, _, field = name.rpartition(".")
         if section:
@@ -90,11 +90,11 @@ def applied(settings: Settings, given: Mapping[str, object]) -> Settings:
 
 
 def plan(trigger: Trigger, settings: Settings, *, suites: Path) -> Plan:
-    """Say how much a request is.
+    """Return the plan of a request.
 
-    :param settings: those that the job will have, without what the request says.
-    :param suites: where the tests are, unless the settings say.
-    :raises UnfitError: if it selects no test or too many, or asks for what the job does not do.
+    :param settings: settings of the job, without the overrides of the request.
+    :param suites: folder of the tests, unless the settings contain one.
+    :raises UnfitError: if it selects no test or too many, or has options that the job does not support.
     """
     if trigger.job == "analysis":
         return _of_analysis(trigger)
@@ -102,9 +102,9 @@ def plan(trigger: Trigger, settings: Settings, *, suites: Path) -> Plan:
 
 
 def plan_of(trigger: Trigger, settings: Settings, *, suites: Path) -> Plan:
-    """Say how much a request is, with settings that have what it says.
+    """Return the plan of a request, with settings that include its overrides.
 
-    :raises UnfitError: if that is no test, or too many.
+    :raises UnfitError: if it selects no test or too many.
     """
     keys = _selected(trigger, settings, settings.suites or suites)
     spec = specification.load(trigger.testbed, settings.testbeds)
@@ -144,7 +144,11 @@ def _select(settings: Settings, suites: Path, spec: Specification) -> frozenset[
 
 
 def _narrower(trigger: Trigger, settings: Settings, suites: Path, spec: Specification) -> Trigger:
-    """Return the request with ``mrr``, which is what people forget, where that makes it small enough."""
+    """Return a correct form of a request that selects too many tests.
+
+    Users often forget the tag ``mrr``, so it is added if that selects few enough tests; otherwise the tags
+    are replaced by a placeholder.
+    """
     if any(_MRR in each.lower() for each in trigger.include) or not trigger.include:
         return _with_placeholder(trigger)
     meant = replace(trigger, include=tuple(f"{_MRR}AND{each}" for each in trigger.include))
@@ -157,10 +161,10 @@ def _narrower(trigger: Trigger, settings: Settings, suites: Path, spec: Specific
 
 
 def check_hash(trigger: Trigger, revision: str, repository: Ancestry) -> None:
-    """Make sure that a bisection can begin: there is that commit, and the patch set comes after it.
+    """Check that the old commit of a bisection exists and is an ancestor of the patch set.
 
-    :param revision: the commit of the patch set, which the repository has.
-    :raises UnfitError: if not, saying what the hash lacks.
+    :param revision: the commit of the patch set, which is in the repository.
+    :raises UnfitError: if not; the message describes the problem.
     """
     if trigger.old is None:
         return
@@ -178,7 +182,7 @@ def check_hash(trigger: Trigger, revision: str, repository: Ancestry) -> None:
 
 
 def _numbered(old: str) -> str:
-    """Say that a hash that is none looks like the number of a change; empty: it does not."""
+    """Return a message if an unknown hash looks like the number of a change, otherwise an empty string."""
     if not old.isdecimal():
         return ""
     number = f"{old!r} is no commit of the repository, and looks like the number of a change"

@@ -1,7 +1,7 @@
-"""Decides requests, has them started and answers them, each step once, in the order in which they were asked.
+"""Processing of requests: decide, start and reply, each step once, in the order of the requests.
 
-Every step is written down before the next one begins, and each can be repeated: a start is looked for before
-it is made again, and Gerrit itself remembers what has an answer.
+Every step is stored before the next one begins, and every step can be repeated. Before a job is started
+again, the runner is searched for an earlier start, and Gerrit itself records which comments have a reply.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from perftrend.store.requests import Request, Requests, State
 from perftrend.trigger import Refusal, Trigger
 
 _FOR_A_LINK = timedelta(seconds=20)
-"""How long an answer waits for the build to leave the queue, so that it can name its address."""
+"""Maximum delay of a reply until the build has left the queue, so that the reply can contain its address."""
 _NEVER = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY)
-"""Refusals of an answer that will not become otherwise, such as that of a change that is gone."""
+"""Permanent rejections of a reply, for example because the change was deleted; they are not retried."""
 
 Planner = Callable[[Request, Trigger], str]
-"""Returns what a job would do, in half a sentence; raises :class:`checks.UnfitError` where it cannot."""
+"""Returns the plan of a job as a phrase; raises :class:`checks.UnfitError` if it cannot be executed."""
 
 
 def _now() -> datetime:
@@ -39,7 +39,7 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """Takes requests from ``seen`` to an answer."""
+    """Processes requests from the state ``seen`` to the reply."""
 
     gerrit: Gerrit
     requests: Requests
@@ -53,10 +53,10 @@ class Desk:
     patience: timedelta = field(default=_FOR_A_LINK)
 
     def work(self) -> bool:
-        """Do what can be done; return whether something is left that can be done soon.
+        """Process all open requests as far as possible; return whether to call this again soon.
 
-        :raises ServiceError: if something could not be done: at once where a service is away, otherwise after
-            everything else.
+        :raises ServiceError: if a request failed. It is raised immediately if a service is unavailable,
+            otherwise after the other requests have been processed.
         """
         failures: list[ServiceError] = []
         is_left = False
@@ -72,12 +72,12 @@ class Desk:
         return is_left
 
     def length(self) -> int:
-        """Return how many requests wait for a decision, a start, an answer or their turn."""
+        """Return the number of requests that wait for a decision, a start, a reply or their turn."""
         waiting = {each.key for each in self.requests.in_states(State.WAITING)}
         return len(waiting | {each.key for each in self.requests.open()})
 
     def _serve(self, of_review: Sequence[Request]) -> bool:
-        """Serve the requests of one review; return whether its answer has to wait a little."""
+        """Process the requests of one review; return whether its reply has to wait."""
         served = [self._linked(self._started(self._decided(each), each)) for each in of_review]
         if any(map(self._hopes_for_a_link, served)):
             return True
@@ -110,7 +110,7 @@ class Desk:
     def _asked(self, request: Request) -> Trigger | Refusal:
         if request.reason:
             return Refusal(request.line, request.reason, request.right_form)
-        # What was right when it was seen is wrong where the settings have changed meanwhile.
+        # A request that was valid when it was seen may be invalid if the settings have changed since.
         found = self.grammar.parse(request.line)
         return found[0] if found else Refusal(request.line, "it asks for nothing any more", "")
 
@@ -150,7 +150,7 @@ class Desk:
         return self._changed(request, state=self.runner.begun, link=link)
 
     def _linked(self, request: Request) -> Request:
-        """Return a request with the address of its build, or of its job where that takes too long."""
+        """Return a request with the address of its build, or of its job if the build starts too late."""
         if request.state is not State.STARTED or request.link or request.answered:
             return request
         link = self.runner.link(request)
@@ -164,7 +164,7 @@ class Desk:
     def _is_recent(self, request: Request) -> bool:
         return request.decided is not None and self.now() - request.decided < self.patience
 
-    def _changed(self, request: Request, **columns: Any) -> Request:  # noqa: ANN401 - of whatever kind
+    def _changed(self, request: Request, **columns: Any) -> Request:  # noqa: ANN401 - of any type
         if not self.requests.change(request, **columns):
             raise ServiceError(f"request {request.key} is served by another listener, too; run one of them")
         changed = replace(request, **columns)
@@ -175,7 +175,7 @@ class Desk:
     # ---- answering
 
     def _answer(self, requests: Sequence[Request]) -> None:
-        """Answer the requests of a review in one go."""
+        """Post one reply to the requests of a review."""
         text = answers.text(requests)
         if text:
             try:
@@ -191,7 +191,7 @@ class Desk:
 
 
 def _comment(request: Request) -> Comment:
-    """Return the comment that is answered, as far as that needs it."""
+    """Return the comment to reply to, with the fields that a reply needs."""
     return Comment(
         identity=request.comment,
         message_id=request.review,

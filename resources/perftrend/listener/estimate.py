@@ -1,10 +1,11 @@
-"""How long a job takes, usually and at most, by what its tests measure and how often it measures them.
+"""Estimated usual and maximum duration of a job.
 
-Usually no trial is repeated, searches foresee their bounds, comparisons take rounds half way between
-the fewest and the most, and bisections as many measurements as simulated ones need (:doc:`/method/bisect`).
-At most all trials are repeated until they are given up, searches run into their time-out, and all rounds and
-measurements are made. Building counts where it is known how long it took before. Not counted is waiting for a
-testbed that is in use, for nobody knows how long that takes.
+The usual duration assumes that no trial is repeated, that searches predict their bounds, that comparisons
+need the mean of the minimum and maximum number of rounds, and that bisections need as many measurements as
+simulated ones (:doc:`/method/bisect`). The maximum duration assumes that all trials are repeated until they
+are given up, that searches time out, and that all rounds and measurements are made. Building is included if
+the durations of earlier builds are known. Waiting for a testbed that is in use is not included, since it
+cannot be predicted.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from perftrend.model import TraceKey
 from perftrend.settings import Settings
 
 START_S = 5.0
-"""A start of the device, with its configuration."""
+"""Time to start and configure the device."""
 RUN_S = 15.0
-"""Setting a testbed up for a run of the suites by Robot Framework, and archiving what they left."""
+"""Time to set a testbed up for a run of the suites by Robot Framework, and to archive the output."""
 ANALYSIS_S = 60.0
 MEASUREMENTS = 40
-"""Of a usual bisection."""
+"""Number of measurements of a usual bisection."""
 BUILDING = ("perftest", "bisection")
 _BUILDS = 2
-"""Of a comparison."""
+"""Number of builds of a comparison."""
 
 _MINUTE_S, _HOUR_S = 60, 3600
 _FEW_HOURS = 3
@@ -36,7 +37,7 @@ _FEW_HOURS = 3
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """How long something takes. ``str()`` says it: ``about 4 minutes, at most 14 minutes``."""
+    """A usual and a maximum duration. ``str()`` returns ``about 4 minutes, at most 14 minutes``."""
 
     usual_s: float
     most_s: float
@@ -50,7 +51,7 @@ class Duration:
 
 
 def tests(keys: Iterable[TraceKey]) -> dict[tuple[str, str], frozenset[str]]:
-    """Return the metrics of each test, by its suite and name."""
+    """Return the metrics of each test by its suite and name."""
     found: dict[tuple[str, str], set[str]] = {}
     for key in keys:
         told = key.as_dict()
@@ -59,9 +60,9 @@ def tests(keys: Iterable[TraceKey]) -> dict[tuple[str, str], frozenset[str]]:
 
 
 def of_run(keys: Iterable[TraceKey], spec: Specification, settings: Settings) -> Duration:
-    """Return how long one run of the tests takes.
+    """Return the duration of one run of the tests.
 
-    :param keys: the traces that the tests have a result for.
+    :param keys: the traces that the tests produce results for.
     """
     each = (_of_test(metrics, spec, settings) for metrics in tests(keys).values())
     return sum(each, Duration(RUN_S, RUN_S))
@@ -81,9 +82,9 @@ def _of_test(metrics: frozenset[str], spec: Specification, settings: Settings) -
 
 
 def _search_s(metrics: frozenset[str], spec: Specification, settings: Settings) -> float:
-    """Return the time to prove two bounds for each rate: a search that foresees them needs little else.
+    """Return the time to confirm two bounds for each rate; a search that predicts them needs little else.
 
-    A binary search foresees nothing: it halves an interval that reaches almost down to 0.
+    A binary search predicts nothing: it halves an interval that reaches almost down to 0.
     """
     asked = settings.search
     trial_s = asked.final_duration_s or spec.search.final_duration_s
@@ -97,7 +98,7 @@ def _trending(once: Duration, _: Settings) -> Duration:
 
 
 def _perftest(once: Duration, settings: Settings) -> Duration:
-    """Parent and patch, in every round."""
+    """Return the duration of a comparison, which measures parent and patch in every round."""
     most = settings.perftest.maximum_rounds
     usual = (min(settings.perftest.minimum_rounds, most) + most) / 2
     return Duration(2 * usual * once.usual_s, 2 * most * once.most_s)
@@ -113,18 +114,18 @@ _OF_JOB: Mapping[str, Callable[[Duration, Settings], Duration]] = {
     "perftest": _perftest,
     "bisection": _bisection,
 }
-"""From how long one run takes to how long the job does."""
+"""Functions from the duration of one run to the duration of the job."""
 
 
 def of_job(job: str, keys: Iterable[TraceKey], spec: Specification, settings: Settings) -> Duration:
-    """Return how long a job takes, building left out."""
+    """Return the duration of a job without building."""
     if job not in _OF_JOB:
         return Duration(ANALYSIS_S, ANALYSIS_S)
     return _OF_JOB[job](of_run(keys, spec, settings), settings)
 
 
 def told(job: str, keys: Iterable[TraceKey], spec: Specification, settings: Settings) -> str:
-    """Say how long a job takes, with building where it is known how long that takes."""
+    """Return the duration of a job in words, including building if earlier build times are known."""
     duration = of_job(job, keys, spec, settings)
     took_s = times.took_s(settings.project) if job == "perftest" else []
     if took_s:
@@ -133,7 +134,7 @@ def told(job: str, keys: Iterable[TraceKey], spec: Specification, settings: Sett
 
 
 def worded(seconds: float) -> str:
-    """Say how long something takes: ``14 minutes``, ``5 hours``."""
+    """Return a duration in words: ``14 minutes``, ``5 hours``."""
     minutes = max(1, ceil(seconds / _MINUTE_S))
     if seconds <= _FEW_HOURS * _HOUR_S:
         return "1 minute" if minutes == 1 else f"{minutes} minutes"

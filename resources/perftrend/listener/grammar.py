@@ -1,4 +1,4 @@
-"""What comments may ask for, as the settings have it."""
+"""The grammar of comments with the trigger words, testbeds and limits of the settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perftrend.trigger import Limits, Refusal, Trigger
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """Trigger words, testbeds and limits, known to be usable."""
+    """Validated trigger words, testbeds and limits."""
 
     words: Mapping[str, str]
     testbeds: tuple[str, ...]
@@ -23,7 +23,7 @@ class Grammar:
     def of(cls, settings: Settings) -> Grammar:
         """Return the grammar of the settings.
 
-        :raises SettingsError: for a trigger word that cannot be used, or a testbed that has no file.
+        :raises SettingsError: if a trigger word is not valid, or a testbed has no file.
         """
         for name in settings.trigger.testbeds:
             specification.load(name, settings.testbeds)
@@ -38,5 +38,5 @@ class Grammar:
         )
 
     def parse(self, texts: str | Iterable[str]) -> list[Trigger | Refusal]:
-        """Return what the texts of a review ask for."""
+        """Return the triggers and refusals in the texts of a review."""
         return trigger.parse(texts, words=self.words, testbeds=self.testbeds, limits=self.limits)

@@ -1,4 +1,4 @@
-"""Serves health and metrics by HTTP: ``/healthz`` and ``/metrics``."""
+"""HTTP server for health and metrics: ``/healthz`` and ``/metrics``."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _LARGEST_PORT = 65535
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Whether the listener does its work."""
+    """The health of the listener."""
 
     is_connected: bool
     seconds_behind: float
-    """Since all comments were known for the last time."""
+    """Time since all comments were last read."""
     problems: tuple[str, ...]
-    """What is wrong, a line each; none: all is well."""
+    """Descriptions of the problems, a line each; empty if the listener is healthy."""
 
     @property
     def json(self) -> bytes:
-        """As a page."""
+        """The response body of ``/healthz``."""
         told = {
             "healthy": not self.problems,
             "connected": self.is_connected,
@@ -47,7 +47,7 @@ Page = tuple[HTTPStatus, str, bytes]
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers one request from the pages."""
+    """Serves one request from the pages."""
 
     timeout = _TIMEOUT_S
     pages: ClassVar[Mapping[str, Callable[[], Page]]] = {}
@@ -64,7 +64,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     @override
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: whoever asks every few seconds would fill the log."""
+        """Log nothing, since polling every few seconds would fill the log."""
 
 
 class _Server(ThreadingHTTPServer):
@@ -72,16 +72,16 @@ class _Server(ThreadingHTTPServer):
 
     @override
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of somebody who went away."""
+        """Log nothing if a client disconnects."""
 
 
 @contextmanager
 def served(address: str, *, health: Callable[[], Health], metrics: Callable[[], bytes]) -> Iterator[str]:
-    """Serve the pages as long as the block runs; give the address that it really is.
+    """Serve the pages while the block runs; yield the actual address.
 
-    :param address: ``host:port``; port 0 takes a free one.
-    :raises SettingsError: if there is no such port.
-    :raises ServiceError: if nothing can be served there.
+    :param address: ``host:port``; port 0 selects a free one.
+    :raises SettingsError: if the port is not valid.
+    :raises ServiceError: if the server cannot listen on the address.
     """
     host, _, port = address.rpartition(":")
     if int(port) > _LARGEST_PORT:

@@ -1,8 +1,9 @@
-"""Runs one job and keeps how it ended, whatever becomes of who started it.
+"""Supervisor of one job, which records its exit code even if the process that started it is gone.
 
-``python -m perftrend.listener.keeper FOLDER PROGRAM [ARGUMENT…]`` leaves in the folder what the job says
-(``console.log``) and, once it has ended by itself, its exit code (``exit_code``). While it lives it holds a
-lock on the folder. Told to end, it ends the job and leaves no exit code: the job has to be run again.
+``python -m perftrend.listener.keeper FOLDER PROGRAM [ARGUMENT…]`` writes the output of the job to
+``console.log`` in the folder and, after the job has ended by itself, its exit code to ``exit_code``. While it
+runs, it holds a lock on the folder. On SIGTERM or SIGINT it terminates the job and writes no exit code; the
+job then has to be run again.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _LOOK_EVERY_S = 0.01
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
     folder, *command = sys.argv[1:] if argv is None else argv
-    # Whoever only looks whether it is locked, locks it for a moment.
+    # Wait briefly: is_held() acquires the lock for a moment to test it.
     with locked(Path(folder), wait_s=_PATIENCE_S) as lock:
         return _IN_USE if lock is None else _run(Path(folder), command, lock)
 
@@ -45,7 +46,7 @@ def _run(folder: Path, command: Sequence[str], lock: int) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
     with (folder / CONSOLE).open("ab") as console:
-        # The job holds the lock, too: should this process die alone, nobody runs the job a second time.
+        # The job inherits the lock: if only this process dies, the job is not run a second time.
         job = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=console, stderr=console, pass_fds=(lock,)
         )
@@ -61,9 +62,9 @@ def _run(folder: Path, command: Sequence[str], lock: int) -> int:
 
 @contextlib.contextmanager
 def locked(folder: Path, *, wait_s: float = 0.0) -> Iterator[int | None]:
-    """Lock a folder, and give the descriptor that holds the lock; None: another process has it, and lives.
+    """Lock a folder, and yield the descriptor that holds the lock; None if another process holds it.
 
-    :param wait_s: how long to wait for it.
+    :param wait_s: maximum time to wait for the lock.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     end = time.monotonic() + wait_s
@@ -84,13 +85,13 @@ def _try(descriptor: int) -> bool:
 
 
 def is_held(folder: Path) -> bool:
-    """Tell whether a keeper or its job lives."""
+    """Return whether a supervisor or its job is running."""
     with locked(folder) as lock:
         return lock is None
 
 
 def exit_code(folder: Path) -> int | None:
-    """Return how the job of a folder ended; None: it has not, by itself."""
+    """Return the exit code of the job of a folder; None if it has not ended by itself."""
     try:
         return int((folder / EXIT_CODE).read_text())
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
-"""Looks for comments, and enters what they ask for into the store.
+"""Polling of comments: reads them from Gerrit, and adds their requests to the store.
 
-How far all comments are known is kept in the store by Gerrit's own clock. A little before that is looked at
-again each time, for Gerrit's index may lag; what is known already is entered once.
+The store has a mark, by Gerrit's own clock, up to which all comments have been read. Each poll overlaps the
+previous one, since Gerrit's index may lag; known requests are not added again.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from perftrend.store.requests import Request, Requests
 _OVERLAP = timedelta(minutes=10)
 _GONE = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 _MOST_CHANGES = 1_000_000
-"""However long the listener was away, no comment is lost."""
+"""Large enough that no comment is lost, however long the listener was down."""
 _MOST_KNOWN = 100_000
 
 
 class Looking:
-    """Reads the comments of one Gerrit.
+    """Reads the comments of one Gerrit server.
 
-    :param look_back: how old a comment may be at the very first look.
-    :param projects: where to look; none: everywhere.
+    :param look_back: maximum age of comments at the first poll.
+    :param projects: projects to poll; empty: all.
     """
 
     def __init__(
@@ -47,14 +47,14 @@ class Looking:
         self._projects, self._look_back = projects, look_back
         self._metrics, self._say = metrics, say
         self._known: dict[str, None] = {}
-        """Comments that need no second look."""
-        # Should Gerrit be away for longer than we look back, its comments count from now on all the same.
+        """Identities of comments that have been processed."""
+        # Set the mark now: if Gerrit is then unavailable for longer than look_back, no comment is missed.
         self._mark()
 
     def everywhere(self) -> None:
-        """Look at all changes that were updated since the last time.
+        """Read all changes that were updated since the last poll.
 
-        :raises ServiceError: if that could not be done to the end; the next time begins where this one did.
+        :raises ServiceError: if the poll was not completed; the next one begins at the same mark.
         """
         mark = self._mark()
         found = self._gerrit.updated_since(mark - _OVERLAP, projects=self._projects, maximum=_MOST_CHANGES)
@@ -63,7 +63,7 @@ class Looking:
         self._requests.set_mark(self._name, max([mark, *(change.updated for change in changes)]))
 
     def at(self, changes: Iterable[int]) -> None:
-        """Look at some changes."""
+        """Read the comments of some changes."""
         for number in sorted(set(changes)):
             try:
                 new = self._new_reviews(number)
@@ -78,14 +78,14 @@ class Looking:
             self._remember(comment.identity for review in new for comment in review.comments)
 
     def _new_reviews(self, number: int) -> list[Review]:
-        """Return the reviews of a change that have not been looked at."""
+        """Return the reviews of a change that have not been processed."""
         comments, ours = self._gerrit.comments(number), self._gerrit.account
         tags = asking.answers(comments, ours=ours)
         return [
             review
             for review in asking.reviews(comments, ours=ours, since=self._mark() - _OVERLAP)
             if any(each.identity not in self._known for each in review.comments)
-            # Served by another listener, whose store is not this one.
+            # Answered but not in this store: another listener has processed it.
             and not (asking.is_answered(review, tags) and not self._requests.has_review(review.identity))
         ]
 
@@ -104,7 +104,7 @@ class Looking:
             del self._known[each]
 
     def _mark(self) -> datetime:
-        """Return until when all comments are known."""
+        """Return the time up to which all comments have been read; initialize it if there is none."""
         mark = self._requests.mark(self._name)
         if mark is None:
             mark = datetime.now(UTC) - self._look_back + _OVERLAP

@@ -1,4 +1,4 @@
-"""What the listener counts, for Prometheus."""
+"""Prometheus metrics of the listener."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ class Metrics:
         return Gauge(f"perftrend_listener_{name}", told, registry=self._registry)
 
     def text(self) -> bytes:
-        """Return all of them as Prometheus reads them."""
+        """Return all metrics in the Prometheus text format."""
         return generate_latest(self._registry)

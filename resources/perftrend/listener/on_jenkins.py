@@ -1,4 +1,4 @@
-"""Jenkins runs the jobs: the same ones, with the same parameters, as its Gerrit Trigger plugin starts."""
+"""Runner on Jenkins: starts the same jobs with the same parameters as its Gerrit Trigger plugin."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMES = {
     "trending": "perftrend-trending-nightly-{}",
 }
 _CLOCKS = timedelta(hours=1)
-"""How far the clocks of Jenkins and this machine may lie apart."""
+"""Tolerated difference between the clocks of Jenkins and this machine."""
 _REFUSALS = (HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 
 
@@ -28,7 +28,7 @@ def job_name(request: Request) -> str:
 
 
 class OnJenkins:
-    """Starts builds, and finds them again by the key of their request."""
+    """Starts builds, and finds them by the key of their request."""
 
     begun = State.STARTED
 
@@ -36,7 +36,7 @@ class OnJenkins:
         self._jenkins = jenkins
 
     def begin(self, request: Request, *, is_new: bool) -> str:
-        """Start a build, unless it may be there and is."""
+        """Start a build, unless a build of the request exists; it is only searched if ``is_new`` is False."""
         try:
             if not is_new and (found := self._found(request)):
                 return _address(found)
@@ -58,11 +58,11 @@ class OnJenkins:
         return f"{self._jenkins.url}/job/{job_name(request)}/"
 
     def tend(self) -> bool:
-        """Jenkins looks after its builds itself."""
+        """Do nothing; Jenkins manages its builds itself."""
         return False
 
     def close(self) -> None:
-        """Jenkins goes on."""
+        """Do nothing; builds continue on Jenkins."""
 
     def _found(self, request: Request) -> Sequence[QueueItem | Build]:
         since = (request.decided or datetime.now(UTC)) - _CLOCKS

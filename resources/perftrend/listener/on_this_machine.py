@@ -1,8 +1,8 @@
-"""This machine runs the jobs itself: one after the other on each testbed, for teams without Jenkins.
+"""Runner on the local machine: one job at a time on each testbed, for teams without Jenkins.
 
-Each job is run by a :mod:`~perftrend.listener.keeper` in a folder of its own, named after the request. When
-the listener is killed the keeper goes on, and the next listener waits for it. Where it died, too, the job is
-run again.
+Each job is run by a :mod:`~perftrend.listener.keeper` in its own folder, which is named after the request. If
+the listener is killed, the keeper continues, and the next listener waits for it. If the keeper was killed as
+well, the job is run again.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from perftrend.listener.running import parameters
 from perftrend.store.requests import Request, Requests, State
 
 FOLDER = "requests"
-"""Of the archive: where each request has its folder."""
+"""Folder in the archive that contains a folder for each request."""
 REPORT = "report"
-"""Of that folder: what its job reports."""
+"""Folder of the job's report in the folder of a request."""
 _FAREWELL_S = 60.0
 _MOST_TRIES = 3
 _OF_A_BUILD = ("BUILD_NUMBER", "BUILD_URL", "JOB_NAME")
-"""What a Jenkins that started the listener says of that build."""
+"""Environment variables of a Jenkins build that started the listener; they are not passed to jobs."""
 
 Command = Callable[[Request], Sequence[str]]
 
 
 def job_command(request: Request) -> Sequence[str]:
-    """Return what runs the job of a request."""
+    """Return the command that runs the job of a request."""
     return [sys.executable, "-m", f"jobs.{request.job}"]
 
 
@@ -41,17 +41,17 @@ def job_command(request: Request) -> Sequence[str]:
 class _Running:
     request: Request
     process: subprocess.Popen[bytes] | None
-    """None: another listener started it, and it lives on."""
+    """None: an earlier listener started the process."""
 
 
 class OnThisMachine:
     """Runs jobs as processes.
 
-    :param requests: the store's.
-    :param archive: receives a folder for each request.
-    :param settings: environment variables that give the jobs the listener's own settings.
-    :param command: what runs the job of a request.
-    :param say: is told in one line when a job begins and how it ended.
+    :param requests: the requests in the store.
+    :param archive: folder in which a folder for each request is created.
+    :param settings: environment variables that pass the listener's settings to the jobs.
+    :param command: returns the command that runs the job of a request.
+    :param say: receives a line when a job begins and when it ends.
     """
 
     begun = State.WAITING
@@ -73,20 +73,20 @@ class OnThisMachine:
         self._running: dict[str, _Running] = {}
         self._tries: dict[str, int] = {}
 
-    def begin(self, request: Request, *, is_new: bool) -> str:  # noqa: ARG002 - what waits is run once anyhow
-        """Take a request; :meth:`tend` runs it when its turn comes."""
+    def begin(self, request: Request, *, is_new: bool) -> str:  # noqa: ARG002 - a request is run once in any case
+        """Accept a request; :meth:`tend` runs it when its turn comes."""
         return ""
 
-    def link(self, request: Request) -> str:  # noqa: ARG002 - as any runner
-        """There is no page of it."""
+    def link(self, request: Request) -> str:  # noqa: ARG002 - part of the protocol
+        """Return an empty string; local jobs have no page."""
         return ""
 
-    def page(self, request: Request) -> str:  # noqa: ARG002 - as any runner
-        """There is no page of it."""
+    def page(self, request: Request) -> str:  # noqa: ARG002 - part of the protocol
+        """Return an empty string; local jobs have no page."""
         return ""
 
     def tend(self) -> bool:
-        """Note what has ended, and run what is next on each testbed that is free."""
+        """Record the jobs that have ended, and start the next job on each free testbed."""
         for testbed, running in list(self._running.items()):
             if self._has_ended(running):
                 del self._running[testbed]
@@ -100,7 +100,7 @@ class OnThisMachine:
         return bool(self._running)
 
     def close(self) -> None:
-        """End the jobs that this process started, and wait for them; their requests stay under way."""
+        """Terminate the jobs of this process and wait for them; their requests remain ``running``."""
         processes = [each.process for each in self._running.values() if each.process]
         for process in processes:
             process.send_signal(signal.SIGTERM)
@@ -114,7 +114,7 @@ class OnThisMachine:
         folder.mkdir(parents=True, exist_ok=True)
         self._say(f"{request.line}: begins; see {folder / keeper.CONSOLE}")
         environment = {name: value for name, value in os.environ.items() if name not in _OF_A_BUILD}
-        # Several testbeds measure at the same time, and a report is replaced whole by the next one.
+        # Jobs on several testbeds run concurrently, and each job would replace the report of another.
         own = {"PERFTREND_TESTBED": request.testbed, "PERFTREND_REPORT": str(folder / REPORT)}
         environment |= {**self._settings, **own, **parameters(request)}
         process = subprocess.Popen(
@@ -124,18 +124,18 @@ class OnThisMachine:
         return _Running(request, process)
 
     def _in_turn(self) -> list[Request]:
-        """Return what is under way, and then what waits."""
+        """Return the running requests, then the waiting ones."""
         return [*self._requests.in_states(State.RUNNING), *self._requests.in_states(State.WAITING)]
 
     def _resumed(self, request: Request) -> _Running:
-        """Return what an earlier listener had begun: as it still runs, or begun again."""
+        """Return a job that an earlier listener started; start it again if it was killed."""
         folder = self._place(request)
         if folder.is_dir() and (keeper.is_held(folder) or keeper.exit_code(folder) is not None):
             return _Running(request, None)
         return self._started(request)
 
     def _has_ended(self, running: _Running) -> bool:
-        """Look whether a job has ended, and note how."""
+        """Return whether a job has ended, and record its exit code."""
         request, folder = running.request, self._place(running.request)
         if (running.process and running.process.poll() is None) or keeper.is_held(folder):
             return False

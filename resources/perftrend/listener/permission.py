@@ -1,8 +1,9 @@
-"""Who may start jobs, and how many of them.
+"""Permission to start jobs: allowed groups, and limits on the number of jobs.
 
-Both limits are for one person on one change in 24 hours, and both are the setting ``gerrit.jobs_per_day``: so
-many jobs start, and so many requests are answered that start none. The first one beyond them is answered with
-when it goes on, and after that nothing is said until then.
+There are two limits, both with the value of the setting ``gerrit.jobs_per_day``: on the jobs that one user
+starts on one change in 24 hours, and on the answered requests that start no job. The reply to the first
+request beyond a limit contains the time when the next one is possible. Further ones are ignored while that
+reply is less than 24 hours old.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ _STARTING_NOTHING = (State.REFUSED, State.TOLD, State.FAILED)
 
 
 def beyond_limit(today: Iterable[Request], *, most: int, starts: bool) -> str:
-    """Say that somebody has asked too often; empty: not yet.
+    """Return a message if a user has reached a limit, otherwise an empty string.
 
-    :param today: what the same person asked on the same change, decided in the last 24 hours.
-    :param most: how many requests are served.
-    :param starts: whether this one would start a job.
+    :param today: requests of the same user on the same change that were decided in the last 24 hours.
+    :param most: maximum number of requests.
+    :param starts: whether the new request would start a job.
     """
     states = JOBS if starts else _STARTING_NOTHING
     moments = sorted(each.decided for each in today if each.state in states and each.decided)
@@ -42,17 +43,17 @@ def _count(number: int, what: str) -> str:
 
 
 def is_told(today: Iterable[Request]) -> bool:
-    """Tell whether the same person has been told of a limit already."""
+    """Return whether the user has already been notified of a limit."""
     return any(each.state is State.LIMITED for each in today)
 
 
 def outside_groups(
     account: Account, groups: Sequence[str], groups_of: Callable[[Account], Iterable[Group]]
 ) -> str:
-    """Say that somebody may start nothing; empty: they may.
+    """Return a message if a user may not start jobs, otherwise an empty string.
 
-    :param groups: names or identities of those who may; none: everybody.
-    :param groups_of: returns what somebody is a member of.
+    :param groups: names or identities of the groups that may start jobs; empty: all users may.
+    :param groups_of: returns the groups of an account.
     """
     if not groups:
         return ""
@@ -63,5 +64,5 @@ def outside_groups(
 
 
 def since(now: datetime) -> datetime:
-    """Return from when on requests count."""
+    """Return the start of the 24 hours in which requests count towards the limits."""
     return now - DAY

@@ -1,4 +1,4 @@
-"""What runs the jobs: what all runners have in common, and what a job is told of its request."""
+"""The protocol of runners, which start jobs, and the parameters of jobs."""
 
 from __future__ import annotations
 
@@ -11,45 +11,47 @@ from perftrend.store.requests import Request, State
 
 
 class NotTakenError(ServiceError):
-    """The runner will not take this request, however often it is tried."""
+    """The runner rejects this request permanently."""
 
 
 class Runner(Protocol):
-    """Starts jobs, each once."""
+    """Starts jobs, each of them once."""
 
     begun: State
-    """The state of a request that it has taken."""
+    """The state of a request that the runner has accepted."""
 
     def begin(self, request: Request, *, is_new: bool) -> str:
-        """Take a request that is claimed, once, and return the address of its build, if that is known.
+        """Accept a claimed request, and return the address of its build; empty if that is not known yet.
 
-        :param is_new: False: it may have been taken already, before a kill or by an answer that was lost.
-        :raises NotTakenError: if it cannot be taken.
-        :raises ServiceError: if it may be otherwise later.
+        :param is_new: False if it may already have been accepted, before the listener was killed or by a
+            request whose response was lost; it is then not started twice.
+        :raises NotTakenError: if it can never be accepted.
+        :raises ServiceError: if it cannot be accepted now; try again later.
         """
         ...
 
     def link(self, request: Request) -> str:
-        """Return the address of the build of a request, as soon as there is one; empty: not yet."""
+        """Return the address of the build of a request; empty if there is none yet."""
         ...
 
     def page(self, request: Request) -> str:
-        """Return the address where the build will be found, if there is any."""
+        """Return the address of the page on which the build will appear; empty if there is none."""
         ...
 
     def tend(self) -> bool:
-        """Look after what runs; return whether that has to be done again soon."""
+        """Update the state of the jobs; return whether to call this again soon."""
         ...
 
     def close(self) -> None:
-        """End what this process runs; the next one begins it again."""
+        """Terminate the jobs that this process runs; the next listener starts them again."""
         ...
 
 
 def parameters(request: Request) -> Mapping[str, str]:
-    """Return what a build is told, by the names that Jenkins's Gerrit Trigger gives it.
+    """Return the parameters of a build, under the names of Jenkins's Gerrit Trigger plugin.
 
-    The text is the request's own line, so that a comment with several starts each job with its own.
+    The comment text is only the line of the request, so that each job of a comment with several requests
+    receives its own.
     """
     return {
         "GERRIT_EVENT_COMMENT_TEXT": base64.b64encode(request.line.encode()).decode(),
@@ -64,4 +66,4 @@ def parameters(request: Request) -> Mapping[str, str]:
 
 
 KEY = "GERRIT_EVENT_HASH"
-"""The parameter that tells a request from all others."""
+"""The parameter that identifies a request."""

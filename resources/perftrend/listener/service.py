@@ -1,4 +1,4 @@
-"""The listener itself: looks where it is woken, serves what is asked, and goes on whatever fails."""
+"""The main loop of the listener: polls comments, processes requests, and retries after failures."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from perftrend.listener.metrics import Metrics
 from perftrend.listener.watch import Wakes, Watch
 
 _SOON_S = 1.0
-"""How soon to look again after what runs, and for builds that have no number yet."""
+"""Interval between checks of running jobs, and of builds without a number."""
 _LONGEST_PAUSE_S = 60.0
 
 
 class Service:
-    """Brings the parts together.
+    """The main loop, which connects events, comments, requests and the runner.
 
-    :param poll_s: how often to look everywhere although no event tells.
-    :param groups: whose members may start jobs; it is made sure once that there are such groups.
-    :param watch: listens to events; None: nobody does, where it is looked only once.
+    :param poll_s: interval between polls of all changes, in addition to events.
+    :param groups: groups whose members may start jobs; their existence is checked once.
+    :param watch: receives events; None for a single poll, which needs none.
     """
 
     def __init__(
@@ -48,9 +48,9 @@ class Service:
         self._problem = ""
 
     def once(self) -> None:
-        """Look everywhere, and serve what is asked until nothing is left.
+        """Poll all changes once, and process requests until none is left.
 
-        :raises ServiceError: for what fails.
+        :raises ServiceError: if a service fails.
         """
         self._prepare()
         self._looking.everywhere()
@@ -58,9 +58,9 @@ class Service:
             time.sleep(_SOON_S)
 
     def run(self) -> None:
-        """Listen and serve until this is interrupted.
+        """Receive events and process requests until interrupted.
 
-        :raises PerftrendError: for what will never work with these settings.
+        :raises PerftrendError: if the listener cannot work with these settings.
         """
         self._wakes.wake(everywhere=True)
         while True:
@@ -76,7 +76,7 @@ class Service:
                 self._wakes.wait(pause_s)
 
     def health(self) -> Health:
-        """Say how it is; may be called by another thread."""
+        """Return the health of the listener; thread-safe."""
         watch, now = self._watch, time.monotonic()
         is_connected = watch is None or watch.is_connected
         problems = [self._problem] if self._problem else []
@@ -88,7 +88,7 @@ class Service:
         return Health(is_connected, behind_s, tuple(problems))
 
     def metrics(self) -> bytes:
-        """Return the metrics; may be called by another thread."""
+        """Return the metrics in the Prometheus text format; thread-safe."""
         health = self.health()
         self._metrics.connected.set(health.is_connected)
         self._metrics.seconds_behind.set(health.seconds_behind)
@@ -99,7 +99,7 @@ class Service:
             raise self._watch.failure or ServiceError("listening to events ended by a fault; start it again")
 
     def _attempt(self) -> bool:
-        """Do what there is to be done; return whether more of it will be soon."""
+        """Poll and process what is due; return whether to call this again soon."""
         began = time.monotonic()
         changes, everywhere = self._wakes.take()
         everywhere |= began >= self._next_look
@@ -137,7 +137,7 @@ class Service:
         return waits or runs
 
     def _tend(self) -> bool:
-        """Look after what runs here, whatever becomes of Gerrit."""
+        """Update the running jobs, independent of failures of Gerrit."""
         try:
             return self._desk.runner.tend()
         except StoreError as error:
@@ -145,7 +145,7 @@ class Service:
             return True
 
     def _failed(self, error: PerftrendError) -> None:
-        """Keep in mind what is wrong, and when to try again."""
+        """Record a failure, and schedule the next attempt."""
         if str(error) != self._problem:
             self._say(str(error))
         self._problem = str(error)

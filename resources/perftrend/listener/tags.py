@@ -1,4 +1,4 @@
-"""Which tests a request chooses, as tag expressions, and what was probably meant where there are none."""
+"""Tag expressions of the tests that a request selects, and suggestions for unknown tags."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _PATTERN = re.compile(r"[*?\[\]]")
 
 
 def expressions(trigger: Trigger, settings: Settings) -> tuple[str, ...]:
-    """Return the tag expressions that a request comes to; any of them selects a test.
+    """Return the tag expressions of a request; a test is selected if any of them matches.
 
-    What it leaves out is subtracted from each; test lists are those of the specification. Empty: the request
-    leaves the choice to the job.
+    Exclusions are subtracted from each expression; test lists are those of the specification. If the result
+    is empty, the job selects its default tests.
 
-    :raises UsageError: for a list that there is not, and for what cannot be left out by an expression.
+    :raises UsageError: if a list does not exist, or an exclusion contains NOT.
     """
     lists = tuple(each for name in trigger.lists for each in _listed(name, settings))
     included = (*trigger.include_patterns, *lists)
@@ -41,7 +41,7 @@ def expressions(trigger: Trigger, settings: Settings) -> tuple[str, ...]:
 
 
 def _without(expression: str, excluded: Sequence[str]) -> tuple[str, ...]:
-    # A soak has to be asked for; that it is excluded does not ask for it.
+    # Soak tests are only selected by an expression that names them, which an exclusion must not do.
     is_meant = _SOAK in expression.lower() or all(_SOAK not in each.lower() for each in excluded)
     return tuple(excluded) if is_meant or _SOAK in excluded else (*excluded, _SOAK)
 
@@ -59,7 +59,7 @@ def known(suites: Path) -> frozenset[str]:
 
 
 def mended(trigger: Trigger, tags: frozenset[str]) -> Trigger:
-    """Return a request with the nearest tag for each that no test has; those without a near one are left."""
+    """Return a request whose unknown tags are replaced by similar known ones, if there are any."""
     return replace(
         trigger,
         include=tuple(_mended(each, tags) for each in trigger.include),

@@ -1,7 +1,7 @@
-"""Wakes the listener when Gerrit tells an event, and connects again when the connection breaks.
+"""Receiving of Gerrit's events: wakes the listener at an event, and reconnects after a failure.
 
-An event only says where to look. Whatever may have been missed, before the connection stood, while it was
-broken or because Gerrit dropped it, makes the listener look everywhere.
+An event only names the change to read. If events may have been missed, because the connection was not yet
+established, was broken, or because Gerrit dropped events, the listener polls all changes.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from perftrend.clients.gerrit import CommentAdded, Dropped, EventStream
 from perftrend.errors import PerftrendError, ServiceError
 
 _IDLE_S = 5.0
-"""A connection that has lasted so long is taken for one: ssh does not say when it stands."""
+"""Time after which a connection counts as established, since ssh does not report when it is."""
 _LONGEST_END_S = 20.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
 
 
 class Wakes:
-    """Where to look next; threads may share it."""
+    """The changes to read next; thread-safe."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
@@ -33,7 +33,7 @@ class Wakes:
         self._is_woken = False
 
     def wake(self, change: int | None = None, *, everywhere: bool = False) -> None:
-        """Wake who waits, to look at a change, everywhere, or after itself."""
+        """Wake the waiting thread, to read a change, to poll all changes, or to check its own state."""
         with self._condition:
             if change is not None:
                 self._changes.add(change)
@@ -42,7 +42,7 @@ class Wakes:
             self._condition.notify_all()
 
     def take(self) -> tuple[list[int], bool]:
-        """Return which changes to look at, and whether to look everywhere; both are forgotten."""
+        """Return the changes to read, and whether to poll all changes; reset both."""
         with self._condition:
             changes, everywhere = sorted(self._changes), self._everywhere
             self._changes.clear()
@@ -50,18 +50,18 @@ class Wakes:
         return changes, everywhere
 
     def wait(self, timeout_s: float) -> None:
-        """Wait until somebody wakes us, at most for so long."""
+        """Wait until :meth:`wake` is called, at most for the timeout."""
         with self._condition:
             self._condition.wait_for(lambda: self._is_woken, timeout_s)
 
 
 class Watch(threading.Thread):
-    """Listens to the events until it is stopped.
+    """A thread that receives events until it is stopped.
 
-    :param listen: connects.
-    :param wakes: is woken.
-    :param projects: those that are looked at; None: all.
-    :param say: is told in one line what broke.
+    :param listen: opens a stream of events.
+    :param wakes: is woken for each comment.
+    :param projects: projects whose events are used; None: all.
+    :param say: receives a line for each new problem.
     """
 
     def __init__(
@@ -82,11 +82,11 @@ class Watch(threading.Thread):
         self._stream: EventStream | None = None
         self.is_connected = False
         self.connected_at = time.monotonic()
-        """When it was connected for the last time, or began to try, by the monotonic clock."""
+        """Last time at which it was connected, or the time of the first attempt, by the monotonic clock."""
         self.problem = ""
-        """Why it is not connected."""
+        """Why it is not connected; empty if unknown or connected."""
         self.failure: PerftrendError | None = None
-        """Why it will never be, with these settings."""
+        """The error because of which it can never connect with these settings."""
 
     @override
     def run(self) -> None:
@@ -99,11 +99,11 @@ class Watch(threading.Thread):
                 self.failure = error
                 self._wakes.wake()
                 return
-            self._stopping.wait(self._pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - against a crowd
+            self._stopping.wait(self._pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - only jitter
             self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
 
     def stop(self) -> None:
-        """End it; one that does not end in time is left behind, and ends with the process."""
+        """Stop the thread; if it does not stop in time, it ends with the process as a daemon thread."""
         self._stopping.set()
         if stream := self._stream:
             stream.close()
@@ -116,7 +116,7 @@ class Watch(threading.Thread):
             if self._stopping.is_set():
                 return
             for event in stream.events(idle_s=self._idle_s):
-                # A stream that begins at this moment may not notice that it was closed.
+                # A stream that is just being opened may not notice that it was closed.
                 if self._stopping.is_set():
                     return
                 self._stands()

@@ -1,4 +1,4 @@
-"""The grammar of Gerrit comments: which jobs a comment asks for, and what is wrong with a request.
+"""The grammar of Gerrit comments: the jobs that a comment requests, and the errors of requests.
 
 ::
 
@@ -8,13 +8,13 @@
     word      = expression | "!", expression | "#", name
     option    = "--duration", seconds | "--multiplicity", count | "--dry-run"
 
-A request stands at the start of a line of its own, in what the comment's author wrote: not in a quotation,
-not in code, not in a sentence. The hash belongs to bisection alone. An expression is a tag pattern of Robot
-Framework, with blanks around its operators or without.
+A request is a separate line of the author's own text, not quoted text, code or part of a sentence. Only
+bisection has a hash. An expression is a tag pattern of Robot Framework, with or without spaces around its
+operators.
 
-What is no request gives nothing, what is one and wrong gives a :class:`Refusal` with the right form. No
-text makes :func:`parse` raise, and the time grows with the length of the text. The module does no input or
-output.
+Text that is not a request is ignored. A request that is not valid results in a :class:`Refusal` with the
+correct form. :func:`parse` does not raise for any text, and its time is linear in the length of the text. The
+module does no input or output.
 """
 
 from __future__ import annotations

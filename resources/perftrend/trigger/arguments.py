@@ -1,4 +1,4 @@
-"""What may follow a trigger word: a hash, tag expressions, test lists and options."""
+"""The arguments of a trigger word: a hash, tag expressions, test lists and options."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from perftrend.trigger.prose import COURTESY, ENDINGS, is_sentence
 from perftrend.trigger.typography import quoted
 
 PLACEHOLDER = "TAG"
-"""Stands in a right form for what cannot be told: no test has this tag."""
+"""Placeholder for an unknown tag in a correct form; no test has this tag."""
 MOST_WORDS = 64
 LONGEST_WORD = 200
 
@@ -33,7 +33,7 @@ _PACKING = str.maketrans(dict.fromkeys("\"'`()<>{},;\u2018\u2019\u201c\u201d\u00
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What was understood, and what was not."""
+    """The parsed arguments and their problems."""
 
     old: str | None = None
     include: tuple[str, ...] = ()
@@ -41,14 +41,14 @@ class Arguments:
     lists: tuple[str, ...] = ()
     options: Options = field(default_factory=Options)
     problems: tuple[str, ...] = ()
-    """Reasons why they cannot be used, the first one first; empty where all is well."""
+    """Reasons why the arguments are not valid, in order; empty if they are valid."""
 
 
 def read(words: Sequence[str], *, hashed: bool, limits: Limits) -> Arguments:
-    """Read the words after a trigger word.
+    """Parse the words after a trigger word.
 
-    :param words: with plain dashes, and without the full stop of the line.
-    :param hashed: whether the first one should be a hash.
+    :param words: words with plain dashes, without the full stop of the line.
+    :param hashed: whether the first word should be a hash.
     """
     if len(words) > MOST_WORDS:
         return Arguments(problems=(f"{len(words)} words are more than {MOST_WORDS}",))
@@ -90,7 +90,7 @@ def _once(known: tuple[str, ...], word: str, form: Callable[[str], str]) -> tupl
 
 
 def are_tags(words: Sequence[str]) -> bool:
-    """Whether words are tag expressions that nobody would take for words of a sentence."""
+    """Return whether words are tag expressions that cannot be mistaken for words of a sentence."""
     expressions = [word.removeprefix("!").replace("&", "AND") for word in words]
     return any(map(_COMBINED.search, expressions)) and not any(
         not expression or wrong_expression(expression) for expression in expressions
@@ -98,9 +98,9 @@ def are_tags(words: Sequence[str]) -> bool:
 
 
 def names_tags(words: Sequence[str], *, hashed: bool) -> bool:
-    """Whether words say which tests are meant, rightly or wrongly.
+    """Return whether words select tests, by valid tags or not.
 
-    :param hashed: whether the first one should be a hash.
+    :param hashed: whether the first word should be a hash.
     """
     words = _LONE_MARK.sub(r"\1", " ".join(words)).split()
     options = next((place for place, word in enumerate(words) if word.startswith("-")), len(words))
@@ -109,9 +109,9 @@ def names_tags(words: Sequence[str], *, hashed: bool) -> bool:
 
 
 def mended(words: Sequence[str]) -> list[str]:
-    """Return the words as they were probably meant: without quotes, commas and courtesy, and in order.
+    """Return the probably intended words: without quotes, commas and courtesy words, in the correct order.
 
-    What cannot be mended is replaced by a placeholder, so that nothing is selected that was not asked for.
+    Words that cannot be corrected are replaced by a placeholder, so that no unintended tests are selected.
     """
     words = [each for word in rejoined(joined(words)) for each in _unbracketed(word)]
     unpacked = _LONE_MARK.sub(r"\1", " ".join(words).translate(_PACKING)).split()[:MOST_WORDS]
@@ -124,7 +124,7 @@ def mended(words: Sequence[str]) -> list[str]:
 
 
 def _unbracketed(word: str) -> list[str]:
-    """Return what an expression with parentheses in it means without them."""
+    """Return the equivalent expressions without parentheses of a word."""
     if not re.search(r"[A-Za-z0-9]\(|\)[A-Za-z0-9]", word):
         return [word]
     mark = word[:1] if word[:1] == "!" else ""

@@ -1,9 +1,9 @@
-"""Tag expressions: the tag patterns of Robot Framework, as far as they can select a test.
+"""Tag expressions: those tag patterns of Robot Framework that can select a test.
 
-A pattern is of tags in any case, with ``*``, ``?`` and ``[…]``, combined by ``AND`` (or ``&``), ``OR`` and
-``NOT`` in capitals. Robot Framework finds the operators inside words, too, and takes what is missing at the
-side of one for a tag that no test has. So ``VENDOR`` would mean ``VEND`` or nothing: such expressions are
-refused, and so is ``none``, which Robot Framework drops, so that every test would be run.
+A pattern consists of tags in any case, with ``*``, ``?`` and ``[…]``, combined by ``AND`` (or ``&``), ``OR``
+and ``NOT`` in upper case. Robot Framework also finds operators inside words, and treats a missing operand as
+a tag that no test has. ``VENDOR`` would therefore mean ``VEND`` or nothing, so such expressions are rejected.
+``none`` is rejected as well, since Robot Framework drops it and would run every test.
 
 Source: "Robot Framework User Guide", section Tag patterns.
 """
@@ -19,7 +19,7 @@ from perftrend.trigger.typography import quoted
 
 OPERATORS = ("AND", "OR", "NOT")
 CHARACTERS = r"A-Za-z0-9_.:+=*?\-"
-"""What a pattern is written in, beside sets in brackets, as the inside of a character class."""
+"""Characters of a pattern outside of bracketed sets, as the content of a character class."""
 FIRST = "A-Za-z0-9*?"
 
 HASH = re.compile(r"[0-9a-f]{7,40}")
@@ -27,7 +27,7 @@ HASH = re.compile(r"[0-9a-f]{7,40}")
 _OPERATOR = re.compile("(AND|OR|NOT)")
 _TOKEN = re.compile("(AND|OR|NOT|[()])")
 _MOST_TERMS = 16
-"""Expressions that one with parentheses may become."""
+"""Maximum number of expressions that one with parentheses is expanded to."""
 _HANGING_END = re.compile(r"(?=.*[a-z0-9*?]).+(?:AND|OR|NOT)")
 _HANGING_BEGIN = re.compile(r"(?:AND|OR|NOT)(?=.*[a-z0-9*?]).+")
 _SET = rf"\[!?[{CHARACTERS}]+\]"
@@ -38,7 +38,7 @@ _DOUBLED = re.compile("(?:AND|OR)+(?=NOT)|(?:AND)+(?=AND)|(?:OR)+(?=OR)")
 
 
 def is_expression(word: str) -> bool:
-    """Whether every operator has patterns at its sides; ``NOT`` may stand first."""
+    """Return whether every operator has an operand on both sides; ``NOT`` may also be first."""
     return word[-1:] not in (".", ":") and all(map(_PATTERN.fullmatch, _patterns(word)))
 
 
@@ -48,25 +48,25 @@ def _patterns(word: str) -> list[str]:
 
 
 def small(expression: str) -> str:
-    """Return the expression with its tags in small letters, as every version of Robot Framework reads it."""
+    """Return the expression with its tags in lower case, which every version of Robot Framework accepts."""
     parts = _OPERATOR.split(expression)
     return "".join(part if part in OPERATORS else part.lower() for part in parts)
 
 
 def normal(expression: str) -> str:
-    """Return the form that is equal for expressions which Robot Framework takes for the same."""
+    """Return the normal form, which is equal for expressions that Robot Framework treats as equal."""
     return small(expression).replace("_", "")
 
 
 def joined(words: Sequence[str]) -> list[str]:
-    """Join what stands on both sides of an operator of its own, as Robot Framework reads it."""
+    """Join operands around an operator that is a separate word, as Robot Framework does."""
     found: list[str] = []
     expects = False
     for word in words:
         operator = "AND" if word == "&" else word
         if operator in OPERATORS:
             before = found.pop() if found else ""
-            # What follows a list keeps its blank, and so names no list: lists are not combined.
+            # Lists cannot be combined: with the spaces, the result is not a valid name of a list.
             found.append(f"{before} {operator} " if before.startswith("#") else f"{before}{operator}")
             expects = True
         elif expects:
@@ -78,7 +78,7 @@ def joined(words: Sequence[str]) -> list[str]:
 
 
 def rejoined(words: Sequence[str]) -> list[str]:
-    """Join words that a blank beside an operator parted, as in ``mrrAND 64b`` and ``mrr AND64b``."""
+    """Join words that a space next to an operator separates, as in ``mrrAND 64b`` and ``mrr AND64b``."""
     found: list[str] = []
     for word in words:
         before = found[-1] if found else ""
@@ -94,10 +94,10 @@ def rejoined(words: Sequence[str]) -> list[str]:
 
 
 def expanded(word: str) -> list[str]:
-    """Return expressions without parentheses that together select what one with parentheses means.
+    """Return expressions without parentheses that together select the same tests as one with parentheses.
 
-    :returns: none if that cannot be told, because it has ``NOT``, a pattern or a parenthesis is missing, or
-        they would be too many.
+    :returns: the expressions; empty if there is a ``NOT``, if a pattern or a parenthesis is missing, or if
+        there would be too many expressions.
     """
     tokens = [token for token in _TOKEN.split(word.replace("&", "AND")) if token]
     try:
@@ -138,7 +138,7 @@ def _one(tokens: list[str]) -> list[list[str]]:
 
 
 def wrong_expression(word: str) -> str:
-    """Say what is wrong with a tag expression; empty: nothing.
+    """Return what is wrong with a tag expression; empty if it is valid.
 
     :param word: the expression, with ``AND`` for ``&``.
     """
@@ -175,7 +175,7 @@ def _wrong_part(word: str) -> str:
 
 
 def mended_expression(word: str) -> str:
-    """Return the expression that was probably meant; not always one that can be used."""
+    """Return the probably intended expression, which may still not be valid."""
     if is_expression(word):
         return word
     if word.isupper() and is_expression(word.lower()):

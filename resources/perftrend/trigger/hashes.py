@@ -1,4 +1,4 @@
-"""The hash after the trigger word of a bisection, and what people write in its place."""
+"""The hash after the trigger word of a bisection, and common mistakes in its place."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from perftrend.trigger.expressions import HASH
 from perftrend.trigger.typography import quoted
 
 PLACEHOLDER = "HASH"
-"""Stands for the hash in a right form."""
+"""Placeholder for the hash in a correct form."""
 
 _LEAST, _MOST = 7, 40
 _HEX = frozenset("0123456789abcdef")
@@ -20,9 +20,9 @@ _REVISION = re.compile(r"head|main|master|v[0-9][0-9.]*(?:-.*)?|.*[~^/].*|.*\.\.
 
 
 def read_hash(words: list[str]) -> tuple[str | None, str]:
-    """Take the hash, or what was written in its place, from the front of the words.
+    """Remove the hash, or the mistake in its place, from the front of the words.
 
-    :returns: the hash in small letters, if there is one, and what is wrong, if something is.
+    :returns: the hash in lower case or None, and the problem or an empty string.
     """
     word = words[0] if words else ""
     lower = word.lower()
@@ -37,7 +37,7 @@ def read_hash(words: list[str]) -> tuple[str | None, str]:
 
 
 def _wrong_hash(word: str) -> str:
-    """Say what a word lacks for being a hash; empty: it was not meant as one."""
+    """Return why a word is not a hash; empty if it was probably not intended as one."""
     digits = len(word)
     strange = [each for each in word if each not in _HEX]
     wrong = {

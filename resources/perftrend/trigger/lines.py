@@ -1,13 +1,14 @@
-"""Which lines of a comment its author wrote as text: not quoted, not code.
+"""Selection of the lines of a comment that are the author's own text, not quoted text or code.
 
-A comment may be typed into Gerrit or sent by mail. So both Markdown and the habits of mail programs count:
+A comment may be typed into Gerrit or sent by mail, so both Markdown and the conventions of mail programs
+apply:
 
-- a line that begins with ``>`` is quoted, and so is everything below a line such as "On Monday Jane wrote:"
-  unless the next line begins with ``>``: then only the lines that do are;
-- code is what stands between fences, between backticks, or behind four blanks or a tab.
+- A line that begins with ``>`` is quoted. Everything below a line such as "On Monday Jane wrote:" is quoted
+  as well; if the next line begins with ``>``, only the lines that do are.
+- Text between fences or backticks, or indented by four spaces or a tab, is code.
 
-Regular expressions go over the whole text, and Python over what they found alone: a comment may hold a log of
-a megabyte. Each of them takes time that is linear in the text, and so does all of it together.
+A comment may contain a log of a megabyte. Therefore, only regular expressions scan the whole text, and Python
+only processes their matches. The time of each expression and of the whole search is linear in the text.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ _QUOTED = rf"{_BLANKS}[>\uff1e]"
 
 
 def _fenced(mark: str, *, name: str, info: str) -> str:
-    """Return the pattern of a fence, of the lines below it, and of the fence that ends them, if one does."""
+    """Return the pattern of a fence, the lines below it, and the closing fence, if there is one."""
     closing = rf"(?![ ]{{4}}){_BLANKS}(?P={name}){mark}*+{_BLANKS}$"
     return rf"[ ]{{0,3}}(?P<{name}>{mark}{{3,}}+){info}[^\n]*+(?:\n(?!{closing})[^\n]*+)*+(?:\n[^\n]*+)?"
 
 
 def _behind(words: Iterable[str], end: str) -> str:
-    """Return the pattern of a place that one of these words, and an end, stand before."""
-    # All that one look takes together has to have the same length.
+    """Return a lookbehind for any of the words followed by ``end``; a ``_`` in a word is a word boundary."""
+    # All alternatives of one lookbehind must have the same length.
     by_length = itertools.groupby(sorted(words, key=len), key=len)
     looks = ("|".join(re.escape(word).replace("_", r"\b") + end for word in same) for _, same in by_length)
     return "|".join(f"(?<={look})" for look in looks)
@@ -39,13 +40,13 @@ _BACKTICKS = _fenced("`", name="backticks", info=r"(?=[^`\n]*$)")
 _TILDES = _fenced("~", name="tildes", info="")
 _COLON = r"[:\uff1a]"
 _WROTE = ("_wrote", "_a écrit", "_escribió", "_ha scritto", "_escreveu", "_schreef", "写道", "寫道")
-"""A _ is the beginning of a word, which letters without blanks between words do not tell."""
+"""A ``_`` is a word boundary, which scripts without spaces between words do not have."""
 _TAIL = "".join(f"[{''.join(word[place] for word in _WROTE)}]" for place in (-2, -1))
 _WROTE_COLON = "|".join(
     rf"(?<={_TAIL}{end}{_COLON})(?:{_behind(_WROTE, end + _COLON)})" for end in ("", r"\s")
 )
-# Each begins with a line break, not with ^: to the next line break the module re goes faster. Repetitions go
-# to the end of the line at once, and back to a certain letter or to the last one, instead of looking at each.
+# Each alternative begins with a line break instead of ^, since re finds a literal character faster.
+# Repetitions match up to the end of the line and then backtrack, which is faster than testing each character.
 _FOREIGN = re.compile(
     rf"""\n(?=[^\n]{{3}})(?!{_BLANKS}$)(?:
       {_BACKTICKS} | {_TILDES}
@@ -67,18 +68,18 @@ _FOREIGN = re.compile(
     )""",
     re.VERBOSE | re.IGNORECASE | re.MULTILINE,
 )
-"""Fenced code, or a line that tells of a quotation, and that."""
+"""Fenced code, or a line that introduces quoted text, including that text."""
 
 _PARAGRAPH_ABOVE = re.compile(rf"(?s:.*)^(?:{_BLANKS}\n|{_QUOTED})", re.MULTILINE)
 _PARAGRAPH_BELOW = re.compile(rf"^(?:{_BLANKS}$|{_QUOTED})", re.MULTILINE)
 _TICKS = re.compile("`+")
 _MOST_TICKS = 50_000
-"""Backticks of a text; what has more is code, or made to be slow, and no line of it is surely text."""
+"""Maximum number of backticks in a text; a text with more is code or crafted to be slow, and is ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the author's own, and what stands directly above and below it in the same paragraph."""
+    """A line of the author's own text, and the adjacent lines of the same paragraph."""
 
     text: str
     above: str
@@ -86,12 +87,12 @@ class Line:
 
 
 def own_lines(comment: str, wanted: re.Pattern[str], is_wanted: Callable[[str], bool]) -> Iterator[Line]:
-    """Yield the wanted lines that the author wrote as text, in order.
+    """Yield the wanted lines of the author's own text, in order.
 
-    :param comment: the text, without invisible characters.
-    :param wanted: finds whole lines, by themselves and with the line break before them, that are perhaps
-        wanted; none that is indented as code.
-    :param is_wanted: asked about each of them after those above it were yielded.
+    :param comment: the text without invisible characters.
+    :param wanted: matches one candidate line, with the line break before it; must not match lines that are
+        indented as code.
+    :param is_wanted: whether a candidate is wanted; called after the lines above it have been yielded.
     """
     if comment.count("`") > _MOST_TICKS:
         return
@@ -107,7 +108,7 @@ def own_lines(comment: str, wanted: re.Pattern[str], is_wanted: Callable[[str], 
 
 
 class _OwnParts:
-    """What stands between fenced code and quotations that a line tells of, one part after the other."""
+    """The parts of a text between fenced code and introduced quoted text, one after another."""
 
     def __init__(self, text: str) -> None:
         self._length = len(text)
@@ -115,9 +116,9 @@ class _OwnParts:
         self.start = self.end = self._next = 0
 
     def reach(self, position: int) -> bool:
-        """Go to the part that a position is in, and tell whether there is one.
+        """Advance to the part that contains a position, and return whether there is one.
 
-        :param position: none before those of earlier calls.
+        :param position: not less than the position of any earlier call.
         """
         if position >= self._next:
             self._go_to(position)
@@ -135,7 +136,7 @@ class _OwnParts:
 
 
 class _Paragraph:
-    """The lines between blank and quoted ones."""
+    """A paragraph: the lines between blank or quoted lines."""
 
     def __init__(self, text: str, start: int, end: int) -> None:
         self._text = text
@@ -146,7 +147,7 @@ class _Paragraph:
 
     @classmethod
     def around(cls, text: str, start: int, end: int, line: re.Match[str]) -> _Paragraph:
-        """Return the paragraph of a line found with its line break, from a start to an end of the text."""
+        """Return the paragraph of a line within a part of the text; the match begins with a line break."""
         above = _PARAGRAPH_ABOVE.match(text, start, line.start() + 1)
         below = _PARAGRAPH_BELOW.search(text, line.end() + 1, end)
         return cls(
@@ -156,23 +157,23 @@ class _Paragraph:
         )
 
     def is_code(self, position: int) -> bool:
-        """Whether a position is between backticks; positions are asked about in order."""
+        """Return whether a position is between backticks; positions must be passed in ascending order."""
         while self._span and self._span[1] <= position:
             self._span = next(self._spans, None)
         return self._span is not None and self._span[0] < position
 
     def above(self, start: int) -> str:
-        """Return the line above the one that starts there; empty: there is none."""
+        """Return the line above the one that starts at a position; empty if there is none."""
         return self._text[max(self._text.rfind("\n", 0, start - 1) + 1, self._start) : start - 1]
 
     def below(self, end: int) -> str:
-        """Return the line below the one that ends there; empty: there is none."""
+        """Return the line below the one that ends at a position; empty if there is none."""
         after = self._text.find("\n", end + 1, self.end)
         return self._text[end + 1 : self.end if after < 0 else after]
 
 
 def _code_spans(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield start and end of what stands between two equal runs of backticks."""
+    """Yield start and end of each code span, which is between two runs of backticks of equal length."""
     runs = [found.span() for found in _TICKS.finditer(text, start, end)]
     partners: list[int | None] = [None] * len(runs)
     nearest: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""What may be said after ``--``, and within which limits."""
+"""The options of a request, which follow ``--``, and their limits."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _COUNT = re.compile(r"[1-9][0-9]{0,3}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the options may ask for, from the least to the most."""
+    """Minimum and maximum values of the options."""
 
     duration_s: tuple[float, float] = (0.1, 60.0)
-    """Of a trial, in whole tenths of a second."""
+    """Duration of a trial, in whole tenths of a second."""
     multiplicity: tuple[int, int] = (1, 50)
 
 
@@ -30,14 +30,14 @@ DEFAULT_LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was said after ``--``."""
+    """The options of a request."""
 
     duration_s: float | None = None
-    """Of an MRR trial; None: what the job does otherwise."""
+    """Duration of an MRR trial; None: the default of the job."""
     multiplicity: int | None = None
-    """Trials of an MRR test; None: what the job does otherwise."""
+    """Number of trials of an MRR test; None: the default of the job."""
     dry_run: bool = False
-    """Only say what would be measured, and how long it would take."""
+    """Only report what would be measured, and how long it would take."""
 
     def __str__(self) -> str:
         duration = "" if self.duration_s is None else f"--duration {self.duration_s:.1f}".removesuffix(".0")
@@ -46,10 +46,11 @@ class Options:
 
 
 def read_options(words: Sequence[str], limits: Limits) -> tuple[Options, list[str]]:
-    """Read the words from the first on that begins with a dash.
+    """Parse the options.
 
-    :returns: what was understood, the nearest allowed value where one is not within its limits; and what is
-        wrong.
+    :param words: the words from the first one that begins with a dash.
+    :returns: the valid options, in which values outside the limits are replaced by the nearest allowed value;
+        and the problems.
     """
     options = Options()
     problems: list[str] = []
@@ -101,7 +102,7 @@ def _with_value(options: Options, name: str, value: str, limits: Limits) -> tupl
 
 
 def mended_options(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return what are probably no options, and the options as they were probably meant."""
+    """Return the words that are probably not options, and the probably intended options."""
     others: list[str] = []
     options: list[str] = []
     for word in words:

@@ -1,4 +1,4 @@
-"""From a comment to what it asks for."""
+"""The parser of comments."""
 
 from __future__ import annotations
 
@@ -29,16 +29,19 @@ from perftrend.trigger.words import (
 )
 
 MOST_REQUESTS = 100
-"""Requests and refusals that a comment may give."""
+"""Maximum number of requests and refusals of a comment."""
 
 LONGEST_LINE = 4096
-"""Characters of a line that can be a request."""
+"""Maximum length of a request in characters."""
 
 MOST_CANDIDATES = 1000
-"""Different lines of a text that are read because they begin like a trigger word; more are a log."""
+"""Maximum number of different parsed lines that begin like a trigger word; a text with more is a log."""
 
 MOST_LINES = 16_384
-"""Lines of a text that are read; more are a log. Gerrit by itself takes no comment of more characters."""
+"""Maximum number of parsed lines; a text with more is a log.
+
+This is also Gerrit's default limit of the length of a comment in characters.
+"""
 
 _CLOSE = 0.7
 _LONGEST_HEAD = 200
@@ -51,14 +54,14 @@ def parse(
     testbeds: Iterable[str] | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> list[Trigger | Refusal]:
-    """Return what a comment asks for, in order, each request once; empty where it asks for nothing.
+    """Return the requests of a comment in order, without duplicates.
 
-    :param comment: the text of a comment, with Gerrit's heading or without; or the texts of one review, its
-        message and its patch-set-level comments. Comments on a file and line are not to be given.
-    :param words: trigger words and their jobs, as :func:`checked_words` takes them.
+    :param comment: the text of a comment, with or without Gerrit's heading; or the texts of one review: its
+        message and its patch-set-level comments, but not its comments on a file and line.
+    :param words: trigger words and their jobs, in the form that :func:`checked_words` accepts.
     :param testbeds: the configured testbeds; None: any well-formed name.
-    :param limits: what the options may ask for.
-    :raises SettingsError: for trigger words that cannot be used. No text makes it raise.
+    :param limits: minimum and maximum values of the options.
+    :raises SettingsError: if a trigger word is not valid; never because of the text.
     """
     reader = _Reader(
         compiled(words),
@@ -86,20 +89,20 @@ def _too_many(extra: Trigger | Refusal) -> Refusal:
 
 
 class _OneWord(Refusal):
-    """Answers a trigger word with one word behind it that no tag is: a slip, or the begin of a sentence."""
+    """A refusal of a trigger word before a single particle: a mistake, or the beginning of a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads lines by trigger words, testbeds and limits."""
+    """A parser with its trigger words, testbeds and limits."""
 
     words: tuple[Word, ...]
     testbeds: Mapping[str, str] | None
-    """Names by their small letters."""
+    """Names of testbeds by their lower-case form; None: any well-formed name."""
     limits: Limits
 
     def requests(self, text: str) -> Iterator[Trigger | Refusal]:
-        """Yield what a text asks for, in order."""
+        """Yield the requests of a text in order."""
         read: dict[str, Trigger | Refusal | None] = {}
         settled: set[str] = set()
         hints = [hint for word in self.words for hint in word.hints]
@@ -113,19 +116,19 @@ class _Reader:
             if line.text not in read:
                 read[line.text] = self._read(line.text)
             asked = read[line.text]
-            # A request above is none of the sentence, even if a comma ends it.
+            # A request on the line above is not part of a sentence, even if it ends with a comma.
             above = "" if read.get(line.above) else line.above
             if asked and prose.is_within_sentence(line.text.split()[0], above, line.below):
                 continue
             if isinstance(asked, _OneWord) and (above or (line.below and not self._read(line.below))):
-                # With a line around it, the word may go on a sentence.
+                # With other text around it, the word may belong to a sentence.
                 continue
             settled.add(line.text)
             if asked:
                 yield self._answer(asked, line)
 
     def _read(self, text: str) -> Trigger | Refusal | None:
-        """Read a line by itself."""
+        """Parse a line without its context; return None if it is not a request."""
         words = tidy(text[: LONGEST_LINE + 1])
         self._end(words)
         head = self._head(words)
@@ -141,9 +144,9 @@ class _Reader:
         return None
 
     def _answer(self, asked: Trigger | Refusal, line: Line) -> Trigger | Refusal:
-        """Return what a line asks for, unless there are tags on the line below it.
+        """Return the request of a line, or a refusal if the line below contains tags.
 
-        Without these it would measure other tests than are meant.
+        Without these tags, the job would measure other tests than intended.
         """
         if isinstance(asked, _OneWord):
             return Refusal(asked.line, asked.reason, asked.right_form)
@@ -156,12 +159,12 @@ class _Reader:
 
     @staticmethod
     def _end(words: list[str]) -> None:
-        """Take the full stop of the line away."""
+        """Remove the full stop of the line, in place."""
         if words and words[-1].endswith(".") and not words[-1].endswith(".."):
             words[-1:] = [words[-1][:-1]] if words[-1] != "." else []
 
     def _head(self, words: Sequence[str]) -> Head | None:
-        """Return the trigger word that the line begins with, if it can be meant as one."""
+        """Return the trigger word that the line begins with, if it was probably intended as one."""
         exact = exact_heads(self.words, words)
         known = [head for head in exact if self._testbed(head.testbed)]
         likely = [*exact, *([] if known else likely_heads(self.words, words))]
@@ -169,7 +172,7 @@ class _Reader:
         return meant[0] if meant else self._without_testbed(words)
 
     def _without_testbed(self, words: Sequence[str]) -> Head | None:
-        """Return the trigger word that a testbed is missing in, if what follows tells that it is one."""
+        """Return a trigger word that lacks a testbed, if the following words show that it is a request."""
         for word in self.words:
             if len(words) > 1 and word.stem and words[0].lower().rstrip("-") == word.stem:
                 hashed = word.job == HASHED
@@ -180,17 +183,17 @@ class _Reader:
         return None
 
     def _testbed(self, typed: str) -> str | None:
-        """Return the testbed of that name, in the case that it is configured in."""
+        """Return the testbed of a name in the configured case, or None if it is unknown."""
         if self.testbeds is not None:
             return self.testbeds.get(typed)
         return typed if re.fullmatch(NAME, typed) else None
 
     def _is_meant(self, typed: str) -> bool:
-        """Whether an unknown word in the place of a testbed was meant as one."""
+        """Return whether an unknown word in the place of a testbed was probably intended as one."""
         return bool(re.fullmatch(ALMOST_A_NAME, typed.replace(" ", "-"))) or self._nearest(typed) is not None
 
     def _nearest(self, typed: str) -> str | None:
-        """Return the testbed that was probably meant."""
+        """Return the probably intended testbed."""
         if self.testbeds is None:
             dashed = re.sub(r"^([1-9][0-9]?n)[-_ ]?(?=[a-z0-9])", r"\1-", typed).replace("_", "-")
             return dashed if re.fullmatch(NAME, dashed) else None
@@ -201,7 +204,7 @@ class _Reader:
         return self.testbeds[close] if close else None
 
     def _request(self, line: str, head: Head, *, hashed: bool) -> Trigger | Refusal:
-        """Return the trigger that the line is, or what is wrong with it."""
+        """Return the trigger of the line, or a refusal."""
         testbed = self._testbed(head.testbed)
         read = arguments.read(head.rest, hashed=hashed, limits=self.limits)
         problems = [*filter(None, (head.wrong, self._stranger(head, testbed)))]
@@ -213,7 +216,7 @@ class _Reader:
         return Refusal(shown(line), problems[0], self._right_form(head, testbed, hashed=hashed))
 
     def _stranger(self, head: Head, testbed: str | None) -> str:
-        """Say that there is no such testbed; empty: there is, or none was named."""
+        """Return a message if the testbed is unknown; empty if it is known or missing."""
         if testbed or not head.testbed:
             return ""
         if self.testbeds is None:
@@ -222,7 +225,7 @@ class _Reader:
         return f"there is no testbed {quoted(head.testbed)}; known are {known}"
 
     def _second(self, head: Head) -> list[str]:
-        """Say that the line has a second trigger word."""
+        """Return the problem that the line has a second trigger word, if it does."""
         place = second(self.words, head.rest, self.testbeds or ())
         if place is None:
             return []
@@ -244,14 +247,14 @@ class _Reader:
         )
 
     def _right_form(self, head: Head, testbed: str | None, *, hashed: bool) -> str:
-        """Return the line as it was probably meant, without what cannot be used."""
+        """Return the probably intended line, without unusable parts."""
         typed = self._before_second(head.rest[: arguments.MOST_WORDS])
-        # A trigger word within quotes is one after mending.
+        # Removing quotes can reveal another trigger word.
         rest = self._before_second(arguments.mended(typed))
         meant = testbed or (self._nearest(head.testbed) if head.testbed else None) or "TESTBED"
         read = arguments.read(rest, hashed=hashed, limits=self.limits)
         if not (read.include or read.lists) and arguments.names_tags(typed, hashed=hashed):
-            # Without any tag the job measures its default tests.
+            # Without any tag, the job would measure its default tests.
             read = replace(read, include=(arguments.PLACEHOLDER,))
         trigger = self._trigger(head, meant, read)
         right = str(trigger)

@@ -1,8 +1,8 @@
-"""Whether a line that begins with a trigger word is a request, or a sentence about a job.
+"""Distinction between requests and sentences that begin with a trigger word.
 
-"perftest-2n-clx was green yesterday" has the form of a request with three tags. What tells it apart is its
-words: articles, pronouns, prepositions and the verbs of a sentence are no tags of tests. The words are those
-of English, the language of reviews.
+"perftest-2n-clx was green yesterday" has the form of a request with three tags. It is recognized as a
+sentence by its words: articles, pronouns, prepositions and verbs are not tags of tests. The words are
+English, the language of reviews.
 """
 
 from __future__ import annotations
@@ -28,38 +28,38 @@ _PARTICLES = """
 _RESULTS = "SUCCESS FAILURE UNSTABLE ABORTED NOT_BUILT PASS PASSED FAIL FAILED"
 
 VERBS = frozenset(_VERBS.split())
-"""Finite verbs, their subjects, and what only a sentence says of time."""
+"""Finite verbs, their subjects, and adverbs of time that only occur in sentences."""
 
 PARTICLES = frozenset(_PARTICLES.split())
-"""Articles, prepositions and conjunctions: a sentence, too, where nobody says please."""
+"""Articles, prepositions and conjunctions; they indicate a sentence unless there is a courtesy word."""
 
 COURTESY = frozenset({"please", "pls", "plz", "thanks", "thank", "thx", "again", "now", "asap", "kindly"})
-"""What people say to a person. A request with such a word is one, and is refused."""
+"""Courtesy words; a line with one counts as a request, and is refused because the word is not a tag."""
 
 RESULTS = frozenset(_RESULTS.split())
-"""What a job reports of itself, in capitals."""
+"""Results of jobs in reports, in upper case."""
 
 MARKS = frozenset(("-", "=", "->", "=>", "|"))
-"""Marks that stand alone in a report or a sentence, and never in a request."""
+"""Marks that are separate words in a report or a sentence, but never in a request."""
 
 _OPERATORS = ("AND", "OR", "NOT")
 
 ENDINGS = ".,;:!?)\"'"
-"""Punctuation that may hang on a word of a sentence."""
+"""Punctuation that may follow a word of a sentence."""
 
 _LINK = re.compile(r"[a-z][a-z+.-]*://", re.IGNORECASE)
 _LINK_TO_A_COMMIT = re.compile(r"[a-z]+://\S*/(?:\+/|commit/|c/)\S*", re.IGNORECASE)
 _NEVER_LAST = PARTICLES | {"and", "or", "not", "is", "was", "were", "are"}
 _VERB_FIRST = re.compile(r"(?:was|were|is|are|has|had|did)\s(?!.*\?\s*$)")
 _WRAP_WIDTH = 60
-"""Where a line is this long with the first word of the next, a program may have broken it."""
+"""Minimum length of a line, including the first word of the next, that a program may have wrapped."""
 
 
 def is_sentence(words: Sequence[str], *, hashed: bool) -> bool:
-    """Whether the words after a trigger word make its line a sentence or a report.
+    """Return whether the words after a trigger word indicate a sentence or a report.
 
-    :param words: as they were typed, with plain dashes.
-    :param hashed: whether a hash belongs there; then a link to a commit is one gone wrong.
+    :param words: the typed words, with plain dashes.
+    :param hashed: whether the first word should be a hash; a link to a commit then counts as a wrong hash.
     """
     bare = [word.rstrip(ENDINGS).replace("\u2019", "'") for word in words]
     plain = [word.lower() for word in bare if word not in _OPERATORS]
@@ -83,7 +83,7 @@ def _is_report(word: str) -> bool:
 
 
 def _dash_before_words(words: Sequence[str]) -> bool:
-    """Whether a lone dash, which was no ``--`` before options, separates two halves of a sentence."""
+    """Return whether a dash separates two parts of a sentence, instead of preceding options as ``--``."""
     known = ("-", "duration", "multiplicity", "dry")
     return any(
         word == "--" and not following.lower().startswith(known) for word, following in pairwise(words)
@@ -91,12 +91,12 @@ def _dash_before_words(words: Sequence[str]) -> bool:
 
 
 def is_within_sentence(first: str, above: str, below: str) -> bool:
-    """Whether the lines around make a line a part of their sentence.
+    """Return whether a line is part of a sentence on the adjacent lines.
 
-    :param first: the line's first word.
-    :param above: the line directly above, empty for none; a sentence goes on from it where it is as long
-        as a program lets lines grow and ends with a word that nothing ends with.
-    :param below: the line directly below, empty for none; it goes on where it begins with a verb.
+    :param first: the first word of the line.
+    :param above: the line directly above, or empty. A sentence continues from it if it is long enough to be
+        wrapped, and ends with a comma or a word that does not end a sentence.
+    :param below: the line directly below, or empty. A sentence continues on it if it begins with a verb.
     """
     goes_on = len(above.strip()) + len(first) >= _WRAP_WIDTH and _is_open(above)
     return goes_on or bool(_VERB_FIRST.match(below.strip()))

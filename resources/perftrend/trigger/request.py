@@ -1,4 +1,4 @@
-"""What a comment asks for, and what is answered where it asks wrongly."""
+"""The results of parsing a comment: triggers and refusals."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from perftrend.trigger.words import DEFAULT_WORDS, PLACE
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """One job, asked for on one testbed. ``str()`` is the line that asks for it."""
+    """A request for one job on one testbed. ``str()`` returns the line of the request."""
 
     job: str
-    """Which of :data:`perftrend.trigger.JOBS`."""
+    """One of :data:`perftrend.trigger.JOBS`."""
     testbed: str
     old: str | None = None
-    """Hash of the older commit, 7 to 40 hex digits in small letters; None where the job takes none."""
+    """Hash of the older commit, 7 to 40 hex digits in lower case; None if the job needs none."""
     include: tuple[str, ...] = ()
-    """Tag expressions as they were typed, without blanks; any of them selects a test. Empty: not said."""
+    """Tag expressions as typed, without spaces; any of them selects a test. Empty: not specified."""
     exclude: tuple[str, ...] = ()
-    """Tag expressions; none of them may fit a test."""
+    """Tag expressions; a test that matches any of them is not selected."""
     lists: tuple[str, ...] = ()
     """Names of test lists, without the ``#``."""
     options: Options = field(default_factory=Options)
     word: str = field(default="", compare=False)
-    """The pattern of the trigger word; empty: the default one of the job."""
+    """The pattern of the trigger word; empty: the default pattern of the job."""
 
     def __str__(self) -> str:
         options = str(self.options)
@@ -43,7 +43,7 @@ class Trigger:
 
     @property
     def head(self) -> str:
-        """The trigger word with the testbed in it."""
+        """The trigger word including the testbed."""
         default = next(
             (word for word, job in DEFAULT_WORDS.items() if job == self.job), f"{self.job}test-{PLACE}"
         )
@@ -51,17 +51,17 @@ class Trigger:
 
     @property
     def include_patterns(self) -> tuple[str, ...]:
-        """The tag expressions as Robot Framework is to be given them, with the tags in small letters."""
+        """The tag expressions for Robot Framework, with the tags in lower case."""
         return tuple(map(small, self.include))
 
     @property
     def exclude_patterns(self) -> tuple[str, ...]:
-        """The same of what is excluded."""
+        """The excluded tag expressions for Robot Framework, with the tags in lower case."""
         return tuple(map(small, self.exclude))
 
     @property
     def identity(self) -> Hashable:
-        """Equal for two triggers that ask for the same, whatever the order and the case of their tags."""
+        """A value that is equal for equivalent triggers, regardless of the order and case of their tags."""
         return (
             self.job,
             self.testbed,
@@ -75,14 +75,14 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What is answered to a request that cannot be understood."""
+    """The reply to a request that is not valid."""
 
     line: str
-    """The line as it was typed, in one line that can be printed; cut after 200 characters."""
+    """The typed line in printable form; cut after 200 characters."""
     reason: str
-    """What is wrong with it, in half a sentence."""
+    """The problem, as a phrase."""
     right_form: str
-    """What to write instead. Words in capitals, such as HASH and TESTBED, stand for what is not known."""
+    """The correct form. Words in upper case, such as HASH and TESTBED, are placeholders."""
 
     def __str__(self) -> str:
         reason = self.reason if self.reason.endswith("?") else f"{self.reason}."

@@ -1,6 +1,6 @@
-"""Trigger words: what a line begins with to ask for a job on a testbed.
+"""Trigger words: the beginnings of lines that request a job on a testbed.
 
-A pattern is what people type, with ``{testbed}`` where the name of the testbed stands:
+A pattern is the typed text with ``{testbed}`` in place of the name of the testbed:
 ``perftest-{testbed}``, ``csit-{testbed}-perftest``, ``gha-run csit-vpp-{testbed} perftest``. Settings map
 patterns to jobs, such as ``perftest``; and a pattern without ``{testbed}`` to a job on one testbed, such as
 ``perftest on 2n-clx``.
@@ -19,7 +19,7 @@ from perftrend.errors import SettingsError, nearest
 PLACE = "{testbed}"
 
 JOBS = ("analysis", "bisection", "perftest", "trending")
-"""What a trigger word may start: the names of ``./run``."""
+"""The jobs that a trigger word can start, by their names in ``./run``."""
 
 HASHED = "bisection"
 """The job whose trigger word is followed by a hash."""
@@ -33,14 +33,14 @@ DEFAULT_WORDS: Mapping[str, str] = MappingProxyType(
 )
 
 NAME = r"[1-9][0-9]?n(?:-[a-z0-9]+)+|simulated"
-"""A testbed's name where none is configured: nodes and platform, or the testbed that sends nothing."""
+"""Name of a testbed if none are configured: number of nodes and platform, or the simulated testbed."""
 
 _FORM = re.compile(r"[A-Za-z0-9/@][A-Za-z0-9/@_.:+{}-]*(?: [A-Za-z0-9/@_.:+{}-]+)*")
 _LETTERS_AT_LEAST = 3
 _LONGEST = 80
 _ONE_WORD = r"[a-z0-9](?:[._-]*[a-z0-9])*"
 ALMOST_A_NAME = r"[1-9][0-9]?n[-_]?[a-z0-9]+(?:[-_][a-z0-9]+)*"
-"""What was probably meant as one."""
+"""Text that was probably intended as a name of a testbed."""
 
 _ANYHOW_A_NAME = r"[1-9][0-9]?n[-_ ]?[a-z][a-z0-9]*"
 _OPERATOR = re.compile("AND|OR|NOT")
@@ -50,12 +50,12 @@ _FUZZY_FROM = 5
 
 @dataclass(frozen=True)
 class Word:
-    """One pattern and its job."""
+    """A pattern and its job."""
 
     pattern: str
     job: str
     testbed: str = ""
-    """The one that it always means; empty: the one that stands in it."""
+    """The fixed testbed of the word; empty: the typed word contains the testbed."""
 
     @classmethod
     def of(cls, pattern: str, starts: str) -> Word:
@@ -65,14 +65,14 @@ class Word:
 
     @cached_property
     def length(self) -> int:
-        """How many words of a line it takes."""
+        """Number of words of the pattern."""
         return len(self.pattern.split())
 
     @cached_property
     def hints(self) -> tuple[str, ...]:
-        """What a line has one of if it has this word in it: the halves of its longest part.
+        """Texts of which a line with this word contains at least one, even with a typo.
 
-        Who mistypes one half has written the other.
+        They are the halves of the word's longest part, since a single typo affects only one half.
         """
         longest = max(re.findall(r"[a-z]+", self.pattern.replace(PLACE, " ").lower()), key=len)
         half = len(longest) // 2
@@ -80,24 +80,24 @@ class Word:
 
     @cached_property
     def exact(self) -> re.Pattern[str]:
-        """The pattern with a word in the testbed's place, and perhaps a mark of punctuation after it."""
+        """The pattern with any word in place of the testbed, and optional punctuation after it."""
         name = f"(?P<testbed>{_ONE_WORD})"
         form = rf"{name.join(map(re.escape, self.pattern.split(PLACE)))}(?P<mark>[,;!]?)"
         return re.compile(form, re.IGNORECASE | re.ASCII)
 
     @cached_property
     def skeleton(self) -> str:
-        """The pattern without its separators' kinds, for finding what was typed almost right."""
+        """The pattern with uniform separators, for approximate matching."""
         return _SEPARATORS.sub("-", self.pattern.replace(PLACE, "@")).lower()
 
     @cached_property
     def stem(self) -> str:
-        """The pattern's own word, where the testbed follows it and nothing else."""
+        """The text before the testbed, if the pattern is one word that ends with the testbed; else empty."""
         before, place, after = self.pattern.partition(PLACE)
         return "" if after or not place or " " in before else before.rstrip("-_:./+@").lower()
 
     def head(self, testbed: str) -> str:
-        """Return the word with a testbed in it."""
+        """Return the trigger word of a testbed."""
         return self.pattern.replace(PLACE, testbed)
 
 
@@ -107,18 +107,18 @@ class Head:
 
     word: Word
     testbed: str
-    """As it was typed, in small letters."""
+    """The typed testbed in lower case, or the fixed testbed of the word."""
     rest: tuple[str, ...]
-    """The words after it."""
+    """The words after the trigger word."""
     wrong: str = ""
-    """Why it is not quite right; empty where it is."""
+    """The problem of an approximate match; empty if it is exact."""
 
 
 def checked_words(words: Mapping[str, str]) -> dict[str, str]:
-    """Return the trigger words of a settings file, known to be usable.
+    """Return the validated trigger words of a settings file.
 
     :param words: patterns and the jobs that they start.
-    :raises SettingsError: for a pattern or a job that cannot be used, saying how to write it.
+    :raises SettingsError: if a pattern or a job is not valid; the message contains a correct example.
     """
     if not words:
         raise SettingsError("trigger words: there is none; write such as perftest-{testbed}: perftest")
@@ -139,7 +139,7 @@ def checked_words(words: Mapping[str, str]) -> dict[str, str]:
 
 
 def _wrong_pattern(word: Word) -> str:
-    """Say what is wrong with a word's pattern; empty: nothing."""
+    """Return what is wrong with the pattern of a word; empty if it is valid."""
     pattern = word.pattern
     before, place, after = pattern.partition(PLACE)
     own = before + after
@@ -164,9 +164,9 @@ def _wrong_pattern(word: Word) -> str:
 
 
 def compiled(words: Mapping[str, str]) -> tuple[Word, ...]:
-    """Return the words, the longest first, so that the one that says most is the one that is meant.
+    """Return the words, longest first, so that the most specific one is matched first.
 
-    :param words: patterns and what they start, as :func:`checked_words` takes them.
+    :param words: patterns and their jobs, in the form that :func:`checked_words` accepts.
     """
     return _compiled(tuple(words.items()))
 
@@ -178,7 +178,7 @@ def _compiled(items: tuple[tuple[str, str], ...]) -> tuple[Word, ...]:
 
 
 def patterns_of(words: Mapping[str, str], job: str, testbed: str) -> list[str]:
-    """Return the patterns of the words that start a job on a testbed, the longest first."""
+    """Return the patterns of the words that start a job on a testbed, longest first."""
     return [
         word.pattern for word in compiled(words) if word.job == job and word.testbed in ("", testbed.lower())
     ]
@@ -186,9 +186,9 @@ def patterns_of(words: Mapping[str, str], job: str, testbed: str) -> list[str]:
 
 @lru_cache(maxsize=64)
 def beginnings(words: tuple[Word, ...]) -> re.Pattern[str]:
-    """Return the pattern of the lines that begin, behind three blanks at most, with the letter of a word.
+    """Return the pattern of lines that begin with the first letter of a word, after at most three spaces.
 
-    The line break before them belongs to it.
+    The pattern includes the line break before the line.
     """
     shortest = min(len(word.stem) or len(word.head("")) - 1 for word in words)
     firsts = "".join(sorted({re.escape(word.pattern[0]) for word in words}))
@@ -197,17 +197,17 @@ def beginnings(words: tuple[Word, ...]) -> re.Pattern[str]:
 
 
 def exact_heads(words: Iterable[Word], line: Sequence[str]) -> list[Head]:
-    """Return the trigger words that a line begins with, whatever stands in the testbed's place."""
+    """Return the trigger words that a line begins with, with any text in place of the testbed."""
     return [head for word in words if (head := _exact(word, line))]
 
 
 def likely_heads(words: Iterable[Word], line: Sequence[str]) -> list[Head]:
-    """Return the trigger words that a line probably begins with, but for a slip or a separator."""
+    """Return the trigger words that a line begins with, apart from a typo or wrong separators."""
     return [head for word in words if (head := _almost(word, line))]
 
 
 def second(words: Iterable[Word], rest: Sequence[str], known: Container[str]) -> int | None:
-    """Return the place of another trigger word among the words after the first; None: there is none."""
+    """Return the index of another trigger word in the words after the first one; None if there is none."""
     plain = [word.replace("&", "AND") for word in rest]
     for place, first in enumerate(plain):
         for word in () if _OPERATOR.search(first) else words:
@@ -228,9 +228,9 @@ def _exact(word: Word, line: Sequence[str]) -> Head | None:
 
 
 def _almost(word: Word, line: Sequence[str]) -> Head | None:
-    """Find a trigger word with one slip of the pen, the wrong separators or its parts in another order.
+    """Return a trigger word with one typo, wrong separators, or its parts in another order.
 
-    What is like a word of a fixed testbed may be any word.
+    Words of a fixed testbed are not matched approximately, since any ordinary word may resemble them.
     """
     if word.testbed:
         return None
@@ -250,7 +250,7 @@ def _almost(word: Word, line: Sequence[str]) -> Head | None:
 
 
 def _slip(written: str, meant: str) -> bool:
-    """Whether one letter was forgotten, doubled or mistaken, or two were swapped."""
+    """Return whether two texts differ by one missing, additional or wrong letter, or two swapped ones."""
     while written and meant and written[0] == meant[0]:
         written, meant = written[1:], meant[1:]
     while written and meant and written[-1] == meant[-1]:
