@@ -1,8 +1,8 @@
-"""Finds the commit that changed the performance.
+"""Search for the commit that changed the performance.
 
-``decide`` is the documented three-way rule, ``History`` knows git's order of halving, ``Documented`` and
-``Adaptive`` are the strategies, and a ``Session`` builds and measures what a strategy asks for and keeps
-all of it in a file.
+``decide`` is the three-way rule of CSIT, ``History`` implements git's order of halving, ``Documented`` and
+``Adaptive`` are the strategies, and a ``Session`` builds and measures the commits that a strategy chooses and
+records all of it in a file.
 """
 
 from perftrend.bisect.adaptive import Adaptive

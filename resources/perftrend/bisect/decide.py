@@ -1,18 +1,18 @@
-"""Which side a middle build belongs to: the three-way rule of minimum description length.
+"""The side of a middle build: the three-way rule of minimum description length.
 
 Three builds in the order of history, E (early), M (middle) and L (late), were measured. Their samples
-are grouped in three ways, (E+M, L), (E, M+L) and (E, M, L), and the way that takes the fewest bits to
-tell wins. Where M joins a side it becomes that end of the range. Where it stays apart it becomes the
-end that leaves the larger relative difference of averages between the new ends. Bits are counted for
-each test, with one maximum over all its samples, and summed over the tests.
+are grouped in three ways, (E+M, L), (E, M+L) and (E, M, L), and the way with the shortest description
+wins. If M joins a side, it becomes that end of the range. If it stays apart, it becomes the end that
+leaves the larger relative difference of averages between the new ends. Bits are counted for each test,
+with one maximum over all its samples, and summed over the tests.
 
-What the rule says does not depend on which direction is better: a relative difference is taken
-against the larger of both averages, so that a rate and its inverse, a time, give the same one. The
-direction only names the change, see :meth:`Pair.direction`.
+The result does not depend on which direction is better: a relative difference is relative to the larger
+of both averages, so that a rate and its inverse, a time, give the same one. The direction only names the
+change, see :meth:`Pair.direction`.
 
-A test without a value in a build counts as zeros there, as many as the most that another build has: it
-forwards nothing, and that is a change too. Samples that are not finite count as none. A test whose
-samples are all zero says nothing. No input or output is done here.
+A test without a value in a build counts as zeros there, as many as the most that another build has:
+forwarding nothing is a change, too. Samples that are not finite are ignored, and so are tests whose
+samples are all zero. This module does no input or output.
 
 Source: "Bisecting", sections Basic operation and Console output.
 """
@@ -41,21 +41,21 @@ class Weighing:
 
     bits: Mapping[Grouping, float]
     groups: Mapping[Grouping, tuple[Group, ...]]
-    """Their positions count through the samples of early, middle and late."""
+    """Their positions refer to the concatenated samples of early, middle and late."""
     early_difference: float
-    """Relative difference of the averages of early and middle, from 0."""
+    """Relative difference of the averages of early and middle, at least 0."""
     late_difference: float
-    """That of middle and late."""
+    """The same for middle and late."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Where the middle build belongs."""
+    """The side of the middle build."""
 
     grouping: Grouping
-    """Which end the middle build joins, or ``apart``."""
+    """The end that the middle build joins, or ``apart``."""
     replaces: Side
-    """Which end the middle build becomes."""
+    """The end that the middle build becomes."""
     bits: Mapping[Grouping, float]
     """Of each grouping, summed over the tests."""
     tests: Mapping[str, Weighing]
@@ -63,7 +63,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One test in two builds: what takes fewer bits, one group or two."""
+    """One test in two builds, described as one group and as two."""
 
     together: Group
     apart: tuple[Group, Group]
@@ -71,19 +71,19 @@ class Pair:
 
     @property
     def saved_bits(self) -> float:
-        """How much shorter two groups are told than one; not positive where nothing changed."""
+        """Bits that two groups save compared with one; not positive if nothing changed."""
         return self.together.bits - sum(group.bits for group in self.apart)
 
     @property
     def difference(self) -> float:
-        """Late minus early average, relative to the early one; NaN where that is zero."""
+        """Late minus early average, relative to the early one; NaN if that is zero."""
         early, late = (group.mean for group in self.apart)
         return (late - early) / early if early else math.nan
 
     def direction(self, better: Better) -> Direction | None:
-        """Name the change; None where one group is shorter.
+        """Return the direction of the change; None if one group is shorter.
 
-        This is all that depends on whether higher or lower is better.
+        Nothing else depends on whether higher or lower is better.
         """
         early, late = (group.mean for group in self.apart)
         if self.saved_bits <= 0 or early == late:
@@ -102,16 +102,16 @@ def decide(
 ) -> Decision:
     """Decide which end of the range a middle build becomes.
 
-    Of groupings with equally many bits the first of early, late and apart wins; where both differences
-    are equal, middle becomes the early end.
+    Of groupings with equally many bits the first of early, late and apart wins; if both differences are
+    equal, middle becomes the early end.
 
     :param early: samples of the early build by test, any unit, any number.
     :param middle: samples of the middle build.
     :param late: samples of the late build.
-    :param formula: ``jumpavg-0.4``, or ``jumpavg-0.1``, which the document names and whose unit of 1
-        tells values near 1 badly.
-    :param unit: resolution of the samples; none: the formula's own.
-    :raises SettingsError: if there is no such formula.
+    :param formula: ``jumpavg-0.4``, or ``jumpavg-0.1``, which the CSIT document names and whose unit of 1
+        is too coarse for values near 1.
+    :param unit: resolution of the samples; None: that of the formula.
+    :raises SettingsError: if the formula does not exist.
     """
     counting = formula_named(formula)
     # Names in the order of the builds, so that sums come out the same on every run.
@@ -129,12 +129,12 @@ def decide(
 def compare(
     early: Sequence[float], late: Sequence[float], *, formula: str = NEWER, unit: float | None = None
 ) -> Pair | None:
-    """Compare two builds by one test: what the console tells of old and new.
+    """Compare two builds by one test, as the console reports old and new.
 
-    :param early: samples of the early build; none: it failed there, and counts as zeros.
+    :param early: samples of the early build; if empty, it failed there, and counts as zeros.
     :param late: samples of the late build.
-    :returns: None where there is nothing to compare: no sample, or none above zero.
-    :raises SettingsError: if there is no such formula.
+    :returns: None if there is nothing to compare: no sample, or none above zero.
+    :raises SettingsError: if the formula does not exist.
     """
     counting = formula_named(formula)
     parts = _filled([early, late])
@@ -146,7 +146,7 @@ def compare(
 
 
 def relative_difference(one: float, other: float) -> float:
-    """Return how far two averages are apart, relative to the larger; 0 where both are zero."""
+    """Return the difference of two averages relative to the larger; 0 if both are zero."""
     largest = max(abs(one), abs(other))
     return abs(one - other) / largest if largest else 0.0
 
@@ -155,7 +155,7 @@ _WAYS: tuple[Grouping, ...] = ("early", "late", "apart")
 
 
 class _Counter:
-    """Counts the bits of groups of one test's samples."""
+    """A counter of the bits of groups of one test's samples."""
 
     def __init__(self, formula: Formula, parts: Sequence[Floats], unit: float | None) -> None:
         top = max(float(part.max()) for part in parts)
@@ -184,7 +184,7 @@ class _Counter:
 
 
 def _filled(builds: Sequence[Sequence[float]]) -> list[Floats]:
-    """Copy the samples, with zeros where a build has none; empty where the test says nothing."""
+    """Return the samples, with zeros for builds without any; an empty list if no sample is above zero."""
     parts = [np.array([value for value in samples if math.isfinite(value)], float) for samples in builds]
     most = max(part.size for part in parts)
     if not any((part > 0).any() for part in parts):

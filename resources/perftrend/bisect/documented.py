@@ -1,8 +1,8 @@
-"""The documented strategy: git's order of halving, and the three-way rule at each step.
+"""The strategy of CSIT: git's order of halving, and the three-way rule at each step.
 
 Old and new are built and measured, then the commits that ``git bisect`` chooses. Each middle build
-becomes the new old or the new new one, as :func:`perftrend.bisect.decide` says. A commit that does not
-build is skipped. It always names a commit, however small the difference of old and new.
+becomes the new old or the new new end, according to :func:`perftrend.bisect.decide`. A commit that does
+not build is skipped. The strategy always names a commit, even if old and new hardly differ.
 
 Source: "Bisecting", sections Basic operation and Temporary specifics, which name jumpavg 0.1.
 """
@@ -22,9 +22,9 @@ from perftrend.bisect.state import State
 
 @dataclass(frozen=True, slots=True)
 class Documented:
-    """The strategy of the document.
+    """The strategy of the CSIT document.
 
-    :param formula: of the description length.
+    :param formula: the formula of the description length.
     :param repeats: measurements of every build; the document makes one.
     """
 
@@ -33,16 +33,16 @@ class Documented:
 
     @property
     def name(self) -> str:
-        """What settings call it."""
+        """The name in the settings."""
         return "documented"
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What it was made with."""
+        """The parameters."""
         return asdict(self)
 
     def next(self, state: State) -> Measure | Outcome:
-        """Follow the rule through all that was measured, up to what is lacking."""
+        """Apply the rule to all measurements, and return the first missing one or the outcome."""
         old, new = state.range.old, state.history.new
         for end, name in ((old, "old"), (new, "new")):
             if end in state.broken:

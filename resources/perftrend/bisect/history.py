@@ -2,11 +2,11 @@
 
 Commits are numbered oldest first; a set of commits is an integer with a bit for each. A commit that
 does not build is skipped as ``git bisect skip`` does it: the others are sorted by how well they halve,
-and if the best one is skipped a pseudorandom one is taken, farther away the more are left.
+and if the best one is skipped, a pseudorandom one is chosen, farther away the more are left.
 
 Source: git, bisect.c (``find_bisection``, ``managed_skipped``) and its documentation of
-``rev-list --bisect``. Where several commits have one date, git's own order of equally good
-ones may be another.
+``rev-list --bisect``. If several commits have the same date, git may order equally good ones
+differently.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from perftrend.errors import UsageError
 
 
 class Commit(Protocol):
-    """What is needed of a commit."""
+    """The required attributes of a commit."""
 
     @property
     def hash(self) -> str:
@@ -27,17 +27,17 @@ class Commit(Protocol):
 
     @property
     def parents(self) -> tuple[str, ...]:
-        """Hashes of the parents, the mainline first; those outside the range do not matter."""
+        """Hashes of the parents, the mainline first; those outside the range are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Halving:
-    """The commit to look at next, or what is left when there is none."""
+    """The commit to test next, or the suspects if none is left."""
 
     commit: str | None
     suspects: tuple[str, ...]
-    """Where no commit is left: the first bad one is among these, oldest first. One, unless skipped ones
-    hide it."""
+    """If no commit is left: the commits that may be the first bad one, oldest first. There is one, unless
+    skipped ones hide it."""
 
 
 class History:
@@ -45,7 +45,7 @@ class History:
 
     :param old: hash of the old commit, which is not in the range.
     :param commits: oldest first, in the order of ``git rev-list --reverse old..new``; the last is new.
-    :param first_parent: whether merges are looked at as a whole: only the mainline is halved.
+    :param first_parent: whether to treat merges as a whole: only the mainline is halved.
     :raises UsageError: if the range is empty, holds a commit twice or before its parent, or the mainline
         does not lead to the new commit.
     """
@@ -62,7 +62,7 @@ class History:
             raise UsageError("the range holds a commit twice; list it by git rev-list --reverse")
         self.parents: tuple[tuple[int, ...], ...] = tuple(map(self._known_parents, chosen))
         self.ancestors: tuple[int, ...] = self._ancestors()
-        """Of each commit, the set of those in the range that it contains, itself included."""
+        """For each commit, the set of those in the range that it contains, including itself."""
 
     @property
     def new(self) -> str:
@@ -123,12 +123,12 @@ class History:
         return tuple(found)
 
     def _halfway(self, candidates: int) -> int:
-        """Find what ``git rev-list --bisect`` prints: the first commit near enough to half, or the best."""
+        """Return what ``git rev-list --bisect`` prints: the first commit near enough to half, or the best."""
         total = candidates.bit_count()
         order = tuple(members(candidates))
         within = {index: self._parents_within(index, candidates) for index in order}
         merges = [index for index in order if len(within[index]) > 1]
-        # git counts the merges first, and roots are never taken on the way.
+        # git counts the merges first, and never returns a root early.
         for index in [*merges, *(index for index in order if len(within[index]) == 1)]:
             weight = (self.ancestors[index] & candidates).bit_count()
             if _is_halfway(weight, total):
@@ -158,7 +158,7 @@ class History:
 
 
 def members(chosen: int) -> Iterable[int]:
-    """Go through the numbers in a set, ascending."""
+    """Yield the numbers in a set, ascending."""
     while chosen:
         lowest = chosen & -chosen
         yield lowest.bit_length() - 1
@@ -177,19 +177,19 @@ def _mainline(commits: Sequence[Commit]) -> list[Commit]:
 
 def _is_halfway(weight: int, total: int) -> bool:
     difference = abs(2 * weight - total)
-    # In long ranges git takes what is within about a thousandth of the half.
+    # In long ranges, git accepts a commit within about a thousandth of the half.
     return difference <= 1 or difference < total // 1024
 
 
 def _skip_away(count: int) -> int:
-    """Return the place among ``count`` sorted commits that git takes when the best one is skipped."""
+    """Return the place among ``count`` sorted commits that git chooses if the best one is skipped."""
     modulo = 32768
     random = (count * 1103515245 + 12345) % 2**32 // 65536 % modulo
     return count * random // modulo * _square_root(random) // _square_root(modulo)
 
 
 def _square_root(value: int) -> int:
-    """Return what git takes for a square root: steps of Newton until two differ by less than half."""
+    """Return git's approximation of a square root: Newton steps until two differ by less than half."""
     if not value:
         return 0
     x = float(value)

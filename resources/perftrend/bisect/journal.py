@@ -1,7 +1,7 @@
 """A file of records, one line of JSON each, that survives a kill at any moment.
 
-A record counts once its line is whole and on the disk. A kill while one is written leaves a torn last
-line; it is cut off when the file is opened again. One process at a time may have the file open.
+A record is valid once its line is complete and on the disk. A kill during a write leaves a torn last line,
+which is cut off when the file is opened again. Only one process at a time may have the file open.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from perftrend.errors import UsageError
 class Journal:
     """The records of a file, and a way to add to them.
 
-    :param file: made, with its folder, where it is not there yet.
-    :raises UsageError: if another process has it open, or a line before the last one is no record.
+    :param file: created, with its folder, if it does not exist.
+    :raises UsageError: if another process has it open, or a line before the last one is not a record.
     :raises OSError: if it cannot be read or written.
     """
 
@@ -45,9 +45,9 @@ class Journal:
         os.close(self._handle)
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Add a record; when this returns it is on the disk.
+        """Add a record; it is on the disk when this returns.
 
-        :raises OSError: if it cannot be written; the record then does not count.
+        :raises OSError: if it cannot be written; the record is then discarded.
         """
         line = (json.dumps(record, separators=(",", ":"), allow_nan=False) + "\n").encode("ascii")
         size = os.fstat(self._handle).st_size

@@ -1,8 +1,8 @@
-"""Which commits will probably be asked for next, so that they can be built while another is measured.
+"""Prediction of the next commits, so that they can be built while another one is measured.
 
-A strategy is a function of the state. So it is asked what it would do, were the measurement under way to
-give what old gave, or what new gave; and from there on, until it asks for commits that are not built yet.
-The more probable course is followed first. This only guesses what to prepare: nothing is decided by it.
+A strategy is a function of the state. So it is evaluated for states in which the current measurement gives
+the result of old, or that of new, and repeatedly from there, until it chooses commits that are not built yet.
+The more probable course is followed first. The prediction only affects what is prepared, never a decision.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from perftrend.bisect.state import State, Strategy
 from perftrend.model import Measured, Sampled
 
 _IMAGINED = 8
-"""Measurements that are imagined at most: a strategy takes its time to answer."""
+"""Maximum number of imagined measurements: evaluating a strategy takes time."""
 _CHANGE = 0.8
-"""How much less new is taken to give than old before it was measured: a change that anybody would see."""
+"""Assumed ratio of new to old before new was measured: a clearly visible change."""
 _NOTHING_YET = Measured(
     commit="",
     started=datetime(2000, 1, 1, tzinfo=UTC),
@@ -30,10 +30,10 @@ _NOTHING_YET = Measured(
 
 
 def likely(strategy: Strategy, state: State, step: Measure) -> Iterator[str]:
-    """Yield the commits to build that will probably be asked for, the most probable first.
+    """Yield the commits that will probably have to be built next, the most probable first.
 
-    :param state: what is known.
-    :param step: what is measured now.
+    :param state: the current state.
+    :param step: the current measurement.
     """
     order = count()
     told = {step.commit}
@@ -54,7 +54,7 @@ def likely(strategy: Strategy, state: State, step: Measure) -> Iterator[str]:
 
 
 def _imagined(state: State, step: Measure) -> list[tuple[float, State]]:
-    """Return what may be known after a measurement, and how probable that is."""
+    """Return the possible states after a measurement, with their probabilities."""
     own = _last(state, step.commit)
     old = _last(state, state.range.old) or _NOTHING_YET
     new = _last(state, state.history.new) or _changed(old)
@@ -92,7 +92,7 @@ def _changed(old: Measured) -> Measured:
 
 
 def _after_the_change(state: State, step: Measure) -> float:
-    """Return the probability that a commit contains the change; a half where nothing is believed."""
+    """Return the probability that a commit contains the change; a half if the step has no belief."""
     if step.commit == state.range.old:
         return 0.0
     if not step.belief:

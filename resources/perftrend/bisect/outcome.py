@@ -1,4 +1,4 @@
-"""What a bisection does next, and what it says at its end."""
+"""The next step of a bisection, and its outcome."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ class Kind(StrEnum):
     """How a bisection ended."""
 
     FOUND = "found"
-    """One change at least was found, each with its commit or the smallest set that holds it."""
+    """At least one change was found, each with its commit or the smallest set that holds it."""
     NO_DIFFERENCE = "no difference shown"
-    """Old and new do not differ, as far as was measured."""
+    """Old and new do not differ, according to the measurements."""
     UNDECIDED = "undecided"
-    """The measurements that may be made were made, and none is sure enough."""
+    """The permitted measurements were made, without a certain result."""
     NOT_BUILT = "not built"
     """Old or new cannot be built, so there is nothing to compare."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a change did to one test."""
+    """The effect of a change on one test."""
 
     before: float
-    """The level before the change, in the unit of the test; NaN where it failed."""
+    """The level before the change, in the unit of the test; NaN if it failed."""
     after: float
     relative: float
-    """The difference relative to ``before``; NaN where there is none."""
+    """The difference relative to ``before``; NaN if it is undefined."""
     low: float = math.nan
-    """The difference lies between low and high at 95 %; NaN where that is not known."""
+    """The difference is between low and high at 95 %; NaN if unknown."""
     high: float = math.nan
     probability: float = math.nan
-    """How probable it is that the change affects this test; NaN where that is not known."""
+    """The probability that the change affects this test; NaN if unknown."""
 
     def direction(self, better: Better) -> Direction | None:
-        """Name the change; None where there is none. A test that fails from then on regressed."""
+        """Return the direction; None if nothing changed. A test that fails from then on regressed."""
         before_fails, after_fails = math.isnan(self.before), math.isnan(self.after)
         if before_fails or after_fails:
             if before_fails == after_fails:
@@ -53,55 +53,55 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """A change, and where it is."""
+    """A change, and its location."""
 
     commits: tuple[str, ...]
-    """One commit; or, oldest first, the smallest set that holds it where commits between do not build."""
+    """One commit; or, oldest first, the smallest set that holds it if commits between do not build."""
     confidence: float = math.nan
-    """The probability that it is among these; NaN where the strategy knows none."""
+    """The probability that it is among these; NaN if the strategy has none."""
     effects: Mapping[str, Effect] = field(default_factory=dict, hash=False)
-    """By test; those that are not affected are told, too."""
+    """By test, including tests that are not affected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """The next step: build a commit, unless that is done, and measure it once."""
+    """The next step: build a commit, unless it is built, and measure it once."""
 
     commit: str
     reason: str
-    """Why, in one sentence for a person."""
+    """The reason, in one sentence for users."""
     belief: tuple[Suspicion, ...] = ()
-    """Where the change was thought to be when this was chosen."""
+    """The probable locations of the change when this was chosen."""
     against: str = ""
-    """The other commit of the pair that this is measured in, to confirm a suspicion; empty if in none."""
+    """The other commit of the pair that this measurement is part of, to confirm a suspicion; or empty."""
     remaining: int | None = None
-    """About how many more measurements will name a commit, this one included; None if that is not known."""
+    """Estimated number of measurements until a commit is named, including this one; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """How probable it is that a change is among some commits."""
+    """The probability that a change is among some commits."""
 
     commits: tuple[str, ...]
-    """Oldest first; empty: there is none at all."""
+    """Oldest first; empty for the probability of no change."""
     probability: float
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a bisection says at its end."""
+    """The outcome of a bisection."""
 
     kind: Kind
     reason: str
-    """Why it ended, in one sentence for a person."""
+    """The reason why it ended, in one sentence for users."""
     culprits: tuple[Culprit, ...] = ()
     """The largest change first."""
     belief: tuple[Suspicion, ...] = ()
-    """Where changes are thought to be, oldest first, the chance of none at all before them."""
+    """The probable locations of changes, oldest first, after the probability of no change."""
     smallest_visible: Mapping[str, float] = field(default_factory=dict, hash=False)
     """By test, the smallest relative difference of old and new that these measurements would have shown, or,
-    where changes were found, the smallest further one."""
+    if changes were found, the smallest further one."""
     outliers: Mapping[str, tuple[int, ...]] = field(default_factory=dict, hash=False)
-    """By test, which measurements, counted from 0, were taken for outliers."""
+    """By test, the measurements that were treated as outliers, counted from 0."""
     remaining: int | None = None
-    """If undecided: about how many more measurements will name a commit; None if that is not known."""
+    """If undecided: estimated number of measurements until a commit is named; None if unknown."""

@@ -1,7 +1,7 @@
-"""The records of a session as plain values of JSON, and back.
+"""Conversion of session records to plain values of JSON, and back.
 
 One record is one fact: the range and strategy (``range``), a build (``built``), one that failed
-(``broken``), a measurement (``measured``), a decision what to measure (``decided``), the end
+(``broken``), a measurement (``measured``), the decision to measure a commit (``decided``), the end
 (``ended``). See docs/formats/bisection.rst.
 """
 
@@ -22,7 +22,7 @@ Record = dict[str, Any]
 
 
 def of_range(asked: Range, strategy: Strategy) -> Record:
-    """Write the first record."""
+    """Return the first record."""
     return {
         "record": "range",
         "format": FORMAT,
@@ -35,17 +35,17 @@ def of_range(asked: Range, strategy: Strategy) -> Record:
 
 
 def of_built(commit: str, seconds: float) -> Record:
-    """Write that a commit was built."""
+    """Return the record of a build."""
     return {"record": "built", "commit": commit, "seconds": round(seconds, 3)}
 
 
 def of_broken(commit: str, reason: str) -> Record:
-    """Write that a commit could not be built."""
+    """Return the record of a build that failed."""
     return {"record": "broken", "commit": commit, "reason": reason}
 
 
 def of_measured(measured: Measured) -> Record:
-    """Write a measurement; a sample that is not finite becomes null."""
+    """Return the record of a measurement; a sample that is not finite becomes null."""
     values = {
         test: {
             "samples": [finite(sample) for sample in each.samples],
@@ -67,7 +67,7 @@ def of_measured(measured: Measured) -> Record:
 
 
 def of_decided(step: Measure) -> Record:
-    """Write what is measured next."""
+    """Return the record of a decision."""
     return {
         "record": "decided",
         "commit": step.commit,
@@ -79,7 +79,7 @@ def of_decided(step: Measure) -> Record:
 
 
 def of_ended(outcome: Outcome) -> Record:
-    """Write the end, for people and programs; a replay does not need it."""
+    """Return the record of the outcome, for users and programs; a replay does not need it."""
     return {
         "record": "ended",
         "kind": outcome.kind.value,
@@ -106,9 +106,9 @@ def of_ended(outcome: Outcome) -> Record:
 
 
 def range_of(record: Mapping[str, Any]) -> Range:
-    """Read the range out of the first record.
+    """Parse the range in the first record.
 
-    :raises LookupError, TypeError, ValueError: if it is none.
+    :raises LookupError, TypeError, ValueError: if it is not a range.
     """
     if record["record"] != "range" or record["format"] != FORMAT:
         raise ValueError(f"no {FORMAT}")
@@ -119,7 +119,7 @@ def range_of(record: Mapping[str, Any]) -> Range:
 def replayed(state: State, record: Mapping[str, Any]) -> State:
     """Return the state after one more record.
 
-    :raises LookupError, TypeError, ValueError: if it cannot be understood.
+    :raises LookupError, TypeError, ValueError: if it is invalid.
     """
     kind = record["record"]
     if kind == "built":
@@ -165,7 +165,7 @@ def _measured(record: Mapping[str, Any]) -> Measured:
 
 
 def _present(**values: str | int) -> Record:
-    """Leave out what is empty or 0."""
+    """Leave out values that are empty or 0."""
     return {name: value for name, value in values.items() if value}
 
 

@@ -1,10 +1,9 @@
-"""A bisection from its first build to its end, which can be killed at any point and goes on.
+"""A bisection from its first build to its end, which can be killed at any point and resumed.
 
-The session is a loop: the strategy says what to measure, that commit is built unless it is, measured,
-and each of these facts is recorded before the next thing is done. The state is a function of the
-records, and the strategy one of the state, so whoever opens the file again, on this machine or another,
-goes on with the same step. What was being built or measured at the kill is done again; what was recorded
-is not.
+The session is a loop: the strategy chooses a commit, which is built, unless it is already, and measured,
+and each of these facts is recorded before the next step. The state is a function of the records, and the
+strategy one of the state, so opening the file again, on this machine or another, resumes with the same
+step. An interrupted build or measurement is repeated; recorded ones are not.
 """
 
 from __future__ import annotations
@@ -24,33 +23,33 @@ from perftrend.model import Measured
 
 
 class Ready(Protocol):
-    """What a build is to a session: ready to be measured."""
+    """A build that is ready to be measured."""
 
     @property
     def took_s(self) -> float:
-        """How long it took to build, now or when that was."""
+        """Duration of the build, now or when it was made."""
 
 
 Built = TypeVar("Built", bound=Ready)
 
 Told = Measure | Measured | Outcome | BuildError
-"""What a listener hears of: what is measured next, what that gave, a failed build, the end."""
+"""The events of a session: the next measurement, its result, a failed build, the outcome."""
 
 
 class Session(Generic[Built]):
     """A bisection with its file.
 
-    :param file: where the records are kept; where they are there already, the bisection goes on.
+    :param file: the file of the records; if it contains records, the bisection is resumed.
     :param asked: the range; it must be that of the file.
     :param strategy: it must be that of the file, with the same options.
-    :param build: makes a commit ready to be measured; asked once for each commit and start of this program,
-        so that it should keep what it built. Raises BuildError where that cannot be done.
-    :param measure: measures what was built, once.
-    :param cached: commits that take no time to build, where that is known; strategies prefer them.
-    :param expect: hears before each measurement which commits are probably to be built next, the most
-        probable first, so that this may begin meanwhile. It changes nothing of what is decided or recorded.
-    :param tell: hears of everything as it happens.
-    :raises UsageError: if there is no range, or the file is of another bisection or no session.
+    :param build: makes a commit ready to be measured; called once for each commit and start of this program,
+        so that it should cache builds. Raises BuildError if the commit cannot be built.
+    :param measure: measures a build once.
+    :param cached: commits that take no time to build, if known; strategies prefer them.
+    :param expect: is called before each measurement with the commits that will probably be built next, the
+        most probable first, so that it can begin to build them. It does not affect decisions or records.
+    :param tell: is called with each event.
+    :raises UsageError: if the range is invalid, or the file is of another bisection or not a session.
     """
 
     def __init__(
@@ -74,18 +73,18 @@ class Session(Generic[Built]):
         self._expect = expect
         self._tell = tell
         self._ready: dict[str, Built] = {}
-        asked.history  # noqa: B018 - a range that is none is refused before a file is made
+        asked.history  # noqa: B018 - raises for an invalid range before a file is created
 
     def run(self) -> Outcome:
-        """Go on until the strategy ends it.
+        """Continue until the strategy ends the search.
 
-        :raises PerftrendError: what measuring raises, and building but for BuildError; run again, it goes on.
+        :raises PerftrendError: from measuring, and from building except for BuildError; run again to resume.
         :raises OSError: if the file cannot be written.
         """
         with Journal(self._file) as journal:
             state = self._opened(journal)
-            # Both ends first: if one does not build there is nothing to measure, and what is measured
-            # first should not lie a build apart.
+            # Both ends first: if one does not build, there is nothing to measure, and the first
+            # measurements should not be separated by a build.
             for end in (self._asked.old, self._asked.history.new):
                 if not state.measured and end not in state.broken:
                     state = self._built(journal, state, end)
@@ -113,7 +112,7 @@ class Session(Generic[Built]):
 
     def _done(self, journal: Journal, state: State, step: Measure) -> State:
         decided = records.of_decided(step)
-        # After a kill the decision is there already, perhaps with its build.
+        # After a kill, the decision may be recorded already, perhaps with its build.
         if next(each for each in reversed(journal.records) if each["record"] != "built") != decided:
             journal.append(decided)
             state = records.replayed(state, decided)
@@ -125,11 +124,11 @@ class Session(Generic[Built]):
         measured = replace(self._measure(self._ready[step.commit]), against=step.against)
         journal.append(records.of_measured(measured))
         self._tell(measured)
-        # As it would be read again, so that a session that was never killed decides the same.
+        # Replay the record, so that a session that was never killed decides the same.
         return records.replayed(state, journal.records[-1])
 
     def _built(self, journal: Journal, state: State, commit: str) -> State:
-        """Make a commit ready, or record that it cannot be."""
+        """Build a commit, or record that it cannot be built."""
         if commit in self._ready:
             return state
         try:
@@ -145,10 +144,10 @@ class Session(Generic[Built]):
 
 
 def state_of(known: list[dict[str, Any]], file: Path) -> State:
-    """Replay records.
+    """Return the state after records.
 
-    :param file: where they come from, for messages.
-    :raises UsageError: if they are no session.
+    :param file: the file of the records, for messages.
+    :raises UsageError: if they are not a session.
     """
     line = 1
     try:
@@ -163,9 +162,9 @@ def state_of(known: list[dict[str, Any]], file: Path) -> State:
 
 
 def load(file: Path) -> State:
-    """Read a session, to show it.
+    """Read a session for display.
 
-    :raises UsageError: if it is none, or another process works on it.
+    :raises UsageError: if it is not a session, or another process works on it.
     :raises OSError: if it cannot be read.
     """
     if not file.is_file():

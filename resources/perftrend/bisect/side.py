@@ -1,13 +1,13 @@
-"""Which side of a change one commit is on, for who walks through a history by other means than a session.
+"""The side of a change that a commit is on, for searches without a session, such as git bisect run.
 
-The old end, the commit and the new end are taken for a history of their own, in which the adaptive strategy
-looks for the change. Where the commit brings it, the commit is like the new end, and where the new end brings
-it, the commit is like the old one.
+The old end, the commit and the new end are treated as a history of their own, in which the adaptive strategy
+searches for the change. If the commit brings it, the commit is like the new end; if the new end brings it,
+the commit is like the old one.
 
-A commit may differ from both. Then it is like the new end, because a change lies before it, unless the change
-behind it is surely the larger one: so commits of one level are all judged alike, however noise falls.
+A commit may differ from both. Then it is like the new end, because a change precedes it, unless the change
+after it is certainly the larger one: so commits of one level are all judged alike, whatever the noise.
 
-A test that fails with the commit alone tells no side, and is left out. No input or output is done here.
+A test that fails only with the commit shows no side, and is left out. This module does no input or output.
 """
 
 from __future__ import annotations
@@ -23,46 +23,46 @@ from perftrend.bisect.state import Commit, Range, State
 from perftrend.model import Measured
 
 _FAILURES = 2
-"""Measurements with which a test fails before it is left out."""
+"""Measurements of a commit in which a test fails before it is left out."""
 _PERHAPS = 0.25
-"""If a half of this belongs to each of two changes, a second one is looked for."""
+"""A second change is searched for if two changes have at least this probability; each of two counts half."""
 _ENOUGH = 5
-"""Measurements of each build before two changes are taken for equally large."""
+"""Measurements of each build before two changes are considered equally large."""
 
 
 class Side(StrEnum):
-    """Where a commit is."""
+    """The side of a commit."""
 
     OLD = "old"
     NEW = "new"
     UNKNOWN = "unknown"
-    """It cannot be judged."""
+    """The commit cannot be judged."""
     NONE = "none"
     """The ends do not differ, so that no commit can be judged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The side of a commit."""
+    """The side of a commit, and its probability."""
 
     side: Side
     reason: str = ""
-    """In one sentence for a person; empty where there is nothing to explain."""
+    """One sentence for users; empty if there is nothing to explain."""
     confidence: float = math.nan
-    """The probability of the side; NaN where there is none."""
+    """The probability of the side; NaN if unknown."""
     smallest_visible: Mapping[str, float] = field(default_factory=dict, hash=False)
     """By test, the smallest relative difference of the ends that would have been shown."""
 
 
 def between(old: str, commit: str, new: str) -> Range:
-    """Take a commit and both ends for a history of their own."""
+    """Return the history of a commit and both ends."""
     return Range(old, (Commit(commit, (old,)), Commit(new, (commit,))))
 
 
 def judge(state: State, strategy: Adaptive) -> Measure | Judged:
-    """Say what to measure next, or which side the commit is on.
+    """Return the next measurement, or the side of the commit.
 
-    :param state: of a range that :func:`between` made.
+    :param state: of a range from :func:`between`.
     """
     commit, _ = state.history.commits
     alone = _failing_alone(state)
@@ -80,7 +80,7 @@ def judge(state: State, strategy: Adaptive) -> Measure | Judged:
 def _judged(outcome: Outcome, state: State, most: int) -> Measure | Judged:
     commit, new = state.history.commits
     if outcome.kind is not Kind.FOUND:
-        # Ends that have not been told apart can judge no other commit either.
+        # If the ends have not been distinguished, no other commit can be judged either.
         ends = [each for each in state.measured if each.commit != commit]
         told_apart = state.times_measured(commit) and any(
             state.compared & each.values.keys() for each in ends
@@ -107,7 +107,7 @@ def _may_differ_from_both(found: Outcome) -> bool:
 
 
 def _failing_alone(state: State) -> set[str]:
-    """Return the tests that never gave a value with the commit, and one with either end."""
+    """Return the tests that never gave a value with the commit, but did with both ends."""
     commit, new = state.history.commits
     old = state.range.old
     worked, failed = (
@@ -133,7 +133,7 @@ def _surely_larger(one: Culprit, other: Culprit) -> bool:
 
 
 def _span(effect: Effect) -> tuple[float, float]:
-    """Return how small and how large a change may be, as the logarithm of the ratio of both levels."""
+    """Return the smallest and the largest size of a change, as absolute log ratios of both levels."""
     if math.isnan(effect.before) != math.isnan(effect.after):
         return math.inf, math.inf
     low, high = (0.0 if math.isnan(each) else _logarithm(each) for each in (effect.low, effect.high))

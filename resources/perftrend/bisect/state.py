@@ -1,4 +1,4 @@
-"""What is known of a bisection: the range that was asked for, and what was built and measured since."""
+"""The state of a bisection: the requested range, and what was built and measured so far."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Commit:
 
 @dataclass(frozen=True)
 class Range:
-    """The commits that are asked about.
+    """The commits to search.
 
-    :raises UsageError: from ``history``, where they are no range, see :class:`History`.
+    :raises UsageError: from ``history``, if they are not a valid range, see :class:`History`.
     """
 
     old: str
@@ -35,7 +35,7 @@ class Range:
 
     @classmethod
     def of(cls, old: str, commits: Sequence[history.Commit], *, first_parent: bool = False) -> Range:
-        """Take a range out of a repository's own kind of commits."""
+        """Create a range from a repository's own kind of commits."""
         return cls(old, tuple(Commit(each.hash, tuple(each.parents)) for each in commits), first_parent)
 
     @cached_property
@@ -46,17 +46,17 @@ class Range:
 
 @dataclass(frozen=True)
 class State:
-    """All that the records of a session say; strategies decide by nothing else."""
+    """The content of a session's records; strategies use nothing else."""
 
     range: Range
     built: Mapping[str, float] = field(default_factory=dict)
-    """Seconds that each commit took that was built."""
+    """Duration in seconds, for each commit that was built."""
     broken: Mapping[str, str] = field(default_factory=dict)
-    """Why, of each commit that could not be built."""
+    """The reason, for each commit that could not be built."""
     measured: tuple[Measured, ...] = ()
     """In the order of measuring."""
     steps: tuple[Measure, ...] = ()
-    """What was decided to be measured, the unfinished last one among them."""
+    """The decided measurements, including the unfinished last one."""
 
     @property
     def history(self) -> History:
@@ -74,7 +74,7 @@ class State:
     def with_measured(self, measured: Measured, against: str = "") -> State:
         """Return the state after a measurement.
 
-        :param against: the other commit of the pair that it was made in, if the measurement does not say.
+        :param against: the other commit of its pair; by default, that of the measurement.
         """
         measured = replace(measured, against=against or measured.against)
         return replace(self, measured=_by_test((*self.measured, measured)))
@@ -96,19 +96,19 @@ class State:
 
     @property
     def compared(self) -> frozenset[str]:
-        """The tests that were tried at both ends of the range."""
+        """The tests that were run at both ends of the range."""
         early, late = (self.samples(end) for end in (self.range.old, self.history.new))
         return frozenset(early.keys() & late.keys())
 
     def times_measured(self, commit: str) -> int:
-        """Return how many measurements there are of a commit."""
+        """Return the number of measurements of a commit."""
         return sum(each.commit == commit for each in self.measured)
 
 
 def _by_test(measured: tuple[Measured, ...]) -> tuple[Measured, ...]:
-    """Let what failed as a whole be a failure of each test.
+    """Count the failure of a whole measurement as a failure of each test.
 
-    A command that names its tests names none when it fails: then the failure has another name than they.
+    A command reports the names of its tests with the values. If it fails, the failure has another name.
     """
     tests = dict.fromkeys(test for each in measured for test in each.values)
 
@@ -121,7 +121,7 @@ def _by_test(measured: tuple[Measured, ...]) -> tuple[Measured, ...]:
 
 
 class Strategy(Protocol):
-    """Decides by a state, and by nothing else, so that a session can be replayed."""
+    """A function of the state alone, so that a session can be replayed."""
 
     @property
     def name(self) -> str:
@@ -129,7 +129,7 @@ class Strategy(Protocol):
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What the session's file keeps of it: plain values of JSON."""
+        """The parameters that are recorded in the session's file: plain values of JSON."""
 
     def next(self, state: State) -> Measure | Outcome:
-        """Say what to measure next, or how it ends."""
+        """Return the next measurement, or the outcome."""

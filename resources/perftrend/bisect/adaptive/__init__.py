@@ -1,4 +1,4 @@
-"""The adaptive strategy of a bisection: belief, choice, stop."""
+"""The adaptive strategy of a bisection: posterior, choice of measurements, stopping rule."""
 
 from perftrend.bisect.adaptive.strategy import Adaptive
 

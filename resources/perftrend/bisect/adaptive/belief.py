@@ -1,17 +1,17 @@
-r"""Where changes may be, by all tests and all measurements so far.
+r"""The posterior of changes in the range, from all tests and all measurements so far.
 
 Each class of commits (see :mod:`.suspects`) holds a change with a probability that grows with its number
 of commits; so do two classes together. With the likelihood ratios B\ :sub:`t` = L\ :sub:`t`\ (change) /
-L\ :sub:`t`\ (none) of the tests, of which each is affected with the probability g, one of them for sure,
+L\ :sub:`t`\ (none) of the tests, each of which is affected with the probability g, and at least one for sure,
 
     weight(j)    = prior(j) (Π ((1-g) + g Bₜ(j)) - (1-g)ᵀ) / (1 - (1-g)ᵀ),
 
-and two changes the same with each test affected by both, by one, or by none. With one test that is
+and two changes the same with each test affected by both, by one, or by none. With one test, weight(j) is
 prior(j) B(j).
 
 A class that cannot be split further and whose change was confirmed (see :mod:`.confirmation`) is *found*.
-What it did is then taken into the covariance, whatever its size, and the rest of the range is believed to
-hold no more changes, one or two. A class whose change was refuted is *cleared*: it holds none.
+Its effect then becomes part of the covariance, whatever its size, and the prior of the rest of the range is
+that of no further change, one or two. A class whose change was refuted is *cleared*: it holds none.
 """
 
 from __future__ import annotations
@@ -34,53 +34,53 @@ from perftrend.bisect.state import State
 from perftrend.model import Better
 
 AFFECTED = 0.3
-"""g: the probability that a change affects a test, where there are several."""
+"""g: the probability that a change affects a test, if there are several tests."""
 FIRST = (0.3, 0.65, 0.05)
 """Prior probabilities of no change, of one and of two."""
 FURTHER = (0.93, 0.065, 0.005)
-"""The same, beside the changes that were found."""
+"""The same for further changes, in addition to those that were found."""
 ANY_NOISE = 0.02
-"""The probability, before anything was measured, that no normal distribution describes the noise."""
+"""Prior probability that the noise is not normally distributed."""
 _LEARNED = 8
-"""Measurements from which on another one can be learned."""
+"""Minimum number of measurements for learning another distribution."""
 _LOG_2 = math.log(2)
 _IMPOSSIBLE = -1e9
-"""Logarithm of a probability that is none, and can still be reckoned with."""
+"""Logarithm of a probability of practically zero, finite for arithmetic."""
 DRIFTS, DRIFT_WEIGHTS = (0.05, 0.7, 2.5), (0.5, 0.3, 0.2)
-"""In per cent in the square root of an hour."""
+"""In per cent per square root of an hour."""
 DEVIATIONS = (0.1, 0.3, 0.6, 1.0, 1.6, 2.6, 5.0, 10.0, 22.0)
-"""Between runs, in per cent, where no history knows it."""
+"""Deviations between runs, in per cent, for tests without a history."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TestData:
-    """What was measured of one test."""
+    """The measurements of one test."""
 
     __test__ = False
 
     name: str
     positions: tuple[int, ...]
-    """The measurements that tried it, n of them."""
+    """Positions of the n measurements that include the test."""
     observations: tuple[Observation, ...]
-    """Without samples where it failed."""
+    """Without samples if the test failed."""
     levels: Levels
-    """By the averages of the samples."""
+    """Levels of the averages of the samples."""
     best: Levels | None
-    """By the best sample of each; None if that shows no more."""
+    """Levels of the best sample of each measurement; None if they add no information."""
     noise: Noise
 
     @property
     def failed(self) -> Floats:
-        """1 where it failed, (n,)."""
+        """1 for measurements in which it failed, else 0, (n,)."""
         return np.array([not each.usable for each in self.observations], np.float64)
 
 
 def test_data(state: State, known: Mapping[str, float]) -> tuple[TestData, ...]:
-    """Take the measurements apart by tests.
+    """Return the measurements, grouped by test.
 
-    A measurement without a sample above zero failed: nothing came back.
+    A measurement without a sample above zero is a failure: nothing was received.
 
-    :param known: the deviation between runs by test, in per cent, as far as a history knows it.
+    :param known: the deviation between runs by test, in per cent, for tests with a history.
     """
     start = state.measured[0].started
     found = []
@@ -114,7 +114,7 @@ test_data.__test__ = False  # type: ignore[attr-defined]  # pytest would collect
 
 
 class TestBelief:
-    """What one test says of the classes."""
+    """The evidence of one test about the classes."""
 
     __test__ = False
 
@@ -130,12 +130,12 @@ class TestBelief:
         self.compared = steps.any(axis=1) & ~steps.all(axis=1)
         """Whether there are values with and without each class, (j,)."""
         self.density: Density | None = None
-        """What the values say whatever their noise is, if that predicts them better than a normal one."""
+        """Evidence for noise of any distribution, if that predicts the values better than normal noise."""
         if len(data.levels):
             self.evidence = Evidence(data.levels, steps, steps[list(found)], prior, noise=data.noise)
             parts.append(self._by_values(steps, prior))
         self.failing = np.zeros(len(tried), np.bool_)
-        """Whether failures speak for a change in each class, (j,)."""
+        """Whether failures are evidence for a change in each class, (j,)."""
         if self.failures:
             by_failures = self.failures.likelihood(prior)
             self.failing = by_failures.one > by_failures.none
@@ -145,7 +145,7 @@ class TestBelief:
         """The probability that a change in each class affects this test, if there are several, (j,)."""
 
     def _by_values(self, steps: Floats, prior: Hypotheses) -> Likelihood:
-        """Weigh what two beliefs about the noise say: a normal one, and any."""
+        """Return the likelihood averaged over two models of the noise: a normal one, and any distribution."""
         assert self.evidence is not None  # noqa: S101 - for the reader
         normal = self.evidence.of_all
         if len(self.data.levels) < _LEARNED:
@@ -158,28 +158,28 @@ class TestBelief:
         if self.density is not None and self.data.best is not None:
             best = Density(self.data.best, steps, steps[list(self.found)])
             if _of_density(best, prior).total(prior) > anyhow.total(prior):
-                # The sharper a distribution, the smaller a change it shows. Both are about other values, so
-                # that only what a change gains can be compared with the normal noise.
+                # A sharper distribution shows smaller changes. The two densities are of different values,
+                # so only the gain by a change can be compared with the normal noise.
                 self.density = best
                 anyhow = _of_density(best, prior, none=anyhow.none)
         return averaged(normal, anyhow, ANY_NOISE)
 
     @property
     def begin_h(self) -> float:
-        """When the first measurement with a value was made."""
+        """The time of the first measurement with a value."""
         observations = self.data.observations
         return min(observations[int(at)].at_h for at in self.data.levels.positions)
 
     @property
     def kept(self) -> tuple[int, ...]:
-        """The measurements with a value that are not left out."""
+        """The positions of the measurements with a value that are not excluded."""
         if self.evidence is None:
             return ()
         return tuple(self.data.positions[at] for at in self.data.levels.positions[self.evidence.kept])
 
     @property
     def outliers(self) -> tuple[int, ...]:
-        """Which measurements were left out as far off; none if the noise may be of any kind."""
+        """The positions of excluded outliers; empty if the noise may have any distribution."""
         if self.density is not None:
             return ()
         kept = self.kept
@@ -188,9 +188,9 @@ class TestBelief:
 
 
 class Belief:
-    """The posterior of the classes, with the changes that were found before taken for granted.
+    """The posterior of the classes, given the changes that were found before.
 
-    :param cleared: classes that hold no change, as pairs of measurements have shown.
+    :param cleared: classes that hold no change, according to pairs of measurements.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class Belief:
     ) -> None:
         self.suspects = suspects
         self.found = tuple(found)
-        """Classes that hold a change for sure."""
+        """Classes that certainly hold a change."""
         self.cleared = frozenset(cleared)
         self.prior = _prior(suspects, found, self.cleared)
         self.tests = tuple(TestBelief(each, suspects, self.prior, found) for each in data)
@@ -212,37 +212,37 @@ class Belief:
         logs = np.concatenate([[self.prior.none], one, two])
         weights = np.exp(logs - log_sum(logs))
         self.none = float(weights[0])
-        """The probability of no change, besides those that were found."""
+        """The probability of no further change."""
         self.one: Floats = weights[1 : 1 + one.size]
-        """Of one in each class, (j,)."""
+        """The probability of a single change, by class, (j,)."""
         self.two: Floats = weights[1 + one.size :]
-        """Of two, for each pair of the prior, (k,)."""
+        """The probability of two changes, for each pair of the prior, (k,)."""
         self.held: Floats = self.one.copy()
-        """Of a change in each class, alone or with another one, (j,)."""
+        """The probability of a change in each class, alone or with another one, (j,)."""
         np.add.at(self.held, self.prior.first, self.two)
         np.add.at(self.held, self.prior.second, self.two)
 
     def affected(self, test: TestBelief) -> Floats:
-        """Return how probable a change in each class affects a test, (j,)."""
+        """Return the probability that a change in each class affects a test, (j,)."""
         return test.affected if len(self.tests) > 1 else np.ones_like(test.affected)
 
     def by_all_builds(self, chosen: int) -> float:
-        """Return the probability that a class holds a change, and not just builds that differ for no reason.
+        """Return the probability that a class holds a change, and not only builds of different layout.
 
-        Two builds measured in pairs cannot show that; all builds together can. If noise may be of any kind
-        they cannot, either: then it is 1, and pairs decide alone.
+        Two builds measured in pairs cannot distinguish these; all builds together can. If the noise may have
+        any distribution, they cannot either: then it is 1, and pairs alone decide.
         """
         return 1.0 if any(test.density is not None for test in self.tests) else float(self.held[chosen])
 
     @property
     def shares(self) -> Floats:
-        """The probability of a change in each class, of two changes a half for each, (j,)."""
+        """The probability of a change in each class; each of two changes counts half, (j,)."""
         return (self.one + self.held) / 2
 
     def suspected(self, least: float) -> int | None:
-        """Return the class that is most suspected of those that cannot be split further.
+        """Return the most probable class of those that cannot be split further; None if there is none.
 
-        :param least: the probability below which none is.
+        :param least: the minimum probability.
         """
         order = (int(each) for each in np.argsort(-self.held, kind="stable") if self.held[each] >= least)
         return next(
@@ -253,7 +253,7 @@ class Belief:
 def _of_density(density: Density, prior: Hypotheses, none: float | None = None) -> Likelihood:
     """Return the likelihood by a density.
 
-    :param none: what it is to be without a change, if not what the density says.
+    :param none: its value without a change, if not that of the density.
     """
     shift = 0.0 if none is None else none - density.none
     two = np.logaddexp(density.one[prior.first], density.one[prior.second]) - _LOG_2
@@ -300,7 +300,7 @@ def _some(ratio: Floats) -> Floats:
 
 
 def _less(larger: Floats, smaller: Floats) -> Floats:
-    """Return log(exp(larger) - exp(smaller)); next to nothing where they are equal."""
+    """Return log(exp(larger) - exp(smaller)); a very small value if they are equal."""
     less: Floats = larger + np.log(np.maximum(-np.expm1(np.minimum(smaller - larger, 0.0)), 1e-300))
     return less
 

@@ -1,20 +1,19 @@
-r"""Which run tells the most about where the change is, for what it costs.
+r"""Choice of the run with the most information about the location of the change for its cost.
 
 For each commit that could be measured, the model predicts the level of the next run under every
 hypothesis: a normal distribution whose average is the old level or one with the change. The
-information of a run is how much less is expected to be unknown after it,
+information of a run is the expected reduction of entropy,
 
     I = H(Σ w p) - Σ w H(p) ≈ - Σᵢ wᵢ log Σⱼ wⱼ exp(-Dᵢⱼ),
 
 with the weights w of the hypotheses and a distance D of two normal distributions with variances v,
 
-    D = ½ (μ - μ')² / (v + v') + ½ log((v + v') / (2 √(v v'))),
+    D = ½ (μ - μ')² / (v + v') + ½ log((v + v') / (2 √(v v'))).
 
-for which this is right where all lie close together and where all lie far apart, and at most an eighth off
-for two between. A run of a commit that
-was built gives I / M for each second that it takes; r runs of one that was not give
-P(builds) I\ :sub:`r` / (B + r M). B is less than what a build takes: what a build tells is also worth
-something for the steps after it, which this looks not at.
+The approximation is exact if all distributions are close together or far apart, and at most an eighth off for
+two in between. With the duration M of a run and the cost B of a build, a run of a built commit gives I / M
+per second; r runs of one that was not give P(builds) I\ :sub:`r` / (B + r M). B is less than the duration of
+a build: a build is also useful for later steps, which this rule does not consider.
 
 Source of the form: Kolchinsky and Tracey, Estimating mixture entropy with pairwise distances, 2017; its
 bounds have half and twice this D between close averages.
@@ -37,23 +36,23 @@ from perftrend.bisect.state import State
 
 _RUNS = (1, 2, 4)
 _BALANCED = 3
-"""If one side of a change has so many times the runs of the other, the other is measured."""
+"""If one side of a change has this many times the runs of the other, the other is measured."""
 _WORTH_ASKING = 0.005
 _NEGLIGIBLE = 1e-4
 _UNLIKELY = 0.05
-"""A layout of less probability is not asked."""
+"""Layouts of a lower probability are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What a step takes, in seconds."""
+    """Durations of steps, in seconds."""
 
     build_s: float = 600.0
     measure_s: float = 50.0
 
     @classmethod
     def of(cls, state: State, assumed: Costs) -> Costs:
-        """Take the medians of what steps took so far."""
+        """Return the median durations of the steps so far."""
         built = state.built.values()
         measured = [(each.finished - each.started).total_seconds() for each in state.measured]
         return cls(
@@ -63,7 +62,7 @@ class Costs:
 
     @property
     def considered_build_s(self) -> float:
-        """B: a quarter of a build, and no more than a run."""
+        """B: a quarter of a build, but at most a run."""
         return min(self.build_s / 4, self.measure_s)
 
 
@@ -73,11 +72,11 @@ class Choice:
 
     commit: str
     information: float
-    """What one run is expected to tell, in bits."""
+    """Expected information of one run, in bits."""
 
 
 def choose(state: State, belief: Belief, costs: Costs) -> Choice:
-    """Choose the commit whose next run tells the most for its cost."""
+    """Choose the commit whose next run has the most information for its cost."""
     suspects = belief.suspects
     ready = [commit for commit in suspects.measured if commit not in state.broken]
     fresh = [
@@ -113,9 +112,9 @@ def choose(state: State, belief: Belief, costs: Costs) -> Choice:
 
 
 def _lacking(state: State, belief: Belief) -> Choice | None:
-    """Choose the commit next to the most suspected class on the side with far fewer runs, if one side has.
+    """Choose the commit next to the most suspected class on the side with far fewer runs, if there is one.
 
-    However often one side is measured, one run of the other side may be a run that is like nothing before.
+    However often one side is measured, a single run of the other side may be an outlier.
     """
     suspects = belief.suspects
     most = int(np.argmax(belief.held))
@@ -132,9 +131,9 @@ def _lacking(state: State, belief: Belief) -> Choice | None:
 def _halving(belief: Belief, commits: Sequence[str], inside: Floats) -> Choice:
     """Choose the commit before and after which a change is equally probable.
 
-    How much a run shows cannot be predicted without a model of the noise.
+    The information of a run cannot be predicted without a model of the noise.
 
-    :param inside: the share of each class that a commit contains, (commits, j).
+    :param inside: the fraction of each class that a commit contains, (commits, j).
     """
     share = inside @ (belief.held / belief.held.sum())
     best = int(np.argmin(np.abs(share - 0.5)))
@@ -142,7 +141,7 @@ def _halving(belief: Belief, commits: Sequence[str], inside: Floats) -> Choice:
 
 
 def _built_within(state: State, belief: Belief, chosen: int) -> Sequence[str]:
-    """Return the commits of a class that are built, and not measured yet: they cost less."""
+    """Return the commits of a class that are built but not yet measured: they cost less."""
     fresh = set(state.built).difference(belief.suspects.measured)
     if not fresh:
         return ()
@@ -151,7 +150,7 @@ def _built_within(state: State, belief: Belief, chosen: int) -> Sequence[str]:
 
 
 def _builds(state: State, commit: str) -> float:
-    """Return how probable a commit builds: those that do not come in stretches."""
+    """Return the probability that a commit builds; those that do not come in stretches."""
     if commit in state.built:
         return 1.0
     if not state.broken:
@@ -162,7 +161,7 @@ def _builds(state: State, commit: str) -> float:
 
 
 def _information(belief: Belief, test: TestBelief, plan: Plan) -> Floats:
-    """Return what runs at commits tell by one test, in nats, shape (commits, runs)."""
+    """Return the information of runs at commits from one test, in nats, shape (commits, runs)."""
     inside = plan.inside
     told = np.zeros((plan.at_h.size, len(_RUNS)))
     if test.evidence is not None:
@@ -202,13 +201,13 @@ def _by_values(belief: Belief, test: TestBelief, evidence: Evidence, plan: Plan)
 
 
 def _gain(weights: Floats, means: Floats, variances: Floats, *, noise: float) -> Floats:
-    """Return about the information of each row of a mixture of normal distributions, in nats.
+    """Return the approximate information of each row of a mixture of normal distributions, in nats.
 
     :param weights: shape (m, p), as are means and variances.
-    :param noise: variance on top of all of these.
+    :param noise: variance in addition to all of these.
     """
     variances = variances + noise
-    # exp(-D), with what belongs to one of the two distributions alone taken out of it.
+    # exp(-D), without the factors that depend on only one of the two distributions.
     close = variances[:, :, np.newaxis] + variances[:, np.newaxis]
     far = means[:, :, np.newaxis] - means[:, np.newaxis]
     far *= far

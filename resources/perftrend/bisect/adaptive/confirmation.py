@@ -1,9 +1,9 @@
-"""Before a commit is named: it and its parent, measured alternately, and nothing but these pairs counts.
+"""Confirmation of a suspected commit by pairs: it and its parent are measured alternately.
 
-What the search believes rests on a model of the noise, and machines do what no model knows. So a suspicion
-is only a reason to measure the suspected commit and the one before it in pairs, adjacent in time, the order
-within each pair by a coin. See :mod:`perftrend.analysis.comparison.paired` for why no noise can feign the
-evidence.
+The posterior of the search rests on a model of the noise, and machines can behave in ways that no model
+covers. So a suspicion is only a reason to measure the suspected commit and the one before it in pairs,
+adjacent in time, in random order within each pair. Only these pairs count. See
+:mod:`perftrend.analysis.comparison.paired` for why no noise can imitate the evidence.
 
 A candidate is *confirmed* if the capital of the bets reaches a limit, *refuted* if the pairs make a change of
 half the suspected size improbable, and *open* otherwise. Limits double from one candidate to the next, so
@@ -28,44 +28,44 @@ from perftrend.bisect.history import History
 from perftrend.bisect.state import State
 
 ERROR = 1 / 128
-"""The probability that any innocent commit is named is below this, whatever the noise."""
+"""Upper bound of the probability that any innocent commit is named, whatever the noise."""
 NEEDED = 1 - ERROR / 2
-"""The probability that a name needs at least: of the first one by its pairs, of each by all measurements."""
+"""Minimum probability for naming a commit: of the first one by its pairs, of each by all measurements."""
 FEWEST_PAIRS, MOST_PAIRS = 5, 40
-"""Before a candidate is confirmed or refuted, and after which it is left open."""
+"""Number of pairs before a candidate is confirmed or refuted, and after which it is left open."""
 REFUTED = 0.05
-"""A change of half the suspected size with this probability is none."""
+"""A change of half the suspected size is excluded below this probability."""
 _GROWING = math.log(3)
-"""With more evidence than this nothing is refuted."""
+"""With more evidence than this, nothing is refuted."""
 _USUAL_GAIN, _USUAL_PAIRS = 0.6, 3
-"""What a pair usually adds to the logarithm of the capital; it counts like so many pairs."""
+"""Usual increase of the logarithm of the capital by a pair, and its weight as a number of pairs."""
 _BEFORE = 30
-"""Measurements of each side that the bets learn from."""
+"""Maximum number of measurements of each side that the bets learn from."""
 
 
 class Status(StrEnum):
-    """What became of a candidate."""
+    """The result for a candidate."""
 
     CONFIRMED = "confirmed"
     REFUTED = "refuted"
     OPEN = "open"
-    """The pairs that may be measured were measured, and say neither."""
+    """The permitted pairs were measured, without a result."""
     UNDER_WAY = "under way"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Confirmation:
-    """What is known of one candidate."""
+    """The pairs of one candidate, and their evidence."""
 
     parent: str
     """A measured commit without the change."""
     candidate: str
-    """One with it."""
+    """A measured commit with the change."""
     tests: Mapping[str, Evidence]
     log_e: float
-    """Of all tests together."""
+    """Logarithm of the capital of all tests together."""
     limit: float
-    """The logarithm that confirms."""
+    """The value of ``log_e`` that confirms the candidate."""
     pairs: int
     next: str
     """The commit to measure next."""
@@ -74,7 +74,7 @@ class Confirmation:
 
     @property
     def status(self) -> Status:
-        """What became of it."""
+        """The result for the candidate."""
         if self.pairs >= FEWEST_PAIRS:
             if self.log_e >= self.limit:
                 return Status.CONFIRMED
@@ -90,16 +90,16 @@ class Confirmation:
 
     @property
     def remaining(self) -> int:
-        """About how many more measurements will confirm it, if they go on like those so far."""
+        """Estimated number of measurements until it is confirmed, if they continue like those so far."""
         rate = (max(self.log_e, 0.0) + _USUAL_PAIRS * _USUAL_GAIN) / (self.pairs + _USUAL_PAIRS)
         return remaining(max(self.limit - self.log_e, 0.0), rate)
 
 
 def confirmations(state: State, data: Sequence[TestData], confidence: float) -> tuple[Confirmation, ...]:
-    """Return what became of all candidates up to now, in the order in which they were suspected.
+    """Return the confirmations of all candidates so far, in the order in which they were suspected.
 
     :param data: the tests that count.
-    :param confidence: the probability without which no commit is named.
+    :param confidence: the minimum probability for naming a commit.
     """
     known = {state.range.old, *state.history.commits}
     begun: dict[frozenset[str], list[int]] = {}
@@ -113,10 +113,10 @@ def confirmations(state: State, data: Sequence[TestData], confidence: float) -> 
 
 
 def remaining(left: float = math.log(2 / ERROR), rate: float = _USUAL_GAIN) -> int:
-    """Return about how many measurements raise the capital by so much; without arguments: to the first name.
+    """Return the estimated number of measurements for a gain; by default, for the first commit to be named.
 
-    :param left: of the logarithm.
-    :param rate: what one pair adds to it.
+    :param left: the gain of the logarithm of the capital.
+    :param rate: the gain by one pair.
     """
     return 2 * math.ceil(left / rate)
 
@@ -164,7 +164,7 @@ def _confirmation(
 def _weighed(
     values: Mapping[int, Value], paired: Sequence[tuple[int, int]], *sides: Sequence[int]
 ) -> tuple[Evidence, float]:
-    """Return the evidence of pairs, and how much was known before them as log odds.
+    """Return the evidence of pairs, and the log odds that were known before them.
 
     :param paired: positions of the measurements of the parent and of the candidate.
     :param sides: positions of measurements before the pairs: those like the parent, those like the candidate.
@@ -185,7 +185,7 @@ def _changed(history: History, parent: str, candidate: str) -> int:
 
 
 def _order(parent: str, candidate: str, number: int) -> tuple[str, str]:
-    """Toss a coin for the order of a pair: the same one whenever the session is replayed."""
+    """Return the order of a pair: pseudorandom, and the same in each replay of the session."""
     coin = hashlib.sha256(f"{parent} {candidate} {number}".encode()).digest()[0] & 1
     return (candidate, parent) if coin else (parent, candidate)
 
@@ -208,10 +208,10 @@ def _sides(
 
 
 def _values(test: TestData, levels: Levels) -> dict[int, Value]:
-    """Return the level of each measurement that tried a test, by position."""
+    """Return the level of each measurement that includes a test, by position; None if the test failed."""
     found: dict[int, Value] = dict.fromkeys(test.positions)
     for at, y in zip(levels.positions, levels.y, strict=True):
-        # Rounded, so that what is remembered of the same values is found again after one more.
+        # Rounded, so that cached results for the same values are found again after another measurement.
         found[test.positions[at]] = round(float(y) + levels.middle, 9)
     return found
 
@@ -223,7 +223,7 @@ def _paired(positions: Sequence[int], of: Sequence[str], parent: str) -> Iterato
 
 
 def _together(tests: Mapping[str, Evidence], odds: Mapping[str, float]) -> float:
-    """Return the evidence of all tests: the average of their capitals, weighted by what was known before."""
+    """Return the evidence of all tests: the average of their capitals, weighted by the odds known before."""
     if not tests:
         return -math.inf
     logs = np.array([odds[name] for name in tests]) if len(tests) > 1 else np.zeros(1)

@@ -1,12 +1,12 @@
-r"""How probable the values of one test are, without a change and with one, whatever the noise is.
+r"""The likelihood of the values of one test, without a change and with one, for noise of any distribution.
 
-The normal noise of :mod:`.field` is one belief. Machines that switch between speeds have another
-distribution, and this learns it: each value, with the change Δ taken out of it, is predicted by those
+The normal noise of :mod:`.field` is one model. Machines that switch between speeds have another
+distribution, which this module learns: each value, without the change Δ, is predicted from those
 measured before it, as a kernel density of the width h,
 
     p(yᵢ) = (1 - ε) mean over k < i of N(yᵢ - Δ aᵢ; y\ :sub:`k` - Δ a\ :sub:`k`, h²) + ε t(yᵢ),
 
-with ε = 1/(i + 2), where t is a broad distribution for what is like nothing before. Their product is the
+with ε = 1/(i + 2), where t is a broad distribution for values unlike any before. The product of these is the
 likelihood, summed over the sizes Δ of a change and the widths h. All builds have the same noise, so two
 speeds on both sides of a change show as the same two peaks, moved by Δ.
 
@@ -32,44 +32,44 @@ from perftrend.analysis.comparison.priors import LEVEL_DEVIATION
 _RATIO = 1.08
 _SIZES = 0.5 * _RATIO ** np.arange(78)
 DIFFERENCES = np.concatenate([-_SIZES[::-1], _SIZES])
-"""Δ in about per cent: 0.5 to 190 either way, as probable on each scale."""
+"""Δ in about per cent: 0.5 to 190 in both directions, equally probable on each scale."""
 _WIDTHS: Floats = 12.8 * np.power(0.5, np.arange(8, dtype=np.float64))
-"""h in about per cent, the widest first: each is the one before to the power of four."""
+"""h in about per cent, the widest first: each kernel is the previous one to the power of four."""
 _FEWEST = 4
-"""Of the widths, however far the samples of a measurement lie apart."""
+"""Minimum number of widths, however much the samples of a measurement differ."""
 _CLOSER = 9
-"""Sizes between two of the grid that are looked at more closely."""
+"""Number of sizes around one of the grid in the refinement."""
 _FIRST = math.log(LEVEL_DEVIATION * math.sqrt(2 * math.pi))
-"""Less the logarithm of how probable the first value is."""
+"""Negative logarithm of the probability density of the first value."""
 _EXCLUDED = 0.01
 _RARER, _GAP = 0.15, 3.0
-"""Each of two levels has such a share of the values, and the gap between is so many deviations wide."""
+"""Minimum fraction of the values at each of two levels, and minimum gap between them, in deviations."""
 _PLAUSIBLE = 8.0
-"""Classes whose logarithm is lower by more than this are not looked at closely."""
+"""Classes whose log-likelihood is lower than the best by more than this are not refined."""
 _CACHE_SIZE = 4096
-"""Likelihoods of 10 kB each: more than a search has classes, tests and ways to use samples."""
+"""Number of likelihoods, 10 kB each: more than a search has classes, tests and ways to use samples."""
 
 
 class Density:
-    """What the values of one test say if nothing is presumed of their noise.
+    """The evidence of the values of one test, without an assumption about their noise.
 
-    :param levels: of the measurements with a value, n of them, in the order of measuring.
+    :param levels: of the n measurements with a value, in the order of measuring.
     :param steps: 1 for measurements of commits that contain the class, (j, n).
-    :param found: the steps of changes that were found already, (f, n).
+    :param found: the steps of changes that were already found, (f, n).
     """
 
     def __init__(self, levels: Levels, steps: Floats, found: Floats) -> None:
-        # What the samples of a measurement leave open does not belong to the structure of the noise.
+        # Widths below the standard error of a measurement do not describe the structure of the noise.
         least = min(math.sqrt(float(levels.errors.mean())), float(_WIDTHS[_FEWEST - 1]))
         self._count = int((least <= _WIDTHS).sum())
         self._steps = steps
-        # Rounded, so that what is remembered of the same values is found again after one more.
+        # Rounded, so that cached results for the same values are found again after another measurement.
         self.y: Floats = np.round(levels.y + levels.middle, 9)
-        """The values, with the changes that were found taken out of them."""
+        """The values, without the changes that were found."""
         for step in found:
             self.y = self.y - round(self._closer(step, self._by_size(step))[0], 1) * step
         self.by_size: Floats = np.stack([self._by_size(step) for step in steps], axis=1)
-        """Logarithms of how probable the values are with a change of each size in each class, (d, j)."""
+        """Log-likelihoods of the values with a change of each size in each class, (d, j)."""
         best = self.by_size.max(axis=0)
         for chosen in np.flatnonzero(best >= best.max() - _PLAUSIBLE):
             column = self.by_size[:, chosen]
@@ -83,20 +83,20 @@ class Density:
         """The width of the kernels that predicts best without a change, in about per cent."""
 
     def size(self, chosen: int) -> Mixture:
-        """Return what is known of the size of a change in a class, in about per cent."""
+        """Return the posterior of the size of a change in a class, in about per cent."""
         spread = (np.abs(DIFFERENCES) * (_RATIO - 1)) ** 2 / 12 + 0.01
         return Mixture.of(self.by_size[:, chosen], DIFFERENCES, spread)
 
     def at_least(self, least: float) -> Floats:
-        """Return how probable a change in each class has at least this size, (j,)."""
+        """Return the probability that a change in each class has at least this size, (j,)."""
         shares = np.exp(self.by_size - self.one)
         beyond: Floats = shares[np.abs(DIFFERENCES) >= least].sum(axis=0)
         return beyond
 
     def apart(self, chosen: int | None) -> float | None:
-        """Return how far two levels of the values lie apart; None if there are not two.
+        """Return the distance between two levels of the values; None if there are not two.
 
-        :param chosen: the class that holds a change, which is taken out of the values.
+        :param chosen: the class that holds a change, which is removed from the values.
         :returns: in about per cent.
         """
         moved = 0.0
@@ -113,7 +113,7 @@ class Density:
         return float(np.median(high) - np.median(low)) if gaps.max() > _GAP * spread else None
 
     def excluded(self, held: Floats) -> float:
-        """Return the size from which on changes are a hundred times less probable than none.
+        """Return the size above which changes are a hundred times less probable than no change.
 
         :param held: the probability of a change in each class, (j,).
         :returns: in about per cent.
@@ -124,7 +124,7 @@ class Density:
         return float(possible.max(initial=_SIZES[0]))
 
     def _by_size(self, step: Floats) -> Floats:
-        """Return how probable the values are with a change in one class, by size, (d,)."""
+        """Return the log-likelihood of the values with a change in one class, by size, (d,)."""
         by_size: Floats = log_sum(self._by_width(step), axis=1) - math.log(self._count * DIFFERENCES.size)
         return by_size
 
@@ -133,9 +133,9 @@ class Density:
         return _likelihood(tuple(self.y), step.astype(np.uint8).tobytes())[:, : self._count]
 
     def _closer(self, step: Floats, by_size: Floats) -> tuple[float, float]:
-        """Look at the most probable size of a change more closely: peaks may be sharper than the grid.
+        """Refine the most probable size of a change: peaks may be sharper than the grid.
 
-        :returns: the size, and how probable it and those about it are, up to the next ones of the grid.
+        :returns: the size, and the log-likelihood of the sizes within half a step of the grid.
         """
         middle = DIFFERENCES[int(np.argmax(by_size))]
         sizes = middle * _RATIO ** np.linspace(-0.5, 0.5, _CLOSER)
@@ -159,10 +159,10 @@ _cache: OrderedDict[tuple[tuple[float, ...], bytes], Floats] = OrderedDict()
 
 
 def _likelihood(y: tuple[float, ...], step: bytes) -> Floats:
-    """Return the logarithm of how probable values are with a change, by its size and the width, (d, h).
+    """Return the log-likelihood of values with a change, by its size and the width, (d, h).
 
-    A search adds one value after the other, so the answer is cached, and the next one starts from it.
-    What lies between is not: a long search would push out by it what its next step needs.
+    A search adds one value at a time, so results are cached and extended. Intermediate results are not
+    cached: in a long search they would evict what its next step needs.
 
     :param step: 1 for each value with the change, else 0.
     """
@@ -181,11 +181,11 @@ def _likelihood(y: tuple[float, ...], step: bytes) -> Floats:
 
 
 def _added(y: tuple[float, ...], step: bytes) -> Floats:
-    """Return the logarithm of how probable the last value is after those before it, (d, h)."""
+    """Return the log-likelihood of the last value after those before it, (d, h)."""
     known, new = np.array(y[:-1]), y[-1]
     apart = new - known
     same = np.frombuffer(step[:-1], np.uint8) == step[-1]
-    # A value with the change is met by those without it, moved by its size, and the other way round.
+    # A value with the change is compared with those without it, shifted by its size, and vice versa.
     sizes = DIFFERENCES[:, np.newaxis] * (1 if step[-1] else -1)
     sums = np.empty((DIFFERENCES.size, _WIDTHS.size))
     for at, (own, other) in enumerate(
@@ -197,7 +197,7 @@ def _added(y: tuple[float, ...], step: bytes) -> Floats:
 
 
 def _kernels(distances: Floats, count: int) -> Iterator[Floats]:
-    """Yield normal densities at distances, the widest first; each is the one before to the power of four."""
+    """Yield normal densities at distances, the widest first; each is the last one to the power of 4."""
     kernel = np.exp(-0.5 * (distances / _WIDTHS[0]) ** 2)
     for width in _WIDTHS[:count]:
         yield kernel / (width * math.sqrt(2 * math.pi))
@@ -206,7 +206,7 @@ def _kernels(distances: Floats, count: int) -> Iterator[Floats]:
 
 
 def _predicted(sums: Floats, before: Indices | int, broad: Floats | float) -> Floats:
-    """Return how probable a value is after so many others.
+    """Return the probability density of a value after others.
 
     :param sums: of the kernels at the others.
     """
@@ -217,5 +217,5 @@ def _predicted(sums: Floats, before: Indices | int, broad: Floats | float) -> Fl
 
 @lru_cache(maxsize=4096)
 def _broad(y: tuple[float, ...]) -> float:
-    """Return how probable the last value is as one that is like none before."""
+    """Return the probability density of the last value as one unlike any before."""
     return float(unfamiliar(np.array(y[-1] - median(y[:-1]))))

@@ -1,4 +1,4 @@
-"""How large the changes are that were found, and how large one would have to be to be seen."""
+"""The sizes of the changes that were found, and the smallest visible size."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from perftrend.bisect.adaptive.field import SIZES
 from perftrend.bisect.outcome import Effect
 
 POWER = 3.6
-"""Standard errors of a difference that is seen at 99 %, two-sided, in 85 of 100 cases."""
+"""Difference in standard errors that is significant at 99 %, two-sided, in 85 of 100 cases."""
 _MOST_RELATIVE = 10.0
 
 
 def effects(belief: Belief, chosen: int, others: Sequence[int], confirmed: Confirmation) -> dict[str, Effect]:
-    """Return what a change did to each test.
+    """Return the effect of a change on each test.
 
-    :param belief: in which that class was not yet taken for granted.
+    :param belief: the posterior before that class was found.
     :param chosen: the class.
     :param others: the classes of all other changes.
     :param confirmed: the pairs that confirmed it.
@@ -57,7 +57,7 @@ def smallest_visible(belief: Belief) -> dict[str, float]:
 def visible(weight: float) -> float:
     """Return the smallest step that would have been shown, in about per cent.
 
-    :param weight: one over the variance of what is known of the step.
+    :param weight: one over the variance of the estimated step.
     """
     return min(POWER / math.sqrt(weight), 100 * math.log1p(_MOST_RELATIVE))
 
@@ -78,7 +78,7 @@ def _names(belief: Belief, test: TestBelief) -> list[str]:
 def _failing(belief: Belief, test: TestBelief, chosen: int, confirmed: Confirmation) -> Effect | None:
     """Return the effect on a test that fails on one side of a change; None if it fails on none or both.
 
-    Only the commits of the pairs tell: later ones may contain a change that repairs the test.
+    Only the commits of the pairs count: later ones may contain a change that repairs the test.
     """
     if test.failures is None:
         return None
@@ -110,7 +110,7 @@ def _sized(belief: Belief, test: TestBelief, chosen: int, others: Sequence[int])
 
 
 def size_of(test: TestBelief, chosen: int) -> Mixture:
-    """Return what is known of the size of a change that affects a test with values, in about per cent."""
+    """Return the posterior of the size of a change that affects a test with values, in about per cent."""
     if test.density is not None:
         return test.density.size(chosen)
     assert test.evidence is not None  # noqa: S101 - for the reader
@@ -138,7 +138,7 @@ def _oldest(chosen: int) -> int:
 
 
 def _in_units(levels: Levels, test: TestBelief, y: float) -> float:
-    """Return a level in the unit of the samples: that of the first observation tells the origin."""
+    """Return a level in the unit of the samples; the first observation is the origin."""
     first = _samples(test)
     if levels.logarithmic:
         return math.exp((y - levels.y[0]) / 100 + float(np.log(first).mean()))
@@ -146,7 +146,7 @@ def _in_units(levels: Levels, test: TestBelief, y: float) -> float:
 
 
 def _unit(test: TestBelief) -> float:
-    """Return what one of the model's units is in that of the samples, where steps are not logarithmic."""
+    """Return the size of the model's unit in that of the samples, for levels that are not logarithmic."""
     y = test.data.levels.y
     means = np.array([np.nanmean(test.data.observations[at].samples) for at in test.data.levels.positions])
     spread = float(np.ptp(y))
@@ -159,5 +159,5 @@ def _samples(test: TestBelief) -> Floats:
 
 
 def outliers(belief: Belief) -> Mapping[str, tuple[int, ...]]:
-    """Return which measurements were left out as far off, by test."""
+    """Return the measurements that were excluded as outliers, by test."""
     return {test.data.name: test.outliers for test in belief.tests if test.outliers}

@@ -1,11 +1,11 @@
-"""How probable the values of one test are, without a change, with one in each class, and with two.
+"""The likelihood of the values of one test, without a change, with one in each class, and with two.
 
 With b = aᵀPy, d = aᵀPa + 1/v and the variance v of a change's size (see :mod:`.field`),
 
     log L(one) = log L(none) + ½ b²/d - ½ log(v d),
 
-summed over the parts of v; for two changes see :mod:`.pairs`. One observation, and one only, may lie far off
-in each hypothesis; where one is found it is left out, and the rest is looked at again.
+summed over the parts of v; for two changes see :mod:`.pairs`. At most one observation may be an outlier in
+each hypothesis; if one is found, it is excluded, and the rest is evaluated again.
 
 Source: Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, equations 2.30, 2.43 and 5.12.
 """
@@ -27,14 +27,14 @@ from perftrend.bisect.adaptive.hypotheses import Found, Hypotheses, Likelihood
 from perftrend.bisect.adaptive.pairs import best_pair, of_pairs
 
 _SURE, _MOST = 0.6, 6
-"""A run that is far off with this probability is left out; no more than so many."""
+"""A run that is an outlier with this probability is excluded, but at most this many runs."""
 _COULD_MATTER = math.log(1e-8)
 _MATTERS = math.log(1e-4)
-"""Points of the grid and hypotheses of less weight are not looked at closely."""
+"""Points of the grid and hypotheses of less weight are not evaluated in detail."""
 
 
 class View(NamedTuple):
-    """One point of the grid that stands for a layout."""
+    """The best point of the grid for a layout."""
 
     point: int
     none: float
@@ -44,12 +44,12 @@ class View(NamedTuple):
 
 
 class Evidence:
-    """What the values of one test say.
+    """The evidence of the values of one test.
 
-    :param levels: of the measurements with a value, n of them.
+    :param levels: of the n measurements with a value.
     :param steps: 1 for measurements of commits that contain the class, (j, n).
-    :param found: the steps of changes that were found already, (f, n).
-    :param prior: of the hypotheses; it decides what is far off, and is not in the likelihood.
+    :param found: the steps of changes that were already found, (f, n).
+    :param prior: of the hypotheses; it determines the outliers, but is not part of the likelihood.
     """
 
     def __init__(
@@ -78,19 +78,19 @@ class Evidence:
                 break
             kept = np.delete(kept, int(np.argmax(suspicion)))
         self.kept: Indices = kept
-        """Which of the observations are not left out."""
+        """Indices of the observations that are not excluded."""
         left_out = np.delete(levels.y, kept) - (np.median(levels.y[kept]) if kept.size else 0.0)
         self._left_out = float(np.sum(self._far_off.log_density(left_out)))
 
     @property
     def of_all(self) -> Likelihood:
-        """The likelihood, with that of the observations that are left out as far-off runs."""
+        """The likelihood, including that of the excluded observations as outliers."""
         none, one, two = self.likelihood
         return Likelihood(none + self._left_out, one + self._left_out, two + self._left_out)
 
     @property
     def views(self) -> list[View]:
-        """The best point for each layout, with how probable that layout is, given each hypothesis."""
+        """The best point for each layout, with the probability of that layout given each hypothesis."""
         none = self.none_by_point.reshape(-1, len(LAYOUTS))
         one = self.one_by_point.reshape(*none.shape, -1)
         none_share = np.exp(log_sum(none, axis=0) - self.likelihood.none)
@@ -102,7 +102,7 @@ class Evidence:
         ]
 
     def _weighed(self) -> Floats:
-        """Find the likelihood, and return how probable each observation lies far off."""
+        """Compute the likelihood, and return the probability that each observation is an outlier."""
         field, prior = self.field, self.prior
         none = Found(field.base + prior.none, field.rho(field.pulled, field.diagonal))
         by_none = none.gained
@@ -112,7 +112,7 @@ class Evidence:
         self.one_by_point: Floats = log_sum(by_one, axis=2)
         weighted = self.one_by_point + prior.one
         self.by_point: Floats = np.logaddexp(by_none, log_sum(weighted, axis=1))
-        # Noise that only two changes explain matters, too.
+        # Include noise that only two changes explain.
         likely = np.maximum(self.by_point, best_pair(field, prior))
         points = np.flatnonzero(likely > likely.max() + _MATTERS)
         two, close = of_pairs(field, points, prior)
@@ -131,7 +131,7 @@ class Evidence:
 
 
 def _is_spare(builds: Indices, kept: Indices) -> NDArray[np.bool_]:
-    """Return which of the observations may be left out: several of one commit are never all far off, (k,)."""
+    """Return which observations may be excluded: several of one commit are never all outliers, (k,)."""
     total = np.bincount(builds + 1)[builds[kept] + 1]
     left = np.bincount(builds[kept] + 1)[builds[kept] + 1]
     spare: NDArray[np.bool_] = (left > 1) | (total == 1)
@@ -141,9 +141,9 @@ def _is_spare(builds: Indices, kept: Indices) -> NDArray[np.bool_]:
 def of_one(field: Field, least: float, prior: Hypotheses) -> tuple[Floats, Found]:
     """Return the evidence of one change, (g, j, parts of its size), and of the best ones with their prior.
 
-    That a run may lie far off is looked at for those alone that could matter.
+    Outliers are considered only for hypotheses that could matter.
 
-    :param least: the best evidence of anything else, prior included.
+    :param least: the best evidence of any other hypothesis, including its prior.
     """
     own = np.einsum("gjj->gj", field.weight)[..., np.newaxis] + 1 / SIZES
     size = field.pull[..., np.newaxis] / own

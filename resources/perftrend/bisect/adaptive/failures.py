@@ -1,8 +1,8 @@
-"""How probable it is that a test failed where it did: a failure that begins with a commit is a change, too.
+"""The likelihood of the failures of a test: a failure that begins with a commit is a change, too.
 
-A test fails with some probability that is the same for all commits at one level. Its prior is a beta
-distribution that expects few failures; summed over it, f failures and s successes have the probability
-B(a+f, b+s) / B(a, b). A change makes two levels of one, two changes up to four.
+A test fails with a probability that is the same for all commits at one level. Its prior is a beta
+distribution that expects few failures; integrated over it, f failures and s successes have the probability
+B(a+f, b+s) / B(a, b). One change makes two levels, two changes make up to four.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from perftrend.analysis.comparison.observations import Floats
 from perftrend.bisect.adaptive.hypotheses import Hypotheses, Likelihood
 
 _FAILS, _WORKS = 0.02, 0.08
-"""a and b: a fifth of all levels fails, and most levels fail always or never."""
+"""a and b: a fifth of all levels fails, and most levels always or never fail."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Failures:
-    """Which of n measurements of one test failed."""
+    """The failures in n measurements of one test."""
 
     failed: Floats
-    """1 where it did, (n,)."""
+    """1 for a failure, else 0, (n,)."""
     steps: Floats
     """1 for measurements of commits that contain the class, (j, n)."""
 
     found: tuple[int, ...] = ()
-    """Classes that hold a change for sure: each makes levels of its own."""
+    """Classes that certainly hold a change: each makes levels of its own."""
 
     def likelihood(self, prior: Hypotheses) -> Likelihood:
         """Return the evidence of the hypotheses, in nats."""
@@ -63,9 +63,9 @@ class Failures:
         return Likelihood(float(counted(np.ones((1, steps.shape[1])))[0]), one, two)
 
     def rates(self, levels: Floats) -> tuple[float, Floats, Floats]:
-        """Return how probable the next failure is: without a change, before one, and after it.
+        """Return the probability that the next run fails: without a change, before one, and after it.
 
-        :param levels: which classes to tell of, 1 for each measurement after it, (j, n).
+        :param levels: the classes, as 1 for each measurement after the change, (j, n).
         """
         after, after_failed = levels.sum(axis=1), levels @ self.failed
         total, total_failed = float(self.failed.size), float(self.failed.sum())

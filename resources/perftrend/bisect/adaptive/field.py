@@ -1,4 +1,4 @@
-r"""Measurements of one test under each kind of noise, and what a change in each class would move.
+r"""Measurements of one test under each kind of noise, and the effect of a change in each class.
 
 The level y of each measurement, at time t and with the error e (see
 :mod:`perftrend.analysis.comparison.observations`), is
@@ -6,8 +6,8 @@ The level y of each measurement, at time t and with the error e (see
     y = μ + Σ Δ a + D(t) + noise,   S = 100² 1 1ᵀ + q² min(t, t') + c² [same commit] + diag(s² + e) + X,
 
 where a is 1 for measurements of commits that contain the change, s the deviation between runs, q the drift,
-and c what commits differ by that change nothing. X is what is known besides: changes that were found already.
-Nothing of the noise is estimated: all is summed over a grid of (s, q, c). P = S⁻¹ serves all hypotheses.
+and c the deviation between commits that change nothing. X covers changes that were already found. The noise
+is not estimated: results are summed over a grid of (s, q, c). All hypotheses share P = S⁻¹.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ SIZES = np.array([3.0, 15.0, 150.0]) ** 2
 SIZE_WEIGHTS = np.log([0.475, 0.475, 0.05])
 """Logarithms of their probabilities."""
 FLAT_VARIANCE = LEVEL_DEVIATION**2
-"""Of what nothing is known about: the level, and the size of a change that was found."""
+"""Prior variance of the level, and of the size of a change that was found."""
 EXPECTED_DEVIATION, DEVIATION_SPREAD = 0.8, 1.0
-"""Between runs, in per cent, and how uncertain its logarithm is, where no history knows it."""
+"""Deviation between runs, in per cent, and the spread of its logarithm, for tests without a history."""
 LAYOUTS, LAYOUT_WEIGHTS = (0.01, 0.5, 1.2), (0.85, 0.1, 0.05)
-"""What builds of commits that change nothing differ by, in about per cent: code lies elsewhere in memory."""
+"""Deviations between builds that change nothing, in about per cent: the code has another memory layout."""
 FEWEST_BUILDS = 5
-"""With fewer builds, what they differ by without a change cannot be known, and is taken for nothing."""
+"""With fewer builds, their deviation without a change cannot be estimated, and is assumed negligible."""
 
 
 _IMPOSSIBLE = 1e-300
 
 
 class Grid(NamedTuple):
-    """Noise of g kinds, in per cent."""
+    """The grid of g kinds of noise, in per cent."""
 
     runs: Floats
     """s, the deviation between runs, (g,)."""
     drift: Floats
-    """q, of the random walk in the square root of an hour."""
+    """q, the deviation of the random walk per square root of an hour."""
     layout: Floats
     """c, the deviation between commits that change nothing."""
     prior: Floats
@@ -62,7 +62,7 @@ class Field:
     steps: Floats
     """a of each class, (j, n)."""
     found: Floats
-    """a of the changes that were found already, (f, n)."""
+    """a of the changes that were already found, (f, n)."""
     noise: Noise
     far_off: FarOff
 
@@ -124,15 +124,15 @@ class Field:
         return self.pulled @ self.steps.T
 
     def run_variance(self, point: int) -> float:
-        """Return the variance of one run, at a point of the grid: between runs, and within them."""
+        """Return the variance of one run at a point of the grid, both between runs and within them."""
         return float(self.grid.runs[point] ** 2 + self.levels.errors.mean())
 
     @cached_property
     def diagonal(self) -> Floats:
-        """That of P, (g, n)."""
+        """The diagonal of P, (g, n)."""
         diagonal: Floats = np.einsum("gii->gi", self.precision)
         return diagonal
 
     def rho(self, alpha: Floats, precision: Floats) -> Floats:
-        """Return how much more probable each observation is as a far-off one; logarithms."""
+        """Return the log ratio of the probabilities of each observation as an outlier and as a usual run."""
         return self.far_off.log_ratio(alpha, precision)

@@ -1,12 +1,12 @@
-r"""Whether another change is worth looking for, beside those that were found.
+r"""The probability of another change that matters, in addition to those that were found.
 
-However much is measured, a change of next to nothing can always be hidden somewhere. One that matters is at
-least a third of the largest that was found, or plain to see in few runs. With the probabilities h that class
-j holds a further change, and those of its size Δ in each test, a further change that matters has
+However much is measured, a tiny change can always be hidden somewhere. A change matters if it is at least a
+third of the largest that was found, or visible in few runs. With the probabilities h that class j holds a
+further change, and those of its size Δ in each test, the probability of a further change that matters is
 
     Σ h(j) (1 - Π (1 - P(test affected) P(\|Δ\| matters))),
 
-the product over the tests, and for two of them alike, as if each were alone.
+with the product over the tests. Two further changes are treated as if each were the only one.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from perftrend.bisect.adaptive.effects import size_of, visible
 from perftrend.bisect.adaptive.field import FLAT_VARIANCE, SIZES
 
 MATTERS = 1 / 3
-"""Of the largest change that was found."""
+"""Minimum size relative to the largest change that was found."""
 PLAIN, SLIGHT = 4.0, 1.0
-"""A change of so many deviations of a run matters, however large the largest is, for excluding it is cheap;
-unless it is smaller than so many per cent."""
+"""A change of at least ``PLAIN`` deviations of a run and ``SLIGHT`` per cent always matters, because
+excluding it is cheap."""
 FAILS = 30.0
-"""A test that fails from a commit on counts as this change, in about per cent."""
+"""Size assigned to a test that fails from a commit on, in about per cent."""
 SEEN = 0.9
-"""What is said to be seen is seen in this share of the commits."""
+"""Fraction of the commits in which a visible change would have been shown."""
 
 
 def probability(beliefs: Sequence[Belief]) -> float:
-    """Return how probable a further change that matters is.
+    """Return the probability of a further change that matters.
 
-    :param beliefs: before and after each change that was found.
+    :param beliefs: the posteriors before and after each change that was found.
     """
     last = beliefs[-1]
     least = MATTERS * _largest(beliefs)
@@ -49,9 +49,9 @@ def probability(beliefs: Sequence[Belief]) -> float:
 
 
 def smallest_visible(beliefs: Sequence[Belief]) -> dict[str, float]:
-    """Return the smallest relative change that would have been shown beside those found, by test.
+    """Return the smallest relative change that would have been shown in addition to those found, by test.
 
-    In the commits where it takes the largest one, a tenth of all, it might be missed.
+    It might be missed in a tenth of the commits, those with the least evidence.
     """
     last = beliefs[-1]
     found = {}
@@ -88,7 +88,7 @@ def _size(test: TestBelief, chosen: int) -> float:
 
 
 def _deviation(test: TestBelief) -> float:
-    """Return the deviation of one run in about per cent, as the most probable point of the grid has it."""
+    """Return the deviation of one run in about per cent, from the best model of the noise."""
     if test.evidence is None:
         return math.inf
     if test.density is not None:
@@ -97,9 +97,9 @@ def _deviation(test: TestBelief) -> float:
 
 
 def _at_least(test: TestBelief, least: float) -> Floats:
-    """Return how probable a change in each class moves the test by so much, if it affects it, (j,).
+    """Return the probability that a change in each class, if it affects the test, has at least a size, (j,).
 
-    One that makes the test fail does; one that lies among failures alone could not be seen, and does not.
+    It is 1 for a change that makes the test fail, and 0 for one without values on both sides.
     """
     if test.evidence is None:
         return test.failing.astype(np.float64)

@@ -1,4 +1,4 @@
-"""What may be true of a range: that nothing changed, or a class of commits changed it, or two did."""
+"""The hypotheses about a range: no change, a change in one class of commits, or in two."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from perftrend.analysis.comparison.observations import Floats, Indices
 
 
 class Hypotheses(NamedTuple):
-    """What may be: nothing, a change in one of j classes, or in two of them, k pairs."""
+    """The prior of no change, a change in one of j classes, or in two of them, k pairs."""
 
     none: float
-    """Logarithm of its prior probability."""
+    """Logarithm of the prior probability of no change."""
     one: Floats
     """Those of each class, (j,)."""
     two: Floats
@@ -27,7 +27,7 @@ class Hypotheses(NamedTuple):
 
 
 class Likelihood(NamedTuple):
-    """Logarithms of how probable the values are, in nats."""
+    """Log-likelihoods of the values, in nats."""
 
     none: float
     one: Floats
@@ -36,15 +36,15 @@ class Likelihood(NamedTuple):
     """(k,)"""
 
     def total(self, prior: Hypotheses) -> float:
-        """Return the logarithm of how probable the values are, whichever hypothesis is true."""
+        """Return the log-likelihood of the values, averaged over the hypotheses."""
         parts = [np.array([self.none + prior.none]), self.one + prior.one, self.two + prior.two]
         return float(log_sum(np.concatenate(parts)))
 
 
 def averaged(one: Likelihood, other: Likelihood, share: float) -> Likelihood:
-    """Return the likelihood if either belief may be right.
+    """Return the likelihood averaged over two models.
 
-    :param share: the probability of the other.
+    :param share: the probability of the other one.
     """
     by_one, by_other = math.log1p(-share), math.log(share)
     return Likelihood(
@@ -55,14 +55,14 @@ def averaged(one: Likelihood, other: Likelihood, share: float) -> Likelihood:
 
 
 class Found(NamedTuple):
-    """Evidence of h hypotheses at single points of the grid, prior of the point included, in nats."""
+    """Evidence of h hypotheses at single points of the grid, including the prior of the point, in nats."""
 
     evidence: Floats
-    """Without a far-off run, (h,)."""
+    """Without an outlier, (h,)."""
     rho: Floats
-    """Logarithm of how much more probable each observation is as a far-off one, (h, n)."""
+    """Log ratio of the probabilities of each observation as an outlier and as a usual run, (h, n)."""
 
     @property
     def gained(self) -> Floats:
-        """The evidence where one observation, or none, may be far off, (h,)."""
+        """The evidence if at most one observation is an outlier, (h,)."""
         return self.evidence + log_gain(self.rho)

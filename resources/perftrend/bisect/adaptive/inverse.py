@@ -1,7 +1,7 @@
 """The inverses and determinants of many small covariances at once.
 
-What adds a multiple of some uuᵀ that is large beside the rest is added to the inverse, not to S: elimination
-would lose the rest.
+Multiples of uuᵀ that are large compared with the rest are added to the inverse, not to S: elimination would
+lose the rest.
 
 Source: Golub and Van Loan, Matrix Computations, section 2.1 (the formula of Sherman, Morrison and Woodbury).
 """

@@ -1,10 +1,10 @@
-"""How probable the values of one test are with two changes, for all pairs of classes at once.
+"""The likelihood of the values of one test with two changes, for all pairs of classes at once.
 
 With b = (aᵀPy, a'ᵀPy) and the matrix M of aᵀPa' with 1/v and 1/v' on its diagonal (see :mod:`.field`),
 
     log L(two) = log L(none) + ½ bᵀM⁻¹b - ½ log(v v' det M).
 
-That a run may lie far off is looked at for the most probable pairs alone.
+Outliers are considered only for the most probable pairs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from perftrend.bisect.adaptive.hypotheses import Found, Hypotheses
 
 _MOST = 250
 _LARGE = 1
-"""Which part of a change's size stands for large ones."""
+"""Index of the part of a change's size that represents large changes."""
 _MATTERS = math.log(1e-8)
 
 
@@ -38,14 +38,14 @@ class _Systems(NamedTuple):
     determinant: Floats
 
     def chosen(self, which: Indices) -> _Systems:
-        """Return some of them, each with an axis for the observations."""
+        """Return a selection of them, each with an axis for the observations."""
         return _Systems(*(each.ravel()[which][:, np.newaxis] for each in self))
 
 
 def of_pairs(field: Field, points: Indices, prior: Hypotheses) -> tuple[Floats, Found]:
     """Return the likelihood of each pair, (k,), and the evidence of the best ones with their prior.
 
-    :param points: of the grid, those that matter.
+    :param points: the points of the grid that matter.
     """
     if not prior.first.size:
         return np.empty(0), Found(np.empty(0), np.empty((0, len(field.levels))))
@@ -62,9 +62,9 @@ def of_pairs(field: Field, points: Indices, prior: Hypotheses) -> tuple[Floats, 
 
 
 def best_pair(field: Field, prior: Hypotheses) -> Floats:
-    """Return the evidence of the best pair at each point of the grid, its prior included, (g,).
+    """Return the evidence of the best pair at each point of the grid, including its prior, (g,).
 
-    That a run may lie far off is not looked at, and all sizes are taken for large ones.
+    Outliers are not considered, and all sizes are assumed to be large.
     """
     if not prior.first.size:
         return np.full(field.base.size, -np.inf)
@@ -81,7 +81,7 @@ def best_pair(field: Field, prior: Hypotheses) -> Floats:
 
 
 def _solved(field: Field, points: Indices, prior: Hypotheses) -> tuple[_Systems, Floats]:
-    """Return the systems and what each gains, of shape (points, k, parts of one size, of the other)."""
+    """Return the systems and their gains, of shape (points, k, parts of one size, of the other)."""
     first, second = prior.first, prior.second
     weight, pull = field.weight[points], field.pull[points]
     own = np.einsum("gjj->gj", weight)[..., np.newaxis, np.newaxis]
@@ -97,7 +97,7 @@ def _solved(field: Field, points: Indices, prior: Hypotheses) -> tuple[_Systems,
 
 
 def _far_off(field: Field, systems: _Systems, g: Indices, pair: tuple[Indices, Indices]) -> Floats:
-    """Return how much more probable each observation is as a far-off one, (h, n)."""
+    """Return the log ratio of the probabilities of each observation as outlier and as usual run, (h, n)."""
     one, other = field.moved[g, pair[0]], field.moved[g, pair[1]]
     alpha = field.pulled[g] - one * systems.m - other * systems.other
     taken = systems.d * one**2 - 2 * systems.c * one * other + systems.a * other**2

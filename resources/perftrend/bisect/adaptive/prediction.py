@@ -1,7 +1,7 @@
-"""What the next run of a commit would measure, under each hypothesis: normal distributions.
+"""Prediction of the next run of a commit under each hypothesis, as normal distributions.
 
-With k the covariance of the new run with the old ones, κ its own, and a* 1 if its commit contains the
-change, the level is expected at kᵀPy + (a* - kᵀPa) Δ, with the variance κ - kᵀPk + (a* - kᵀPa)² var Δ.
+With k the covariance of the new run with the old ones, κ its own variance, and a* 1 if its commit contains
+the change, the expected level is kᵀPy + (a* - kᵀPa) Δ, with the variance κ - kᵀPk + (a* - kᵀPa)² var Δ.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class Plan:
 
     commits: Sequence[str]
     inside: Floats
-    """The share of each class that they contain, (m, j)."""
+    """The fraction of each class that they contain, (m, j)."""
     at_h: Floats
-    """When, in hours since the first measurement, (m,)."""
+    """Time of the run, in hours since the first measurement, (m,)."""
     new: NDArray[np.bool_]
     """Whether they have to be built, (m,)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parts:
-    """The level under p hypotheses, a class that a commit splits being two."""
+    """The level under p hypotheses; a class that a commit splits counts as two."""
 
     weights: Floats
     """(m, p); they sum up to the probability of the view."""
@@ -48,7 +48,7 @@ class Parts:
 
 
 def predicted(belief: Belief, test: TestBelief, view: View, plan: Plan) -> Parts:
-    """Predict the next run of each commit, for one test, seen from one point of the grid."""
+    """Predict the next run of each commit, for one test, at one point of the grid."""
     assert test.evidence is not None  # noqa: S101 - for the reader
     field, g = test.evidence.field, view.point
     _, q, c, _ = (each[g] for each in field.grid)

@@ -1,10 +1,10 @@
-"""Which commits split a class, so that measuring one of them tells its halves apart.
+"""The commits that split a class, so that measuring one of them distinguishes its halves.
 
-A class that holds a part of the mainline is split there, so that merges are first looked at as a whole;
-when nothing but the merge itself is left of the mainline, its branches follow. A merge whose branches are
-clean is itself what is left.
+A class that holds a part of the mainline is split there, so that merges are first measured as a whole; if
+only the merge itself is left of the mainline, its branches follow. If the branches are clean, the merge
+itself remains.
 
-Classes outlive many measurements, so what was found for one is kept.
+Classes outlive many measurements, so results are cached.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KEPT = 4096
 
 @lru_cache(_KEPT)
 def splitting(history: History, broken: int, chosen: int) -> tuple[int, ...]:
-    """Return the commits to split a class by: on its mainline, else in branches; none if it is atomic.
+    """Return the commits to split a class by: on its mainline, else in branches; empty if it is atomic.
 
     :param broken: the set of commits that do not build.
     :param chosen: the class, a set of commits.
@@ -29,7 +29,7 @@ def splitting(history: History, broken: int, chosen: int) -> tuple[int, ...]:
         found = tuple(index for index in level if _splits(history, broken, chosen, index))
         if found:
             return found
-    # A commit outside may contain one of two that do not build and not the other.
+    # A commit outside of the class may contain one of two commits that do not build but not the other.
     everything = range(len(history.commits))
     return tuple(index for index in everything if _splits(history, broken, chosen, index))
 
@@ -54,7 +54,7 @@ def _splits(history: History, broken: int, chosen: int, index: int) -> bool:
 
 
 def _levels(history: History, chosen: int) -> Iterator[list[int]]:
-    """Go through the mainlines of the class's newest commits, then those of their branches, and so on."""
+    """Yield the mainlines of the class's newest commits, then those of their branches, and so on."""
     left = chosen
     heads = _heads(history, chosen)
     while heads:

@@ -1,8 +1,8 @@
-"""The adaptive strategy: measure what shows the most, and confirm by pairs what it suspects.
+"""The adaptive strategy: measure the commit with the most information, and confirm suspicions by pairs.
 
-What the search believes rests on a model of the noise, so it names nothing. It suspects a commit, and the
-commit and the one before it are measured alternately until these pairs alone show a change, or show that
-there is none (see :mod:`.confirmation`).
+The posterior of the search rests on a model of the noise, so it does not name commits. It suspects a commit;
+this commit and the one before it are then measured alternately until these pairs alone show a change, or
+that there is none (see :mod:`.confirmation`).
 """
 
 from __future__ import annotations
@@ -33,39 +33,40 @@ from perftrend.bisect.outcome import Culprit, Kind, Measure, Outcome, Suspicion
 from perftrend.bisect.state import State
 
 FIRST_PAIRS, MOST_PAIRS = 1, 20
-"""Measurements of old and new each, before the range is looked into, and before it is given up."""
+"""Measurements of old and new each, before commits between are measured, and before the search gives up."""
 HOPELESS = 0.5
-"""With a greater probability of no change it is given up after these; before, these are measured again."""
+"""With a higher probability of no change, the search gives up after ``MOST_PAIRS``; before, the ends are
+measured again."""
 LEAVE = 0.1
-"""With a greater probability of no change only old and new are measured, until commits between were."""
+"""With a higher probability of no change, only the ends are measured, until commits between have been."""
 INSIDE_RUNS = 3
-"""Measurements of each commit between, where old and new do not differ."""
+"""Measurements of each commit between the ends, if these do not differ."""
 MISSED, MISSED_LATE = 0.005, 0.05
-"""A further change of this probability is not looked for any longer, before and after as many measurements as
-old and new may have."""
+"""A further change of this probability is no longer searched for, before and after twice ``MOST_PAIRS``
+measurements."""
 LEFT_OUT_RUNS = 3
-"""Measurements of a commit of which all are left out as far off; with more it is not tried again."""
+"""A commit that has only outliers is measured up to this many times."""
 SUSPECTED = 0.9
-"""A commit of this probability is measured in pairs with the one before it."""
+"""A commit with at least this probability is measured in pairs with the one before it."""
 _USUAL_BITS = 0.7
-"""What a measurement usually gives, in bits, if the change is plain to see."""
+"""Usual information of a measurement, in bits, if the change is clearly visible."""
 _SHOWN = 0.01
 _UNSURE = (Status.OPEN, Status.UNDER_WAY)
 
 
 @dataclass(frozen=True, slots=True)
 class Adaptive:
-    """Keeps a probability over all commits and chooses the run that tells the most for its time.
+    """A strategy with a probability for each commit; it chooses the run with the most information per time.
 
-    :param confidence: how sure it has to be of a commit that it names.
-    :param maximum_measurements: after so many it ends, whatever is known by then.
-    :param maximum_changes: no more changes are looked for.
-    :param inside: whether commits between are looked at, too, before old and new are said not to differ:
+    :param confidence: the probability that a commit needs to be named.
+    :param maximum_measurements: the search ends after this many, whatever its state.
+    :param maximum_changes: the search ends after this many changes were found.
+    :param inside: whether to measure commits between, too, before reporting that old and new do not differ:
         it finds changes that cancel each other, for three more builds.
-    :param known_deviations: by test, the deviation between runs in per cent, as its history knows it.
-    :param build_s: what a build takes, in seconds, until one was made.
-    :param measure_s: what a measurement takes, until one was made.
-    :raises SettingsError: if a value has no meaning.
+    :param known_deviations: by test, the deviation between runs in per cent, from its history.
+    :param build_s: assumed duration of a build, in seconds, until one was made.
+    :param measure_s: assumed duration of a measurement, until one was made.
+    :raises SettingsError: if a value is invalid.
     """
 
     confidence: float = 0.99
@@ -87,23 +88,23 @@ class Adaptive:
 
     @property
     def name(self) -> str:
-        """What settings call it."""
+        """The name in the settings."""
         return "adaptive"
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What it was made with, without the limit: with a greater one a search goes on."""
+        """The parameters, without the limit: a search can continue with a higher one."""
         return {name: value for name, value in asdict(self).items() if name != "maximum_measurements"}
 
     def next(self, state: State) -> Measure | Outcome:
-        """Say what to measure next, or how it ends."""
+        """Return the next measurement, or the outcome."""
         for end, name in ((state.range.old, "old"), (state.history.new, "new")):
             if end in state.broken:
                 return Outcome(Kind.NOT_BUILT, f"the {name} commit {end} does not build: {state.broken[end]}")
         if _pairs_of_ends(state) < FIRST_PAIRS:
             return Measure(_alternating(state), "the ends of the range tell whether there is a change")
         compared = state.compared
-        # Of a test that one end does not have, no run could ever tell what it is expected to tell.
+        # A test that is missing at one end would never give the information that is expected of it.
         data = [each for each in test_data(state, self.known_deviations) if each.name in compared]
         if not any(len(each.levels) for each in data):
             lacking = "has a value at either end" if compared else "was measured at both ends"
@@ -130,7 +131,7 @@ class Adaptive:
     def _beliefs(
         self, data: Sequence[TestData], suspects: Suspects, tried: Sequence[Confirmation]
     ) -> list[Belief]:
-        """Return what is believed before and after each change that was found; refuted ones hold none."""
+        """Return the posteriors before and after each change that was found; refuted classes hold none."""
         refuted = [each.changed for each in tried if each.status is Status.REFUTED]
         cleared = [
             at for at, chosen in enumerate(suspects.classes) if any(not chosen & ~each for each in refuted)
@@ -145,7 +146,7 @@ class Adaptive:
         return beliefs
 
     def _ended(self, state: State, beliefs: list[Belief], tried: Sequence[Confirmation]) -> Outcome | None:
-        """Return how it ends by what is believed; None if there is more to be found."""
+        """Return the outcome according to the posteriors; None if the search continues."""
         last = beliefs[-1]
         if any(each.status in _UNSURE for each in tried):
             return self._undecided(state, beliefs, tried)
@@ -161,7 +162,7 @@ class Adaptive:
         return None
 
     def _searched(self, state: State, belief: Belief) -> Measure:
-        """Measure the ends until they differ, and then what shows the most."""
+        """Measure the ends until they differ, and then the commit with the most information."""
         between = set(belief.suspects.measured) - {state.range.old, state.history.new}
         doubtful = belief.none > (HOPELESS if between else LEAVE)
         if not belief.found and doubtful and _pairs_of_ends(state) < MOST_PAIRS:
@@ -172,7 +173,7 @@ class Adaptive:
         return Measure(choice.commit, reason, _suspicions(belief), remaining=_remaining(belief))
 
     def _looked_inside(self, state: State) -> Measure | None:
-        """Return what is lacking of a look at commits between; None if nothing is."""
+        """Return a missing measurement of a commit between the ends; None if none is missing."""
         if not self.inside:
             return None
         whole = Suspects.of(state.history, [state.range.old, state.history.new], state.broken)
@@ -200,7 +201,7 @@ class Adaptive:
             by_pairs = next(
                 each for each in tried if each.status is Status.CONFIRMED and not suspected & ~each.changed
             )
-            # Of the first that was found, the others were not yet known to be changes of their own.
+            # When the first change was found, the others were not yet known to be separate changes.
             others = [each for each in last.found if each != chosen]
             alone = Belief([each.data for each in last.tests], last.suspects, others, last.cleared)
             confidence = min(
@@ -219,7 +220,7 @@ class Adaptive:
         )
 
     def _undecided(self, state: State, beliefs: list[Belief], tried: Sequence[Confirmation]) -> Outcome:
-        """End without an answer, or without one to whether there is another change."""
+        """End without a result, or without deciding whether there is another change."""
         reason = f"{len(state.measured)} measurements were made"
         unsure = [each for each in tried if each.status in _UNSURE]
         if unsure and unsure[-1].pairs >= FEWEST_PAIRS:
@@ -240,7 +241,7 @@ class Adaptive:
 
 
 def _machine(belief: Belief) -> str:
-    """Say what the machine seems to do that makes measuring hard, to be put behind a reason."""
+    """Return a note that the machine seems to switch between speeds, to append to a reason; or nothing."""
     most = int(np.argmax(belief.held))
     suspected = most if belief.held[most] > belief.none else None
     known = [test.density.apart(suspected) for test in belief.tests if test.density is not None]
@@ -251,7 +252,7 @@ def _machine(belief: Belief) -> str:
 
 
 def _tried_next(belief: Belief, tried: Sequence[Confirmation]) -> Measure | None:
-    """Return the first measurement of the pairs that confirm a suspicion; None if none is strong enough."""
+    """Return the first measurement of the pairs for a new suspicion; None if none is strong enough."""
     suspected = belief.suspected(SUSPECTED)
     if suspected is None:
         return None
@@ -270,7 +271,7 @@ def _pair(
 
 
 def _remaining(belief: Belief) -> int | None:
-    """Return about how many measurements will name a commit; None if probably there is none to be named."""
+    """Return the estimated number of measurements until a commit is named; None if probably none will be."""
     if belief.none > HOPELESS or belief.found:
         return None
     sizes = np.array([chosen.bit_count() for chosen in belief.suspects.classes])
@@ -293,10 +294,10 @@ def _alternating(state: State) -> str:
 
 
 def _confirming(state: State, belief: Belief) -> Measure | None:
-    """Return a second measurement of a commit that has only been left out so far; None if there is none.
+    """Return another measurement of a commit that has only outliers so far; None if there is none.
 
-    A run that is far off looks like a change beside its commit, and may be taken for it. One more tells them
-    apart, so nothing ends before.
+    An outlier looks like a change next to its commit, and may be mistaken for one. Another measurement
+    distinguishes them, so the search does not end before it.
     """
     for test in belief.tests:
         left_out = {state.measured[at].commit for at in test.outliers}
@@ -308,7 +309,7 @@ def _confirming(state: State, belief: Belief) -> Measure | None:
 
 
 def _suspicions(belief: Belief) -> tuple[Suspicion, ...]:
-    """Return where changes may be: a pair of changes counts half for each, so that the sum is at most 1."""
+    """Return the probabilities of changes; each of two changes counts half, so that the sum is at most 1."""
     shown = [
         Suspicion(belief.suspects.history.hashes(chosen), float(share))
         for chosen, share in zip(belief.suspects.classes, belief.shares, strict=True)

@@ -1,9 +1,9 @@
-"""Which commits can be told apart by what was measured, and which could be measured to tell more.
+"""The classes of commits that the measurements distinguish, and the commits that would split them.
 
 Two commits of the range that are contained in the same measured commits explain every measurement
-equally well: whether the one or the other changed the performance cannot be told. The range falls
-apart into such classes. In a history without merges a class is the gap between two measured commits,
-the later one included. A class is *atomic* when no commit that can be built would split it, see
+equally well: the measurements do not show which of them changed the performance. The range is divided
+into such classes. In a history without merges a class is the gap between two measured commits,
+including the later one. A class is *atomic* if no commit that can be built would split it, see
 :mod:`.splitting`.
 """
 
@@ -21,21 +21,21 @@ from perftrend.bisect.history import History
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Suspects:
-    """The range in j classes, by d distinct measured commits."""
+    """The range, divided into j classes by d distinct measured commits."""
 
     history: History
     measured: tuple[str, ...]
-    """Distinct, d of them."""
+    """Distinct measured commits, d of them."""
     classes: tuple[int, ...]
     """Sets of commits, j of them, ordered by their oldest commit."""
     after: Floats
-    """1 where the measured commit contains the class, else 0, shape (j, d)."""
+    """1 if the measured commit contains the class, else 0, shape (j, d)."""
     broken: int
     """The set of commits that do not build."""
 
     @classmethod
     def of(cls, history: History, measured: Sequence[str], broken: Collection[str]) -> Suspects:
-        """Take the range apart."""
+        """Divide the range into classes."""
         distinct = tuple(dict.fromkeys(measured))
         contained = [history.contained(commit) for commit in distinct]
         classes = [(1 << len(history.commits)) - 1]
@@ -49,18 +49,18 @@ class Suspects:
 
     @property
     def shares(self) -> Floats:
-        """The share of the range's commits that each class holds, shape (j,)."""
+        """The fraction of the range's commits in each class, shape (j,)."""
         return np.array([each.bit_count() for each in self.classes]) / len(self.history.commits)
 
     def inside(self, commit: str) -> Floats:
-        """Return the share of each class that a commit contains, shape (j,)."""
+        """Return the fraction of each class that a commit contains, shape (j,)."""
         if commit in self.measured:
             return self.after[:, self.measured.index(commit)]
         contained = self.history.contained(commit)
         return np.array([(each & contained).bit_count() / each.bit_count() for each in self.classes])
 
     def splitting(self, chosen: int) -> tuple[int, ...]:
-        """Return the commits to split a class by; none if it is atomic."""
+        """Return the commits to split a class by; empty if it is atomic."""
         return splitting(self.history, self.broken, chosen)
 
     def candidates(self, chosen: int) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ class Suspects:
         )
 
     def sides(self, chosen: int, held: Floats) -> tuple[str, str]:
-        """Return a measured commit before a class and one with it, and little else between them.
+        """Return a measured commit without a class and one with it that differ by little else.
 
         :param held: the probability of a change in each class, (j,).
         """
@@ -92,11 +92,11 @@ class Suspects:
         )
 
     def most_suspected(self, changed: int, held: Floats) -> int:
-        """Return the most suspected class in a set of commits."""
+        """Return the most probable class in a set of commits."""
         return max(self._within(changed), key=lambda at: float(held[at]))
 
     def alone(self, chosen: int, changed: int, held: Floats) -> float:
-        """Return how probable a change in a set of commits is one in this class."""
+        """Return the probability that a change in a set of commits is in this class."""
         return float(held[chosen]) / max(sum(float(held[at]) for at in self._within(changed)), 1e-300)
 
     def _within(self, changed: int) -> list[int]:

@@ -1,9 +1,9 @@
 """Simulated histories of commits, and a testbed that measures them with noise.
 
-A bisection can be judged by them: it is known which commits changed the performance. Nothing is built and
+They serve to evaluate bisections: it is known which commits changed the performance. Nothing is built and
 no time passes: a night of measurements takes milliseconds. Histories with the same model and the same
-seed are the same, and a commit that is measured as often sees the same noise, whatever is measured between,
-so that strategies can be compared on the same luck.
+seed are equal, and the n-th measurement of a commit has the same noise, whatever else is measured, so that
+strategies are compared under equal conditions.
 """
 
 from perftrend.bisect.simulator.drift import Drift, Jumps, Swing, Walk

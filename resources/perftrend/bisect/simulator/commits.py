@@ -1,4 +1,4 @@
-"""Made-up commits: how they descend from each other, and which of them do not build."""
+"""Simulated commits: how they descend from each other, and which of them do not build."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ OLD = "0" * 40
 """The commit that a range begins after."""
 _LONGEST_BRANCH = 6
 _GOES_ON = 0.5
-"""How often the mainline goes on beside a branch."""
+"""Probability that the mainline continues alongside a branch."""
 _STRETCH = 4.0
 """Commits that do not build come in stretches of this length on average."""
 
 
 def commits(size: int, branches: float, random: np.random.Generator) -> tuple[Commit, ...]:
-    """Make commits, oldest first.
+    """Return commits, oldest first.
 
-    :param size: how many, all of which the last one contains.
+    :param size: the number of commits, all of which the last one contains.
     :param branches: the probability that a branch begins at a commit of the mainline. It has up to six
         commits, and is merged.
     """
@@ -41,9 +41,9 @@ def commits(size: int, branches: float, random: np.random.Generator) -> tuple[Co
 def unbuildable(
     size: int, share: float, culprits: tuple[int, ...], random: np.random.Generator
 ) -> frozenset[int]:
-    """Choose which commits do not build: stretches; one lies at a culprit in every second history.
+    """Choose stretches of commits that do not build; in every second history, one is at a culprit.
 
-    :param share: of those before the last one, at least. The last one always builds.
+    :param share: minimum fraction of the commits before the last one. The last one always builds.
     """
     if not share:
         return frozenset()
@@ -58,12 +58,12 @@ def unbuildable(
 
 
 def _stretch(start: int, length: int, size: int) -> frozenset[int]:
-    """Return what lies in the range, the last one left out."""
+    """Return the part of a stretch that is in the range, without the last commit."""
     return frozenset(range(max(start, 0), min(start + length, size - 1)))
 
 
 def _branched(parents: list[list[int]], tip: int, length: int, *, goes_on: bool) -> int:
-    """Append a branch of so many commits and its merge, and return that."""
+    """Append a branch of ``length`` commits and its merge, and return the merge."""
     side = tip
     for _ in range(length):
         parents.append([side])

@@ -1,4 +1,4 @@
-"""How a testbed changes while nobody touches it: it wanders, swings or jumps.
+"""Changes of a testbed over time that no commit causes: it wanders, swings or jumps.
 
 All sizes are in 100 ln(value), about per cent.
 """
@@ -16,10 +16,10 @@ Levels = NDArray[np.float64]
 
 
 class Drift(Protocol):
-    """What moves all levels in the course of time."""
+    """A change of all levels over time."""
 
     def levels(self, minutes: int, random: np.random.Generator) -> Levels:
-        """Return what is added at each of so many minutes, in per cent, shape (minutes,)."""
+        """Return the offset at each minute, in per cent, shape (minutes,)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,10 @@ class Walk:
 
 @dataclass(frozen=True, slots=True)
 class Swing:
-    """A sine with any phase, such as that of a room that is cooled by intervals."""
+    """A sine with a random phase, such as that of a room that is cooled intermittently."""
 
     amplitude: float = 2.0
-    """In per cent, to both sides."""
+    """In per cent, in both directions."""
     period_h: float = 3.0
 
     def levels(self, minutes: int, random: np.random.Generator) -> Levels:
@@ -51,12 +51,12 @@ class Swing:
 
 @dataclass(frozen=True, slots=True)
 class Jumps:
-    """Jumps at any moment, such as those of a testbed that somebody else uses, too."""
+    """Jumps at random times, such as those of a testbed that others use, too."""
 
     deviation: float = 3.0
-    """Of the size of a jump, in per cent."""
+    """Deviation of the size of a jump, in per cent."""
     every_h: float = 4.0
-    """On average."""
+    """Average interval between jumps, in hours."""
 
     def levels(self, minutes: int, random: np.random.Generator) -> Levels:
         """Return the sum of the jumps so far, minute by minute."""

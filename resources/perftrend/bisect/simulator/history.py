@@ -1,4 +1,4 @@
-"""A simulated history: its commits, what each of them changed, and what is true of it."""
+"""A simulated history: its commits, the change of each, and the properties that a search should find."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STREAMS = ("commits", "drift", "layout", "measurement", "common", "course", "re
 
 @dataclass(frozen=True, slots=True)
 class HistoryModel:
-    """What simulated histories have in common.
+    """The parameters of simulated histories.
 
     :raises SettingsError: if there are fewer commits than changes, or no test.
     """
@@ -30,17 +30,17 @@ class HistoryModel:
     size: int = 64
     """Commits between old and new, new included."""
     changes: tuple[float, ...] = (3.0,)
-    """Sizes of the changes in 100 ln(value), about per cent; none: nothing changes. Minus infinity: the
+    """Sizes of the changes in 100 ln(value), about per cent; empty: nothing changes. Minus infinity: the
     tests fail from that commit on."""
     tests: tuple[float, ...] = (1.0,)
-    """What the changes are multiplied by in each test; 0: they do not affect it."""
+    """Factors of the changes in each test; 0: they do not affect it."""
     noise: Noise = field(default_factory=Noise)
     recording: Recording | None = None
-    """What a machine did, replayed in the place of the noise."""
+    """The recording of a machine that is replayed instead of the noise."""
     drifts: tuple[Drift, ...] = ()
-    """Added up; each test has its own."""
+    """They are added; each test has its own."""
     broken: float = 0.0
-    """Share of the commits that do not build, in stretches."""
+    """Fraction of the commits that do not build, in stretches."""
     branches: float = 0.0
     """The probability that a branch, which is merged, begins at a commit of the mainline."""
 
@@ -84,11 +84,11 @@ class SimulatedHistory:
         return tuple(f"test {number}" for number in range(1, len(self.model.tests) + 1))
 
     def random(self, stream: str, *numbers: int) -> Random:
-        """Return the random numbers of a purpose, which are the same again and again.
+        """Return the random generator of a purpose; the same arguments give the same numbers.
 
         :param numbers: three at most.
         """
-        # All keys are of one length: a key that others continue with zeros would be equal to theirs.
+        # All keys have the same length: otherwise, a key would equal one that continues it with zeros.
         key = [*self.seed, 1 + _STREAMS.index(stream), *numbers, *[0] * (3 - len(numbers))]
         return np.random.default_rng(key)
 
@@ -101,16 +101,16 @@ class SimulatedHistory:
         )
 
     def layout(self, commit: str, test: int, variant: int = 0) -> float:
-        """Return what a commit differs by for no reason in one of its layouts, in per cent."""
+        """Return the deviation of a commit by one of its layouts, in per cent."""
         if not self.model.noise.layout:
             return 0.0
         random = self.random("layout", self.range.history.index(commit) + 1, test, variant)
         return self.model.noise.layout * float(random.standard_normal())
 
     def smallest_set(self, commit: str) -> tuple[str, ...]:
-        """Return the commits that no measurement of commits that build could tell from one, itself included.
+        """Return the commits that measurements cannot distinguish from one, including itself, oldest first.
 
-        Oldest first.
+        Only commits that build can be measured.
         """
         history = self.range.history
         bit = 1 << history.index(commit)

@@ -1,4 +1,4 @@
-"""What makes two measurements of the same commit differ, and two commits that do the same.
+"""Noise: differences between measurements of the same commit, and between commits that change nothing.
 
 All sizes are deviations of 100 ln(value), about per cent.
 """
@@ -14,40 +14,41 @@ from numpy.typing import NDArray
 from perftrend import errors
 
 _NO_VARIANCE = 2
-"""Degrees of freedom up to which Student's t has none."""
+"""Degrees of freedom up to which Student's t has no finite variance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """The noise of a testbed and of a product; drift is apart from it, see :mod:`.drift`.
+    """The noise of a testbed and of a product; drift is separate, see :mod:`.drift`.
 
-    :raises SettingsError: if a value is negative, a share is above 1, or there is no sample.
+    :raises SettingsError: if a value is negative, a fraction is above 1, or there is no sample.
     """
 
     within: float = 1.0
-    """Between the samples of a measurement."""
+    """Deviation between the samples of a measurement."""
     between: float = 1.0
-    """Between measurements of a commit."""
+    """Deviation between measurements of a commit."""
     samples: int = 5
-    """Of a measurement."""
+    """Number of samples of a measurement."""
     shared: float = 0.0
-    """Share of the variance between measurements that all tests of a measurement have in common."""
+    """Fraction of the variance between measurements that all tests of a measurement have in common."""
     freedom: float = 0.0
-    """Degrees of freedom of Student's t, which the values between measurements have; 0: they are normal."""
+    """Degrees of freedom of Student's t for the values between measurements; 0: they are normal."""
     modes: float = 0.0
-    """Distance of two levels, one of which each measurement has: those of two speeds of the machine."""
+    """Distance of two levels, such as two speeds of the machine; each measurement has one of them."""
     low: float = 0.5
-    """Share of the measurements at the lower one."""
+    """Fraction of the measurements at the lower one."""
     phase: float = 1.0
-    """Measurements in a row at one level, on average, with as many at the other if both are as frequent."""
+    """Average number of successive measurements at one level, if both levels are equally frequent."""
     autocorrelation: float = 0.0
-    """Of the values between measurements, from each to the next, whichever commits are measured."""
+    """Correlation of successive values between measurements, whichever commits are measured."""
     layout: float = 0.0
-    """Between commits that change nothing: code lies elsewhere in memory. A commit keeps it."""
+    """Deviation between commits that change nothing: the code has another memory layout. It is constant for
+    a commit."""
     variants: int = 1
-    """Layouts in which each commit is measured in turn; the same deviation is between them."""
+    """Layouts in which each commit is measured in turn; they have the same deviation."""
     outliers: float = 0.0
-    """Share of measurements that are 5 to 50 per cent low."""
+    """Fraction of measurements that are 5 to 50 per cent low."""
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -66,19 +67,19 @@ class Noise:
 
     @property
     def deviation(self) -> float:
-        """Of the average of one measurement without outliers, for one commit."""
+        """The deviation of the average of one measurement of a commit, without outliers."""
         modes = self.modes * math.sqrt(self.low * (1 - self.low))
         return math.hypot(self.between, self.within / math.sqrt(self.samples), modes)
 
     @property
     def remembers(self) -> bool:
-        """Whether measurements resemble those right before them."""
+        """Whether measurements depend on the ones before them."""
         return self.phase > 1 or self.autocorrelation > 0
 
     def course(self, count: int, random: np.random.Generator) -> NDArray[np.float64]:
-        """Draw the levels of successive measurements and what these differ by, whichever commits they are of.
+        """Draw the levels of successive measurements and the deviations between them, for any commits.
 
-        :returns: (count,); it takes the place of what :meth:`drawn` draws of both.
+        :returns: (count,); it replaces the level and the deviation between measurements of :meth:`drawn`.
         """
         lasts = 2 * self.phase * np.array([1 - self.low, self.low])
         low = bool(random.random() < self.low)
@@ -93,11 +94,11 @@ class Noise:
         return levels + own
 
     def common(self, random: np.random.Generator) -> float:
-        """Draw what all tests of a measurement have in common."""
+        """Draw the deviation that all tests of a measurement have in common."""
         return self.between * math.sqrt(self.shared) * float(random.standard_normal())
 
     def drawn(self, random: np.random.Generator) -> list[float]:
-        """Draw what a measurement of one test adds to each of its samples, besides what is common."""
+        """Draw the deviation of each sample of a measurement of one test, except for the common one."""
         own = math.sqrt(1 - self.shared) * float(self._between(random, 1)[0])
         spread = self.within * random.standard_normal(self.samples)
         mode, unlucky, depth = (float(each) for each in random.random(3))
@@ -107,7 +108,7 @@ class Noise:
         return [own + float(each) for each in spread]
 
     def _between(self, random: np.random.Generator, count: int) -> NDArray[np.float64]:
-        """Draw what measurements differ by, (count,)."""
+        """Draw the deviations between measurements, (count,)."""
         if not self.freedom:
             return self.between * random.standard_normal(count)
         return self.between * math.sqrt(1 - 2 / self.freedom) * random.standard_t(self.freedom, count)

@@ -1,7 +1,7 @@
-"""What a machine did to measurements of one program, for simulated testbeds to do the same.
+"""Recorded measurements of one program on a machine, which simulated testbeds replay.
 
-The file is CSV without a head: the seconds since the recording began, the name of the program, and the time
-that each repetition within one process took, in any unit.
+The file is CSV without a header: the seconds since the recording began, the name of the program, and the time
+of each repetition within one process, in any unit.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from perftrend.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One program, measured again and again while it did not change."""
+    """Repeated measurements of one program that did not change."""
 
     name: str
     speeds: NDArray[np.float64] = field(compare=False, repr=False)
-    """100 ln(speed), about per cent, the median taken out: shape (measurements, repetitions)."""
+    """100 ln(speed), about per cent, minus the median: shape (measurements, repetitions)."""
 
     @classmethod
     def read(cls, name: str, lines: Iterable[str], program: str) -> Recording:
-        """Read what a recording has of a program.
+        """Read the measurements of a program in a recording.
 
-        :param name: of the recording, for people.
+        :param name: the name of the recording, for messages.
         :raises UsageError: if it is not a recording, lacks the program, or has times of 0 or below.
         """
         try:
@@ -46,15 +46,15 @@ class Recording:
 
     @property
     def deviation(self) -> float:
-        """Of the average of one measurement, robustly: from the quartiles, in about per cent."""
+        """The robust deviation of the average of one measurement: from the quartiles, in about per cent."""
         low, high = np.quantile(self.speeds.mean(axis=1), (0.25, 0.75))
         return float(high - low) / (2 * _QUARTILE)
 
     def replayed(self, count: int, random: np.random.Generator) -> NDArray[np.float64]:
-        """Return so many measurements in a row, from any one on; after the last comes the first."""
+        """Return ``count`` successive measurements from a random one on; the first follows the last."""
         begin = int(random.integers(len(self.speeds)))
         return self.speeds[(begin + np.arange(count)) % len(self.speeds)]
 
 
 _QUARTILE = math.sqrt(2) * 0.4769362762044699
-"""Of the standard normal distribution."""
+"""Upper quartile of the standard normal distribution."""

@@ -20,10 +20,10 @@ from perftrend.model import Measured, Sampled
 
 _START = datetime(2026, 3, 2, 18, 0, tzinfo=UTC)
 _MINUTES = 14 * 24 * 60
-"""Drift goes on for so long, and then stands still."""
+"""Duration of the drift, which is constant afterwards."""
 _LEVEL = 1e7
 _MEASUREMENTS = 4096
-"""After so many the courses of noise begin again."""
+"""Length of the sequences of noise, which repeat afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,14 @@ class SimulatedBuild:
 
     commit: str
     took_s: float
-    """How long it took to build."""
+    """Duration of the build."""
 
 
 @dataclass
 class SimulatedTestbed:
-    """Builds and measures commits of a history, and counts both.
+    """A testbed that builds and measures commits of a history, and counts both.
 
-    ``build`` and ``measure`` are what a :class:`perftrend.bisect.Session` needs.
+    ``build`` and ``measure`` are arguments for a :class:`perftrend.bisect.Session`.
     """
 
     history: SimulatedHistory
@@ -47,9 +47,9 @@ class SimulatedTestbed:
     measure_s: float = 50.0
     clock_s: float = 0.0
     built: list[str] = field(default_factory=list)
-    """Commits in the order of building, those that failed included."""
+    """Commits in the order of building, including those that failed."""
     measured: dict[str, int] = field(default_factory=dict)
-    """How often, by commit."""
+    """Number of measurements, by commit."""
 
     def build(self, commit: str) -> SimulatedBuild:
         """Build a commit.
@@ -63,7 +63,7 @@ class SimulatedTestbed:
         return SimulatedBuild(commit, self.build_s)
 
     def measure(self, built: SimulatedBuild) -> Measured:
-        """Measure a commit once; tests fail whose level is nothing."""
+        """Measure a commit once; tests whose level is infinite fail."""
         history, commit = self.history, built.commit
         noise = history.model.noise
         key = (history.range.history.index(commit) + 1, self.measured.get(commit, 0))
@@ -88,10 +88,10 @@ class SimulatedTestbed:
         return Measured(commit, started, finished, values, failed, variant=variant)
 
     def _drawn(self, noise: Noise, key: tuple[int, int], number: int, test: int) -> Sequence[float]:
-        """Draw what a measurement of a test adds to each sample.
+        """Draw the deviation of each sample of a measurement of a test.
 
-        :param key: the commit, and how often it was measured before.
-        :param number: how often anything was measured before.
+        :param key: the commit's number, and the number of its earlier measurements.
+        :param number: the number of all earlier measurements.
         """
         if self.history.model.recording:
             return [float(each) for each in self._courses[test][number % _MEASUREMENTS]]
@@ -102,7 +102,7 @@ class SimulatedTestbed:
 
     @cached_property
     def _courses(self) -> list[Levels]:
-        """What successive measurements of each test have in common with those before them."""
+        """The sequence of noise of each test over successive measurements."""
         history, model = self.history, self.history.model
         if model.recording:
             return [
@@ -128,7 +128,7 @@ class SimulatedTestbed:
 def bisect(strategy: Strategy, testbed: SimulatedTestbed) -> tuple[Outcome, State]:
     """Bisect as a session does, without a file.
 
-    :returns: how it ended, and all that was built, decided and measured.
+    :returns: the outcome, and the final state.
     """
     asked = testbed.history.range
     state = State(asked)
