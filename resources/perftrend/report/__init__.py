@@ -1,4 +1,4 @@
-"""Reports: what a run's verdicts say, as static HTML, as JSON and as a table on a terminal.
+"""Reports of the verdicts of a run, as static HTML, as JSON and as a table on a terminal.
 
 All three show the same rows in the same order: the worst first, and among equals the largest
 long-term change first.

@@ -1,4 +1,4 @@
-"""The changes of a test as text: what each was, how certain it is, and between which runs it lies."""
+"""The changes of a test as text: kind, confidence, and the runs between which each one is."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from perftrend.model import Change, Run, Verdict
 from perftrend.wording import NOTHING, percent, plain
 
 MOST_CONFIDENCE = 0.9999
-"""More than this nobody knows: the noise is not exactly normal."""
+"""Confidences are not shown above this: the noise is not exactly normal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,17 +21,17 @@ class Course:
     """The first run after the change."""
     step: str
     kind: str
-    """``regression`` or ``progression``, and what else is to be said of it."""
+    """``regression`` or ``progression``, and whether it is a slow drift."""
     pattern: str
     confidence: str
     effect: str
     """The step in standard deviations."""
     place: str
-    """Builds between which the change lies at 95 %."""
+    """Builds between which the change is at 95 %."""
 
 
 def courses(verdict: Verdict) -> list[Course]:
-    """Return what is told of a test's changes, newest first; suspected and vanished ones too."""
+    """Return the changes of a test as text, newest first, including suspected and vanished ones."""
     told = [(change, change.pattern) for change in (*verdict.changes, *verdict.vanished)]
     if verdict.suspected:
         told.append((verdict.suspected, "suspected"))

@@ -1,7 +1,7 @@
 """The report as JSON: everything that the page shows, at full precision.
 
 ``docs/report.rst`` documents the keys. JSON has no NaN, so a value that does not exist is null.
-Runs are written once, under ``runs``, and named by their index there.
+Runs are written once, under ``runs``, and referenced by their index there.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from perftrend.report.table import WORST_FIRST, Row, passes, rows, sentence
 from perftrend.wording import plain
 
 FORMAT = "perftrend-report-1"
-"""The first key of the document; a new number when a key changes its meaning."""
+"""The first key of the document; the number is increased if a key changes its meaning."""
 
 _WAY = ("loss_ratios", "trials", "phases")
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a report is made of."""
+    """The contents of a report."""
 
     verdicts: Sequence[Verdict]
     run: Run
     """The run that was analysed."""
     method: str
-    """How changes were found, in words for a reader."""
+    """How changes were found, in words for readers."""
     window: int
-    """Number of runs that the moving statistics look back."""
+    """Number of runs in the window of the moving statistics."""
     title: str = "Performance trend"
     notices: Sequence[str] = ()
     results: Sequence[Result] = ()
     """The results of the run with their details."""
     dashboard: str | None = None
-    """Where the dashboard is reached; None: there is none."""
+    """URL of the dashboard; None if there is none."""
 
     @property
     def rows(self) -> list[Row]:
@@ -58,7 +58,7 @@ class RunTable:
     _index: dict[tuple[str, str, int, datetime], int] = field(default_factory=dict)
 
     def index(self, run: Run) -> int:
-        """Return the place of a run in the table, and put it there when it is new."""
+        """Return the index of a run in the table; add the run if it is new."""
         key = (run.testbed, run.job, run.build, run.started)
         if key not in self._index:
             self._index[key] = len(self.runs)
@@ -76,22 +76,22 @@ def as_json(
     notices: Sequence[str] = (),
     results: Sequence[Result] = (),
 ) -> str:
-    """Write the report as one JSON document.
+    """Return the report as one JSON document.
 
-    :param verdicts: one of each trace, in any order.
+    :param verdicts: one for each trace, in any order.
     :param run: the run that was analysed.
-    :param method: how changes were found, in words for a reader.
-    :param window: number of runs that the moving statistics look back.
+    :param method: how changes were found, in words for readers.
+    :param window: number of runs in the window of the moving statistics.
     :param title: heading.
-    :param notices: lines that a reader must see, such as that another testbed was used.
-    :param results: the run's results with their details, which tell the way of each search.
+    :param notices: lines that readers must see, such as that another testbed was used.
+    :param results: the run's results with their details, which contain the steps of each search.
     :returns: JSON in ASCII, with a newline at the end.
     """
     return dumps(document(Report(verdicts, run, method, window, title, notices, results)))
 
 
 def dumps(data: object) -> str:
-    """Write compact JSON; NaN is a defect here, for no other program would read it."""
+    """Return compact JSON; NaN is a defect, because other programs could not read it."""
     return json.dumps(data, allow_nan=False, separators=(",", ":")) + "\n"
 
 
@@ -134,10 +134,10 @@ def run_entry(run: Run) -> dict[str, Any]:
 
 
 def history(verdict: Verdict, table: RunTable, *, number: Callable[[float], float | None]) -> dict[str, Any]:
-    """Return what the graph of a test shows, ready for JSON.
+    """Return the data of a test's graph, ready for JSON.
 
-    :param table: gets the runs that are new to it.
-    :param number: how a value is written: None for NaN, and rounded or not.
+    :param table: receives the runs that are new to it.
+    :param number: converts a value: None for NaN, and rounded or not.
     """
     series, runs = verdict.series, len(verdict.series.runs)
     return {
@@ -164,13 +164,13 @@ def history(verdict: Verdict, table: RunTable, *, number: Callable[[float], floa
 
 
 def suspected_runs(verdict: Verdict) -> list[int]:
-    """Return the positions that a graph marks: single bad runs, and a newest one that is undecided."""
+    """Return the positions that a graph marks: single bad runs, and an undecided newest one."""
     newest = [verdict.suspected] if verdict.suspected else []
     return sorted({int(change.position) for change in (*verdict.bad_runs, *newest)})
 
 
 def change_entry(change: Change, *, number: Callable[[float], float | None]) -> dict[str, Any]:
-    """Return a change with what is known of it, ready for JSON."""
+    """Return a change with its details, ready for JSON."""
     return {
         "position": int(change.position),
         "before": number(change.before),
@@ -187,7 +187,7 @@ def change_entry(change: Change, *, number: Callable[[float], float | None]) -> 
 
 
 def of_length(values: ArrayLike, length: int) -> list[float]:
-    """Return the values of a statistic, NaN where it has none or was not calculated at all."""
+    """Return the values of a statistic, NaN if it is not finite or was not calculated."""
     array = np.asarray(values, dtype=np.float64)
     return (
         np.where(np.isfinite(array), array, np.nan).tolist() if array.size == length else [math.nan] * length
@@ -195,7 +195,7 @@ def of_length(values: ArrayLike, length: int) -> list[float]:
 
 
 def not_valid(series: Series, *, number: Callable[[float], float | None]) -> list[dict[str, Any]]:
-    """Return the measured values that may not enter the trend, each with its reason."""
+    """Return the measured values that are excluded from the trend, each with its reason."""
     return [
         {"position": position, "value": number(result.value), "reason": plain(result.invalid)}
         for position, result in enumerate(series.results)
@@ -225,7 +225,7 @@ def _test(row: Row, table: RunTable) -> dict[str, Any]:
 
 
 def _search(details: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the way of a search as the test's message has it; None where there was none."""
+    """Return the steps of a search as in the test's message; None if there was no search."""
     return {name: details.get(name) for name in _WAY} if details.get("phases") else None
 
 

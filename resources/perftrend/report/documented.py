@@ -1,4 +1,4 @@
-"""One test of two builds in the form that "Bisecting" documents.
+"""One test of two builds in the output format of CSIT.
 
 Source: "Bisecting", section Console output.
 """
@@ -11,13 +11,13 @@ from perftrend.analysis.comparison import Documented
 
 
 def values(name: str, samples: Sequence[float]) -> Iterator[str]:
-    """Tell the values of a build in the order of time, and by value."""
+    """Yield the values of a build in chronological order, and sorted by value."""
     yield f"Values of {name} in the order of time: {_listed(samples)}"
     yield f"Values of {name} by value: {_listed(sorted(samples))}"
 
 
 def groups(found: Documented) -> Iterator[str]:
-    """Tell the difference, the groups with their bits, which description is shorter, and the verdict."""
+    """Yield the difference, the groups with their bits, which description is shorter, and the verdict."""
     if not (found.parent.samples and found.current.samples):
         yield "Difference of averages: none, because a build has no values"
         yield f"Test result classification: {found.classification}"

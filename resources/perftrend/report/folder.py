@@ -1,6 +1,6 @@
-"""The folder of a report that is one page: plain HTML, its style sheet, and the same in other forms.
+"""The folder of a report with a single page: plain HTML, its style sheet, and the same in other formats.
 
-The page needs no script, so that it shows under Jenkins's policy for artifacts.
+The page needs no script, so that it displays under Jenkins's policy for artifacts.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ INDEX, STYLE, MESSAGE, CONSOLE = page.INDEX, "style.css", "message.txt", "consol
 
 
 def write_files(directory: Path, files: Mapping[str, str]) -> Path:
-    """Write a report into a directory of its own, whose old report it replaces whole.
+    """Write a report into a directory of its own, and replace an old report as a whole.
 
     :param files: their texts by name.
     :returns: the path of the page.
-    :raises UsageError: if the directory holds anything that is no part of a report.
-    :raises OSError: if it cannot be written; an old report stays as it was then.
+    :raises UsageError: if the directory contains anything that is not part of a report.
+    :raises OSError: if it cannot be written; an old report is then unchanged.
     """
     with replaced(directory, names=page.NAMES) as fresh:
         for name, text in files.items():
@@ -44,14 +44,14 @@ def rendered(template: str, **values: object) -> str:
 
 @cache
 def _templates() -> jinja2.Environment:
-    # A search writes its page after each step, and need not compile the template again.
+    # A search writes its page after each step, so the compiled template is cached.
     found = environment()
     found.filters |= {"plain": plain, "moment": _moment, "signed": _signed}
     return found
 
 
 def style(*names: str) -> str:
-    """Return the style sheet of all reports with those of some kinds behind it."""
+    """Return the style sheet of all reports, followed by those for some kinds of reports."""
     folder = resources.files("perftrend.report").joinpath("templates")
     return "".join(folder.joinpath(name).read_text("utf-8") for name in (STYLE, *names))
 
@@ -66,5 +66,5 @@ def _moment(moment: datetime | None) -> str:
 
 
 def _signed(text: str) -> str:
-    """Write a true minus sign, as wide as the plus."""
+    """Replace hyphens by the true minus sign, which is as wide as the plus."""
     return text.replace("-", "\N{MINUS SIGN}")

@@ -6,7 +6,7 @@ import jinja2
 
 
 def environment() -> jinja2.Environment:
-    """Return an environment that escapes everything, and refuses what a template was not given."""
+    """Return an environment that escapes everything, and raises errors for undefined variables."""
     return jinja2.Environment(
         loader=jinja2.PackageLoader(__package__),
         autoescape=True,

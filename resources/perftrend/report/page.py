@@ -1,14 +1,13 @@
 """The report as static HTML: one folder that opens from a file and from a Jenkins artifact page.
 
-Jenkins serves artifacts with a policy under which no script runs and no inline style applies.
-So the page is complete without either: the table, the verdicts and a picture of every test are
-plain HTML and SVG with a style sheet of their own. Where scripts run, opening a test draws an
-interactive graph. plotly's JavaScript and the data load only then, in ``.js`` files because a
-page that was opened from a file may not read JSON. The graph of a search is an image of its own,
-and the background of a link to it: of all images, only backgrounds are left unloaded while they
-are hidden even where no script runs. Where scripts run it can be pointed at.
+Jenkins serves artifacts with a policy that blocks scripts and inline styles. So the page is complete
+without them: the table, the verdicts and a picture of every test are plain HTML and SVG with a separate
+style sheet. If scripts run, opening a test draws an interactive graph. plotly's JavaScript and the data
+are loaded only then, from ``.js`` files, because a page that was opened from a file may not read JSON.
+The graph of a search is an image of its own, and the background of a link to it: without scripts, only
+background images are not loaded while they are hidden. If scripts run, it is interactive.
 
-No file name comes from a test: a test's address in the page is the hash of its trace.
+No file name comes from a test: a test's anchor in the page is the hash of its trace.
 """
 
 from __future__ import annotations
@@ -39,10 +38,10 @@ NAMES = frozenset(
     {INDEX, "style.css", "report.js", "plotly.min.js", "report.json", "data", "mails"}
     | {"perftest.json", "bisection.json", "message.txt", "console.txt"}
 )
-"""Everything that the folder of any kind of report holds; the mails are written after it."""
+"""All names in the folder of any kind of report; the mails are written after the report."""
 
 TESTS_PER_FILE = 20
-"""Opening a test loads the data of its neighbours too: 150 kB at 180 runs."""
+"""Opening a test also loads the data of its neighbours: 150 kB at 180 runs."""
 
 _MEGA = 1e6
 
@@ -59,21 +58,21 @@ def write(
     results: Sequence[Result] = (),
     dashboard: str | None = None,
 ) -> Path:
-    """Write the report into a directory of its own, whose old report it replaces whole.
+    """Write the report into a directory of its own, and replace an old report as a whole.
 
-    :param directory: made when it is missing, with its parents.
-    :param verdicts: one of each trace, in any order.
+    :param directory: created if missing, with its parents.
+    :param verdicts: one for each trace, in any order.
     :param run: the run that was analysed.
-    :param method: how changes were found, in words for a reader.
-    :param window: number of runs that the moving statistics look back.
+    :param method: how changes were found, in words for readers.
+    :param window: number of runs in the window of the moving statistics.
     :param title: heading.
-    :param notices: lines that a reader must see, such as that another testbed was used.
+    :param notices: lines that readers must see, such as that another testbed was used.
     :param results: the run's results with their details, for the graphs of its searches; those of
-        the verdicts' series may come without.
-    :param dashboard: where the dashboard is reached, which every test is linked to; None: there is none.
+        the verdicts' series may lack details.
+    :param dashboard: URL of the dashboard, to which every test is linked; None if there is none.
     :returns: the path of ``index.html``.
-    :raises UsageError: if the directory holds anything that is no part of a report.
-    :raises OSError: if it cannot be written; an old report stays as it was then.
+    :raises UsageError: if the directory contains anything that is not part of a report.
+    :raises OSError: if it cannot be written; an old report is then unchanged.
     """
     report = Report(verdicts, run, method, window, title, notices, results, dashboard)
     rows, found = report.rows, searches(results)
@@ -110,7 +109,7 @@ def _write_page(directory: Path, report: Report, rows: Sequence[Row], searches: 
 
 
 def _write_data(directory: Path, rows: Sequence[Row]) -> None:
-    """Write what the interactive graphs need, a few tests a file, and the runs that they share."""
+    """Write the data of the interactive graphs, a few tests per file, and the runs that they share."""
     directory.mkdir()
     table = RunTable()
     for first in range(0, len(rows), TESTS_PER_FILE):
@@ -123,7 +122,7 @@ def _write_data(directory: Path, rows: Sequence[Row]) -> None:
 
 
 def _write_searches(directory: Path, found: Iterable[Search]) -> None:
-    """Write the graph of each search, and the style sheet that puts it into its place."""
+    """Write the graph of each search, and the style sheet that positions it."""
     drawn = {search.number: search for search in found}
     for number, search in drawn.items():
         _put(directory / "data" / f"search-{number}.svg", search.picture)
@@ -138,7 +137,7 @@ def _template(name: str) -> str:
 
 
 def _script(function: str, *arguments: object) -> str:
-    """Return a call with JSON arguments that means the same in a file and inside of a page."""
+    """Return a call with JSON arguments that is safe in a file and inside of a page."""
     text = ",".join(dumps(argument).strip() for argument in arguments)
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -146,7 +145,7 @@ def _script(function: str, *arguments: object) -> str:
 
 
 def _rounded(value: float) -> float | None:
-    """Keep seven digits: more than any pixel or reader can tell apart."""
+    """Round to seven digits, more than a pixel or a reader can distinguish; None if it is not finite."""
     return float(f"{value:.7g}") if math.isfinite(value) else None
 
 
@@ -173,7 +172,7 @@ def _moment(moment: datetime) -> str:
 
 
 def _signed(text: str) -> str:
-    """Use the true minus sign, which is as wide as a plus."""
+    """Replace a leading hyphen by the true minus sign, which is as wide as a plus."""
     return text.replace("-", "\N{MINUS SIGN}", 1) if text.startswith("-") else text
 
 
@@ -183,13 +182,13 @@ def _slug(outcome: Outcome) -> str:
 
 
 def _exploring(key: TraceKey, dashboard: str) -> str:
-    """Return the address at which the dashboard shows a trace."""
+    """Return the URL of a trace in the dashboard."""
     chosen = [(name if name == "testbed" else f"p.{name}", value) for name, value in key.parameters]
     return f"{dashboard}/?{urlencode(chosen)}"
 
 
 def _value(value: float, unit: str) -> str:
-    """Write a value without its unit; packets per second in millions."""
+    """Format a value without its unit; packets per second in millions."""
     return f"{value / _MEGA:.4f}" if unit == "pps" else f"{value:.4g}"
 
 

@@ -1,4 +1,4 @@
-"""How reports write hashes, counts, rates and shares, and lines that somebody else wrote."""
+"""Formatting of hashes, counts, rates, fractions and foreign lines in reports."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Iterable
 from perftrend.wording import percent, plain
 
 HASH = 12
-"""Digits of a hash that are shown."""
+"""Number of digits of a hash that are shown."""
 _LONGEST_LINE = 200
 
 signed = percent
 
 
 def line(text: str) -> str:
-    """Make a text fit to stand in one line."""
+    """Return a text on one line."""
     return " ".join(plain(text).split())
 
 
 def excerpt(lines: Iterable[str]) -> list[str]:
-    """Make lines that a program wrote fit to be shown: no control characters, none too long."""
+    """Return the output of a program for display: without control characters and empty lines, and cut."""
     return [plain(line).replace("\t", "    ").rstrip()[:_LONGEST_LINE] for line in lines if line.strip()]
 
 
@@ -30,13 +30,13 @@ def counted(count: int, word: str) -> str:
 
 
 def share(ratio: float) -> str:
-    """Return a ratio without its sign and with two digits that matter: ``3.1 %``."""
+    """Return a ratio without its sign and with two significant digits: ``3.1 %``."""
     value = abs(100 * ratio)
     return f"{value:.0f} %" if value >= 10 else f"{value:.2g} %"  # noqa: PLR2004 - two digits
 
 
 def span(ratios: Iterable[float]) -> str:
-    """Return from where to where some ratios lie, without their signs: ``3.1 to 5.2 %``; empty for none."""
+    """Return the range of some ratios, without their signs: ``3.1 to 5.2 %``; empty for none."""
     sizes = sorted(abs(ratio) for ratio in ratios if math.isfinite(ratio))
     if not sizes:
         return ""

@@ -1,7 +1,7 @@
-"""A directory that is replaced whole: readers see the old one or the new one, never half of one.
+"""Atomic replacement of a directory: readers see the old one or the new one, never half of one.
 
-The new content is written beside the old and the two change places in one system call. An error
-or a kill before that leaves the old one as it was.
+The new content is written next to the old one, and one system call exchanges the two. An error or a
+kill before that leaves the old one unchanged.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _ABANDONED_S = 3600.0
 
 @contextmanager
 def replaced(directory: Path, *, names: Collection[str]) -> Iterator[Path]:
-    """Give an empty directory to fill, which takes the place of ``directory`` at the end.
+    """Yield an empty directory to fill, which replaces ``directory`` at the end.
 
-    :param directory: what is replaced; its parents are made.
-    :param names: what the old directory may hold. Anything else belongs to somebody.
-    :raises UsageError: if the old directory holds anything else, or is a file.
+    :param directory: the directory to replace; its parents are created.
+    :param names: the names that the old directory may contain; other files are not ours to delete.
+    :raises UsageError: if the old directory contains anything else, or is a file.
     :raises OSError: if a file cannot be written; nothing is changed then.
     """
     target = directory.resolve()
     _refuse_foreign(target, names=names)
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(target)
-    # Not tempfile: its directories can be read by their owner alone, and a web server is another user.
+    # Not tempfile: only the owner can read its directories, and a web server runs as another user.
     fresh = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     fresh.mkdir()
     try:
@@ -61,7 +61,7 @@ def _refuse_foreign(target: Path, *, names: Collection[str]) -> None:
 
 
 def _remove_abandoned(target: Path) -> None:
-    """Remove what a killed writer left; a young one may still be at work."""
+    """Remove leftovers of killed writers; a recent one may still be in use."""
     for left in target.parent.glob(f".{glob.escape(target.name)}.*.tmp"):
         # Another writer may remove it at the same time.
         with suppress(FileNotFoundError):
@@ -90,7 +90,7 @@ def _swap(fresh: Path, target: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> None:
-    """Let two directories change places; see renameat2(2)."""
+    """Exchange two directories; see renameat2(2)."""
     libc = ctypes.CDLL(None, use_errno=True)
     if not hasattr(libc, "renameat2"):
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))

@@ -1,7 +1,7 @@
 """Linear scales, ranges and round ticks for pictures that are drawn without a plotting library.
 
-All of them hold for any finite numbers: ends whose difference is beyond the largest float, and
-subnormal ones. Values come from archives, so they may be of any size.
+All functions work with any finite numbers, including subnormal ones and ends whose difference is beyond
+the largest float. Values come from archives, so they may be of any size.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Values = TypeVar("_Values", float, NDArray[np.float64])
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Where a value lies in a picture: ``low`` at ``start``, ``high`` at ``stop``; the ends differ."""
+    """The mapping of values to coordinates: ``low`` to ``start``, ``high`` to ``stop``; the ends differ."""
 
     low: float
     high: float
@@ -31,7 +31,7 @@ class Scale:
     stop: float
 
     def __call__(self, value: _Values) -> _Values:
-        """Return the coordinates of values, which may lie outside; far outside they may be infinite."""
+        """Return the coordinates of values, which may be outside; far outside they may be infinite."""
         # The difference of halves cannot overflow; those of subnormal numbers would lose a digit.
         factor = 1.0 if math.isfinite(self.high - self.low) else 0.5
         low = factor * self.low
@@ -42,7 +42,7 @@ def padded_range(values: Sequence[float], *, least_span: float) -> tuple[float, 
     """Return the range of some values, wider if they are too close to each other.
 
     :param values: at least one; all finite.
-    :param least_span: the least width of the range, relative to its middle; positive.
+    :param least_span: the minimum width of the range, relative to its middle; positive.
     :returns: two different finite ends.
     """
     low, high = min(values), max(values)
@@ -57,8 +57,8 @@ def padded_range(values: Sequence[float], *, least_span: float) -> tuple[float, 
 def ticks(low: float, high: float, most: int) -> list[tuple[float, int]]:
     """Choose round values from ``low`` to ``high``: multiples of 1, 2 or 5 times a power of ten.
 
-    :param most: how many ticks there may be, at least 2.
-    :returns: each value with the number of decimals that it needs; none if the ends are equal.
+    :param most: the maximum number of ticks, at least 2.
+    :returns: each value with the number of decimals that it needs; empty if the ends are equal.
     """
     if low == high:
         return []

@@ -1,13 +1,13 @@
 """The graph of a search: its trials and the bounds of each loss ratio, over the seconds of trials.
 
 It is one SVG picture that needs no script. In the report it is an image of its own, loaded when
-its test is opened; alone it stands in an HTML file with a table of its trials. Where the style
-sheet inside of it counts, pointing at a trial or going to it by keyboard tells about it at the
-bottom; as an image, or where a server forbids inline styles, it still has its colours.
+its test is opened; otherwise it is in an HTML file with a table of its trials. If its inner style
+sheet applies, pointing at a trial, or focusing it with the keyboard, shows its details at the
+bottom; as an image, or if a server forbids inline styles, it still has its colours.
 
-The rates shown are those around the last bounds; a trial beyond them lies at the edge. A bound
-moves at the end of the trial that moved it. What tells the loss ratios apart is the line as well
-as the colour, and what tells the outcomes of trials apart is their shape alone.
+The rates shown are those around the last bounds; a trial beyond them is drawn at the edge. A bound
+moves at the end of the trial that moved it. Loss ratios differ in line style as well as in colour, and
+outcomes of trials differ in shape alone.
 
 Source: "MDR Search", section Search Time Graphs.
 """
@@ -28,20 +28,20 @@ from perftrend.wording import plain
 
 WIDTH, HEIGHT = 960, 400
 LEFT, RIGHT, TOP, BOTTOM = 64, 860, 52, 340
-"""The edges of the plot within the picture."""
+"""The edges of the plot in the picture."""
 
 _MEGA = 1e6
 _WIDTHS_AROUND = 4.0
-"""So many times the widest interval is seen above and below the last bounds."""
+"""Visible range above and below the last bounds, as a multiple of the widest interval."""
 _TIME_AFTER = 1.03
-"""The picture goes on a little after the last trial, so that what it found can be seen."""
+"""The picture extends a little beyond the last trial, so that its result is visible."""
 _SHARE_ABOVE = 1.02
 _LEAST_SPAN = 1e-6
 _LABEL_HEIGHT = 15
 _LETTER_WIDTH = 6.5
 _ENDED_EARLY = 0.999
 _STYLES = (("#2468b2", ""), ("#94600a", "7 4"), ("#137541", "2 3"), ("#7b3fa0", "10 3 2 3"))
-"""Colour and dashes of each loss ratio, by turns."""
+"""Colour and dashes of each loss ratio, repeated cyclically."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class _Mark:
     x: float
     y: float
     outside: int
-    """1: it lies above what is shown, -1: below; 0: it is within."""
+    """1: it is above the visible rates, -1: below; 0: it is within."""
     text: str
 
 
@@ -74,11 +74,11 @@ class _Bounds:
 def write(
     phases: Sequence[Phase], loss_ratios: Sequence[float], path: Path, *, title: str = "Search"
 ) -> None:
-    """Write the graph of one search as an HTML file that needs nothing else.
+    """Write the graph of one search as a self-contained HTML file.
 
     :param phases: the phases of a ``SearchResult`` or of a measurement.
-    :param loss_ratios: those that were searched for, in the order of the steps' intervals.
-    :param path: the file; its folder must be there.
+    :param loss_ratios: those of the search, in the order of the steps' intervals.
+    :param path: the file; its folder must exist.
     :raises OSError: if it cannot be written.
     """
     html = _TEMPLATES.get_template("search.html").render(
@@ -94,7 +94,7 @@ def write(
 
 
 def sentence(phases: Sequence[Phase], loss_ratios: Sequence[float]) -> str:
-    """Say what the graph shows, for those who do not see it."""
+    """Return a description of the graph, for readers who cannot see it."""
     trials = [trial for phase in phases for trial in phase.trials]
     found = [f"{_label(ratio)} {_span(interval)}" for ratio, interval in _last(phases, loss_ratios)]
     effort = f"{len(trials)} trials in {len(phases)} phases took {sum(t.elapsed_s for t in trials):.1f} s"
@@ -106,7 +106,7 @@ def svg(phases: Sequence[Phase], loss_ratios: Sequence[float], *, simulated: boo
 
     :param phases: as for :func:`write`.
     :param loss_ratios: as for :func:`write`.
-    :param simulated: whether the picture says that no packet was sent.
+    :param simulated: whether the picture states that no packet was sent.
     """
     picture = _Picture(phases, loss_ratios)
     return _TEMPLATES.get_template("search.svg").render(
@@ -141,7 +141,7 @@ class _Picture:
         return self._time(seconds)
 
     def y(self, rate_pps: float) -> float:
-        # No program draws infinite coordinates; this far outside nothing is seen.
+        # Renderers do not draw infinite coordinates; this far outside, nothing is visible.
         return min(max(self._rate(rate_pps), -HEIGHT), 2.0 * HEIGHT)
 
     def rate_ticks(self) -> list[tuple[float, int]]:
@@ -151,7 +151,7 @@ class _Picture:
         return ticks(self._time.low, self._time.high, 9)
 
     def phase_lines(self) -> Iterator[tuple[float, str, bool]]:
-        """Yield where each phase begins, its name, and whether there is room to write it."""
+        """Yield the start of each phase, its name, and whether the name fits."""
         first = 0
         for phase in self._phases:
             begin, end = self.x(self._ends[first]), self.x(self._ends[first + len(phase.steps)])
@@ -212,7 +212,7 @@ def _interesting(phases: Sequence[Phase], loss_ratios: Sequence[float]) -> tuple
     if last:
         low, high = min(each.lower for each in last), max(each.upper for each in last)
         around = _WIDTHS_AROUND * max(each.upper - each.lower for each in last)
-        # No rate is below zero, and above the highest trial there is nothing to see.
+        # No rate is below zero, and there is nothing above the highest trial.
         low, high = max(0.0, low - around), max(high, min(high + around, _SHARE_ABOVE * highest))
     if high - low <= _LEAST_SPAN * high:
         low, high = low / _SHARE_ABOVE, _SHARE_ABOVE * high
@@ -220,12 +220,12 @@ def _interesting(phases: Sequence[Phase], loss_ratios: Sequence[float]) -> tuple
 
 
 def _bounded(value: float) -> float:
-    """Return the largest float for infinity."""
+    """Return a value, or the largest float instead of infinity."""
     return min(value, sys.float_info.max)
 
 
 def _last(phases: Sequence[Phase], loss_ratios: Sequence[float]) -> list[tuple[float, Interval]]:
-    """Return what was known last, by loss ratio; empty if nothing was."""
+    """Return the last bounds, by loss ratio; empty if there are none."""
     known = [step.intervals for phase in phases for step in phase.steps if step.intervals]
     return list(zip(loss_ratios, known[-1], strict=True)) if known else []
 
@@ -241,7 +241,7 @@ def _path(points: Sequence[tuple[float, float]]) -> str:
 
 
 def _apart(heights: Sequence[float], *, least: float, most: float) -> list[float]:
-    """Move labels down until none covers another, the one that lies highest first."""
+    """Move labels down until none covers another, starting with the highest one."""
     placed = list(heights)
     floor = least
     for number in sorted(range(len(heights)), key=lambda each: heights[each]):

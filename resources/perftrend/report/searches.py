@@ -1,6 +1,6 @@
-"""The searches of a run: which tests of a report have one, and its number among all.
+"""The searches of a run: the tests of a report with a search, and the number of each search.
 
-NDR and PDR of one test were found in one search, which is therefore drawn once.
+NDR and PDR of a test come from the same search, which is therefore drawn once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Search:
 
     @cached_property
     def sentence(self) -> str:
-        """What the graph shows, in words."""
+        """A description of the graph."""
         return search_graph.sentence(self.measurement.phases, self._loss_ratios)
 
     @property
@@ -43,7 +43,7 @@ class Search:
 def searches(results: Iterable[Result]) -> dict[str, Search]:
     """Return the searches of a run by the hashes of their traces.
 
-    :param results: the run's results with their details; others have no search.
+    :param results: the run's results with their details; results without details have no search.
     """
     found: dict[str, Search] = {}
     drawn: dict[str, Search] = {}
@@ -55,7 +55,7 @@ def searches(results: Iterable[Result]) -> dict[str, Search]:
             try:
                 drawn[told] = Search(len(drawn), message.measurement_of(result.details))
             except ArchiveError:
-                # Of a newer perftrend, say: its values are known all the same, its way is not.
+                # Such as one of a newer perftrend: its values are known, but its steps are not.
                 continue
         found[result.key.hash] = drawn[told]
     return found

@@ -1,14 +1,14 @@
 """The small graph of a test: a picture that needs no script, drawn as SVG in the page itself.
 
-It shows what a summary graph must: the measured values as dots, the moving median in the
-background, the group averages as segments, circles where a group begins: a regression or a
-progression, and hollow marks around runs that are suspected. Class names leave colours to the style
-sheet; nothing is styled inline, because Jenkins forbids that on artifact pages.
+It shows the contents of a CSIT summary graph: the measured values as dots, the moving median in the
+background, the group averages as segments, circles at the start of a group (a regression or a
+progression), and hollow marks around suspected runs. Class names leave colours to the style sheet;
+nothing is styled inline, because Jenkins forbids that on artifact pages.
 
 The page shows the same picture twice, small in the table and large in the drill-down, where
 the band of three sigma becomes visible. Coordinates are whole numbers and mostly relative,
-since a page holds a thousand of these pictures. Dots and markers are lines of no length with
-round caps, so that they keep their size in both pictures.
+because a page holds a thousand of these pictures. Dots and markers are lines of zero length with
+round caps, so that they have the same size in both pictures.
 
 Source: "Continuous Performance Trending and Analysis", Performance Analysis, and "Trend
 Analysis", Anomalies in graphs.
@@ -27,10 +27,10 @@ from perftrend.report.scale import Scale, padded_range
 
 WIDTH, HEIGHT = 960, 200
 MARGIN = 24
-"""Room for the marker of a change at the edge."""
+"""Space for the marker of a change at the edge."""
 
 LEAST_SPAN = 0.04
-"""The least height of the graph, relative to its middle: noise of a tenth of a percent looks flat."""
+"""Minimum height of the graph, relative to its middle: noise of a tenth of a per cent looks flat."""
 
 SIGMAS = 3
 _Points = NDArray[np.int64]
@@ -49,7 +49,7 @@ class Sparkline:
     progressions: str
     suspected: str
     low: float
-    """Value at the bottom, in the unit of the trace; NaN where nothing was measured."""
+    """Value at the bottom, in the unit of the trace; NaN if nothing was measured."""
     high: float
     """Value at the top."""
 
@@ -68,7 +68,7 @@ def sparkline(verdict: Verdict) -> Sparkline:
     scale = Scale(low, high, HEIGHT - MARGIN, MARGIN)
 
     def y(values: Samples) -> Samples:
-        """Up is more; what lies outside of the range sticks to its edge."""
+        """Return coordinates, higher values up; values outside of the range are at its edge."""
         return scale(np.clip(values, low, high))
 
     return Sparkline(
@@ -102,7 +102,7 @@ def _across(size: int) -> _Points:
 
 
 def _not_valid(verdict: Verdict) -> Samples:
-    """Return the values that were measured but cannot be trusted, NaN elsewhere."""
+    """Return the values that were measured but are not valid, NaN elsewhere."""
     values = np.full(verdict.series.samples.size, np.nan)
     for position, result in enumerate(verdict.series.results[: values.size]):
         if result.invalid:
@@ -111,7 +111,7 @@ def _not_valid(verdict: Verdict) -> Samples:
 
 
 def _suspected(verdict: Verdict) -> Samples:
-    """Return the value of each run that is suspected, NaN elsewhere."""
+    """Return the value of each suspected run, NaN elsewhere."""
     values = np.full(verdict.series.samples.size, np.nan)
     runs = suspected_runs(verdict)
     values[runs] = verdict.series.samples[runs]
@@ -130,7 +130,7 @@ def _begins(verdict: Verdict, direction: Direction) -> Samples:
 
 
 def _stretches(x: _Points, y: Samples) -> list[tuple[_Points, _Points]]:
-    """Cut a curve where it has no value."""
+    """Split a curve at positions without a value."""
     (there,) = np.nonzero(np.isfinite(y))
     if not there.size:
         return []
@@ -140,7 +140,7 @@ def _stretches(x: _Points, y: Samples) -> list[tuple[_Points, _Points]]:
 
 
 def _dots(x: _Points, y: Samples) -> str:
-    """Draw a line of no length at each point, which a round cap makes into a dot."""
+    """Draw a line of zero length at each point; round caps turn it into a dot."""
     there = np.isfinite(y)
     xs, ys = x[there].tolist(), np.rint(y[there]).astype(np.int64).tolist()
     if not xs:

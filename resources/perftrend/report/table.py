@@ -1,8 +1,8 @@
-"""The rows of a report: verdicts sorted, worded and formatted for a reader.
+"""The rows of a report: verdicts sorted and formatted as text.
 
-A row holds text only, so that the page and the terminal cannot disagree. Names and messages
-come from tests and may hold anything; control characters are replaced here, and each output
-escapes what is left in its own way.
+A row contains only text, so that the page and the terminal cannot disagree. Names and messages
+come from tests and may contain anything; control characters are replaced here, and each output
+escapes the rest in its own way.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SYMBOLS: Mapping[Outcome, str] = {
     Outcome.PROGRESSION: "▲",
     Outcome.NORMAL: "·",
 }
-"""What stands before the word, so that nobody depends on its colour."""
+"""The symbol before the word, so that it can be recognised without its colour."""
 
 PASSING = frozenset({Outcome.NORMAL, Outcome.PROGRESSION})
 
@@ -61,14 +61,14 @@ class Row:
     frame: str
     metric: str
     trend: str
-    """In Mpps; with its unit where that is not pps."""
+    """In Mpps; with its unit if that is not pps."""
     runs: str
     change: str
     reason: str
 
     @property
     def outcome(self) -> Outcome:
-        """What is said of the test."""
+        """The outcome of the test."""
         return self.verdict.outcome
 
     @property
@@ -78,16 +78,16 @@ class Row:
 
 
 def rows(verdicts: Iterable[Verdict]) -> list[Row]:
-    """Sort and word the verdicts, with as many decimals as the smallest trend needs."""
+    """Sort and format the verdicts, with as many decimals as the smallest trend needs."""
     ordered = sorted(verdicts, key=_rank)
     decimals = _decimals(verdict.trend for verdict in ordered if verdict.series.unit == "pps")
     return [_row(verdict, decimals) for verdict in ordered]
 
 
 def sentence(verdicts: Sequence[Verdict]) -> str:
-    """Say the verdict of the job: ``1 regression, 21 normal, 1 failed of 23 tests``.
+    """Return the verdict of the job: ``1 regression, 21 normal, 1 failed of 23 tests``.
 
-    Tests and results are both counted where a test has several metrics.
+    Both tests and results are counted if a test has several metrics.
     """
     if not verdicts:
         return "No test was analysed"
@@ -101,7 +101,7 @@ def sentence(verdicts: Sequence[Verdict]) -> str:
 
 
 def passes(verdicts: Iterable[Verdict]) -> bool:
-    """Whether every test gave a result that is no regression."""
+    """Return whether every test gave a result that is not a regression."""
     return all(verdict.outcome in PASSING for verdict in verdicts)
 
 
@@ -121,7 +121,7 @@ def _row(verdict: Verdict, decimals: int) -> Row:
 
 
 def _line(text: str) -> str:
-    """Keep a name on one line, so that it cannot pass for a row of its own."""
+    """Return a name on one line, so that it cannot look like a row of its own."""
     return " ".join(plain(text).split())
 
 
@@ -134,7 +134,7 @@ def _trend(verdict: Verdict, decimals: int) -> str:
 
 
 def _decimals(trends_pps: Iterable[float]) -> int:
-    """Give the smallest trend four significant digits, and all others the same decimals."""
+    """Return the number of decimals that gives the smallest trend four significant digits."""
     smallest = min((trend for trend in trends_pps if math.isfinite(trend) and trend > 0), default=_MEGA)
     wanted = 3 - math.floor(math.log10(smallest / _MEGA))
     return min(max(wanted, _LEAST_DECIMALS), _MOST_DECIMALS)
@@ -148,7 +148,7 @@ def _rank(verdict: Verdict) -> tuple[int, float, list[tuple[int, str]]]:
 
 
 def _natural(text: str) -> list[tuple[int, str]]:
-    """Sort 64B before 128B."""
+    """Return a sort key that puts 64B before 128B."""
     return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"(\d+)", text)]
 
 

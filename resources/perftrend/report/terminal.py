@@ -1,8 +1,8 @@
-"""The report as a table on a terminal, and as aligned text where there is none.
+"""The report as a table on a terminal, and as aligned text elsewhere.
 
-On a terminal the table fits its width and long cells wrap; a narrow one has the reasons under the
-table. Elsewhere, in a file or in a Jenkins console, a row is one line, as long as it needs to be,
-so that ``grep`` finds a test together with its verdict.
+On a terminal the table fits its width and long cells wrap; on a narrow one the reasons are below the
+table. Elsewhere, in a file or in a Jenkins console, a row is one line of any length, so that ``grep``
+finds a test together with its verdict.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _STYLES = {
 }
 _UNLIMITED = 100_000
 _WIDE = 120
-"""Columns that a terminal needs to show reasons beside the rest."""
+"""Columns that a terminal needs to show reasons in the table."""
 _LONGEST_REASON = 240
 
 
 def terminal_table(verdicts: Sequence[Verdict], *, stream: TextIO) -> None:
-    """Write the table, and under it the verdict of the job in one sentence.
+    """Write the table, followed by the verdict of the job in one sentence.
 
-    :param verdicts: one of each trace, in any order.
-    :param stream: where to; what its encoding cannot express becomes a question mark.
+    :param verdicts: one for each trace, in any order.
+    :param stream: the output; characters that its encoding cannot represent become question marks.
     """
     terminal = stream.isatty()
     text = StringIO()

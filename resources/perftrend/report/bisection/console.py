@@ -1,4 +1,4 @@
-"""The text of the console: each measurement as it comes, the answer, and each test in the form of CSIT.
+"""The text of the console: each measurement as it is made, the result, and each test in the form of CSIT.
 
 Source: "Bisecting", section Console output.
 """
@@ -21,7 +21,7 @@ _SUSPECTS = 3
 
 
 def step(told: Measure | Measured | BuildError, number: int = 1) -> str:
-    """Return a line about what is measured next and why, or about what that gave.
+    """Return a line about the next measurement and its reason, or about its result.
 
     :param number: of the step, from 1.
     """
@@ -53,7 +53,7 @@ def _suspected(told: Measure) -> str:
 
 
 def console(report: Report) -> str:
-    """Return the text of the end: the answer, what was measured, and each test in the form of CSIT."""
+    """Return the final text: the result, the measurements, and each test in the form of CSIT."""
     lines = [words.sentence(report), ""]
     for culprit in report.outcome.culprits:
         lines += [*aligned(effects(report, culprit)), ""]
@@ -67,7 +67,7 @@ def console(report: Report) -> str:
 
 
 def _proof(report: Report, before: str, after: str) -> Iterator[str]:
-    """Tell each test in the last build before a change and the first one after it."""
+    """Yield the values of each test in the last build before a change and the first one after it."""
     yield f"parent: {words.commit(report, before)}"
     yield f"current: {words.commit(report, after)}"
     parent, current = report.state.samples(before), report.state.samples(after)

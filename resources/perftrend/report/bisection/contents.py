@@ -1,4 +1,4 @@
-"""What the reports of a bisection are made of."""
+"""The contents of the reports of a bisection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from perftrend.model import Outcome as Classification
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A commit, as people know it."""
+    """The subject and the author of a commit."""
 
     subject: str
     author: str
@@ -23,54 +23,54 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Where was searched, and on what."""
+    """The testbed and the change of a search."""
 
     testbed: str
     change: int | None = None
-    """Number in Gerrit; None where two commits were named."""
+    """Number in Gerrit; None if two commits were named."""
     patch_set: int | None = None
     page: str = ""
-    """Address of the change."""
+    """URL of the change."""
     simulated: bool = False
     """Whether no packet was sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How a bisection ended, and how it came about."""
+    """The outcome of a bisection, and its measurements."""
 
     outcome: Outcome
     state: State
     subject: Subject
     names: Mapping[str, Named] = field(hash=False)
-    """Of the commits, by hash."""
+    """The commits, by hash."""
     job: str
     build: int
     strategy: str
     formula: str
-    """Description length of the documented comparison."""
+    """Formula of the description length in the CSIT comparison."""
     confidence: float
     link: str = ""
-    """Where the whole report can be read; empty where that is nowhere."""
+    """URL of the whole report; empty if it has none."""
     archive: str = ""
-    """Where the files of all measurements are: a path or an address."""
+    """Location of the files of all measurements: a path or a URL."""
     notices: Sequence[str] = ()
-    """What a reader must be told besides."""
+    """Further notices for readers."""
     command: str = ""
-    """What does the same by hand."""
+    """The command line that repeats the search."""
     diffs: Mapping[str, Sequence[str]] = field(default_factory=dict, hash=False)
-    """The first lines of what a commit changed, by hash, of those that are named."""
+    """The first lines of the diffs of named commits, by hash."""
     last_lines: Sequence[str] = ()
-    """What an end of the range that does not build said last."""
+    """The last output of an end of the range that does not build."""
 
     @property
     def started(self) -> datetime | None:
-        """When the first measurement began; None where there is none."""
+        """The start of the first measurement; None if there is none."""
         return min((each.started for each in self.state.measured), default=None)
 
     @property
     def finished(self) -> datetime | None:
-        """When the last measurement ended."""
+        """The end of the last measurement; None if there is none."""
         return max((each.finished for each in self.state.measured), default=None)
 
     @property
@@ -79,14 +79,14 @@ class Report:
         return tuple(sorted({test for each in self.state.measured for test in (*each.values, *each.failed)}))
 
     def sampled(self, test: str) -> Sampled:
-        """Return what one measurement gave for a test: it knows the unit, and which direction is good."""
+        """Return one measured value of a test, for its unit and for which direction is better."""
         found = (each.values[test] for each in self.state.measured if test in each.values)
         return next(found, Sampled(()))
 
     def affected(self, culprit: Culprit) -> dict[str, Effect]:
-        """Return the tests that a change is known to have moved, with what it did, the largest first.
+        """Return the tests that a change affects, with its effect on each, the largest first.
 
-        Of a strategy that knows no probabilities, the documented comparison says which these are.
+        If the strategy has no probabilities, the CSIT comparison decides which tests are affected.
         """
         moved = {
             test: effect
@@ -101,12 +101,12 @@ class Report:
         return self.compared(test, *self.beside(culprit)).classification is not Classification.NORMAL
 
     def compared(self, test: str, before: str, after: str) -> Documented:
-        """Compare a test in two commits as documented."""
+        """Compare a test in two commits with the CSIT method."""
         one, other = (self.state.samples(commit).get(test, ()) for commit in (before, after))
         return documented(one, other, formula=self.formula, better=self.better(test))
 
     def beside(self, culprit: Culprit) -> tuple[str, str]:
-        """Return the last measured commit before a change, and the first one that has it."""
+        """Return the last measured commit before a change, and the first one with it."""
         history = self.state.history
         inside = 0
         for each in culprit.commits:
@@ -121,15 +121,15 @@ class Report:
         )
 
     def direction(self, test: str, effect: Effect) -> Direction | None:
-        """Say whether an effect is good or bad news."""
+        """Return whether an effect is a regression or a progression; None if it is neither."""
         return effect.direction(self.better(test))
 
     def better(self, test: str) -> Better:
-        """Return which direction of a test is good."""
+        """Return which direction of a test is better."""
         return self.sampled(test).better
 
     def worsened(self, culprit: Culprit) -> bool:
-        """Whether a change made a test worse."""
+        """Return whether a change made a test worse."""
         return any(
             self.direction(test, effect) is Direction.REGRESSION
             for test, effect in self.affected(culprit).items()
@@ -142,9 +142,9 @@ class Report:
 
 
 _LIKELY = 0.5
-"""A test that a change affects with a smaller probability is not said to be affected."""
+"""A test with a smaller probability of being affected is not reported as affected."""
 
 
 def _size(effect: Effect) -> float:
-    """Return how large an effect is; a test that fails on one side has changed the most."""
+    """Return the size of an effect; a test that fails on one side has changed the most."""
     return abs(effect.relative) if math.isfinite(effect.relative) else math.inf

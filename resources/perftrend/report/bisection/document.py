@@ -15,11 +15,11 @@ from perftrend.report.bisection.contents import Report
 from perftrend.wording import plain
 
 FORMAT = "perftrend-bisection-report-1"
-"""The first key of the document; a new number when a key changes its meaning."""
+"""The first key of the document; the number is increased if a key changes its meaning."""
 
 
 def document(report: Report) -> dict[str, Any]:
-    """Return everything that is known, ready for JSON."""
+    """Return the complete report, ready for JSON."""
     state, outcome, subject = report.state, report.outcome, report.subject
     return {
         "format": FORMAT,

@@ -1,6 +1,6 @@
-"""The message in Gerrit: one sentence to act on, the proof as tables, what a reader must know, a link.
+"""The message in Gerrit: one sentence to act on, the proof as tables, notes, and a link.
 
-Tables stand behind four blanks, as in the message of a per-patch test. They share what room there is: of
+Tables are indented by four spaces, as in the message of a per-patch test. They share the available space: of
 many tests those that changed the most are shown, of many commits those around a change.
 """
 
@@ -15,7 +15,7 @@ from perftrend.report.bisection.table import Cells, aligned, effects, measured, 
 from perftrend.report.prose import counted, excerpt, line
 
 ROOM = 11_000
-"""Characters that all tables may have; the message has to fit into Gerrit's limit of 16 Ki."""
+"""Maximum number of characters of all tables; the message has to fit into Gerrit's limit of 16 Ki."""
 _MOST_TESTS, _MOST_COLUMNS, _MOST_COMMITS = 12, 3, 15
 _LONGEST_CELL = 100
 _INDENT = "    "
@@ -27,7 +27,7 @@ def message(report: Report) -> str:
 
 
 def accusation(report: Report, culprit: Culprit) -> str:
-    """Return the text for the change whose commit alone is a culprit: what it did, and who asked."""
+    """Return the text for the change whose commit alone is a culprit: its effect, and who requested it."""
     paragraphs = [
         words.accusation(report, culprit),
         _block(effects(report, culprit), _MOST_TESTS, "test", ROOM),
@@ -61,7 +61,7 @@ def _paragraphs(report: Report) -> Iterator[str]:
 
 
 def _ending(report: Report) -> Iterator[str]:
-    """Say how it is repeated, and where all of it is."""
+    """Yield how to repeat the search, and where the whole report is."""
     if report.command:
         yield f"To repeat it by hand:\n\n{_INDENT}{line(report.command)}"
     if report.link:
@@ -69,7 +69,7 @@ def _ending(report: Report) -> Iterator[str]:
 
 
 def _columns(report: Report) -> list[str]:
-    """Choose the tests that tell the most of the changes that were found."""
+    """Choose the tests that show the changes that were found best."""
     moved = (test for culprit in report.outcome.culprits for test in report.affected(culprit))
     return list(dict.fromkeys([*moved, *report.tests]))[:_MOST_COLUMNS]
 
@@ -88,7 +88,7 @@ def _places(names: list[str], culprit: Culprit) -> Iterator[int]:
 
 
 def _missing(report: Report) -> str:
-    """Say what the table of commits leaves out."""
+    """Return what the table of commits omits, as text."""
     commits = len(tried(report)) - _MOST_COMMITS
     tests = len(report.tests) - _MOST_COLUMNS
     parts = [
@@ -104,7 +104,7 @@ def _block(rows: Cells, most: int, word: str, room: int) -> str:
 
 
 def _indented(lines: list[str], room: int) -> str:
-    """Put lines behind blanks, as many as there is room for."""
+    """Indent lines, as many as fit."""
     kept: list[str] = []
     for text in lines:
         room -= len(text) + len(_INDENT) + 1

@@ -1,8 +1,8 @@
 """A picture of a bisection: the average of each measurement over git's order of commits, and the belief.
 
-It is SVG without scripts and styles of its own: class names leave colours to the style sheet, because
-Jenkins forbids inline styles on artifact pages. Below the values stands for each commit how probable it is,
-in the end, that it changed something.
+It is SVG without scripts and inline styles: class names leave colours to the style sheet, because Jenkins
+forbids inline styles on artifact pages. A bar below the values shows, for each commit, the final probability
+that it changed something.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from perftrend.report.scale import Scale, padded_range
 from perftrend.wording import value
 
 WIDTH, HEIGHT, BOTTOM = 960, 230, 170
-"""Of the picture, and where the belief stands."""
+"""Size of the picture, and the bottom of the values; the belief is below."""
 MARGIN = 24
 BARS = 40
-"""Height of a certainty."""
+"""Height of a bar for certainty."""
 MOST_PLOTS = 6
 _LEAST_SPAN = 0.04
-"""The least height, relative to the middle: noise of a tenth of a per cent looks flat."""
+"""Minimum height, relative to the middle: noise of a tenth of a per cent looks flat."""
 _LEAST_PROBABILITY = 0.005
 _NARROWEST, _WIDEST = 2.0, 24.0
-"""Of a commit's bar."""
+"""Limits of the width of a commit's bar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,11 @@ class Plot:
     test: str
     dots: tuple[Dot, ...]
     failed: tuple[Dot, ...]
-    """At the bottom."""
+    """Failed measurements, at the bottom."""
     changes: tuple[tuple[float, float], ...]
-    """Left edges and widths of the commits that are named."""
+    """Left edges and widths of the named commits."""
     bars: str
-    """The belief, a path in SVG's notation."""
+    """The belief, as a path in SVG's notation."""
     low: str
     high: str
 

@@ -11,13 +11,13 @@ from perftrend.report.prose import HASH, line
 from perftrend.wording import value
 
 Cells = list[tuple[str, ...]]
-"""The headings first; of each row as many as of the headings."""
+"""The headings first; each row has as many cells as the headings."""
 
 _LONGEST_SUBJECT = 40
 
 
 def effects(report: Report, culprit: Culprit) -> Cells:
-    """Return what a change did to each test, those that it moved first."""
+    """Return the effect of a change on each test, the affected tests first."""
     moved = report.affected(culprit)
     rows: Cells = [("test", "before", "after", "difference", "interval", "verdict")]
     for test in [*moved, *sorted(set(culprit.effects) - set(moved))]:
@@ -28,7 +28,7 @@ def effects(report: Report, culprit: Culprit) -> Cells:
 
 
 def measured(report: Report, tests: Sequence[str]) -> Cells:
-    """Return the average of some tests in every commit that was built or could not be, oldest first."""
+    """Return the averages of tests in every commit that was measured or does not build, oldest first."""
     state = report.state
     rows: Cells = [("commit", "runs", *map(line, tests), "what it is")]
     for name in tried(report):
@@ -40,14 +40,14 @@ def measured(report: Report, tests: Sequence[str]) -> Cells:
 
 
 def tried(report: Report) -> list[str]:
-    """Return the commits that were measured or could not be built, oldest first."""
+    """Return the commits that were measured or do not build, oldest first."""
     state = report.state
     known = {each.commit for each in state.measured} | set(state.broken)
     return [name for name in (state.range.old, *state.history.commits) if name in known]
 
 
 def aligned(rows: Cells) -> list[str]:
-    """Lay cells out in columns: the first and the last to the left, the others to the right."""
+    """Align cells in columns: the first and the last to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     last = len(widths) - 1
     return [
@@ -66,7 +66,7 @@ def _average(report: Report, test: str, samples: Sequence[float] | None) -> str:
 
 
 def _what(report: Report, name: str) -> str:
-    """Mark a commit, and tell the beginning of its subject."""
+    """Return the marks of a commit, and the beginning of its subject."""
     state = report.state
     marks = [_found(culprit) for culprit in report.outcome.culprits if name in culprit.commits]
     marks += [end for end, which in (("old", state.range.old), ("new", state.history.new)) if name == which]

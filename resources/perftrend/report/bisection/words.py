@@ -13,44 +13,44 @@ from perftrend.wording import value
 
 _FEW, _SUSPECTS = 3, 5
 _MADE = {"fails from then on": "fail", "works from then on": "work"}
-"""What stands for these words after ``made``."""
+"""Replacements for these words after ``made``."""
 _MINUTE_S = 60
 
 
 def sentence(report: Report) -> str:
-    """Say what a busy person has to know, such as ``1a2b3c4d5e6f "Copy twice" made 1 of 2 tests slower…``."""
+    """Return the summary for readers, such as ``1a2b3c4d5e6f "Copy twice" made 1 of 2 tests slower…``."""
     marked = "SIMULATED: " if report.subject.simulated else ""
     return marked + _SENTENCES[report.outcome.kind](report)
 
 
 def accusation(report: Report, culprit: Culprit) -> str:
-    """Say the same to the change that one commit is of."""
+    """Return the same for the change of a single culprit commit."""
     marked = "SIMULATED: " if report.subject.simulated else ""
     done = f"{_done(report, culprit)}{_sure(culprit)}"
     return f"{marked}This change, as commit {culprit.commits[0][:HASH]}, {done}."
 
 
 def commit(report: Report, name: str) -> str:
-    """Return a commit as people know it: its hash and its subject."""
+    """Return the abbreviated hash and the subject of a commit."""
     known = report.names.get(name)
     return f'{name[:HASH]} "{line(known.subject)}"' if known and known.subject else name[:HASH]
 
 
 def author(report: Report, name: str) -> str:
-    """Return who wrote a commit."""
+    """Return the author of a commit."""
     known = report.names.get(name)
     return line(known.author) if known else ""
 
 
 def suspicion(report: Report, suspected: Suspicion) -> str:
-    """Say how probable it is that a change is among some commits."""
+    """Return the probability that a change is among some commits, as text."""
     if not suspected.commits:
         return f"{probable(suspected.probability)}: nothing changed"
     return f"{probable(suspected.probability)}: {among(report, suspected.commits)}"
 
 
 def among(report: Report, commits: Sequence[str]) -> str:
-    """Name one commit, or the ends of some."""
+    """Return the name of one commit, or the number and the ends of several."""
     if len(commits) == 1:
         return commit(report, commits[0])
     return f"{len(commits)} commits, {commits[0][:HASH]} to {commits[-1][:HASH]}"
@@ -64,7 +64,7 @@ def probable(probability: float) -> str:
 
 
 def effect(report: Report, test: str, moved: Effect) -> tuple[str, str, str, str]:
-    """Word what a change did to a test: before, after, difference, and the interval that it lies in."""
+    """Return the effect of a change on a test as text: before, after, difference, and its interval."""
     unit = line(report.sampled(test).unit)
     before, after = (
         "fails" if math.isnan(level) else value(level, unit) for level in (moved.before, moved.after)
@@ -74,7 +74,7 @@ def effect(report: Report, test: str, moved: Effect) -> tuple[str, str, str, str
 
 
 def outcome_word(report: Report, test: str, moved: Effect) -> str:
-    """Return the word for what a change did to a test."""
+    """Return the word for the effect of a change on a test."""
     higher = report.better(test) is Better.HIGHER
     match report.direction(test, moved):
         case Direction.REGRESSION:
@@ -86,7 +86,7 @@ def outcome_word(report: Report, test: str, moved: Effect) -> str:
 
 
 def effort(report: Report) -> str:
-    """Say what it took."""
+    """Return the numbers of commits, builds, measurements and minutes, as text."""
     state = report.state
     parts = [
         counted(len(state.range.commits), "commit"),
@@ -100,12 +100,12 @@ def effort(report: Report) -> str:
 
 
 def broken(report: Report, name: str) -> str:
-    """Say why a commit does not build; its log is in the archive, wherever that machine had it."""
+    """Return why a commit does not build, without the local path of the log, which is in the archive."""
     return line(report.state.broken[name].partition("; see ")[0]).rstrip(".")
 
 
 def searched(report: Report) -> str:
-    """Say where was searched."""
+    """Return the searched range, the testbed, the strategy and the effort, as text."""
     state = report.state
     return (
         f"Searched from {commit(report, state.range.old)} to {commit(report, state.history.new)} on "
@@ -114,7 +114,7 @@ def searched(report: Report) -> str:
 
 
 def notes(report: Report) -> list[str]:
-    """Say what a reader has to know to trust the answer, each in one sentence."""
+    """Return what readers need to know to trust the result, in one sentence each."""
     return [line(note) for note in (*report.notices, *_notes(report))]
 
 
@@ -218,7 +218,7 @@ def _notes(report: Report) -> Iterator[str]:
 
 
 def _failures(report: Report) -> Iterator[str]:
-    """Say why tests failed, each by its first failure."""
+    """Yield why tests failed, by the first failure of each."""
     why: dict[str, tuple[str, str]] = {}
     for each in report.state.measured:
         for test, reason in each.failed.items():
@@ -230,7 +230,7 @@ def _failures(report: Report) -> Iterator[str]:
 
 
 def _absences(report: Report) -> Iterator[str]:
-    """Name the tests that some commits do not have: where they are lacking nothing is compared."""
+    """Yield the tests that some commits lack: these are not compared there."""
     measured = report.state.measured
     for test in report.tests:
         tried = {each.commit for each in measured if test in each.values or test in each.failed}

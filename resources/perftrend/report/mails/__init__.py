@@ -1,8 +1,8 @@
-"""Mails: what people are told of a run without looking at its report.
+"""Mails about a run, for people who do not read its report.
 
 Four kinds: tests without a valid result (``failed``), a job without any (``failed-job``), and the
-changes that no earlier mail told, ``regressions`` and ``progressions``. They are written as files,
-which Jenkins sends, or sent here, to each recipient one mail with what concerns him.
+changes that no earlier mail reported, ``regressions`` and ``progressions``. They are written as files,
+which Jenkins sends, or sent from here: each recipient gets one mail with everything that concerns them.
 
 Source: "Trend Analysis", sections Trend Compliance and Common Patterns.
 """

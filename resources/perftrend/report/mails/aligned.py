@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len, chop_cells
 
 WIDTH = 100
-"""Columns that a mail may take."""
+"""Maximum number of columns of a mail."""
 
 _GAP = "  "
 _LEAST_FIRST = 24
@@ -18,9 +18,9 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) 
 
     :param header: names of the columns.
     :param rows: cells, one line each, as many as the header has.
-    :param left: how many of the columns begin at the left; the others end at the right.
-    :returns: the lines of the header and of each row. A row has two where its first cell is too
-        wide: the cell alone, whole, so that it can be copied, and the others below it.
+    :param left: the number of columns that are aligned to the left; the others are aligned to the right.
+    :returns: the lines of the header and of each row. A row has two if its first cell is too wide:
+        the whole cell alone, so that it can be copied, and the others below it.
     """
     table = [header, *rows]
     widths = [max(cell_len(row[column]) for row in table) for column in range(len(header))]
@@ -30,10 +30,10 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) 
 
 
 def wrapped(text: str, *, indent: str, lines: int) -> list[str]:
-    """Break a text into lines of a mail's width, between words where that is possible.
+    """Break a text into lines of a mail's width, between words if possible.
 
-    :param text: its line ends are kept.
-    :param lines: at most so many; then the last one ends with an ellipsis.
+    :param text: its line breaks are preserved.
+    :param lines: the maximum number of lines; if there are more, the last one ends with an ellipsis.
     """
     width = WIDTH - len(indent)
     found: list[str] = []

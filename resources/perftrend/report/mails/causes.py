@@ -1,6 +1,6 @@
-"""Why tests have no valid result: a group for each cause, not a line for each test.
+"""Causes of missing valid results: one group for each cause, instead of one line for each test.
 
-Two messages have one cause if they differ only in what differs from test to test: numbers,
+Two messages have the same cause if they differ only in parts that vary from test to test: numbers,
 addresses, paths, times, and the test's own name. A group shows the message of its first test.
 """
 
@@ -14,17 +14,17 @@ from perftrend.model import Outcome, Run, Verdict
 from perftrend.report.mails.wording import line, name_of, natural
 
 WITHOUT_RESULT = (Outcome.FAILED, Outcome.NOT_VALID, Outcome.MISSING)
-"""What the mail is about, in the order in which equal groups stand."""
+"""The outcomes that the mail covers, in the order of equally large groups."""
 
 NAMES_SHOWN = 3
 
 _DISTINCT_NAME = 8
-"""Characters of a name that hardly stands in a message by accident."""
+"""Minimum length of a name that is hardly in a message by accident, in characters."""
 
 _LOOKED_AT = 1000
-"""Characters of a message that are compared: what is longer holds a log."""
+"""Characters of a message that are compared: a longer one contains a log."""
 
-# In this order: an address may look like a time, a time like an address, and all have numbers.
+# The order matters: an address may look like a time, a time like an address, and all have numbers.
 _VARIABLE = tuple(
     (re.compile(pattern, re.ASCII), name)
     for pattern, name in (
@@ -40,7 +40,7 @@ _VARIABLE = tuple(
         (r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+|/\d+)?\b", "<address>"),
         (r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "<n>"),
         (r"\b0x[0-9a-f]+\b", "<n>"),
-        # A commit, and no word: it has both digits and letters.
+        # A commit, and not a word: it has both digits and letters.
         (r"\b(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{7,64}\b", "<n>"),
         (r"(?<![\w/<])~?(?:/[\w.@+-]+)+/?", "<path>"),
         (r"[+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?", "<n>"),
@@ -51,30 +51,30 @@ _VARIABLE = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Tests that have no valid result for one reason."""
+    """Tests without a valid result for the same reason."""
 
     outcome: Outcome
     message: str
-    """The reason of the first test, its lines kept."""
+    """The reason of the first test, with its line breaks."""
     count: int
-    """Tests, however many metrics each has."""
+    """Number of tests, regardless of the number of metrics of each."""
     new: int
-    """Those of them that had a valid result before the runs that are told of."""
+    """Those of them that had a valid result before the newest runs."""
     names: tuple[str, ...]
-    """The first of the tests, no more than NAMES_SHOWN."""
+    """The first of the tests, at most NAMES_SHOWN."""
 
     @property
     def others(self) -> int:
-        """How many tests are not named."""
+        """The number of tests that are not named."""
         return self.count - len(self.names)
 
 
 def causes(verdicts: Iterable[Verdict], *, run: Run, new_runs: int = 1) -> list[Cause]:
-    """Group the tests that have no valid result; the largest group first.
+    """Group the tests without a valid result, the largest group first.
 
-    :param verdicts: of one run, in any order; those with a valid result are left out.
+    :param verdicts: of one run, in any order; those with a valid result are ignored.
     :param run: the run that was analysed.
-    :param new_runs: how many of the newest runs no mail has told of.
+    :param new_runs: the number of newest runs that no mail has reported.
     """
     found: dict[tuple[Outcome, str], list[Verdict]] = {}
     for verdict in verdicts:
@@ -86,28 +86,28 @@ def causes(verdicts: Iterable[Verdict], *, run: Run, new_runs: int = 1) -> list[
 
 
 def lacks_result(verdict: Verdict) -> bool:
-    """Whether a test has no valid result, and no person marked it as invalid: that is no news."""
+    """Return whether a test has no valid result; results that a user marked as invalid do not count."""
     results = verdict.series.results
     return verdict.outcome in WITHOUT_RESULT and not (results and results[-1].marked)
 
 
 def is_new(verdict: Verdict, run: Run, new_runs: int) -> bool:
-    """Whether a test without a valid result had one before the newest ``new_runs`` runs."""
+    """Return whether a test without a valid result had one before the newest ``new_runs`` runs."""
     series = verdict.series
     usable = [index for index, result in enumerate(series.results) if result.usable]
     if not usable:
-        # It never had one: that is new as long as all of its runs are.
+        # It never had one: that is new while all of its runs are.
         return len(series.runs) <= new_runs
     last = series.runs[usable[-1]]
     since = len(series.runs) - 1 - usable[-1]
     if verdict.outcome is Outcome.MISSING and last.job == run.job:
-        # A run without the test is no run of its trace, but it has a build number.
+        # A run without the test is not a run of its trace, but it has a build number.
         since = max(since, run.build - last.build)
     return since <= new_runs
 
 
 def normalised(verdict: Verdict) -> str:
-    """Return what a reason has in common with those of other tests."""
+    """Return a reason with placeholders for the parts that vary from test to test."""
     # Cut first: a message may be megabytes of a log.
     text = line(verdict.reason[:_LOOKED_AT]).lower()
     parameters = verdict.series.key.as_dict()
@@ -121,7 +121,7 @@ def normalised(verdict: Verdict) -> str:
 
 
 def _cause(group: list[Verdict], run: Run, new_runs: int) -> Cause:
-    # By key and reason, so that the order in which the verdicts came does not matter.
+    # Sorted by key and reason, so that the order of the verdicts does not matter.
     ordered = sorted(group, key=lambda each: (natural(name_of(each)), str(each.series.key), each.reason))
     tests: dict[tuple[str, str], list[Verdict]] = {}
     for verdict in ordered:

@@ -1,4 +1,4 @@
-"""The changes that a mail tells of: a table for each metric, and what is known of each change.
+"""The changes in a mail: a table for each metric, and the details of each change.
 
 Source: "Trend Analysis", sections Trend Compliance and Common Patterns (Summary).
 """
@@ -17,7 +17,7 @@ from perftrend.report.mails.wording import amounts, line, name_of, natural, nic,
 from perftrend.wording import NOTHING, percent
 
 MOST_ROWS = 100
-"""Changes that a mail shows; the report has them all."""
+"""Maximum number of changes in a mail; the report has all of them."""
 
 _LONGEST_NAME = 200
 _LONGEST_CELL = 20
@@ -27,7 +27,7 @@ COLUMNS = ("Test name", "NIC", "Frame size", "Trend [{unit}]", "Runs [#]", "Long
 """Source: "Trend Analysis", section Trend Compliance (column names of alerting emails)."""
 
 TEXT_COLUMNS = 3
-"""Columns that begin at the left."""
+"""Number of columns that are aligned to the left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +38,21 @@ class Row:
     """Test name, NIC, frame size, trend, runs, long-term change."""
     reason: str
     details: str
-    """Pattern, confidence and place of the change."""
+    """Pattern, confidence and location of the change."""
     advice: str
-    """How to read it; empty where it says all by itself."""
+    """How to interpret it; empty if that is obvious."""
     owners: str
     link: str
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The changes of one metric; all its trends have one unit."""
+    """The changes of one metric; all its trends have the same unit."""
 
     metric: str
     header: tuple[str, ...]
     meaning: str
-    """What is better, where that is not more."""
+    """Which direction is better, if that is not higher."""
     rows: tuple[Row, ...]
 
 
@@ -60,7 +60,7 @@ def tables(verdicts: Iterable[Verdict], *, link: Callable[[Verdict], str]) -> li
     """Return the tables of the verdicts, the largest long-term change first in each.
 
     :param verdicts: regressions, or progressions.
-    :param link: returns the address of a test's graph; empty where there is none.
+    :param link: returns the URL of a test's graph; empty if there is none.
     """
     ordered = sorted(verdicts, key=_rank)[:MOST_ROWS]
     ordered.sort(key=_kind)
@@ -68,7 +68,7 @@ def tables(verdicts: Iterable[Verdict], *, link: Callable[[Verdict], str]) -> li
 
 
 def told_change(verdict: Verdict) -> Change | None:
-    """Return the change that a verdict is about: the newest in its direction."""
+    """Return the change that a verdict reports: the newest in its direction."""
     fitting = [change for change in verdict.changes if change.direction.value == verdict.outcome.value]
     return max(fitting, key=lambda change: change.position, default=None)
 
@@ -116,7 +116,7 @@ def _row(verdict: Verdict, trend: str, link: Callable[[Verdict], str]) -> Row:
 
 
 def _details(verdict: Verdict, change: Change | None) -> str:
-    """Say of a change its pattern, how certain it is, and between which runs it lies."""
+    """Return the pattern and the confidence of a change, and the runs between which it is, as text."""
     found = courses(replace(verdict, changes=(change,), vanished=(), suspected=None)) if change else []
     if not found:
         return ""
@@ -135,7 +135,7 @@ def _details(verdict: Verdict, change: Change | None) -> str:
 
 
 def _advice(verdict: Verdict, change: Change | None) -> str:
-    """Say what the numbers mean for the one who reads them.
+    """Return advice on interpreting the numbers; empty if there is none.
 
     Source: "Trend Analysis", section Summary.
     """

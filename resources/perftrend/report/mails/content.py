@@ -1,4 +1,4 @@
-"""What a mail says: its subject, and its body as text and as HTML."""
+"""The content of a mail: its subject, and its body as text and as HTML."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FAILED, FAILED_JOB, REGRESSIONS, PROGRESSIONS = "failed", "failed-job", "regress
 CHANGES = {REGRESSIONS: Outcome.REGRESSION, PROGRESSIONS: Outcome.PROGRESSION}
 
 MOST_CAUSES = 50
-"""Groups that a mail shows; the report has all the tests."""
+"""Maximum number of groups in a mail; the report has all tests."""
 
 _MESSAGE_LINES = 4
 _LONGEST_MESSAGE = 1000
@@ -33,42 +33,42 @@ _INDENT = "    "
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Where a reader goes on; what is empty is left out."""
+    """Links to further information; empty ones are left out."""
 
     report: str = ""
-    """Address of the report's page; a test is found in it by the hash of its trace."""
+    """URL of the report's page; the hash of a test's trace is its anchor."""
     build: str = ""
-    """Address of the build that measured or judged the run."""
+    """URL of the build that measured or judged the run."""
 
     def of_report(self) -> str:
-        """Return the address of the report."""
+        """Return the URL of the report."""
         return _address(self.report)
 
     def of_build(self) -> str:
-        """Return the address of the build."""
+        """Return the URL of the build."""
         return _address(self.build)
 
     def of_test(self, verdict: Verdict) -> str:
-        """Return the address of a test's graph."""
+        """Return the URL of a test's graph."""
         report = self.of_report()
         return f"{report.partition('#')[0]}#{verdict.series.key.hash}" if report else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a mail says."""
+    """The subject and the body of a mail."""
 
     subject: str
     """One line."""
     text: str
-    """Aligned for a fixed-width font, lines of at most 100 columns where no word is longer."""
+    """Aligned for a fixed-width font, in lines of at most 100 columns unless a word is longer."""
     html: str
     """With inline styles only, without images."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a mail: what it is about, and its tables or groups."""
+    """A part of a mail: its kind, and its tables or groups."""
 
     name: str
     count: str
@@ -76,14 +76,14 @@ class Part:
     tables: Sequence[Table] = ()
     causes: Sequence[Cause] = ()
     left_out: int = 0
-    """Changes or groups that are not shown."""
+    """Number of changes or groups that are not shown."""
 
 
 def parts(verdicts: Sequence[Verdict], *, run: Run, links: Links, new_runs: int = 1) -> list[Part]:
-    """Return what there is to say of a run, the most urgent first.
+    """Return the parts of a mail about a run, the most urgent first.
 
-    :param verdicts: one of each trace, in any order.
-    :param new_runs: how many of the newest runs no mail has told of.
+    :param verdicts: one for each trace, in any order.
+    :param new_runs: the number of newest runs that no mail has reported.
     """
     said = [_changes(REGRESSIONS, verdicts, links), _failed(verdicts, run, new_runs)]
     said.append(_changes(PROGRESSIONS, verdicts, links))
@@ -91,10 +91,10 @@ def parts(verdicts: Sequence[Verdict], *, run: Run, links: Links, new_runs: int 
 
 
 def compose(said: Sequence[Part], *, run: Run, links: Links, notices: Sequence[str] = ()) -> Content:
-    """Write a mail about a run.
+    """Compose a mail about a run.
 
     :param said: at least one part.
-    :param notices: what a reader must be told, such as that another testbed was used.
+    :param notices: notices for readers, such as that another testbed was used.
     """
     told = {
         "parts": said,
@@ -108,7 +108,7 @@ def compose(said: Sequence[Part], *, run: Run, links: Links, notices: Sequence[s
 
 
 def compose_no_results(verdicts: Sequence[Verdict], *, run: Run, links: Links) -> Content | None:
-    """Write the mail about a run in which every expected result is missing; None for any other run."""
+    """Compose the mail about a run in which every expected result is missing; return None for others."""
     if not verdicts or any(verdict.outcome is not Outcome.MISSING for verdict in verdicts):
         return None
     return compose_failed_job(
@@ -124,9 +124,9 @@ def compose_no_results(verdicts: Sequence[Verdict], *, run: Run, links: Links) -
 def compose_failed_job(
     *, job: str, build: int, testbed: str, reason: str, links: Links, simulated: bool = False
 ) -> Content:
-    """Write the mail about a job that gave no results at all.
+    """Compose the mail about a job that gave no results at all.
 
-    :param reason: what the job said last, one or more lines.
+    :param reason: the last message of the job, one or more lines.
     """
     name = f"{job}/{build}"
     told = {"name": name, "testbed": testbed, "reason": reason, "links": links}
@@ -145,7 +145,7 @@ def _failed(verdicts: Sequence[Verdict], run: Run, new_runs: int) -> Part | None
     found = causes(verdicts, run=run, new_runs=new_runs)
     if not found:
         return None
-    # One result counts, not one test: a test with two metrics may fail in two ways.
+    # Count tests, not results: a test with two metrics may fail in two ways.
     tests = len({_test(verdict) for verdict in verdicts if lacks_result(verdict)})
     count = f"{counted(tests, 'test')} without a valid result"
     return Part(FAILED, count, causes=found[:MOST_CAUSES], left_out=max(len(found) - MOST_CAUSES, 0))
@@ -161,7 +161,7 @@ def _content(template: str, subject: str, told: dict[str, object], *, simulated:
     told = {**told, "subject": subject, "simulated": simulated}
     text = _environment(html=False).get_template(f"{template}.txt").render(told)
     html = _environment(html=True).get_template(f"{template}.html").render(told)
-    # Parts that are left out leave empty lines behind.
+    # Parts that are left out leave empty lines.
     return Content(subject, re.sub(r"\n{3,}", "\n\n", text).strip() + "\n", html)
 
 
@@ -182,14 +182,14 @@ def _wrapped(text: str, indent: int = len(_INDENT), lines: int = _MESSAGE_LINES)
 
 
 def _message(text: str) -> str:
-    """Cut a test's message to what a reader needs to recognise it."""
+    """Cut a test's message to the part that a reader needs to recognise it."""
     lines = [each.rstrip() for each in plain(text[:_LONGEST_MESSAGE]).strip().split("\n") if each.strip()]
     whole = len(lines) <= _MESSAGE_LINES and len(text) <= _LONGEST_MESSAGE
     return "\n".join(lines[:_MESSAGE_LINES]) + ("" if whole else " …")
 
 
 def _cause(cause: Cause) -> str:
-    """Say how many tests have this cause: ``9 tests failed, 2 of them new``."""
+    """Return how many tests have this cause: ``9 tests failed, 2 of them new``."""
     verb = "failed" if cause.outcome is Outcome.FAILED else str(cause.outcome)
     if cause.new == cause.count:
         new = "new" if cause.count == 1 else "all new"
@@ -207,6 +207,6 @@ def _moment(moment: datetime) -> str:
 
 
 def _address(url: str) -> str:
-    """Return an address that a mail program may make a link of; empty for anything but http."""
+    """Return a URL that a mail program may turn into a link; empty for schemes other than http."""
     escaped = quote(url.strip(), safe="%/:?#[]@!&()*+,;=~._-")
     return escaped if re.match(r"https?://[^/]", escaped) else ""

@@ -1,11 +1,11 @@
-"""The mails of a run as files, which Jenkins takes for the bodies and subjects of what it sends.
+"""The mails of a run as files, which Jenkins uses as the bodies and subjects of the mails that it sends.
 
-``NAME.subject``, ``NAME.txt`` and ``NAME.html`` exist where there is something to say, and only
-there: the mails of an earlier run are removed first. Each file comes into its place whole, and
-``NAME.html`` as the last one: where it is, the mail can be sent.
+``NAME.subject``, ``NAME.txt`` and ``NAME.html`` exist only if there is something to report: the mails of
+an earlier run are removed first. Each file is replaced atomically, and ``NAME.html`` comes last: if it
+exists, the mail can be sent.
 
-Jenkins looks for its own tokens, such as ``${ENV,var="…"}``, in what it reads from a file. A test's
-message may hold what looks like one, so no file has a dollar sign.
+Jenkins expands its own tokens, such as ``${ENV,var="…"}``, in the text of a file. A test's message may
+contain text that looks like a token, so no file has a dollar sign.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from perftrend.report.mails.content import (
 )
 
 NAMES = (FAILED, FAILED_JOB, REGRESSIONS, PROGRESSIONS)
-"""The mails that there may be."""
+"""The possible mails."""
 
 FOLDER = "mails"
-"""What the folder of the files is called."""
+"""The name of the folder of the files."""
 
 NO_LINKS = Links()
 
@@ -48,17 +48,17 @@ def write(
     notices: Sequence[str] = (),
     new_runs: int = 1,
 ) -> tuple[Path, ...]:
-    """Write the mails of a run into ``folder/mails``, in the place of those of an earlier one.
+    """Write the mails of a run into ``folder/mails``, and remove those of an earlier one.
 
-    The same verdicts give the same files: what is new since the last mail was decided when they were
-    made, see :class:`~perftrend.report.mails.Record`.
+    The same verdicts give the same files: the verdicts already exclude changes that earlier mails
+    reported, see :class:`~perftrend.report.mails.Record`.
 
-    :param folder: made when it is missing, with its parents; in ``mails`` only mails are touched.
-    :param verdicts: one of each trace, in any order; none where all was told already.
+    :param folder: created if missing, with its parents; in ``mails``, only mails are changed.
+    :param verdicts: one for each trace, in any order; empty if everything was already reported.
     :param run: the run that was analysed.
-    :param links: where a reader goes on.
-    :param notices: what a reader must be told, such as that another testbed was used.
-    :param new_runs: how many of the newest runs no mail has told of.
+    :param links: links to further information.
+    :param notices: notices for readers, such as that another testbed was used.
+    :param new_runs: the number of newest runs that no mail has reported.
     :returns: the files.
     :raises OSError: if a file cannot be written.
     """
@@ -75,10 +75,10 @@ def write_failed_job(
     links: Links = NO_LINKS,
     simulated: bool = False,
 ) -> tuple[Path, ...]:
-    """Write the mail of a job that ends without results, in the place of all mails of an earlier one.
+    """Write the mail of a job that ends without results, and remove all mails of an earlier one.
 
-    It needs neither a store nor a run. A job that writes it first, and the others at its end, is told
-    of even when it is killed.
+    It needs neither a store nor a run. If a job writes it first, and the others at its end, it is
+    reported even if the job is killed.
 
     :param reason: what went wrong, one or more lines.
     :returns: the files.
@@ -98,7 +98,7 @@ def mails_of(
     notices: Sequence[str] = (),
     new_runs: int = 1,
 ) -> dict[str, Content]:
-    """Return the mails of a run by name; none that has nothing to say.
+    """Return the mails of a run by name, without those that have nothing to report.
 
     A run in which every expected test is missing gave no results: its job failed.
     """
@@ -131,7 +131,7 @@ def _harmless(content: Content) -> tuple[str, str, str]:
 
 
 def _put(path: Path, text: str) -> Path:
-    """Write a file that is there whole or not at all. A subject has no newline: Jenkins takes all of it."""
+    """Write a file atomically. A subject has no newline, because Jenkins uses the whole file."""
     fresh = path.with_name(f".{path.name}.tmp")
     fresh.write_text(text, encoding="utf-8", newline="\n")
     return fresh.replace(path)

@@ -1,13 +1,13 @@
-"""Which runs each recipient has been sent a report of: what makes a change news for a recipient.
+"""Record of the runs that were reported to each recipient: it decides which changes are new to them.
 
 An analysis is a function of the store, and reports each change once, in the first run in which it is
 certain. A recipient may have missed that run: the mail server was down, or no analysis ran that day.
 Analyses may also finish in another order than their runs. So the record has the runs that were
-reported to each recipient. His next mail covers all runs that are missing there, up to the run of the
+reported to each recipient. Their next mail covers all runs that are missing there, up to the run of the
 mail. Only runs are recorded, never the contents of mails.
 
-One small file for each job and testbed, replaced in one step. Without it all recipients are new, and
-the next mail is about the newest run alone.
+There is a small file for each job and testbed, which is replaced atomically. Without it all recipients are
+new, and the next mail covers only the newest run.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from perftrend.errors import UsageError
 from perftrend.model import Run
 
 FILES = "files"
-"""The recipient that stands for whoever Jenkins sends the written mails to."""
+"""The recipient that represents all to whom Jenkins sends the written mails."""
 
 MOST_RUNS = 30
-"""The record has this many runs of a recipient, a month of nights, and a mail covers no more."""
+"""The record has this many runs of a recipient, a month of nights; a mail covers at most as many."""
 
 _FORMAT = "perftrend-mails-2"
 _OLD_FORMAT = "perftrend-mails-1"
@@ -41,12 +41,12 @@ _Place = tuple[datetime, int]
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """What a mail is about."""
+    """The runs that a mail covers."""
 
     runs: tuple[Run, ...] = ()
-    """Those that were not reported to its recipient, the oldest first; none if nothing is to be sent."""
+    """The runs that were not reported to its recipient, oldest first; empty if nothing is to be sent."""
     later: tuple[Run, ...] = ()
-    """Runs after the first of these that were reported already, when the others were not known."""
+    """Runs after the first of these that were reported before the others were known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class _Reported:
     """The runs that were reported to a recipient."""
 
     since: _Place
-    """The first of them: a later mail covers no run before it but its own."""
+    """The first of them: of the runs before it, a later mail covers only its own."""
     all_before: bool
     """Whether the runs up to ``since`` count as reported."""
     runs: frozenset[_Place]
@@ -63,7 +63,7 @@ class _Reported:
         return place in self.runs or (self.all_before and place <= self.since)
 
     def with_runs(self, places: Collection[_Place]) -> _Reported:
-        """Return them with further runs, and without the oldest if they are too many."""
+        """Return a record with further runs, without the oldest if there are too many."""
         ordered = sorted(self.runs.union(places))
         dropped, recent = ordered[:-MOST_RUNS], frozenset(ordered[-MOST_RUNS:])
         return (
@@ -76,7 +76,7 @@ class _Reported:
 class Record:
     """The runs that were reported to each recipient.
 
-    :param folder: of the record's files; made if it does not exist. It must outlive the workspace.
+    :param folder: the folder of the record's files; created if missing. It must outlive the workspace.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -84,21 +84,21 @@ class Record:
 
     @contextmanager
     def locked(self, run: Run) -> Iterator[None]:
-        """Make the analyses of a job and testbed that end at the same time report one after the other."""
+        """Serialize the reports of analyses of a job and testbed that end at the same time."""
         self._folder.mkdir(parents=True, exist_ok=True)
         with self._file(run).with_suffix(".lock").open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
     def pending(self, run: Run, runs: Sequence[Run], recipient: str = FILES, *, at_first: int = 1) -> Pending:
-        """Return the runs that the mail of a run to a recipient is about.
+        """Return the runs that the mail of a run to a recipient covers.
 
         :param run: the run that was analysed.
-        :param runs: what the store knows of its testbed, in any order; those of other jobs and
-            experiments do not count.
-        :param at_first: how many runs the first mail of a recipient is about.
-        :returns: none if this run was reported to him.
-        :raises UsageError: if the record cannot be understood.
+        :param runs: the runs of its testbed in the store, in any order; those of other jobs and
+            experiments are ignored.
+        :param at_first: the number of runs that the first mail to a recipient covers.
+        :returns: no runs if this run was already reported to the recipient.
+        :raises UsageError: if the record is not valid.
         """
         alike = (run.testbed, run.job, run.experiment)
         known = {
@@ -112,7 +112,7 @@ class Record:
         if reported.has(own):
             return Pending()
         if own < reported.since:
-            # The first mail was not about this run, whether it was known or not.
+            # The first mail did not cover this run, whether it was known or not.
             return Pending((run,))
         missing = [each for each in places if reported.since < each < own and not reported.has(each)]
         missing.append(own)
@@ -124,7 +124,7 @@ class Record:
     def mark(self, pending: Pending, *recipients: str) -> None:
         """Record that runs were reported to recipients, or that there was nothing to report.
 
-        :raises UsageError: if the record cannot be understood.
+        :raises UsageError: if the record is not valid.
         :raises OSError: if it cannot be written.
         """
         if not pending.runs:
@@ -155,7 +155,7 @@ class Record:
         fresh.replace(file)
 
     def _file(self, run: Run) -> Path:
-        # Readable, and yet of its own where two names differ in what a file name cannot hold.
+        # Readable, and unique even if two names differ only in characters that a file name cannot have.
         name = f"{run.testbed}-{run.job}"
         digest = hashlib.sha256(f"{run.testbed}\0{run.job}".encode("utf-8", "replace")).hexdigest()[:8]
         return self._folder / f"{re.sub(r'[^A-Za-z0-9-]+', '-', name)[:100]}-{digest}.json"
@@ -175,7 +175,7 @@ class Record:
 
 def _parsed(content: dict[str, Any]) -> dict[str, _Reported]:
     if content["format"] == _OLD_FORMAT:
-        # It had the last run of each recipient only.
+        # It had only the last run of each recipient.
         return {
             str(name): _Reported(_parsed_place(place), all_before=True, runs=frozenset())
             for name, place in content["told"].items()

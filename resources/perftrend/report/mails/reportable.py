@@ -1,11 +1,11 @@
-"""What a mail reports if it covers several runs: each change once.
+"""The changes in a mail that covers several runs: each change once.
 
-The analysis of a run reports the changes that no analysis before it reported. So a mail has the changes
-of each run that it covers, as the analysis of that run found them; the newest one of a test is shown as
-the newest run has it.
+The analysis of a run reports the changes that no earlier analysis reported. So a mail has the changes
+of each run that it covers, as found by the analysis of that run; the newest change of a test is shown as
+of the newest run.
 
 A run may become known after later runs have been reported. Then the analyses of these are repeated with
-it, and what they reported without it is left out.
+it, and the changes that they reported without it are left out.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class Evaluate(Protocol):
     def __call__(self, run: Run, /, *, new_runs: int = 1, without: Collection[Run] = ()) -> Sequence[Verdict]:
         """Return the verdicts of a run.
 
-        :param new_runs: how many of the newest runs no earlier analysis has seen.
-        :param without: runs that are not known.
+        :param new_runs: the number of newest runs that no earlier analysis has included.
+        :param without: runs to ignore.
         """
 
 
 def reportable(evaluate: Evaluate, pending: Pending) -> tuple[Verdict, ...]:
-    """Return the verdicts that a mail is made of.
+    """Return the verdicts for a mail.
 
     :param evaluate: the analysis.
-    :param pending: at least one run; of more than MOST_RUNS the newest.
+    :param pending: at least one run; only the newest MOST_RUNS are covered.
     :returns: those of the newest pending run, with the changes of all.
     """
     pending = Pending(pending.runs[-MOST_RUNS:], pending.later[-MOST_RUNS:])
@@ -63,7 +63,7 @@ def _changes(verdicts: Iterable[Verdict]) -> list[Verdict]:
 
 
 def _remove(found: list[Verdict], reported: Verdict) -> None:
-    """Remove the change that was reported: the nearest one of its trace in its direction, if there is any."""
+    """Remove a reported change: the nearest one of its trace in the same direction, if there is one."""
     same = [index for index, change in enumerate(found) if _kind(change) == _kind(reported)]
     if same:
         del found[min(same, key=lambda index: abs(_began(found[index]) - _began(reported)))]

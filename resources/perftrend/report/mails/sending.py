@@ -1,8 +1,8 @@
-"""Mails are sent here, by SMTP: to each recipient one, with what concerns him.
+"""Sending of mails by SMTP: one to each recipient, with everything that concerns them.
 
-General recipients get everything. Those whom the specification names for some tests get the changes
-of these, and which of them are newly without a valid result. Whom a run does not concern gets
-nothing.
+General recipients get everything. Recipients that the specification names for some tests get the changes
+of these, and those that are newly without a valid result. A recipient whom a run does not concern gets
+no mail.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from perftrend.report.mails.files import NO_LINKS
 from perftrend.report.mails.record import Pending, Record
 
 Judged = Callable[[Pending], Sequence[Verdict]]
-"""Returns the verdicts that a mail about some runs is made of."""
+"""Returns the verdicts for a mail about some runs."""
 
 
 def send(
@@ -41,22 +41,22 @@ def send(
     notices: Sequence[str] = (),
     at_first: int = 1,
 ) -> tuple[str, ...]:
-    """Send the mails of a run to those who have not had them.
+    """Send the mails of a run to the recipients that have not had them.
 
-    Whoever was told is kept at once, so that a job that was killed or met an error goes on with the
-    others when it runs again.
+    Each sent mail is recorded at once, so that a job that was killed or failed continues with the other
+    recipients when it runs again.
 
     :param judged: the analysis; called once for each set of runs that a recipient missed.
     :param run: the run that was analysed.
-    :param runs: what the store knows of its testbed.
-    :param recipients: who get everything, beside those whom the specification names.
-    :param record: who has been told of which run.
-    :param links: where a reader goes on.
-    :param notices: what a reader must be told, such as that another testbed was used.
-    :param at_first: how many of the newest runs are told of to somebody who had no mail before.
-    :returns: whom a mail was sent to.
-    :raises ServiceError: if mails were not sent: how many, and why the first was not. One that is
-        refused does not stop the others; a server that cannot be used does.
+    :param runs: the runs of its testbed in the store.
+    :param recipients: the recipients of everything, in addition to those that the specification names.
+    :param record: the record of runs reported to each recipient.
+    :param links: links to further information.
+    :param notices: notices for readers, such as that another testbed was used.
+    :param at_first: the number of newest runs that the first mail to a recipient covers.
+    :returns: the recipients to whom a mail was sent.
+    :raises ServiceError: if mails were not sent: the reason of the first, and how many more. A refused
+        mail does not stop the others; a server that cannot be used does.
     """
     verdicts_of = cache(judged)
 
@@ -99,8 +99,8 @@ def send_failed_job(
 ) -> tuple[str, ...]:
     """Send the mail of a job that ended without results.
 
-    :returns: whom it was sent to.
-    :raises ServiceError: if mails were not sent: how many, and why the first was not.
+    :returns: the recipients to whom it was sent.
+    :raises ServiceError: if mails were not sent: the reason of the first, and how many more.
     """
     content = compose_failed_job(
         job=job, build=build, testbed=testbed, reason=reason, links=links, simulated=simulated
@@ -112,7 +112,7 @@ def send_failed_job(
 
 
 class _Delivery:
-    """Mails that are handed over one after the other, and what became of them."""
+    """Delivery of mails, one after the other, with its successes and failures."""
 
     def __init__(self, server: MailServer) -> None:
         self._server = server
@@ -121,7 +121,7 @@ class _Delivery:
         self._failures: list[PerftrendError] = []
 
     def hand_over(self, mail: Mail) -> bool:
-        """Send a mail, and say whether it was sent; a server that failed is not asked again."""
+        """Send a mail, and return whether it was sent; a server that failed is not used again."""
         if not self._usable:
             return False
         try:
@@ -137,7 +137,7 @@ class _Delivery:
         return False
 
     def result(self) -> tuple[str, ...]:
-        """Return who got a mail. :raises ServiceError: if somebody should have and did not."""
+        """Return the recipients of sent mails. :raises ServiceError: if a mail was not sent."""
         if self._failures:
             more = len(self._failures) - 1
             others = f", and {more} more" if more else ""
@@ -154,7 +154,7 @@ def _content(
     notices: Sequence[str],
     new_runs: int,
 ) -> Content | None:
-    """Return what a run says to an owner of some tests, or to those who get everything: owner None."""
+    """Return the mail for an owner of some tests, or for general recipients if owner is None."""
     if owner is not None:
         verdicts = _concerning(owner, verdicts, run, new_runs)
     elif nothing := compose_no_results(verdicts, run=run, links=links):
@@ -164,7 +164,7 @@ def _content(
 
 
 def _concerning(owner: str, verdicts: Sequence[Verdict], run: Run, new_runs: int) -> list[Verdict]:
-    """Return what concerns somebody who looks after some tests: not each night that one of them fails."""
+    """Return the verdicts for an owner of some tests; repeated failures of a test are left out."""
     return [
         verdict
         for verdict in verdicts

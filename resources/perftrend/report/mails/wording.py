@@ -1,4 +1,4 @@
-"""How what tests and archives hold is written in a mail: lines, names, numbers, amounts."""
+"""Formatting of texts from tests and archives for mails: lines, names, numbers, amounts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perftrend.wording import NOTHING
 
 _MEGA = 1e6
 _NIC = re.compile(r"\b\d+ge\d+p\d+[a-z0-9]+", re.IGNORECASE)
-"""A NIC as suites are named after it: 10ge2p1x710 is two ports of 10 Gbit/s of an X710."""
+"""The name of a NIC in names of suites: 10ge2p1x710 is two ports of 10 Gbit/s of an X710."""
 _DIGITS = 4
 _MOST_DECIMALS = 6
 _EXPONENT_BELOW, _EXPONENT_FROM = 1e-6, 1e9
@@ -20,10 +20,9 @@ _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def plain(text: str) -> str:
-    """Replace control, format and bidirectional characters; lines and tabs stay.
+    """Replace control, format and bidirectional characters; newlines and tabs remain.
 
-    What is left is what a reader sees: nothing turns the direction of the rest of a line or hides
-    in it.
+    No remaining character can hide text or change the direction of the rest of a line.
     """
     unified = text.replace("\r\n", "\n")
     if unified.replace("\n", "").replace("\t", "").isprintable():
@@ -37,7 +36,7 @@ def plain(text: str) -> str:
 
 
 def line(text: str) -> str:
-    """Write a text on one line."""
+    """Return a text on one line."""
     return " ".join(plain(text).split())
 
 
@@ -47,12 +46,12 @@ def shortened(text: str, length: int) -> str:
 
 
 def name_of(verdict: Verdict) -> str:
-    """Return the name of a verdict's test; that of the trace where the trace has none."""
+    """Return the name of a verdict's test; that of the trace if it has none."""
     return line(verdict.series.key.as_dict().get("test", str(verdict.series.key)))
 
 
 def nic(verdict: Verdict) -> str:
-    """Return the network card of a test, as the trace or the names of suite and test have it."""
+    """Return the network card of a test, from its trace or from the names of suite and test."""
     parameters = verdict.series.key.as_dict()
     if "nic" in parameters:
         return line(parameters["nic"])
@@ -63,18 +62,18 @@ def nic(verdict: Verdict) -> str:
 
 
 def natural(text: str) -> list[tuple[int, str]]:
-    """Sort 64B before 128B."""
+    """Return a sort key that puts 64B before 128B."""
     parts = re.split(r"([0-9]{1,18})", text)
     return [(int(part) if part.isascii() and part.isdecimal() else -1, part) for part in parts]
 
 
 def unit_name(unit: str) -> str:
-    """Return the unit in which trends are written: packets per second in millions."""
+    """Return the unit of trends in mails: packets per second are shown in millions."""
     return "Mpps" if unit == "pps" else line(unit)
 
 
 def amounts(values: Iterable[float], unit: str) -> list[str]:
-    """Write the trends of one column: the smallest with four digits, all with the same decimals."""
+    """Format the trends of one column: the smallest with four digits, all with the same decimals."""
     scaled = [value / _MEGA if unit == "pps" else value for value in values]
     sizes = [abs(value) for value in scaled if math.isfinite(value) and value]
     smallest, largest = min(sizes, default=1.0), max(sizes, default=1.0)
@@ -85,5 +84,5 @@ def amounts(values: Iterable[float], unit: str) -> list[str]:
 
 
 def counted(count: int, word: str, plural: str = "") -> str:
-    """Write ``1 test``, ``2 tests``; ``plural`` where it does not end with an s."""
+    """Return ``1 test``, ``2 tests``; ``plural`` is for words whose plural is irregular."""
     return f"{count} {word if count == 1 else plural or f'{word}s'}"

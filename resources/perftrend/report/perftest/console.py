@@ -1,4 +1,4 @@
-"""The text of the console: each test in the documented form, and below it what perftrend says.
+"""The text of the console: each test in the format of CSIT, followed by the result of perftrend.
 
 Source: "Bisecting", section Console output.
 """
@@ -16,7 +16,7 @@ from perftrend.report.prose import excerpt, line
 
 
 def console(report: Report) -> str:
-    """Return all that is told of the tests, in the order of their names, and then the table."""
+    """Return the details of all tests, in the order of their names, followed by the table."""
     tests = sorted(report.verdict.tests, key=lambda test: test.test)
     lines = [line for index, test in enumerate(tests) for line in (*_test(index, test), "")]
     if report.verdict.broken:

@@ -1,4 +1,4 @@
-"""What the reports of a per-patch test are made of."""
+"""The contents of the reports of a per-patch test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from perftrend.perftest import Verdict
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What was compared with what."""
+    """The compared commits, and the testbed."""
 
     testbed: str
     parent: str
@@ -19,19 +19,19 @@ class Subject:
     patch: str
     """The whole hash."""
     change: int | None = None
-    """Number in Gerrit; None where two commits were named."""
+    """Number in Gerrit; None if two commits were named."""
     patch_set: int | None = None
     page: str = ""
-    """Address of the change."""
+    """URL of the change."""
     is_merge: bool = False
-    """Whether the patch has several parents, of which the first one was taken."""
+    """Whether the patch has several parents, of which the first one is compared."""
     simulated: bool = False
     """Whether no packet was sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A verdict, and how it came about."""
+    """A verdict, and its conditions."""
 
     verdict: Verdict
     subject: Subject
@@ -44,13 +44,13 @@ class Report:
     """The smallest difference that matters, relative to the parent."""
     confidence: float
     formula: str
-    """Description length of the documented comparison."""
+    """Formula of the description length in the CSIT comparison."""
     maximum_rounds: int
     link: str = ""
-    """Where the whole report can be read; empty where that is nowhere."""
+    """URL of the whole report; empty if it has none."""
     archive: str = ""
-    """Where the files of all rounds are: a path or an address."""
+    """Location of the files of all rounds: a path or a URL."""
     notices: Sequence[str] = ()
-    """What a reader must be told besides."""
+    """Further notices for readers."""
     ended: bool = True
     """False: further rounds follow."""

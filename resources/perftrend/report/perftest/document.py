@@ -1,6 +1,6 @@
 """A per-patch test as JSON: everything that the message and the page show, and all samples.
 
-``docs/formats/perftest.rst`` documents the keys, and a schema beside it checks them. JSON has no NaN, so a
+``docs/formats/perftest.rst`` documents the keys, and a schema next to it checks them. JSON has no NaN, so a
 value that does not exist is null.
 """
 
@@ -17,11 +17,11 @@ from perftrend.report.prose import excerpt
 from perftrend.wording import plain
 
 FORMAT = "perftrend-perftest-1"
-"""The first key of the document; a new number when a key changes its meaning."""
+"""The first key of the document; the number is increased if a key changes its meaning."""
 
 
 def document(report: Report) -> dict[str, Any]:
-    """Return everything that is known, ready for JSON."""
+    """Return the complete report, ready for JSON."""
     subject, verdict = report.subject, report.verdict
     broken = verdict.broken
     return {

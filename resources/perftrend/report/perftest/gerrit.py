@@ -1,7 +1,7 @@
-"""The message in Gerrit: one sentence to act on, a table, what a reader must know, and a link.
+"""The message in Gerrit: one sentence to act on, a table, notes, and a link.
 
-Tables and output of programs stand behind four blanks. Old and new pages of Gerrit, and mails, show such
-lines as they are and in letters of one width; no line of them is taken for a comment that asks for a job.
+Tables and output of programs are indented by four spaces. Old and new pages of Gerrit, and mails, show such
+lines unchanged in a fixed-width font, and none of them is interpreted as a comment that requests a job.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from perftrend.report.perftest.contents import Report
 from perftrend.report.prose import counted, excerpt, line
 
 ROOM = 10_000
-"""Characters that the table may have. What is left of Gerrit's limit of 16 Ki is for the rest."""
+"""Maximum number of characters of the table; the rest of Gerrit's limit of 16 Ki is for the other parts."""
 _FAILED_TESTS = 3
-"""Of so many tests that fail with the patch the last lines are shown."""
+"""Maximum number of tests failing with the patch whose last lines are shown."""
 _LAST_LINES = 20
 _REASONS = 10
 _INDENT = "    "
 
 
 def message(report: Report) -> str:
-    """Return the text for Gerrit, a few lines more than the table."""
+    """Return the text for Gerrit."""
     return "\n\n".join(paragraph for paragraph in _paragraphs(report) if paragraph) + "\n"
 
 
@@ -48,13 +48,13 @@ def _paragraphs(report: Report) -> Iterator[str]:
 def _links(report: Report) -> Iterator[str]:
     if report.link:
         yield f"Whole report: {report.link}"
-    # A path on the machine that measured says nothing to who reads this elsewhere.
+    # A local path on the machine that measured is useless to readers elsewhere.
     if "://" in report.archive:
         yield f"Files of all rounds: {report.archive}"
 
 
 def _reasons(tests: Sequence[Judged]) -> Iterator[str]:
-    """Say why tests have no numbers, or not from all rounds; as many as there is room for."""
+    """Yield why tests have no numbers, or not from all rounds, for at most ``_REASONS`` tests."""
     rows = [row for row in words.rows(tests) if row.reason and row.judged.finding is not Finding.FAILS]
     for row in rows[:_REASONS]:
         yield f"{row.test}: {row.verdict}: {row.reason}"
@@ -63,7 +63,7 @@ def _reasons(tests: Sequence[Judged]) -> Iterator[str]:
 
 
 def _table(tests: Sequence[Judged], rows: Sequence[words.Row]) -> str:
-    """Lay out the worst tests, as many as there is room for, and count the others."""
+    """Return the worst tests as a table, as many as fit, and the number of others."""
     lines = [f"{_INDENT}{line}".rstrip() for line in aligned(rows)]
     kept = length = 0
     for text in lines:

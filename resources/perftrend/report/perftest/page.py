@@ -1,6 +1,6 @@
 """The folder of a per-patch test's report: a page, the same as JSON, the message and the console's text.
 
-The page is plain HTML with a style sheet beside it, so that it shows under Jenkins's policy for artifacts.
+The page is plain HTML with a separate style sheet, so that it displays under Jenkins's policy for artifacts.
 """
 
 from __future__ import annotations

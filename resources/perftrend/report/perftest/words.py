@@ -23,19 +23,19 @@ class Row:
     judged: Judged
     test: str
     parent: str
-    """In Mpps; with its unit where that is not pps."""
+    """In Mpps; with its unit if that is not pps."""
     patch: str
     difference: str
-    """Of the patch in percent of the parent."""
+    """Difference of the patch in per cent of the parent."""
     interval: str
-    """What the difference lies in."""
+    """Interval of the difference."""
     verdict: str
     reason: str
-    """What explains the verdict, in a line; empty where the numbers do."""
+    """Explanation of the verdict, in a line; empty if the numbers explain it."""
 
 
 def sentence(report: Report) -> str:
-    """Say what a busy person has to know, such as ``2 of 12 tests are slower by 3.1 to 5.2 %``."""
+    """Return the summary for busy readers, such as ``2 of 12 tests are slower by 3.1 to 5.2 %``."""
     verdict = report.verdict
     marked = "SIMULATED: " if report.subject.simulated else ""
     if not report.ended:
@@ -48,7 +48,7 @@ def sentence(report: Report) -> str:
 
 
 def rows(tests: Sequence[Judged]) -> list[Row]:
-    """Word some tests, with as many decimals as the smallest rate of them needs."""
+    """Return tests as text, with as many decimals as the smallest rate of them needs."""
     rates = [
         value
         for test in tests
@@ -60,12 +60,12 @@ def rows(tests: Sequence[Judged]) -> list[Row]:
 
 
 def notes(report: Report) -> list[str]:
-    """Say what a reader has to know to trust the table, each in one sentence."""
+    """Return what readers need to know to trust the table, in one sentence each."""
     return [plain(note) for note in (*report.notices, *_notes(report))]
 
 
 def outcome(judged: Judged) -> str:
-    """Return the word for what became of a test."""
+    """Return the word for the result of a test."""
     rate = judged.better is Better.HIGHER
     match judged.finding:
         case Finding.REGRESSION:
@@ -77,12 +77,12 @@ def outcome(judged: Judged) -> str:
 
 
 def build_name(side: Side) -> str:
-    """Return what a build is called in sentences."""
+    """Return the name of a build in sentences."""
     return "the parent" if side is Side.PARENT else "the patch"
 
 
 def subject(report: Report) -> str:
-    """Say what was compared with what, where and how often."""
+    """Return the compared commits, the testbed and the number of rounds, as text."""
     about, rounds = report.subject, report.verdict.rounds
     patch_set = f"Patch set {about.patch_set}" if about.patch_set else "The newer commit"
     parent = "its parent" if about.patch_set else "the older one"
@@ -94,7 +94,7 @@ def subject(report: Report) -> str:
 
 
 def legend(report: Report) -> str:
-    """Say what the numbers of the table are."""
+    """Return an explanation of the numbers of the table."""
     shown = [test for test in report.verdict.tests if test.comparison]
     if not shown:
         return ""
@@ -104,7 +104,7 @@ def legend(report: Report) -> str:
 
 
 def _broken(verdict: Verdict) -> str:
-    assert verdict.broken is not None  # noqa: S101 - asked before
+    assert verdict.broken is not None  # noqa: S101 - checked by the caller
     reason = " ".join(plain(verdict.broken.reason).split()).rstrip(".")
     if verdict.broken.side is Side.CURRENT:
         return f"The patch does not build: {reason}."
@@ -165,7 +165,7 @@ def _row(test: Judged, decimals: int) -> Row:
 
 
 def _reason(test: Judged) -> str:
-    """Return in a line what explains a verdict that numbers do not."""
+    """Return an explanation of a verdict that the numbers do not explain, in one line."""
     match test.finding:
         case Finding.NOT_MEASURED if test.parent.is_broken and test.current.is_broken:
             return f"fails with both builds: {_last(test.current)}"
@@ -183,7 +183,7 @@ def _reason(test: Judged) -> str:
 
 
 def _untold(test: Judged) -> str:
-    """Say what is wrong with the build that gave less."""
+    """Return what is wrong with the build that gave fewer values."""
     sides = {Side.PARENT: test.parent, Side.CURRENT: test.current}
     side = min(sides, key=lambda each: len(sides[each].values))
     how = "failed" if sides[side].failed else "not valid"
@@ -191,7 +191,7 @@ def _untold(test: Judged) -> str:
 
 
 def _last(build: Observed) -> str:
-    """Return the end of why a test has no value, in one line."""
+    """Return the last line of the reason why a test has no value."""
     reasons = [*build.untrusted.values(), *build.failed.values()]
     lines = excerpt(reasons[-1].splitlines()) if reasons else []
     return line(lines[-1]) if lines else ""
@@ -224,7 +224,7 @@ def _notes(report: Report) -> Iterator[str]:
 
 
 def _power(verdict: Verdict) -> Iterator[str]:
-    """Say how small a difference would have been shown, where neither one nor its absence was."""
+    """Yield the size of a difference that would have been shown, if tests are undecided."""
     undecided = [test for test in verdict.tests if test.finding is Finding.UNDECIDED]
     least = span(test.comparison.smallest for test in undecided if test.comparison)
     if least:
@@ -233,7 +233,7 @@ def _power(verdict: Verdict) -> Iterator[str]:
 
 
 def _too_few_rounds(verdict: Verdict) -> Iterator[str]:
-    """Say that no difference can be shown, if that is so."""
+    """Yield a note if the maximum number of rounds cannot show a difference."""
     found = next((test.comparison for test in verdict.tests if test.comparison), None)
     if found and not found.can_show:
         needed = found.design.needed_rounds(found.rule.error)
@@ -244,7 +244,7 @@ def _too_few_rounds(verdict: Verdict) -> Iterator[str]:
 
 
 def _other_noise(verdict: Verdict) -> Iterator[str]:
-    """Say where averages mislead."""
+    """Yield a note on tests with misleading averages."""
     where = [test.test for test in verdict.tests if test.comparison and test.comparison.is_any_shape]
     if where:
         yield (
@@ -254,7 +254,7 @@ def _other_noise(verdict: Verdict) -> Iterator[str]:
 
 
 def _layouts(verdict: Verdict) -> Iterator[str]:
-    """Say where layouts explain what differs."""
+    """Yield a note on tests whose difference may come from layouts."""
     where = [
         test.test
         for test in verdict.tests
@@ -276,7 +276,7 @@ def _outliers(verdict: Verdict) -> Iterator[str]:
 
 
 def _one_or_count(tests: Sequence[str]) -> str:
-    """Name a single test, or say how many there are."""
+    """Return the name of a single test, or the number of tests."""
     return tests[0] if len(tests) == 1 else counted(len(tests), "test")
 
 
@@ -289,6 +289,6 @@ def _value(number: float, unit: str, decimals: int) -> str:
 
 
 def _decimals(rates: Iterable[float]) -> int:
-    """Give the smallest rate four significant digits, and all others the same decimals."""
+    """Return the number of decimals that gives the smallest rate four significant digits."""
     smallest = min((rate for rate in rates if math.isfinite(rate) and rate > 0), default=_MEGA)
     return min(max(3 - math.floor(math.log10(smallest / _MEGA)), _LEAST_DECIMALS), _MOST_DECIMALS)
