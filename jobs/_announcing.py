@@ -1,4 +1,4 @@
-"""Tells the dashboard of a run, where the settings say so: it then takes the run from its archive."""
+"""Notification of the dashboard about a run, if configured; the dashboard then ingests the archived run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from perftrend.settings import Settings
 
 
 def announce(settings: Settings, run: Run) -> None:
-    """Tell the dashboard; where it does not answer, that is told, and the job goes on."""
+    """Notify the dashboard; print a warning if that fails."""
     url, secret = settings.dashboard.url, settings.dashboard.ingest_secret
     if not url or secret is None:
         return

@@ -1,4 +1,4 @@
-"""The answer of a bisection, brought to people: printed, written, archived and posted."""
+"""The result of a bisection, printed, written, archived and posted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DIFF_LINES, _LOG_LINES = 60, 20
 
 
 def stopped(plan: Plan, error: BaseException) -> Outcome:
-    """Return what is known by now as an answer: what would be said if no more could be measured."""
+    """Return the outcome of a stopped search, as if no more could be measured."""
     if isinstance(error, KeyboardInterrupt):
         reason = "it was interrupted, and goes on where it stopped when the same is asked again"
     else:
@@ -41,7 +41,7 @@ def stopped(plan: Plan, error: BaseException) -> Outcome:
 
 
 def command(given: argparse.Namespace, settings: Settings, searched: Range) -> str:
-    """Return what a person types to search the same."""
+    """Return the command line that repeats the search."""
     wanted = settings.bisect
     pairs = [
         ("--settings", given.settings),
@@ -68,7 +68,7 @@ def _of_product(settings: Settings, searched: Range) -> Iterator[tuple[str, obje
 
 
 def _of_example(given: argparse.Namespace) -> Iterator[tuple[str, object]]:
-    """Yield what was given besides: the example chooses the rest again."""
+    """Yield the other options that were given: the example sets the rest again."""
     yield from (("--tags", tag) for tag in given.tags or ())
     yield "--trial-duration", given.trial_duration
     yield "--trial-multiplicity", given.trial_multiplicity
@@ -76,7 +76,7 @@ def _of_example(given: argparse.Namespace) -> Iterator[tuple[str, object]]:
 
 @dataclass(frozen=True, slots=True)
 class Teller:
-    """Makes reports of a search and brings them to people."""
+    """Reports of a search, and their output to the console, the archive and Gerrit."""
 
     plan: Plan
     product: Builds
@@ -86,7 +86,7 @@ class Teller:
     ending: posting.Ending
 
     def begin(self, extent: str) -> None:
-        """Say what is about to be searched; the change is told, too."""
+        """Print what is about to be searched, and post it on the change."""
         plan, done = self.plan, len(self.plan.state.measured)
         extent += f", going on after {counted(done, 'measurement')}" if done else ""
         options.say(f"{plan.job} #{plan.build}: {extent}")
@@ -94,7 +94,7 @@ class Teller:
         posting.posted(plan.chosen.settings, self.reviewed, job=plan.job, text=text.rstrip())
 
     def report(self, outcome: Outcome) -> Report:
-        """Return the report of an end."""
+        """Return the report of an outcome."""
         plan, reviewed = self.plan, self.reviewed
         state, settings = plan.state, plan.chosen.settings
         subject = Subject(
@@ -127,7 +127,7 @@ class Teller:
         )
 
     def _last_lines(self, state: State) -> Sequence[str]:
-        """Return what the end of the range that does not build said last."""
+        """Return the last lines of the log of the end that does not build."""
         end = next(each for each in (state.range.old, state.history.new) if each in state.broken)
         log = self.product.log_of(end)
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
@@ -136,7 +136,7 @@ class Teller:
     def tell(self, told: Report) -> int:
         """Print, post and write a report, and return the exit code of posting.
 
-        The change is told first: the disk may be full, and who aborts a build does not wait for long.
+        Posting comes before writing files: the disk may be full, and an aborted build has little time left.
         """
         settings = self.plan.chosen.settings
         options.say(report.console(told))

@@ -1,4 +1,4 @@
-"""What a job that compares builds measures: the testbed, the tests, and the place in the archive."""
+"""The testbed, the tests and the folder in the archive of a job that compares builds."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from perftrend.settings.sections import ProjectSettings
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The testbed and the tests."""
+    """The testbed and the tests of a job."""
 
     settings: Settings
-    """With the testbed that is used."""
+    """Their ``testbed`` is the one in use, possibly a fallback."""
     spec: Specification
     keys: frozenset[TraceKey]
-    """What the suites measure; empty where the product's profile has a command that does."""
+    """The traces that the suites measure; empty if a command of the product's profile measures."""
     notices: tuple[str, ...] = ()
-    """What a reader of the report must be told."""
+    """Notices for readers of the report."""
 
     def extent(self, job: str) -> str:
-        """Say what is measured, and how long that takes."""
+        """Return the number of tests and the estimated duration, as text."""
         if not self.keys:
             return "the command of the product's profile"
         count = len(estimate.tests(self.keys))
@@ -46,7 +46,7 @@ class Chosen:
 
 @contextmanager
 def opened(settings: Settings, project: ProjectSettings) -> Iterator[tuple[Chosen, Builds]]:
-    """Choose the testbed and the tests, then open the builds, which makes a mirror of the repository."""
+    """Choose the testbed and the tests, then open the builds, which mirrors the repository."""
     found = chosen(settings, builds.profile_of(project))
     with builds.opened(project, log=options.warn) as product:
         yield found, product
@@ -55,8 +55,8 @@ def opened(settings: Settings, project: ProjectSettings) -> Iterator[tuple[Chose
 def chosen(settings: Settings, profile: Profile) -> Chosen:
     """Choose the testbed and the tests.
 
-    :raises UsageError: if there is no test, or there are too many.
-    :raises TestbedError: if the testbed cannot be had here, nor what its file names instead.
+    :raises UsageError: if no test is selected, or too many are.
+    :raises TestbedError: if neither the testbed nor its fallback can be used here.
     """
     if profile.measure is not None:
         return Chosen(settings, specification.load(settings.testbed, settings.testbeds), frozenset())
@@ -65,9 +65,9 @@ def chosen(settings: Settings, profile: Profile) -> Chosen:
 
 
 def selected(settings: Settings, spec: Specification) -> frozenset[TraceKey]:
-    """Return what the suites measure on a testbed.
+    """Return the traces that the suites measure on a testbed.
 
-    :raises UsageError: if there is no test, or there are too many.
+    :raises UsageError: if no test is selected, or too many are.
     """
     keys = selection.select(
         settings.suites or options.SUITES,
@@ -84,7 +84,7 @@ def selected(settings: Settings, spec: Specification) -> frozenset[TraceKey]:
 
 
 def how(settings: Settings, product: Builds) -> dict[str, str]:
-    """Return what changes values beside builds and tests: what was measured otherwise does not count."""
+    """Return the settings that influence values, except builds and tests; only equal ones are comparable."""
     return {
         "profile": f"{product.profile.name} {product.profile.hash}",
         "measuring": product.profile.model_dump_json(include={"install", "device_options", "measure"}),
@@ -101,11 +101,12 @@ def archive_of(settings: Settings, job: str) -> Path:
 
 
 def build_number(folder: Path, *, resume: bool, begun: int | None = None) -> int:
-    """Return Jenkins's build number, or else the next one that the archive has not.
+    """Return Jenkins's build number, or the next one that is not in the archive.
 
     :param folder: the job's folder in the archive.
-    :param resume: whether the newest one in the archive is gone on with.
-    :param begun: one in the archive that is known to be this very build.
+    :param resume: whether to continue the newest build in the archive.
+    :param begun: the number of this build in the archive, if it is known to have begun.
+    :raises UsageError: if there is no build to resume.
     """
     given = os.environ.get("BUILD_NUMBER", "")
     if given.isdecimal():
@@ -119,5 +120,5 @@ def build_number(folder: Path, *, resume: bool, begun: int | None = None) -> int
 
 
 def newest_build(folder: Path) -> int:
-    """Return the newest build of a job's folder in the archive; 0 where there is none."""
+    """Return the number of the newest build in a job's folder in the archive; 0 if there is none."""
     return max((int(entry.name) for entry in folder.glob("[0-9]*") if entry.name.isdecimal()), default=0)

@@ -1,9 +1,9 @@
-"""What the Gerrit comment asks for that started a build, as Jenkins or the listener hands it on.
+"""The request in the Gerrit comment that started a build, as passed on by Jenkins or the listener.
 
-Both put the comment, base64-encoded, into ``GERRIT_EVENT_COMMENT_TEXT``, so that no shell and no log ever
-meets what somebody typed; what stands beside it says which change it is about. What it asks for is decided
-by :mod:`perftrend.trigger`. Jenkins starts a build for each line that begins with a trigger word, and so for
-sentences and for requests with mistakes, too.
+Both put the comment, base64-encoded, into ``GERRIT_EVENT_COMMENT_TEXT``, so that no shell or log processes
+text that a user typed. Other variables identify the change. :mod:`perftrend.trigger` parses the request.
+Jenkins starts a build for each line that begins with a trigger word, so the line may also be a sentence or a
+request with mistakes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from perftrend.trigger import Refusal, Trigger, patterns_of
 
 VARIABLE = "GERRIT_EVENT_COMMENT_TEXT"
 LONGEST = 65536
-"""Characters of base64; a comment of Gerrit's has at most a quarter of this."""
+"""Limit in characters of base64; a Gerrit comment has at most a quarter of this."""
 
 _FORMS: Mapping[str, str] = {
     "GERRIT_CHANGE_NUMBER": r"[1-9][0-9]{0,17}",
@@ -33,21 +33,21 @@ _FORMS: Mapping[str, str] = {
     "GERRIT_BRANCH": r"(?![-/.])[^\x00-\x1f\x7f]{1,255}",
     "GERRIT_EVENT_HASH": r"[\w-]{1,128}",
 }
-"""What the other variables look like; nothing else is believed to come from Gerrit."""
+"""Valid forms of the other variables; Gerrit sends no other values."""
 
 
 class NoRequestError(UsageError):
-    """A line begins with the trigger word and is a sentence, so that there is nothing to do."""
+    """A line begins with the trigger word but is a sentence, so there is nothing to do."""
 
     exit_code = EXIT_PASS
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A job that a comment asks for, and the patch set that the comment stands on.
+    """A job that a comment requests, and the patch set that the comment is on.
 
-    What Gerrit Trigger tells is whole. Of a build that somebody started by hand with a comment's text alone
-    the change is unknown: None and empty texts.
+    Gerrit Trigger sets all variables. If a build is started by hand with only the text of a comment, the
+    change is unknown: None and empty texts.
     """
 
     trigger: Trigger
@@ -56,30 +56,30 @@ class Asked:
     revision: str = ""
     """The commit of the patch set."""
     ref: str = ""
-    """What to fetch, ``refs/changes/34/1234/5``."""
+    """The ref to fetch, ``refs/changes/34/1234/5``."""
     project: str = ""
     branch: str = ""
     request: str = ""
-    """What tells the request from all others: started again, it is the same one."""
+    """Identifier of the request; a restarted build has the same one."""
     overrides: Mapping[str, object] = field(default_factory=dict, hash=False)
-    """The settings that follow from the request, by full name; options outweigh them."""
+    """The settings that follow from the request, by full name; options override them."""
 
     @property
     def is_dry_run(self) -> bool:
-        """Whether it is only to be told what would be measured."""
+        """Whether to report only what would be measured."""
         return self.trigger.options.dry_run
 
 
 def asked(environment: Mapping[str, str], job: str, settings: Settings) -> Asked | None:
-    """Return what the comment asks of a job on the testbed of the settings.
+    """Return the request of the comment for a job on the testbed of the settings.
 
-    Several lines that ask for the same job are one request, which selects what any of them selects.
+    Several lines that request the same job are one request, which selects the tests of all of them.
 
     :param job: one of :data:`perftrend.trigger.JOBS`.
-    :returns: None where no comment started the build.
-    :raises NoRequestError: if lines begin with the trigger word, and none of them is a request.
-    :raises UsageError: if the comment cannot be decoded, does not ask for this job on this testbed, or asks
-        for what cannot be; with the right form.
+    :returns: None if no comment started the build.
+    :raises NoRequestError: if lines begin with the trigger word, but none of them is a request.
+    :raises UsageError: if the comment cannot be decoded, does not request this job on this testbed, or
+        requests something impossible; the message shows the correct form.
     """
     encoded = environment.get(VARIABLE, "")
     if not encoded.strip():
@@ -111,13 +111,13 @@ def asked(environment: Mapping[str, str], job: str, settings: Settings) -> Asked
 
 
 def _heads(job: str, settings: Settings) -> list[str]:
-    """Return what a line begins with that asks for a job on the testbed."""
+    """Return the words that begin a line that requests a job on the testbed."""
     patterns = patterns_of(settings.trigger.words, job, settings.testbed)
     return [pattern.replace("{testbed}", settings.testbed) for pattern in patterns] or [job]
 
 
 def _is_meant(refusal: Refusal, heads: Sequence[str]) -> bool:
-    """Whether a line means this job on this testbed and cannot be understood."""
+    """Return whether a refused line was meant for this job on this testbed."""
     return _begins_with(refusal.line, heads)
 
 
@@ -135,7 +135,7 @@ def _joined(wanted: Sequence[Trigger], environment: Mapping[str, str], settings:
             )
     found = [checks.overrides(each, settings) for each in wanted]
     tags = [each.get("tags", ()) for each in found]
-    # A line without tags asks for the job's own choice, and so for more than any other.
+    # A line without tags requests the job's default selection, which includes that of any other line.
     together = tuple(dict.fromkeys(tag for some in tags for tag in _texts(some))) if all(tags) else ()
     overrides = {**found[0], "tags": together}
     told = {name: _told(environment, name) for name in _FORMS}

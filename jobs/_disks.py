@@ -1,4 +1,4 @@
-"""Saying which disk is full: the kernel does not, where a file was opened while there was room."""
+"""The folder of a full disk for error messages: the kernel does not report it for files that are open."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perftrend.settings import Settings
 
 @contextmanager
 def full_one_named(settings: Settings) -> Iterator[None]:
-    """Let an error of a full disk say where that is: the folder of the settings with the least room."""
+    """Add the folder of the settings with the least free space to ENOSPC errors that name no file."""
     try:
         yield
     except OSError as error:

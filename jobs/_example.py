@@ -1,4 +1,4 @@
-"""What ``--example`` searches: a history that the package makes, by trials short enough to wait for."""
+"""The search of ``--example``: a history that the package creates, with trials short enough to wait for."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ _HOW: Mapping[str, object] = {
     "trial.duration_s": 0.25,
     "trial.multiplicity": 4,
     "trial.starts": 2,
-    # Others may be busy on the machine; a trial that they disturbed is measured again.
+    # Other processes may use the machine; disturbed trials are measured again.
     "trial.attempts": 8,
-    # Whether there is a second, small change takes long to tell, and here there is none.
+    # Excluding a second, small change takes long, and this history has none.
     "bisect.maximum_changes": 1,
     "bisect.maximum_measurements": 40,
 }
 
 
 def applied(settings: Settings, given: argparse.Namespace, overrides: Mapping[str, object]) -> Settings:
-    """Make the history, and return the settings that search it.
+    """Create the history, and return the settings that search it.
 
-    :param overrides: the settings that options gave: they outweigh those of the example.
-    :raises UsageError: for an option that says what is searched.
+    :param overrides: the settings from options; they override those of the example.
+    :raises UsageError: if an option chooses what is searched.
     """
     for name in _CHOSEN_BY_IT:
         if getattr(given, name) is not None:
             raise UsageError(f"--example makes the commits that it searches; leave --{name} away")
     how = {name: value for name, value in _HOW.items() if overrides.get(name) is None}
     settings = checks.applied(settings, how)
-    # What cannot be measured is refused before anything is made.
+    # Raise errors in the selection of tests before creating files.
     choosing.selected(settings, specification.load(settings.testbed, settings.testbeds))
     made = example.make(settings.project.builds / "example.git")
     searched: Mapping[str, object] = {

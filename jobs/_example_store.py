@@ -1,4 +1,4 @@
-"""What ``--example`` shows: a new store with a year of made-up nights."""
+"""The store of ``--example``: a new one with a year of simulated nights."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from perftrend.store import Store
 from perftrend.store.alerts import Rules
 
 ALERT = Rules("Changes and silence", "", change=0.03, silent_runs=3, silent_hours=72, owner="example")
-"""So that there is something to triage."""
+"""A rule that creates alerts to triage."""
 
 
 def fill(path: str | Path, *, until: date | None = None, seed: int = _example_year.SEED) -> None:
-    """Make a store with a year of made-up nights; whoever is killed meanwhile leaves none.
+    """Create a store with a year of simulated nights; an interrupted call leaves no store.
 
-    :param path: where nothing is yet.
+    :param path: a path that does not exist yet.
     :param until: the day of the last nights; by default today.
-    :raises UsageError: if there is something already, which stays as it is.
-    :raises StoreError: if it cannot be written.
+    :raises UsageError: if the path exists, and then leave it unchanged, if its folder does not exist, or if
+        another process creates the store.
+    :raises StoreError: if the store cannot be written.
     """
     if "://" in str(path):
         raise UsageError("--example makes a new file; give --store a path, not the address of a database")
@@ -39,7 +40,7 @@ def fill(path: str | Path, *, until: date | None = None, seed: int = _example_ye
             store.add_all(_example_year.year(until or datetime.now(UTC).date(), seed=seed))
             store.alerts.add(ALERT, user=ALERT.owner)
         try:
-            # A link, because a rename would replace what somebody has put there meanwhile.
+            # A hard link: a rename would replace a file that was created in the meantime.
             place.hardlink_to(made)
         except FileExistsError:
             raise _taken(place) from None
@@ -47,7 +48,7 @@ def fill(path: str | Path, *, until: date | None = None, seed: int = _example_ye
 
 @contextmanager
 def _beside(place: Path) -> Iterator[Path]:
-    """Give an empty folder beside a file, which goes afterwards, or when the next one comes."""
+    """Yield an empty folder next to a file; it is removed afterwards, or emptied by the next call."""
     folder = place.with_name(f".{place.name}.example")
     folder.mkdir(exist_ok=True)
     with locked(folder) as lock:

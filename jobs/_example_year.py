@@ -1,7 +1,7 @@
-"""A year of made-up nights: what a laboratory with three testbeds measures of one product.
+"""A year of simulated nights: one product measured on the three testbeds of a laboratory.
 
-Nothing is stored here and no packet is sent. The same seed and the same last day give the same nights. What
-happens in the year is told in :data:`EVENTS` and beside it, so that it is known what there is to be found.
+Nothing is stored here and no packet is sent. The same seed and the same last day give the same nights.
+:data:`EVENTS` and the constants below it list what happens in the year, so the expected findings are known.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from perftrend.model import Better, Result, Run, Samples, Status, TraceKey
 DAYS = 365
 SEED = 1
 LINK_PPS = {"64B": 148.8e6, "78B": 127.6e6, "IMIX": 33.4e6, "1518B": 8.13e6}
-"""What one direction of a 100 Gb/s link carries; trials send in both."""
+"""Packet rate of one direction of a 100 Gb/s link; trials send in both."""
 
 
 @dataclass(frozen=True, slots=True)
 class Testbed:
-    """One of the laboratory's testbeds, and when it measures."""
+    """A testbed of the laboratory, and when it measures."""
 
-    # pytest would otherwise take a class of this name for a collection of tests.
+    # Otherwise, pytest would collect a class of this name.
     __test__ = False
 
     name: str
@@ -40,13 +40,13 @@ class Testbed:
     away: range = range(0)
     """Days without a run."""
     wander: float = 0.0
-    """How far it drifts by itself in a month, in per cent."""
+    """Standard deviation of its random drift in a month, in per cent."""
 
 
 TESTBEDS = (
     Testbed("2n-clx", ("avf", "rdma"), 1.0),
     Testbed("3n-icx", ("avf", "dpdk"), 1.15, away=range(240, 249), wander=0.3),
-    # It fell silent, and nobody has noticed yet.
+    # No runs in the last nights: an example of missing data.
     Testbed("2n-zn2", ("dpdk",), 0.85, cores=("1C", "2C"), away=range(340, DAYS)),
 )
 
@@ -58,25 +58,25 @@ SUITES: Mapping[str, tuple[float, Noise]] = {
     "ethip4-ip4base-iacl50": (6.2e6, Noise(within=0.5, between=1.0)),
     "ethip4ipsec4tnlsw-ip4base-int-aes256gcm": (3.1e6, Noise(within=0.4, between=0.5, outliers=0.02)),
 }
-"""Packets per second of one core at the smallest frame on the first testbed, and the noise."""
+"""Packets per second of one core at the smallest frame size on the first testbed, and the noise."""
 
 METRICS: Mapping[str, Mapping[str, float]] = {"mrr": {"mrr": 1.0}, "ndrpdr": {"ndr": 0.86, "pdr": 0.94}}
-"""What a test of each kind measures, relative to the rate at which frames come back of an overload."""
+"""Metrics of each kind of test, relative to the receive rate at overload."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that changed the rates: a commit, or what wears a testbed out."""
+    """A change of rates, caused by a commit or by wear of a testbed."""
 
     what: str
     day: int
-    """From 0; the first night after it measures it."""
+    """From 0; the first run on or after this day measures it."""
     size: float
     """Relative."""
     where: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Expressions for the parameters of the traces that it changed."""
+    """Regular expressions for the parameters of the traces that change."""
     lasts: int = 0
-    """Days that it took: a drift; none: a step."""
+    """Duration of a drift in days; 0 for a step."""
 
 
 EVENTS = (
@@ -91,26 +91,26 @@ EVENTS = (
     Event("one test lost its hint", 357, -0.11,
           {"test": "64b-1c-ethip4-ip4scale200k-mrr", "testbed": "2n-clx", "driver": "avf"}),
 )  # fmt: skip
-"""In the order of time. A step comes with the first commit of its day."""
+"""In chronological order. A step comes with the first commit of its day."""
 
 FAILING = ("imix-4c-ethip6-ip6base-mrr", 352)
-"""A test that fails from this day on."""
+"""A test, and the day from which it fails."""
 FLAKY = ("64b-2c-ethip4-ip4base-iacl50-mrr", 0.06)
-"""A test that fails in so many nights."""
+"""A test, and the fraction of nights in which it fails."""
 NEW = ("64b-1c-ethip4ipsec4tnlsw-ip4base-int-aes256gcm-ndrpdr", 285)
-"""A test that is measured from this day on."""
+"""A test, and the first day on which it is measured."""
 GONE = ("1518b-1c-eth-l2bdbasemaclrn-mrr", 215)
-"""A test that is measured before this day only."""
+"""A test, and the day from which it is no longer measured."""
 
 _MISSED = 0.03
-"""Nights without a run, and tests that a night did not come to."""
+"""Fraction of nights without a run; a tenth of it is the fraction of missing results in a run."""
 _DISTURBED = 0.004
 _WEEKEND = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
-    """One metric of one test, and what becomes of it."""
+    """A metric of a test, with its levels and its noise."""
 
     key: TraceKey
     levels_pps: Samples
@@ -119,7 +119,7 @@ class Trace:
     random: np.random.Generator
 
     def result(self, day: int) -> Result:
-        """Measure it once."""
+        """Return a simulated result of a day."""
         test = self.key["test"]
         lot = float(self.random.random())
         drawn = self.noise.drawn(self.random)
@@ -165,7 +165,7 @@ def _run(testbed: Testbed, build: int, day: date, revision: str) -> Run:
 
 
 def _revisions(until: date, random: np.random.Generator) -> Iterator[str]:
-    """Yield the commit that each night measures: on weekends there is seldom a new one."""
+    """Yield the commit that each night measures; on weekends it is seldom a new one."""
     number = 0
     for day in range(DAYS):
         rests = _day(until, day).weekday() >= _WEEKEND and random.random() < 2 / 3
@@ -202,14 +202,14 @@ def _scaled(cores: str) -> float:
 
 
 def _noise(noise: Noise, metric: str, *, limited: bool) -> Noise:
-    """Return the noise of a test: a search gives one value, and a full link has next to none."""
+    """Return the noise of a metric: a search gives one value, and a saturated link has almost no noise."""
     if limited:
         noise = Noise(within=0.01, between=0.01, samples=noise.samples)
     return noise if metric == "mrr" else replace(noise, samples=1)
 
 
 def _course(key: TraceKey, drift: Samples) -> Samples:
-    """Return what the events and the testbed make of a rate from day to day, shape (days,)."""
+    """Return the factor of the events and the drift on the rate of each day, shape (days,)."""
     course = drift.copy()
     for event in EVENTS:
         if all(re.fullmatch(form, key[name]) for name, form in event.where.items()):

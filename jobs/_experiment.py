@@ -1,4 +1,4 @@
-"""What makes a run an experiment: how it differs from what the nights measure."""
+"""Detection of experiments: how a run differs from nightly runs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from perftrend.measure.specification import Specification
 from perftrend.settings import FILE_VARIABLE, Settings
 
 _LONGEST = 200
-"""Characters of a name that a person reads; of a longer one a hash tells the rest."""
+"""Maximum length of a name in characters; a longer one is cut and a hash is appended."""
 
 
 def named(settings: Settings, spec: Specification, *, file: str | None) -> str:
     """Return how a run differs from those that the settings file describes, such as ``acl_rules=60``.
 
-    Options and environment variables count that change how tests are measured, and so does a checkout with
-    local changes if its own router is the device. Empty: the run is like the nightly ones.
+    Options and environment variables that change how tests are measured count, and so does a checkout with
+    local changes if its own router is the device. An empty text means that the run is like the nightly ones.
 
     :param settings: those of the run.
     :param file: the settings file that the command line names; None: that of the environment.
@@ -35,7 +35,7 @@ def named(settings: Settings, spec: Specification, *, file: str | None) -> str:
 
 
 def _measuring(settings: Settings) -> dict[str, object]:
-    """Return the settings that change how tests are measured, by the names that a reader knows."""
+    """Return the settings that change how tests are measured, by the names that users know."""
     sections = {name: getattr(settings, name).model_dump() for name in ("trial", "search", "soak")}
     of_sections = {
         f"{section}.{name}": "+".join(map(str, value)) if isinstance(value, tuple) else value

@@ -1,4 +1,4 @@
-"""Telling the change that made a test worse, where that is wanted: no vote, and once."""
+"""Notification of the change that made a test worse, if configured: without a vote, and only once."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from perftrend.settings import Settings
 
 
 def tell(settings: Settings, asked_on: Review | None, repository: Repository, told: Report) -> None:
-    """Tell each change whose commit alone made a test worse; that it was asked on knows already.
+    """Notify each change whose commit alone made a test worse, except the change under review.
 
-    Who cannot be told is no reason to fail: the answer is under the change that it was asked on.
+    A notification that fails is only a warning: the result is on the change under review.
 
-    :param asked_on: None where no change is under review; then nobody is told.
+    :param asked_on: the change under review; None: no change is notified.
     """
     if asked_on is None or not settings.gerrit.tell_culprit:
         return

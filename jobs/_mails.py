@@ -1,7 +1,7 @@
-"""Telling people of a run: mails as files where Jenkins sends them, by SMTP where a server is set.
+"""Mails about a run: files that Jenkins sends, or SMTP if a server is configured.
 
-A person who starts a job by hand sends nothing: without a build of Jenkins no file is written, and
-without ``mail.server`` nothing leaves this machine.
+A job that a user starts by hand sends nothing by default: outside of Jenkins no file is written, and without
+``mail.server`` nothing leaves this machine.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def tell(
 ) -> int:
     """Write and send the mails of a run, and return the exit code: a mail that was not sent is an error.
 
-    :param judged: returns the verdicts that a mail about some runs is made of.
-    :param runs: returns what the store knows of its testbed; it is asked only where somebody may be told.
-    :param notices: what a reader must be told.
-    :param new_runs: how many of the newest runs are told to somebody who had no mail before.
+    :param judged: returns the verdicts for a mail about some runs.
+    :param runs: returns the runs of the testbed in the store; called only if mails are written or sent.
+    :param notices: notices for readers.
+    :param new_runs: number of the newest runs that the first mail to a recipient covers.
     """
     if not (_build_url() or settings.mail.server):
         return errors.EXIT_PASS
@@ -81,7 +81,7 @@ def _tell(
             at_first=new_runs,
         )
     except errors.ServiceError as error:
-        # The verdict stands all the same; the next analysis tells those who were not told.
+        # The verdict is valid nevertheless; the next analysis sends the missing mails.
         print(f"perftrend: {error}", file=sys.stderr, flush=True)
         return error.exit_code
     return errors.EXIT_PASS
@@ -89,7 +89,7 @@ def _tell(
 
 @contextmanager
 def failure_told(settings: Settings) -> Iterator[None]:
-    """Write the mail of a job that ends without results, when it does so under Jenkins."""
+    """Write the mail of a job that ends without results, if Jenkins runs it."""
     try:
         yield
     except errors.PerftrendError as error:

@@ -1,4 +1,4 @@
-"""Builds measured on a testbed that is held: by the suites, or by the command of the product's profile."""
+"""Measurements of builds on a locked testbed, by the suites or by the command of the product's profile."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Measuring:
-    """Measures builds, each time into a folder of its own."""
+    """Measurements of builds, each in a folder of its own."""
 
     product: Builds
     suites: measuring_builds.Suites
     folder: Path
-    """The places of measurements are relative to it."""
+    """The root of the places of measurements."""
 
     def measure(self, built: Built, place: str) -> Measured:
-        """Install a build and measure it once, unless the archive has that already.
+        """Install a build and measure it once, unless the archive has the measurement.
 
         :param place: its last part is the number of the measurement of this build, from 1.
 
-        :raises BuildError: if it cannot be installed.
-        :raises ArchiveError: if what was archived in its place is no measurement of this commit.
+        :raises BuildError: if the build cannot be installed.
+        :raises ArchiveError: if the archive has a measurement of another commit in this place.
         :raises TestbedError: if Robot Framework could not run.
         """
 
@@ -52,11 +52,11 @@ class Measuring:
         return replace(measured, archive=place)
 
     def trusted(self, built: Built, next_place: Callable[[], str]) -> Measured:
-        """Measure a build, again where a result cannot be trusted: that is no failure of the build.
+        """Measure a build, and repeat that if a result is not valid, which is not a failure of the build.
 
-        A test that cannot be trusted in the end is left out.
+        A test without a valid result is left out.
 
-        :raises TestbedError: if no test can be trusted.
+        :raises TestbedError: if no test has a valid result.
         """
         attempts = 0
         while attempts < _ATTEMPTS:
@@ -78,7 +78,7 @@ class Measuring:
 
 
 def without_doubtful(measured: Measured) -> Measured | None:
-    """Leave out the tests that cannot be trusted; None where no other is left."""
+    """Leave out the tests whose results are not valid; return None if no other test is left."""
     failed = {test: why for test, why in measured.failed.items() if not why.startswith(NOT_VALID)}
     return replace(measured, failed=failed) if measured.values or failed else None
 
@@ -93,12 +93,12 @@ def held(
     folder: Path,
     owner: str,
 ) -> Iterator[Measuring]:
-    """Hold a testbed, and give what measures builds on it.
+    """Lock a testbed, and yield an object that measures builds on it.
 
     :param names: the tests of the suites, see :func:`measuring_builds.names_of`.
     :param folder: receives the files of all measurements.
-    :param owner: the job, for those who wait for the testbed.
-    :raises TestbedError: if the testbed cannot be had.
+    :param owner: the job, shown to others that wait for the testbed.
+    :raises TestbedError: if the testbed cannot be acquired.
     """
     with lock.held(
         spec.lock, capacity=spec.places, wait_s=settings.wait_s, owner=owner, say=options.warn

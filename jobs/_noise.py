@@ -1,4 +1,4 @@
-"""What the store knows of the noise of tests: how far runs lie apart while nothing changes."""
+"""The noise of tests from the history in the store: how much runs differ while nothing changes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from perftrend.settings import Settings
 from perftrend.store import Store
 
 _FEWEST_RUNS = 10
-"""Fewer runs tell less of the noise than the rounds themselves will."""
+"""Fewer runs carry less information about the noise than the rounds themselves."""
 
 
 def known_deviations(settings: Settings, testbed: str, names: Mapping[TraceKey, str]) -> dict[str, float]:
     """Return the standard deviation between runs in per cent, by test, for those with a history.
 
-    A store that is not there is not made.
+    A store that does not exist is not created.
 
     :raises StoreError: if the store cannot be read.
     """

@@ -19,19 +19,19 @@ from perftrend.errors import EXIT_USAGE, UsageError
 from perftrend.settings import Settings
 
 Group: TypeAlias = argparse._ArgumentGroup
-"""What a parser calls a group of its options; argparse has no public name for it."""
+"""A group of options in a parser; argparse has no public name for its class."""
 SUITES = Path(__file__).resolve().parent.parent / "tests" / "suites"
 """The suites of the checkout."""
 
 _REPEAT_AFTER_S = 0.05
-"""The finalizer has ended by then; if another one runs, the interruption is repeated once more."""
+"""The finalizer has usually ended by then; if another one runs, the interruption is repeated again."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A command line that refuses as everything else does: in one line that begins with ``perftrend:``.
+    """A command-line parser that prints errors as all jobs do: in one line that begins with ``perftrend:``.
 
-    :param job: what follows ``./run``.
-    :param notes: follow the options.
+    :param job: the word after ``./run``.
+    :param notes: text after the options.
     :param examples: commands, at the very end.
     """
 
@@ -62,10 +62,10 @@ class Parser(argparse.ArgumentParser):
 
 @contextmanager
 def reported() -> Iterator[errors.Outcome]:
-    """Report errors as :func:`perftrend.errors.reported` does, and go on if nobody reads the output.
+    """Report errors as :func:`perftrend.errors.reported` does, and continue if the output is not read.
 
-    The first SIGTERM ends the job as Ctrl-C does, so that it can say what it knows. Further ones are ignored:
-    a build that is aborted may get one for each of its processes, and the second would end what is said last.
+    The first SIGTERM ends the job like Ctrl-C, so that it can report its state. Further ones are ignored: an
+    aborted build may receive one for each of its processes, and a second one would interrupt the last report.
 
     Used once, around the whole of a job's ``main``.
     """
@@ -86,8 +86,8 @@ def reported() -> Iterator[errors.Outcome]:
 def repeated_interruptions() -> Iterator[None]:
     """Interrupt the job again if Python drops an interruption.
 
-    It drops every exception of finalizers and of callbacks of weak references, such as those of SQLAlchemy.
-    If the signal came then, the job would go on.
+    Python drops every exception in finalizers and in callbacks of weak references, such as those of
+    SQLAlchemy. If the signal came then, the job would continue.
     """
     handler = signal.signal(signal.SIGALRM, _interrupt)
     hook, sys.unraisablehook = sys.unraisablehook, _handle_dropped
@@ -111,7 +111,7 @@ def _handle_dropped(dropped: sys.UnraisableHookArgs) -> None:
 
 
 def show_default(setting: str) -> str:
-    """Return the default of a setting for a help text, so that both cannot differ."""
+    """Return the default of a setting for a help text, so that the two cannot differ."""
     value: object = Settings()
     for part in setting.split("."):
         value = getattr(value, part)
@@ -119,7 +119,7 @@ def show_default(setting: str) -> str:
 
 
 def add_files(parser: argparse.ArgumentParser, *, report: bool = True, archive: bool = True) -> Group:
-    """Add the settings, the store, and folders for what a job writes."""
+    """Add options for the settings, the store, and the folders that a job writes to."""
     group = parser.add_argument_group("files")
     add = group.add_argument
     add("--settings", metavar="FILE", help="YAML file with the settings")
@@ -132,7 +132,7 @@ def add_files(parser: argparse.ArgumentParser, *, report: bool = True, archive: 
 
 
 def add_tests(parser: argparse.ArgumentParser) -> Group:
-    """Add what selects tests."""
+    """Add options that select tests."""
     group = parser.add_argument_group("tests")
     add = group.add_argument
     add("--tags", metavar="EXPRESSION", action="append", help="tag expression that selects tests; repeatable")
@@ -141,7 +141,7 @@ def add_tests(parser: argparse.ArgumentParser) -> Group:
 
 
 def add_testbed(parser: argparse.ArgumentParser) -> None:
-    """Add what selects the testbed, and how its device is configured."""
+    """Add options that select the testbed and configure its device."""
     add = parser.add_argument_group("testbed").add_argument
     add("--testbed", metavar="NAME", help=f"the testbed {show_default('testbed')}")
     add("--testbeds", metavar="DIR", help="folder with testbed files of your own")
@@ -161,7 +161,7 @@ def add_testbed(parser: argparse.ArgumentParser) -> None:
 
 
 def add_trials(parser: argparse.ArgumentParser) -> None:
-    """Add how long and how often to measure."""
+    """Add options for the number and duration of trials."""
     add = parser.add_argument_group("trials and searches", "The testbed has the defaults.").add_argument
     add("--trial-duration", metavar="SECONDS", type=float, help="duration of an MRR trial")
     add("--trial-multiplicity", metavar="N", type=int, help="number of trials of an MRR test")
@@ -175,7 +175,7 @@ def add_trials(parser: argparse.ArgumentParser) -> None:
 
 
 def add_suites(parser: argparse.ArgumentParser, *, report: bool = True) -> None:
-    """Add what every job has that runs suites: tests, testbed, trials and searches, and files."""
+    """Add the options of every job that runs suites: tests, testbed, trials and searches, and files."""
     add_tests(parser)
     add_testbed(parser)
     add_trials(parser)
@@ -183,7 +183,7 @@ def add_suites(parser: argparse.ArgumentParser, *, report: bool = True) -> None:
 
 
 def add_analysis(parser: argparse.ArgumentParser) -> Group:
-    """Add how runs are judged."""
+    """Add options for the analysis of runs."""
     group = parser.add_argument_group("analysis")
     add = group.add_argument
     add(
@@ -223,7 +223,7 @@ def of_suites(given: argparse.Namespace) -> dict[str, object]:
 
 
 def add_product(group: Group) -> None:
-    """Add how the product under test is fetched and built."""
+    """Add options for fetching and building the product under test."""
     group.add_argument(
         "--profile", metavar="NAME", help="the profile that describes how to build the product"
     )
@@ -231,7 +231,7 @@ def add_product(group: Group) -> None:
 
 
 def of_product(given: argparse.Namespace) -> dict[str, object]:
-    """Return the settings of :func:`add_product` and the report, by full name."""
+    """Return the settings of :func:`add_product` and the report folder, by full name."""
     return {
         "project.profile": given.profile,
         "project.repository": given.repository,
@@ -240,7 +240,7 @@ def of_product(given: argparse.Namespace) -> dict[str, object]:
 
 
 def settings(given: argparse.Namespace, overrides: Mapping[str, object]) -> Settings:
-    """Return the settings, with the command line above everything else."""
+    """Return the settings; the command line overrides all other sources."""
     shared = {
         "testbed": given.testbed,
         "store": given.store,
@@ -253,7 +253,7 @@ def settings(given: argparse.Namespace, overrides: Mapping[str, object]) -> Sett
 
 
 def count(text: str) -> int:
-    """Read a whole number from 1 on."""
+    """Parse an integer of at least 1."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not from 1 on")
@@ -261,7 +261,7 @@ def count(text: str) -> int:
 
 
 def pairs(option: str, words: Sequence[str] | None) -> dict[str, str] | None:
-    """Read ``KEY=VALUE`` words. :raises UsageError: for a word that is none."""
+    """Parse ``KEY=VALUE`` words. :raises UsageError: if a word has another form."""
     if words is None:
         return None
     found = {}
@@ -274,16 +274,16 @@ def pairs(option: str, words: Sequence[str] | None) -> dict[str, str] | None:
 
 
 def say_verdict(verdict: str) -> None:
-    """Print the line that Jenkins takes for the description of the build."""
+    """Print the line that Jenkins shows as the description of the build."""
     say(f"perftrend verdict: {verdict}")
 
 
 def say(text: str) -> None:
-    """Print a text; what the encoding cannot express becomes a question mark."""
+    """Print a text; characters that the encoding cannot represent become question marks."""
     encoding = sys.stdout.encoding or "utf-8"
     print(text.encode(encoding, "replace").decode(encoding), flush=True)
 
 
 def warn(message: str) -> None:
-    """Tell the person who started the job, beside what the job prints."""
+    """Print a warning on standard error."""
     print(f"perftrend: {message}", file=sys.stderr, flush=True)

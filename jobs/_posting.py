@@ -1,4 +1,4 @@
-"""Telling a change under review what became of a job: its verdict, or why there is none."""
+"""Posting of a job's verdict, or the reason for a missing one, on a change under review."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _NO_NAME = re.compile(r"^[^A-Za-z0-9]+|[^A-Za-z0-9._/-]+")
 def posted(
     settings: Settings, reviewed: Review | None, *, job: str, text: str, vote: int | None = None
 ) -> int:
-    """Post a verdict, if it is to be, and return the exit code: one that was not posted is an error.
+    """Post a verdict if posting is enabled, and return the exit code: a failure to post is an error.
 
-    The same verdict is not posted twice, however often the job is started again.
+    The same verdict is not posted twice, even if the job is started again.
 
-    :param reviewed: None where no change is under review.
-    :param vote: on the label of the settings; None leaves what is there.
+    :param reviewed: None if no change is under review.
+    :param vote: on the label of the settings; None leaves the label unchanged.
     """
     if reviewed is None or not settings.gerrit.post:
         return errors.EXIT_PASS
@@ -38,7 +38,7 @@ def posted(
     try:
         found = reviewed.gerrit.post(change, patch_set, verdict)
     except errors.PerftrendError as error:
-        # It is on the console and in the archive all the same.
+        # The verdict is on the console and in the archive nevertheless.
         options.warn(f"the verdict is not posted: {error}")
         return errors.EXIT_SERVICE
     if found.unvoted:
@@ -49,14 +49,14 @@ def posted(
 
 @dataclass(slots=True)
 class Ending:
-    """Whether a job has said its last word."""
+    """Whether a job has posted its result."""
 
     is_told: bool = False
 
 
 @contextmanager
 def failure_posted(settings: Settings, reviewed: Review | None, *, job: str) -> Iterator[Ending]:
-    """Tell the change of what ends the job without a verdict, unless the job says that it has told it."""
+    """Post what ended the job without a verdict, unless the job has posted its result."""
     ending = Ending()
     text = ""
     try:
@@ -75,7 +75,7 @@ def failure_posted(settings: Settings, reviewed: Review | None, *, job: str) -> 
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Let no SIGTERM end what is said last: who aborts a build may send one after the other."""
+    """Ignore SIGTERM while the result is posted: an aborted build may receive several."""
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
         yield
@@ -84,16 +84,16 @@ def undisturbed() -> Iterator[None]:
 
 
 def build() -> str:
-    """Return the address of this build; empty where no Jenkins runs it."""
+    """Return the URL of this build; empty outside of Jenkins."""
     return os.environ.get("BUILD_URL", "")
 
 
 def link() -> str:
-    """Return where the report of this build will be read; empty where no Jenkins keeps it."""
+    """Return the future URL of the report of this build; empty outside of Jenkins."""
     return artifact(Path("report/index.html"))
 
 
 def artifact(path: Path) -> str:
-    """Return where Jenkins will have a file or a folder of the workspace; empty where it will not."""
+    """Return the future URL of a file or a folder of the workspace in Jenkins; empty if it has none."""
     url = build().rstrip("/")
     return f"{url}/artifact/{quote(path.as_posix())}" if url and not path.is_absolute() else ""

@@ -1,8 +1,8 @@
-"""What a bisection is asked, and where what is known of it is kept.
+"""The request of a bisection, and the session that stores its progress.
 
-The session has a name that is made of what is asked. Whoever asks the same again, after a kill, by another
-build or on another machine with the same folder, goes on where it stopped. When it has ended it is moved
-into the archive: who asks the same from then on wants it measured anew.
+The name of the session is a hash of the request. The same request resumes the session where it stopped:
+after a kill, in another build, or on another machine with the same folder. A finished session is moved into
+the archive; the same request then starts a new search.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from perftrend.keywords import measuring_builds
 from perftrend.model import TraceKey
 
 ASKED, SESSION = "asked.json", "session.jsonl"
-"""Files of a build's folder in the archive: what was asked, and the session when it has ended."""
+"""Files of a build's folder in the archive: the request, and the finished session."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is searched, by what, and where it is kept."""
+    """The range, strategy, session and archive folder of a search."""
 
     chosen: Chosen
     asked: Range
     strategy: Strategy
     names: Mapping[TraceKey, str]
-    """The tests of the suites; empty where the product's profile has a command that measures."""
+    """The tests of the suites; empty if a command of the product's profile measures."""
     session: Path
     job: str
     build: int
@@ -50,7 +50,7 @@ class Plan:
 
     @property
     def state(self) -> State:
-        """What the session knows by now."""
+        """The state that the session has recorded so far."""
         records = _records(self.session)
         return state_of(records, self.session) if records else State(self.asked)
 
@@ -64,9 +64,9 @@ class Plan:
 
 @contextmanager
 def planned(chosen: Chosen, product: Builds, asked: Range, *, job: str) -> Iterator[Plan]:
-    """Choose the strategy, the session and the place in the archive, and keep others away from them.
+    """Choose the strategy, the session and the folder in the archive, and lock the session.
 
-    :raises UsageError: if another process works on the same question, or the build of another one.
+    :raises UsageError: if another process works on the same request, or the folder belongs to another one.
     """
     settings, wanted = chosen.settings, chosen.settings.bisect
     names = measuring_builds.names_of(chosen.keys)
@@ -106,7 +106,7 @@ def _alone(session: Path) -> Iterator[None]:
 
 
 def _is_unfinished(folder: Path, question: Mapping[str, Any]) -> bool:
-    """Whether the newest build in the archive was to answer the same question, and has not."""
+    """Return whether the newest build in the archive has the same request and is unfinished."""
     newest = folder / str(choosing.newest_build(folder))
     return _kept(newest) == question and not (newest / SESSION).exists()
 
@@ -134,7 +134,7 @@ def _strategy(chosen: Chosen, names: Mapping[TraceKey, str], session: Path) -> S
     wanted = chosen.settings.bisect
     if wanted.strategy == "documented":
         return Documented()
-    # A session goes on with what was known at its beginning, whatever was measured each night since.
+    # A resumed session uses the deviations known when it began, not those of the nights since.
     records = _records(session)
     deviations = (
         records[0].get("options", {}).get("known_deviations", {})

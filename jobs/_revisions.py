@@ -1,4 +1,4 @@
-"""Which two commits a per-patch test compares: a patch set and its parent, or two that are named."""
+"""The two commits that a per-patch test compares: a patch set and its parent, or two named commits."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ class Review:
 
     @property
     def page(self) -> str:
-        """The address of the change's page."""
+        """The URL of the change's page."""
         return self.gerrit.page(self.change)
 
 
 @dataclass(frozen=True, slots=True)
 class Revisions:
-    """What is compared, by whole hashes."""
+    """The commits to compare, by whole hashes."""
 
     parent: str
     patch: str
     is_merge: bool = False
-    """Whether the parent is the first one of several."""
+    """Whether the patch is a merge, so that the parent is its first one of several."""
 
 
 def review(settings: Settings, number: int | None, patch_set: int | None = None) -> Review | None:
-    """Return a patch set of a change in Gerrit; None where no change is asked for.
+    """Return a patch set of a change in Gerrit; None if no change is requested.
 
     :param number: of the change.
     :param patch_set: its number; None for the newest.
     :raises SettingsError: if the settings name no Gerrit.
-    :raises ServiceError: if Gerrit does not tell.
+    :raises ServiceError: if Gerrit does not answer.
     """
     if number is None:
         return None
@@ -51,7 +51,7 @@ def review(settings: Settings, number: int | None, patch_set: int | None = None)
 
 
 def project(settings: Settings, reviewed: Review | None) -> ProjectSettings:
-    """Return the settings of the product; where they name no repository, with the one of the change."""
+    """Return the settings of the product; if they name no repository, with that of the change."""
     if settings.project.repository or reviewed is None:
         return settings.project
     url = f"{reviewed.gerrit.url}/{quote(reviewed.change.project)}"
@@ -61,7 +61,7 @@ def project(settings: Settings, reviewed: Review | None) -> ProjectSettings:
 def of_review(repository: Repository, reviewed: Review) -> Revisions:
     """Fetch a patch set and return it with its parent.
 
-    :raises ServiceError: if it cannot be fetched, or is another commit than Gerrit says.
+    :raises ServiceError: if it cannot be fetched, or is not the commit that Gerrit reports.
     :raises UsageError: if it has no parent.
     """
     [fetched] = repository.fetch(reviewed.patch_set.ref)
@@ -74,9 +74,9 @@ def of_review(repository: Repository, reviewed: Review) -> Revisions:
 
 
 def named(repository: Repository, old: str | None, new: str) -> Revisions:
-    """Return two commits that a person named.
+    """Return two commits that the user named.
 
-    :param old: what is compared with; None for the parent.
+    :param old: the commit to compare with; None for the parent.
     :raises UsageError: if one is not in the repository, or both are the same.
     """
     patch = repository.resolve(new)

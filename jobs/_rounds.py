@@ -1,4 +1,4 @@
-"""The rounds of a per-patch test: both commits built, the testbed held, the suites run, the verdict found."""
+"""The rounds of a per-patch test: build both commits, lock the testbed, run the suites, find the verdict."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ InProgress: TypeAlias = Callable[[Verdict, Sequence[Round]], None]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is measured, by what, and where it is archived."""
+    """The commits, tests, testbed and archive folder of a per-patch test."""
 
     settings: Settings
-    """With the testbed that is used."""
+    """Their ``testbed`` is the one in use, possibly a fallback."""
     spec: Specification
     commits: Mapping[Side, str]
     """Whole hashes."""
     names: Mapping[TraceKey, str]
-    """The tests of the suites; empty where the product's profile has a command that measures."""
+    """The tests of the suites; empty if a command of the product's profile measures."""
     job: str
     build: int
     folder: Path
@@ -43,7 +43,7 @@ class Plan:
 
     @property
     def criteria(self) -> Criteria:
-        """What the settings ask of the verdict."""
+        """The criteria of the verdict, from the settings."""
         asked = self.settings.perftest
         return Criteria(
             threshold=asked.threshold,
@@ -56,12 +56,12 @@ class Plan:
 
 
 def compared(plan: Plan, product: Builds, in_progress: InProgress) -> tuple[Verdict, Sequence[Round]]:
-    """Build both commits and measure them in an order drawn by lot until the verdict is settled.
+    """Build both commits and measure them in random order until the verdict is settled.
 
-    What is archived already is neither measured nor archived again.
+    Archived rounds are reused.
 
-    :param in_progress: is called with the verdict and the rounds so far, as long as others follow.
-    :raises TestbedError: if the testbed cannot be had, or Robot Framework not be run.
+    :param in_progress: is called with the verdict and the rounds after each round that does not settle it.
+    :raises TestbedError: if the testbed cannot be acquired, or Robot Framework could not run.
     """
     try:
         built = {}
@@ -105,19 +105,19 @@ def _measured(
 
 
 def _tests(rounds: Collection[Round]) -> list[str]:
-    """Return the tests that gave a value at all, or, where none did, those that failed."""
+    """Return the tests with a value, or, if there are none, those that failed."""
     measured = [each[side] for each in rounds for side in Side]
     found = {test for each in measured for test in each.values}
     return sorted(found or {test for each in measured for test in each.failed})
 
 
 class _BrokenError(Exception):
-    """Carries which of the builds failed, and how."""
+    """A failed build, with its side and its log."""
 
     def __init__(self, side: Side, error: BuildError) -> None:
         super().__init__(str(error))
         self.log = error.log
-        # The log is archived beside the rounds, so that nobody needs its place on this machine.
+        # The log is archived alongside the rounds, so its path on this machine is not needed.
         self.broken = Broken(side, str(error).removesuffix(f"; see {error.log}"), error.last_lines)
 
 

@@ -1,4 +1,4 @@
-"""A bisection on a testbed: commits built and measured, one after the other, until the answer is there."""
+"""A bisection on a testbed: build and measure commits, one after the other, until the search ends."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from perftrend.report import bisection as report
 
 
 def searched(plan: Plan, product: Builds) -> Outcome:
-    """Build and measure until the strategy ends it; what the session has already is not done again.
+    """Build and measure until the strategy ends the search; recorded steps of the session are not repeated.
 
-    :raises TestbedError: if the testbed cannot be had, or Robot Framework not be run.
+    :raises TestbedError: if the testbed cannot be acquired, or Robot Framework could not run.
     """
     settings, spec = plan.chosen.settings, plan.chosen.spec
     places = _Places.of(plan)
@@ -43,7 +43,7 @@ def searched(plan: Plan, product: Builds) -> Outcome:
 
 
 def _tolerates_load(plan: Plan, product: Builds) -> bool:
-    """Whether a build on this machine disturbs no measurement."""
+    """Return whether a build on this machine disturbs no measurement."""
     command = product.profile.measure
     return command.remote if command else plan.chosen.spec.tolerates_load
 
@@ -67,11 +67,11 @@ class _Places:
     of_commits: dict[str, str]
     """By hash."""
     last: Counter[str]
-    """The last measurement that the session knows in each folder of this build."""
+    """The number of the last measurement in each folder of this build, according to the session."""
 
     @classmethod
     def of(cls, plan: Plan) -> _Places:
-        """Take those of the session, where it has begun."""
+        """Return the folders that the session has used so far."""
         places = cls(plan.build, {plan.asked.old: "parent", plan.asked.history.new: "current"}, Counter())
         state = plan.state
         for step in state.steps:
@@ -95,12 +95,12 @@ class _Places:
 
 @dataclass(slots=True)
 class _Progress:
-    """Shows each step as it is made, with its number."""
+    """Progress output of a search: one numbered line for each step."""
 
     measured: int
 
     def show(self, happened: Measure | Measured | Outcome | BuildError) -> None:
-        """Print one step; the end has a report of its own."""
+        """Print one step; an outcome has a report of its own."""
         if not isinstance(happened, Outcome):
             options.say(report.step(happened, self.measured + 1))
         self.measured += isinstance(happened, Measured)

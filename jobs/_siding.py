@@ -1,7 +1,7 @@
-"""The side of one commit, on a testbed: what was measured of it and of both ends counts, more is measured.
+"""The side of one commit, measured on a testbed; earlier measurements of it and of both ends are reused.
 
-Measurements are kept by what is measured, and how, and by commit, so that each step of a bisection has those
-of all steps before it, and so has whoever bisects the same again.
+Measurements are stored by a hash of the testbed, tests and settings, and by commit. Each step of a bisection
+reuses those of all earlier steps, and so does a repeated bisection.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from perftrend.model import TraceKey
 from perftrend.report import bisection as report
 
 _PAIRED = "against"
-"""The file of a measurement that names the other commit of its pair."""
+"""The file in a measurement's folder that names the other commit of its pair."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is judged, by what, and where measurements are kept."""
+    """The commits, tests and testbed of a judgement, and the folder of its measurements."""
 
     chosen: Chosen
     asked: Range
     names: Mapping[TraceKey, str]
-    """The tests of the suites; empty where the product's profile has a command that measures."""
+    """The tests of the suites; empty if a command of the product's profile measures."""
     job: str
     folder: Path
-    """Of these measurements, in the archive."""
+    """The folder of these measurements in the archive."""
 
     @classmethod
     def of(cls, chosen: Chosen, product: Builds, asked: Range, *, job: str) -> Plan:
-        """Choose the folder by all that changes values, and say in it what that is."""
+        """Choose the folder by a hash of everything that influences values, and list that in the folder."""
         names = measuring_builds.names_of(chosen.keys)
         question = {
             "testbed": chosen.spec.name,
@@ -63,13 +63,13 @@ class Plan:
 
 
 def judged(plan: Plan, product: Builds) -> Judged:
-    """Build the commit and both ends, and measure them until it is clear where the commit belongs.
+    """Build the commit and both ends, and measure them until the side of the commit is clear.
 
-    A commit that cannot be built or installed is on no side that is known.
+    The side of a commit that cannot be built or installed is unknown.
 
     :raises UsageError: if an end cannot be built.
-    :raises BuildError: if it cannot be installed.
-    :raises TestbedError: if the testbed cannot be had, or Robot Framework not be run.
+    :raises BuildError: if an end cannot be installed.
+    :raises TestbedError: if the testbed cannot be acquired, or Robot Framework could not run.
     """
     old, (commit, new) = plan.asked.old, plan.asked.history.commits
     built = {}
@@ -82,7 +82,7 @@ def judged(plan: Plan, product: Builds) -> Judged:
             return Judged(Side.UNKNOWN, str(error))
     chosen = plan.chosen
     with (
-        # Others may use the testbed at the same time, but not the same place in the archive.
+        # Other processes may use the testbed at the same time, but not the same folder in the archive.
         held(plan.folder / ".lock", say=partial(options.warn, f"{plan.folder} is in use; waiting")),
         measuring.held(
             chosen.settings, chosen.spec, product, plan.names, folder=plan.folder, owner=plan.job
@@ -136,7 +136,7 @@ class _Places:
     last: int = 0
 
     def kept(self) -> Iterator[str]:
-        """Go through those that are there already."""
+        """Yield the places that exist already."""
         while (self.folder / self.commit / str(self.last + 1)).exists():
             yield self.next()
 
@@ -146,11 +146,11 @@ class _Places:
         return f"{self.commit}/{self.last}"
 
     def remember(self, against: str) -> None:
-        """Write the other commit of the pair that the last measurement was made in next to it."""
+        """Write the other commit of the pair into the folder of the last measurement."""
         if against:
             (self.folder / self.commit / str(self.last) / _PAIRED).write_text(against)
 
     def against(self, place: str) -> str:
-        """Return the other commit of the pair of a measurement; empty outside of pairs."""
+        """Return the other commit of the pair of a measurement; empty if it is not in a pair."""
         file = self.folder / place / _PAIRED
         return file.read_text() if file.exists() else ""

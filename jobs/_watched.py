@@ -1,4 +1,4 @@
-"""Which traces an analysis looks at, and how, by its specification."""
+"""The traces that an analysis watches, with thresholds and owners, according to its specification."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from perftrend.watchlist import Entry, Watchlist
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """The traces that are watched, under their newest names."""
+    """The watched traces, under their newest names."""
 
     series: tuple[Series, ...]
     entries: dict[TraceKey, Entry]
     expected: frozenset[TraceKey] | None
-    """Those that the run should have; None where the job's run before says so."""
+    """The traces that the run should have; None if they follow from the job's previous run."""
     results: tuple[Result, ...]
-    """What the run has, watched or not."""
+    """The results of the run, watched or not."""
     notices: tuple[str, ...]
-    """What a reader must be told of the specification."""
+    """Notices about the specification for readers."""
 
 
 def watched(
@@ -39,11 +39,11 @@ def watched(
     expected: Collection[TraceKey] | None,
     names: Names,
 ) -> Watched:
-    """Choose by the specification of the settings; without one everything is watched.
+    """Choose traces by the specification of the settings; without one, all traces are watched.
 
-    :param series: what the store knows of the testbed.
-    :param results: what the run has.
-    :param expected: the traces that the run should have, if that is known.
+    :param series: the series of the testbed in the store.
+    :param results: the results of the run.
+    :param expected: the traces that the run should have, if known.
     :param names: the current names of traces in the store, to which the specification applies.
     :raises SettingsError: if the specification cannot be used.
     :raises UsageError: if it watches no trace of the testbed, or its tags fit no test of the suites.

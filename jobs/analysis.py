@@ -99,16 +99,16 @@ def chosen_run(
     build: int | None = None,
     as_of: datetime | None = None,
 ) -> Run:
-    """Return the newest run of a testbed that fits, is no experiment, and had finished at a moment.
+    """Return the newest matching run of a testbed that is not an experiment and had finished by a given time.
 
-    Experiments are judged if the build is named, or if the store has nothing else.
+    Experiments are judged if the build is named, or if the store has no other run.
 
-    A build that is named is judged on the testbed that it was measured on, which is another one where
-    the testbed asked for could not be used.
+    A named build is judged on the testbed that it was measured on, which may be the fallback of the requested
+    testbed.
 
-    :param job: whose run; None for any job's.
-    :param build: which run of that job; None for its newest.
-    :raises UsageError: if the store has none, or a build is given without its job.
+    :param job: the job of the run; None for any job.
+    :param build: the number of the run in that job; None for its newest.
+    :raises UsageError: if the store has no such run, or a build is given without its job.
     """
     if build and not job:
         raise errors.UsageError(f"--build {build}: builds are counted by job; add --job NAME")
@@ -151,11 +151,11 @@ def judge(
 ) -> int:
     """Evaluate a run against the history, write the report, and return the exit code.
 
-    :param expected: the traces that the run should have; by default those of the job's run before.
-    :param new_runs: how many of the newest runs nobody has judged before.
-    :param notices: what a reader of the report must be told.
-    :param as_of: the analysis time: what had not finished by then is not known; None for now.
-    :param json_file: receives the report as JSON, too; ``-`` for standard output.
+    :param expected: the traces that the run should have; by default those of the job's previous run.
+    :param new_runs: the number of newest runs that have not been judged before.
+    :param notices: notices for readers of the report.
+    :param as_of: the analysis time: runs that had not finished by then are ignored; None for now.
+    :param json_file: also receives the report as JSON; ``-`` for standard output.
     """
     if json_file and json_file != STANDARD_OUTPUT and (json_file.is_dir() or not json_file.parent.is_dir()):
         raise errors.UsageError(f"--json {json_file}: name a file in a folder that exists")
@@ -225,7 +225,7 @@ def judge(
 
 
 def exit_code(verdicts: Collection[Verdict], *, unstable: bool = False) -> int:
-    """Return what a job ends with: a regression outweighs a test without a result.
+    """Return the exit code of a job: a regression takes precedence over a test without a result.
 
     :param unstable: whether a regression makes the job unstable instead of failing it.
 
@@ -248,7 +248,7 @@ def _series(settings: Settings, store: Store, run: Run, as_of: datetime | None) 
 
 
 def _runs_known_to(watched: Watched, run: Run, store: Store) -> list[Run]:
-    """Return the runs of a testbed, without those before a run that were stored while it was analysed."""
+    """Return the runs of a testbed, except earlier ones than the run that were stored during the analysis."""
     known = {_identity(each) for one in watched.series for each in one.runs}
     return [
         each for each in store.runs(run.testbed) if each.started > run.started or _identity(each) in known
@@ -256,7 +256,7 @@ def _runs_known_to(watched: Watched, run: Run, store: Store) -> list[Run]:
 
 
 def _known_to(series: Collection[Series], run: Run, without: Collection[Run]) -> list[Series]:
-    """Return what the analysis of a run knows of series, without some runs."""
+    """Return the series up to and including a run, without some runs."""
     ended = run.started, run.build
     unknown = {_identity(each) for each in without}
     known = [
@@ -295,7 +295,7 @@ def _owned(verdict: Verdict, entry: Entry) -> Verdict:
 
 
 def _method(settings: Settings) -> str:
-    """Say what the report calls the method."""
+    """Return the name of the method in the report."""
     chosen = settings.analysis
     if Method(chosen.method) is Method.THREE_SIGMA:
         return "three-sigma rule"

@@ -92,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _with_request(settings: Settings, asked: comment.Asked, given: Mapping[str, object]) -> Settings:
-    """Return the settings with what a comment asks for, as far as no option says otherwise."""
+    """Return the settings with those that a comment requests, unless options override them."""
     requested = {name: value for name, value in asked.overrides.items() if given.get(name) is None}
     if settings.bisect.old is None:
         requested["bisect.old"] = asked.trigger.old
@@ -154,13 +154,13 @@ def bisection(given: argparse.Namespace, settings: Settings, asked: comment.Aske
             told = teller.report(outcome)
             code = teller.tell(told)
             if code == errors.EXIT_PASS and outcome.kind is not Kind.UNDECIDED:
-                # Else the same command posts the answer again, or goes on with an undecided search.
+                # Otherwise, the same command posts the report again, or resumes an undecided search.
                 plan.close()
     return exit_code(told, unstable=settings.analysis.regression == "unstable") or code
 
 
 def exit_code(told: Report, *, unstable: bool = False) -> int:
-    """Return what the job ends with: a regression that was found fails it, as in trending.
+    """Return the exit code of the job: a regression that was found fails it, as in trending.
 
     :param unstable: whether a regression makes the job unstable instead of failing it.
     """
@@ -178,12 +178,13 @@ def exit_code(told: Report, *, unstable: bool = False) -> int:
 def _range(
     repository: Repository, settings: Settings, reviewed: Review | None
 ) -> tuple[Range, dict[str, Named]]:
-    """Return the commits to search, and what people know them by.
+    """Return the commits to search, and their subjects and authors.
 
-    :raises UsageError: if there is no such commit, or the older one is none of the newer one's history.
+    :raises UsageError: if a commit does not exist, both are the same, or the older one is not an ancestor of
+        the newer one.
     """
     wanted = settings.bisect
-    assert wanted.old is not None  # noqa: S101 - asked before
+    assert wanted.old is not None  # noqa: S101 - checked by the caller
     if reviewed:
         new = revisions.of_review(repository, reviewed).patch
     else:

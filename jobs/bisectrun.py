@@ -25,11 +25,11 @@ from perftrend.report.prose import HASH, line, span
 from perftrend.settings import Settings
 
 SKIP = 125
-"""What git takes for a commit that cannot be tested."""
+"""The exit code for a commit that cannot be tested; git bisect run skips it."""
 ALIKE = 200
 """The ends do not differ."""
 STOPPED = 200
-"""What is added to the codes of errors, because git would take those below 128 for a verdict."""
+"""Added to the exit codes of errors, because git would interpret those below 128 as a verdict."""
 _CODES = {Side.OLD: 0, Side.NEW: 1, Side.UNKNOWN: SKIP, Side.NONE: ALIKE}
 _WORDS = {
     Side.OLD: "is like the old end",
@@ -38,7 +38,7 @@ _WORDS = {
     Side.NONE: "cannot be judged by these ends",
 }
 _DEFECT = 1
-"""What Python ends with after an exception that nobody expected."""
+"""Python's exit code after an unexpected exception."""
 _EXIT_CODES = """\
 exit codes, of which those from 128 on stop git bisect run:
   0    the commit is like the old end
@@ -112,12 +112,12 @@ def _overrides(given: argparse.Namespace) -> Mapping[str, object]:
 
 
 def stopping(code: int) -> int:
-    """Return the code of an error as one that stops git bisect run."""
+    """Return the exit code for an error, changed so that it stops git bisect run."""
     return code if code == errors.EXIT_INTERRUPTED else STOPPED + code
 
 
 def bisectrun(settings: Settings, checkout: Underway) -> int:
-    """Judge the commit and say so; return the exit code."""
+    """Judge the commit and print the verdict; return the exit code."""
     settings = _apart(settings, checkout)
     job = os.environ.get("JOB_NAME") or f"perftrend-bisectrun-{settings.testbed}"
     marked = ""
@@ -151,7 +151,7 @@ def _worded(judged: Judged) -> str:
 
 
 def _apart(settings: Settings, checkout: Underway) -> Settings:
-    """Take the checkout for the product, and keep files out of it, unless a folder for them is set."""
+    """Use the checkout as the product, and git's folder for files unless a folder for them is set."""
     own = checkout.folder / "perftrend"
     project: dict[str, object] = {"repository": str(checkout.checkout)}
     if "builds" not in settings.project.model_fields_set:
@@ -163,7 +163,7 @@ def _apart(settings: Settings, checkout: Underway) -> Settings:
 def _ends(repository: Repository, settings: Settings, checkout: Underway) -> tuple[str, str]:
     """Return the whole hashes of both ends.
 
-    :raises UsageError: if one is not known, or they are the same.
+    :raises UsageError: if one is unknown, or both are the same.
     """
     wanted = settings.bisect
     old, new = (
@@ -181,7 +181,7 @@ def _ends(repository: Repository, settings: Settings, checkout: Underway) -> tup
 
 
 def _defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> NoReturn:
-    """Let an exception that nobody expected stop git, too, which would take Python's own code for bad."""
+    """Stop git bisect run after an unexpected exception; git would interpret Python's exit code as bad."""
     sys.__excepthook__(kind, error, trace)
     raise SystemExit(stopping(_DEFECT))
 

@@ -17,7 +17,7 @@ from perftrend.settings import Settings
 from perftrend.store import Store
 
 EXAMPLE = "perftrend-example.sqlite"
-"""Where the example is kept, unless another place is given."""
+"""The default path of the example store."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -69,17 +69,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def serve(settings: Settings, *, example: bool = False) -> None:
-    """Serve a store until somebody ends it, which is its way to end well.
+    """Serve a store until it is interrupted, which is a regular end.
 
-    :param example: whether the store is one of made-up nights, which is made where it is not there yet.
-    :raises PerftrendError: for settings that cannot be used, and an address that is in use.
+    :param example: whether to serve the example store of simulated nights, which is created if missing.
+    :raises PerftrendError: if settings cannot be used, or the address is in use.
     """
     chosen = settings.dashboard
     with ExitStack() as stack:
         listening = stack.enter_context(serving.bound(chosen))
         if example:
             _make_example(settings.store)
-        # People decide when a store changes its form; a dashboard that starts does not.
+        # Users decide when to migrate a store; starting a dashboard does not.
         store = stack.enter_context(Store.open(settings.store, migrate=False))
         site = Site.of(settings, store)
         app = make_app(site, works=WORKS)
@@ -95,18 +95,18 @@ def serve(settings: Settings, *, example: bool = False) -> None:
 
 
 def made_token(settings: Settings, name: str, role: Role, *, days: int) -> str:
-    """Make an API token, and return it: the store keeps only a hash.
+    """Create an API token and return it; the store retains only a hash.
 
-    :raises PerftrendError: for a name or a time that cannot be, and a store that cannot be written.
+    :raises PerftrendError: if the name or the duration is invalid, or the store cannot be written.
     """
     with Store.open(settings.store, migrate=False) as store:
         return new_token(store.tokens, name=name, role=role, owner="command line", days=days)[1]
 
 
 def _make_example(place: str) -> None:
-    """Make the example's store; the one that an earlier start has made is shown again."""
+    """Create the example store; the one that an earlier start created at the default path is reused."""
     if place != EXAMPLE or not Path(place).exists():
-        from jobs import _example_store  # noqa: PLC0415 - what simulates a year takes long to import
+        from jobs import _example_store  # noqa: PLC0415 - the simulation takes long to import
 
         options.warn(f"making up a year of nights in {place}")
         _example_store.fill(place)

@@ -83,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def ingest(given: argparse.Namespace) -> int:
-    """Take all builds that are wanted, once or for as long as builds come."""
+    """Ingest all wanted builds, once or continuously."""
     if given.every <= 0:
         raise errors.UsageError(f"--every is {given.every:g}; give seconds above 0")
     if given.follow and given.events:
@@ -91,7 +91,7 @@ def ingest(given: argparse.Namespace) -> int:
     settings = Settings.load(given.settings, overrides={"store": given.store, "fetch.cache": given.cache})
     wanted = Wanted(given.job, given.since, *given.builds)
     if Store.may_be_there(settings.store):
-        Store.open(settings.store).close()  # else it is made for the first build that is found
+        Store.open(settings.store).close()  # otherwise it is created for the first build that is found
     processes = processes_for(settings)
     with fetch.Readers(settings.store, processes, settings.fetch.maximum_bytes) as readers:
         work = Ingestion(given, settings, readers)
@@ -103,7 +103,7 @@ def ingest(given: argparse.Namespace) -> int:
 
 
 class Ingestion:
-    """One source, and the way from it into the store."""
+    """Ingestion from one source into the store."""
 
     def __init__(self, given: argparse.Namespace, settings: Settings, readers: fetch.Readers) -> None:
         self._given = given
@@ -123,7 +123,7 @@ class Ingestion:
         self._workers = self._source.workers or settings.fetch.workers
 
     def take(self, wanted: Wanted, *, may_be_none: bool = False) -> int:
-        """Take the wanted builds, tell what became of them, and return the exit code."""
+        """Ingest the wanted builds, print the results, and return the exit code."""
         tally = fetch.Tally()
         try:
             with fetch.Progress(tally, sys.stdout) as progress:
@@ -145,18 +145,18 @@ class Ingestion:
         return errors.EXIT_USAGE if tally.counts[Fate.BROKEN] else errors.EXIT_PASS
 
     def follow(self, wanted: Wanted, every_s: float) -> NoReturn:
-        """Take what there is and what will come, until somebody ends it."""
+        """Ingest existing and new builds until interrupted."""
         while True:
             try:
                 self.take(wanted, may_be_none=True)
             except errors.ServiceError as error:
-                # The next look may find the server well again.
+                # The server may have recovered by the next check.
                 say(str(error))
                 self._pace.stop.clear()
             pause(every_s)
 
     def take_events(self, wanted: Wanted) -> int:
-        """Take the builds that standard input tells of, until it ends; return the worst exit code."""
+        """Ingest the builds that standard input announces, until it ends; return the worst exit code."""
         code = errors.EXIT_PASS
         for line in events.lines(sys.stdin.buffer):
             try:
@@ -177,7 +177,7 @@ class Ingestion:
             yield taken
 
     def _claims(self, wanted: Wanted, tally: fetch.Tally) -> Iterator[tuple[ArchivedBuild, fetch.Claim]]:
-        """Yield the builds that were not read before, newest first."""
+        """Yield the builds that have not been read before, newest first."""
         known = fetch.KnownBuilds(lambda: Store.open(self._settings.store))
         for build in self._source.builds(wanted):
             if known.has(build):
@@ -200,7 +200,10 @@ class Ingestion:
 
 
 def access(settings: Settings, pace: fetch.Pace, location: str) -> fetch.Access:
-    """Return what a source is reached with. The token goes to the Jenkins of the settings alone."""
+    """Return the access to a source. The token is sent only to the Jenkins of the settings.
+
+    If the settings name no Jenkins, the one in the location receives it.
+    """
     jenkins = settings.jenkins
     home = str(jenkins.url) if jenkins.url else ""
     if not home and location.startswith("jenkins+"):
@@ -229,17 +232,17 @@ def access(settings: Settings, pace: fetch.Pace, location: str) -> fetch.Access:
 
 
 def processes_for(settings: Settings) -> int:
-    """Return how many outputs are read at the same time: reading is work for the processor."""
+    """Return the number of outputs to read at the same time: reading is bound by the CPU."""
     return min(settings.fetch.workers, os.cpu_count() or 1)
 
 
 def pause(seconds: float) -> None:
-    """Wait until the next look."""
+    """Wait until the next check."""
     time.sleep(seconds)
 
 
 def since(text: str) -> datetime:
-    """Read a day, which stands for its begin in UTC, or a time, in UTC where it has no zone."""
+    """Parse a day, which means its start in UTC, or a time, in UTC if it has no zone."""
     try:
         return moment_of(text, of_day=clock.min)
     except ValueError as error:
@@ -247,7 +250,7 @@ def since(text: str) -> datetime:
 
 
 def numbers(text: str) -> tuple[int, int | None]:
-    """Read ``17``, ``3..17``, ``3..`` or ``..17``."""
+    """Parse ``17``, ``3..17``, ``3..`` or ``..17``."""
     found = _RANGE.fullmatch(text)
     if not found or not (found["first"] or found["last"]):
         raise argparse.ArgumentTypeError(f"{text!r} is no range of builds: write 3..17, 3.., ..17 or 17")
@@ -261,7 +264,7 @@ def numbers(text: str) -> tuple[int, int | None]:
 
 
 def say(message: str) -> None:
-    """Tell the person who waits something that is no result."""
+    """Print a message that is not a result on standard error."""
     options.warn(" ".join(message.split()))
 
 

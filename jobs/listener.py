@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def listen(given: argparse.Namespace) -> int:
-    """Serve what is asked: once, or until somebody ends it, which is its way to end well."""
+    """Process requests: once, or until interrupted, which is a regular end."""
     overrides = {"store": given.store, "archive": given.archive, "listener.runner": given.runner}
     settings = Settings.load(given.settings, overrides=overrides)
     try:
@@ -71,9 +71,9 @@ def listen(given: argparse.Namespace) -> int:
 
 @contextmanager
 def prepared(given: argparse.Namespace, settings: Settings) -> Iterator[Service]:
-    """Give the service, with all that it needs opened.
+    """Open everything that the service needs, and yield the service.
 
-    :raises PerftrendError: for settings that cannot be used, and an address that is in use.
+    :raises PerftrendError: if settings cannot be used, or the address is in use.
     """
     metrics, wakes, grammar = Metrics(), Wakes(), Grammar.of(settings)
     client = gerrit.connect(settings.gerrit)
@@ -102,7 +102,7 @@ def prepared(given: argparse.Namespace, settings: Settings) -> Iterator[Service]
             address = stack.enter_context(
                 health.served(settings.listener.address, health=service.health, metrics=service.metrics)
             )
-            # Before what the connection has to say, which may fail at once.
+            # Print this before any message of the connection, which may fail at once.
             options.warn(f"listening to {client.url}; health at http://{address}/healthz")
             watch.start()
             stack.callback(watch.stop)
@@ -110,7 +110,7 @@ def prepared(given: argparse.Namespace, settings: Settings) -> Iterator[Service]
 
 
 def planner(settings: Settings) -> Planner:
-    """Return what says how much a request is."""
+    """Return a function that describes how much a request measures."""
 
     def planned(request: Request, trigger: Trigger) -> str:
         asked = settings.model_copy(update={"testbed": trigger.testbed})
@@ -123,9 +123,9 @@ def planner(settings: Settings) -> Planner:
 
 
 def _measurement(settings: Settings, trigger: Trigger) -> str:
-    """Say what is measured, and how long that takes.
+    """Return what is measured, and how long that takes, as text.
 
-    :raises UnfitError: if it cannot be, for what was asked.
+    :raises UnfitError: if the requested measurement is impossible.
     """
     project = settings.project
     if trigger.job in estimate.BUILDING and project.profile is not None:
@@ -136,9 +136,9 @@ def _measurement(settings: Settings, trigger: Trigger) -> str:
 
 
 def _check_hash(settings: Settings, request: Request, trigger: Trigger) -> None:
-    """Make sure that the older commit is one that a bisection can begin at.
+    """Check that a bisection can begin at the older commit.
 
-    :raises UnfitError: if it is not.
+    :raises UnfitError: if it cannot.
     :raises ServiceError: if the repository cannot be fetched from.
     """
     url = settings.project.repository or f"{settings.gerrit.url}/{quote(request.project)}"
@@ -154,7 +154,7 @@ def _local(given: argparse.Namespace, settings: Settings, requests: Requests) ->
 
 
 def _environment(given: argparse.Namespace, settings: Settings) -> Mapping[str, str]:
-    """Return the variables that give a job what this command line says."""
+    """Return the environment variables that pass the options of this command line to a job."""
     file = given.settings or os.environ.get(FILE_VARIABLE)
     told = {"PERFTREND_STORE": settings.store, "PERFTREND_ARCHIVE": str(settings.archive)}
     return {**told, **({FILE_VARIABLE: str(Path(file).absolute())} if file else {})}
@@ -162,7 +162,7 @@ def _environment(given: argparse.Namespace, settings: Settings) -> Mapping[str, 
 
 @contextmanager
 def _alone(store: str) -> Iterator[None]:
-    """Make sure that nobody else on this machine serves the requests of a store."""
+    """Ensure that no other process on this machine serves the requests of a store."""
     place = store if "://" in store else str(Path(store).absolute())
     name = f"listener-{hashlib.sha256(place.encode()).hexdigest()[:16]}"
     with ExitStack() as stack:

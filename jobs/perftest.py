@@ -132,9 +132,9 @@ def _planned(
     chosen: Chosen, product: Builds, compared: Revisions, reviewed: Review | None,
     *, job: str, request: str, resume: bool,
 ) -> Plan:  # fmt: skip
-    """Choose the place in the archive, and say what is about to be done.
+    """Choose the folder in the archive, and print what is about to be measured.
 
-    :raises UsageError: if the place holds rounds of something else.
+    :raises UsageError: if the folder has rounds of another comparison.
     """
     names = measuring_builds.names_of(chosen.keys)
     asked = Asked(

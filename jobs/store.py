@@ -38,7 +38,7 @@ _SUBJECTS = {
     "restore": "the FILE of the backup",
     "invalidate": "the run, as JOB/BUILD",
 }
-"""What an action needs to be given."""
+"""The argument that an action requires."""
 _OPTIONS = {
     "to": ("migrate", "rename"),
     "dry_run": ("migrate", "prune"),
@@ -46,9 +46,9 @@ _OPTIONS = {
     "parameter": ("rename",),
     **dict.fromkeys(("reason", "test", "trace"), ("invalidate",)),
 }
-"""Which actions take an option that not all take."""
+"""The actions that accept an option, for options that not all accept."""
 _FILES = {"archives": "folders", "bisections": "sessions"}
-"""What is counted of the retention settings that concern files; the others concern rows of the store."""
+"""The unit of the retention settings that concern files; the others concern rows of the store."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -95,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _require_fitting(given: argparse.Namespace) -> None:
-    """Refuse what does not belong to the action."""
+    """Raise UsageError if an argument does not belong to the action."""
     needed = _SUBJECTS.get(given.action)
     if needed and given.subject is None:
         raise UsageError(f"{given.action}: name {needed}")
@@ -112,7 +112,7 @@ def _require_fitting(given: argparse.Namespace) -> None:
 
 
 def _require_rename(given: argparse.Namespace) -> None:
-    """Refuse what is no rename: it lists all, or has an old name with a new one or --undo."""
+    """Raise UsageError unless a rename has no arguments, or an old name with a new one or --undo."""
     if given.subject is None:
         for option in ("to", "undo", "parameter"):
             if getattr(given, option):

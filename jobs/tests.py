@@ -24,16 +24,16 @@ PROGRESS_S = 60
 CORES = len(os.sched_getaffinity(0))
 
 FOREIGN = ("PERFTREND_", "GERRIT_", "BUILD_", "JOB_NAME", "PYTHONDONTWRITEBYTECODE")
-"""How variables begin that a person or Jenkins has set, and that tests and the jobs of tests must not see.
+"""Prefixes of environment variables of users or Jenkins that tests and the jobs of tests must not see.
 
-Tests start hundreds of processes, each of which would compile what it imports if it must not keep bytecode.
+Tests start hundreds of processes; with PYTHONDONTWRITEBYTECODE, each would compile its imports again.
 """
 
 
 class Stage:
-    """Checks that run one after the other, whatever the first one finds.
+    """Checks that run one after the other, even if one fails.
 
-    :param commands: as typed in a shell, which none of them goes through.
+    :param commands: as typed in a shell, but run without a shell.
     """
 
     def __init__(self, name: str, what: str, *commands: str) -> None:
@@ -48,7 +48,7 @@ class Stage:
 
     @property
     def uses_pytest(self) -> bool:
-        """Whether arguments for pytest mean anything to it."""
+        """Whether it accepts arguments for pytest."""
         return self.commands[0][0] == "pytest"
 
 
@@ -70,24 +70,24 @@ STAGES = {
         Stage(
             "docs",
             "the documentation, in which a warning is an error",
-            # Of what it has read before, Sphinx would not repeat a warning.
+            # Sphinx does not repeat warnings about cached documents.
             "sphinx-build --fresh-env --fail-on-warning --keep-going --nitpicky --quiet --builder html "
             "docs docs/_build/html",
         ),
         Stage(
             "unit",
             "unit tests, without network, privileges or waiting",
-            # While some wait for a process, or for a server that is slow on purpose, others use the cores.
+            # Some tests wait for a process or a server that is slow on purpose; others use the cores then.
             f"pytest --durations 20 --numprocesses {CORES + CORES // 2} --dist loadscope tests/unit",
         ),
         Stage(
             "servers",
             "integration tests against real servers, processes and browsers",
-            # Much of it waits for servers. Groups that take long come first, and stay so.
+            # Many of these tests wait for servers. Long groups come first and are not reordered.
             f"pytest --durations 20 --numprocesses {2 * CORES} --dist loadfile --no-loadscope-reorder "
             "-m 'not (packets or measure)' tests/integration",
         ),
-        # Nothing else may use the cores meanwhile.
+        # These stages need all cores for themselves.
         Stage(
             "packets",
             "integration tests that count real packets",
@@ -101,7 +101,7 @@ STAGES = {
     )
 }
 ALL = (("static", "docs", "unit"), ("servers",), ("packets",))
-"""Stages that run at the same time are in one group."""
+"""Stages in the same group run at the same time."""
 QUICK = (("static", "unit"),)
 
 
@@ -149,7 +149,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def choose_groups(given: argparse.Namespace) -> Sequence[Sequence[str]]:
-    """Return names of stages; those of a group run at the same time."""
+    """Return groups of names of stages; the stages of a group run at the same time."""
     if len([each for each in (given.stages, given.quick, given.measure) if each]) > 1:
         parser().error("choose one of --quick, --measure and names of stages")
     for name in given.stages:
@@ -164,7 +164,7 @@ def choose_groups(given: argparse.Namespace) -> Sequence[Sequence[str]]:
 
 
 def run_groups(groups: Sequence[Sequence[str]], arguments: Sequence[str]) -> bool:
-    """Run groups of stages one after the other, whatever one finds; report as they go."""
+    """Run groups of stages one after the other, even if one fails; report progress."""
     begun = time.monotonic()
     passed = {name: ok for group in groups for name, ok in run_group(group, arguments).items()}
     failed = [name for name, ok in passed.items() if not ok]
@@ -176,7 +176,7 @@ def run_groups(groups: Sequence[Sequence[str]], arguments: Sequence[str]) -> boo
 
 
 def run_group(names: Sequence[str], arguments: Sequence[str]) -> dict[str, bool]:
-    """Run stages at the same time; return which of them passed."""
+    """Run stages at the same time; return whether each of them passed."""
     begun = time.monotonic()
     passed = {}
     with ThreadPoolExecutor(len(names)) as pool:
@@ -232,21 +232,21 @@ def run_stage(stage: Stage, arguments: Sequence[str], output: TextIO | None = No
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment with this Python's programs, and without settings of perftrend's jobs."""
+    """Return the environment with this Python's programs first, and without settings of perftrend's jobs."""
     clean = {name: value for name, value in environment.items() if not name.startswith(FOREIGN)}
     path = os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", os.defpath)])
     return clean | {"PATH": path}
 
 
 def progress(stage: Stage) -> str:
-    """Return how far pytest is, by the stage's log."""
+    """Return the progress of pytest in per cent, from the stage's log."""
     text = stage.log.read_text(errors="replace") if stage.log.exists() else ""
     percents = re.findall(r"\[ *(\d+)%\]", text)
     return f", {percents[-1]} %" if percents else ""
 
 
 def outcome(stage: Stage, *, passed: bool) -> list[str]:
-    """Return what a person should read of the stage's log: all of it if it failed, or else the summary."""
+    """Return the part of the stage's log to show: all of it if it failed, or else the summary."""
     lines = stage.log.read_text(errors="replace").splitlines()
     if not passed:
         return lines
@@ -260,19 +260,19 @@ def outcome(stage: Stage, *, passed: bool) -> list[str]:
 
 
 def count_not_run(stage: Stage) -> int:
-    """Return how many tests did not get quiet cores, as the stage's log ends."""
+    """Return how many tests did not get quiet cores, from the end of the stage's log."""
     found = re.search(r"(\d+) not run", stage.log.read_text(errors="replace").rpartition("\n=")[2])
     return int(found[1]) if found else 0
 
 
 def elapsed(since: float) -> str:
-    """Return the time since a moment of the monotonic clock in words, such as ``3 min 5 s``."""
+    """Return the time since a value of the monotonic clock in words, such as ``3 min 5 s``."""
     minutes, seconds = divmod(round(time.monotonic() - since), 60)
     return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
 
 
 def report(text: str) -> None:
-    """Print a line at once, also into a pipe."""
+    """Print a line and flush it, so that it also appears in a pipe at once."""
     print(f"perftrend: {text}", flush=True)
 
 

@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def make(place: str | Path, *, anew: bool) -> None:
-    """Make what is missing in a store, and tell how far each testbed is."""
+    """Create the missing tiles of a store, and print the progress of each testbed."""
     with Store.open(place, create=False) as store:
         if anew:
             store.tiles.forget()

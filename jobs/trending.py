@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def trend(given: argparse.Namespace) -> int:
-    """Measure, store and judge as many runs as asked for."""
+    """Measure, store and judge the requested number of runs."""
     if given.repeat > 1 and os.environ.get("BUILD_NUMBER"):
         raise errors.UsageError(
             "--repeat: BUILD_NUMBER gives one number for one run; start more builds instead"
@@ -88,7 +88,7 @@ def trend(given: argparse.Namespace) -> int:
 
 
 def _tell(planned: checks.Plan, trigger: Trigger) -> int:
-    """Say what would be measured, and how long it would take."""
+    """Print what would be measured, and how long that would take."""
     for name in planned.names:
         print(name)
     options.say_verdict(f"{trigger} would measure {planned}")
@@ -109,7 +109,7 @@ def _trend(given: argparse.Namespace, settings: Settings) -> int:
     )
     expected = {key.of_experiment(experiment) for key in selected}
     if settings.analysis.specification and not given.no_analysis:
-        watchlist.load(settings.analysis.specification)  # refused before anything is measured
+        watchlist.load(settings.analysis.specification)  # raises errors before anything is measured
     with Store.open(settings.store) as store:
         for _ in range(given.repeat):
             ingested = measure(settings, spec, store, experiment=experiment, expected=len(expected))
@@ -129,10 +129,10 @@ def _overrides(given: argparse.Namespace) -> Mapping[str, object]:
 
 
 def usable_testbed(settings: Settings) -> tuple[Settings, Specification, list[str]]:
-    """Return the testbed to measure on: the one asked for, or, where that cannot be had, its fallback.
+    """Return the requested testbed, or, if it cannot be used here, its fallback.
 
-    :returns: the settings with the name of that testbed, its file, and what a reader must be told.
-    :raises TestbedError: if neither can be had.
+    :returns: the settings with the name of that testbed, its file, and notices for readers.
+    :raises TestbedError: if none can be used.
     """
     notices: list[str] = []
     tried: list[str] = []
@@ -158,8 +158,8 @@ def measure(
 ) -> archive.Ingested:
     """Execute one run on a testbed and put it into the store.
 
-    :param experiment: how it differs from the nightly runs; empty: it does not.
-    :param expected: how many results there will be, for a person who waits.
+    :param experiment: how it differs from the nightly runs; empty if it does not.
+    :param expected: the number of expected results, which is printed.
     :returns: the run with its results.
     """
     usual = "experiment" if experiment else f"trending-{settings.cadence}"
@@ -202,9 +202,9 @@ def measure(
 
 
 def _build(store: Store, job: str, folder: Path) -> int:
-    """Return Jenkins's build number, or else the next one that neither store nor archive has.
+    """Return Jenkins's build number, or the next one that is neither in the store nor in the archive.
 
-    A testbed may have capacity for several jobs, so two that start at the same moment get two numbers.
+    A testbed may have capacity for several jobs; two that start at the same time get different numbers.
     """
     given = os.environ.get("BUILD_NUMBER", "")
     if given.isdecimal():
