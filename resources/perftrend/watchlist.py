@@ -255,7 +255,7 @@ def load(file: Path) -> Watchlist:
 def _explained(error: ErrorDetails) -> str:
     """Describe an invalid place in the file and what is expected there."""
     *place, last = error["loc"] or ("",)
-        # Positions in messages begin with 1.
+    # Positions in messages begin with 1.
     path = ".".join(str(part + 1) if isinstance(part, int) else part for part in (*place, last))
     if error["type"] == "extra_forbidden":
         known = _MODELS.get(str(error["loc"][0]) if place else "", Watchlist).model_fields

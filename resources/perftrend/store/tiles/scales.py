@@ -60,7 +60,7 @@ class Tile:
         return Tile(self.scale + 1, self.number // FACTOR)
 
     def zoomed_in(self, columns: int, *, focus: int | None = None) -> Tile:
-        """Return one of the four tiles of the finer scale that this one covers (``+``); for the finest, itself.
+        """Return one of the four finer tiles that this one covers (``+``); the finest returns itself.
 
         :param columns: of the axis.
         :param focus: the column to keep in view; by default the newest of this tile.
