@@ -139,11 +139,8 @@ def test_admin_makes_a_token_that_a_job_uses_and_revokes_it(browser: Browser, pr
 
 
 @pytest.mark.parametrize("path", ["/users", "/activity", "/me"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_stands_in_the_way_of_anybody(
-    browser: Browser, private: Dashboard, path: str, scheme: str
-) -> None:
-    with window(browser, private, color_scheme=scheme) as page:
+def test_nothing_stands_in_the_way_of_anybody(browser: Browser, private: Dashboard, path: str) -> None:
+    with window(browser, private) as page:
         page.goto(path)
         sign_in(page, "2")
         assert [] == violations(page)

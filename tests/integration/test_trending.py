@@ -100,8 +100,8 @@ def test_search_on_real_packets_finds_ndr_and_pdr_with_their_counters(
 ) -> None:
     done = run(
         tmp_path, "--testbed", "1n-loopback", "--tags", "ndrpdrAND64bANDethip4-ip4base-acl20",
-        "--final-trial-duration", "0.5",
-        PERFTREND_SEARCH_INITIAL_DURATION_S="0.25", PERFTREND_SEARCH_RELATIVE_WIDTH="0.05",
+        "--final-trial-duration", "0.25",
+        PERFTREND_SEARCH_INITIAL_DURATION_S="0.1", PERFTREND_SEARCH_RELATIVE_WIDTH="0.1",
     )  # fmt: skip
     require_quiet(interference_in(tmp_path / "report/report.json"))
 

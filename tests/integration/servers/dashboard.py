@@ -192,10 +192,13 @@ def _is_known(complaint: str) -> bool:
 
 
 def save_picture(page: Page, name: str) -> None:
-    """Save a picture of a page, for people to look at, if ``TEST_SCREENSHOTS`` names a folder for them."""
+    """Save pictures of a page, light and dark, for people, if ``TEST_SCREENSHOTS`` names a folder."""
     folder = os.environ.get("TEST_SCREENSHOTS")
     if folder:
-        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
+        page.emulate_media(color_scheme="dark")
+        page.screenshot(path=Path(folder) / f"{name}-dark.png", full_page=True)
+        page.emulate_media(color_scheme="light")
+        page.screenshot(path=Path(folder) / f"{name}-light.png", full_page=True)
 
 
 def widths(page: Page) -> tuple[int, int]:
