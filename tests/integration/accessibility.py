@@ -9,19 +9,19 @@ from playwright.sync_api import Page
 def violations(page: Page) -> list[tuple[str, list[str]]]:
     """Return the serious and critical ones, by their rules, with up to three places each.
 
-    The page is light, and afterwards dark, which changes nothing but colours.
+    All rules are checked while the page is light. Dark changes only colours: contrast alone is checked again.
     """
     # Colours are judged as they are drawn, and a page that was only just opened may lack its styles.
     page.wait_for_load_state("load")
-    page.emulate_media(color_scheme="light")
-    found = violated(page)
+    found = check(page)
     page.emulate_media(color_scheme="dark")
-    found += violated(page, "color-contrast")
+    found += check(page, "color-contrast")
     page.emulate_media(color_scheme="light")
     return found
 
 
-def violated(page: Page, *rules: str) -> list[tuple[str, list[str]]]:
+def check(page: Page, *rules: str) -> list[tuple[str, list[str]]]:
+    """Return the violations of some rules, by default of all."""
     options = {"runOnly": list(rules)} if rules else None
     return [
         (each["id"], [node["html"] for node in each["nodes"][:3]])
