@@ -74,7 +74,7 @@ STORIES: tuple[tuple[Outcome, Steps, str], ...] = (
         STEADY,
         "TestbedError: testbed '2n-clx': interface eth1 has no carrier;\nis its cable plugged in?",
     ),
-    (Outcome.MISSING, STEADY, "Expected, as it ran in the run before, but the newest run has no such test"),
+    (Outcome.MISSING, STEADY, "Expected, because the previous run had it, but missing in the newest run"),
 )
 
 

@@ -126,7 +126,7 @@ def table(report: dict[str, Any]) -> str:
     """Format the report as a table."""
     ours = next(iter(report["ways"].values()))
     lines = [
-        f"a job with {report['builds']} builds; {report['details']} of them asked for one by one",
+        f"a job with {report['builds']} builds; {report['details']} of them requested one by one",
         f"{'way':36}{'requests':>10}{'time, s':>10}{'ratio':>9}{'memory, MB':>12}{'builds':>8}",
     ]
     for name, row in report["ways"].items():

@@ -94,7 +94,7 @@ def _record(options: argparse.Namespace, programs: Mapping[str, Sequence[str]]) 
                     _add(recorded[f"{name}{RAW}"], [_repetitions(command)], f"{name}{RAW}", at_s(), file)
                 time.sleep(options.pause)
     except FileExistsError:
-        raise errors.UsageError(f"{options.file} is there already; name a new file") from None
+        raise errors.UsageError(f"{options.file} already exists; name a new file") from None
     except OSError as error:
         raise errors.UsageError(
             f"{options.file}: {error.strerror}; name a file that can be written"
@@ -151,7 +151,7 @@ def _add(
     times = starts[-1]
     if recorded.times and len(times) != len(recorded.times[0]):
         numbers = f"{len(times)} times after {len(recorded.times[0])}"
-        raise errors.UsageError(f"{name} printed {numbers}; let it print as many each time")
+        raise errors.UsageError(f"{name} printed {numbers}; let it print the same number each time")
     recorded.times.append(times)
     recorded.starts += len(starts)
     file.write(",".join([f"{at_s:.2f}", name, *(f"{each:.6g}" for each in times)]) + "\n")
@@ -182,7 +182,7 @@ def _program(text: str) -> tuple[str, Sequence[str]]:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise errors.UsageError(f"{text}: {error}; close the quotation") from None
+        raise errors.UsageError(f"{text}: {error}; close the quotation marks") from None
     if not name or "," in name or not words:
         raise errors.UsageError(
             f"{text[:200]} is not a program; write NAME=COMMAND, such as sort='./bench sort'"

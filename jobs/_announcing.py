@@ -17,4 +17,4 @@ def announce(settings: Settings, run: Run) -> None:
     try:
         ingest_event.tell(url, secret, run.job, run.build)
     except ServiceError as error:
-        options.warn(f"the dashboard was not told of run {run.name}: {error}")
+        options.warn(f"the dashboard was not notified of run {run.name}: {error}")

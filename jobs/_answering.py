@@ -29,9 +29,9 @@ _DIFF_LINES, _LOG_LINES = 60, 20
 def stopped(plan: Plan, error: BaseException) -> Outcome:
     """Return the outcome of a stopped search, as if no more could be measured."""
     if isinstance(error, KeyboardInterrupt):
-        reason = "it was interrupted, and goes on where it stopped when the same is asked again"
+        reason = "it was interrupted, and resumes when the same command is run again"
     else:
-        reason = f"it could not go on: {explained(error)}"
+        reason = f"it could not continue: {explained(error)}"
     state, strategy = plan.state, plan.strategy
     if isinstance(strategy, Adaptive) and state.measured:
         known = replace(strategy, maximum_measurements=len(state.measured)).next(state)
@@ -88,7 +88,7 @@ class Teller:
     def begin(self, extent: str) -> None:
         """Print what is about to be searched, and post it on the change."""
         plan, done = self.plan, len(self.plan.state.measured)
-        extent += f", going on after {counted(done, 'measurement')}" if done else ""
+        extent += f", continuing after {counted(done, 'measurement')}" if done else ""
         options.say(f"{plan.job} #{plan.build}: {extent}")
         text = f"Looking for the commit that changed the performance: {extent}. {posting.build()}"
         posting.posted(plan.chosen.settings, self.reviewed, job=plan.job, text=text.rstrip())

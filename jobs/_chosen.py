@@ -78,7 +78,7 @@ def selected(settings: Settings, spec: Specification) -> frozenset[TraceKey]:
     count, most = len(estimate.tests(keys)), settings.trigger.maximum_tests
     if count > most:
         raise errors.UsageError(
-            f"{count} tests are selected, and at most {most} may be; choose fewer by tags"
+            f"{count} tests are selected, but at most {most} are allowed; select fewer by tags"
         )
     return keys
 
@@ -115,7 +115,7 @@ def build_number(folder: Path, *, resume: bool, begun: int | None = None) -> int
         return begun
     newest = newest_build(folder)
     if resume and not newest:
-        raise errors.UsageError(f"--resume: {folder} has no build to go on with")
+        raise errors.UsageError(f"--resume: {folder} has no build to continue")
     return newest if resume else newest + 1
 
 

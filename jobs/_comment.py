@@ -97,12 +97,12 @@ def asked(environment: Mapping[str, str], job: str, settings: Settings) -> Asked
     ]
     if not wanted and any(_begins_with(line, heads) for line in text.splitlines()):
         raise NoRequestError(
-            f"{VARIABLE}: {heads[0]} is within a sentence, a quotation or code, and asks for nothing"
+            f"{VARIABLE}: {heads[0]} is in a sentence, quoted text or code, and is not a request"
         )
     if not wanted:
         raise UsageError(
-            f"{VARIABLE}: no line asks for {job} on {settings.testbed}; write {heads[0]}, and tag "
-            f"expressions after it where you want to: {heads[0]} mrrAND64b"
+            f"{VARIABLE}: no line requests {job} on {settings.testbed}; write {heads[0]}, optionally "
+            f"followed by tag expressions: {heads[0]} mrrAND64b"
         )
     try:
         return _joined(wanted, environment, settings)
@@ -130,8 +130,8 @@ def _joined(wanted: Sequence[Trigger], environment: Mapping[str, str], settings:
     for other in wanted[1:]:
         if (other.old, other.options) != (first.old, first.options):
             raise UsageError(
-                f"{VARIABLE}: '{first}' and '{other}' are two jobs; write them into two comments, or ask for "
-                "both with the same hash and options"
+                f"{VARIABLE}: '{first}' and '{other}' are two jobs; write them in two comments, or give "
+                "both the same hash and options"
             )
     found = [checks.overrides(each, settings) for each in wanted]
     tags = [each.get("tags", ()) for each in found]
@@ -160,7 +160,7 @@ def _told(environment: Mapping[str, str], name: str) -> str:
     value = environment.get(name, "").strip()
     if value and not re.fullmatch(_FORMS[name], value, re.ASCII):
         raise UsageError(
-            f"{name} is {value[:100]!r}, which no Gerrit tells; leave it to Jenkins or the listener"
+            f"{name} is {value[:100]!r}, which is not from Gerrit; leave it to Jenkins or the listener"
         )
     return value
 
@@ -171,10 +171,10 @@ def _number(text: str) -> int | None:
 
 def _decoded(encoded: str) -> str:
     if len(encoded) > LONGEST:
-        raise UsageError(f"{VARIABLE}: {len(encoded)} characters are too many for a comment of Gerrit's")
+        raise UsageError(f"{VARIABLE}: {len(encoded)} characters are too many for a comment in Gerrit")
     try:
         return base64.b64decode("".join(encoded.split()), validate=True).decode()
     except (binascii.Error, ValueError):
         raise UsageError(
-            f"{VARIABLE} is no UTF-8 text in base64; set the job's comment-text parameter mode to BASE64"
+            f"{VARIABLE} is not UTF-8 text in base64; set the job's comment-text parameter mode to BASE64"
         ) from None

@@ -36,7 +36,7 @@ def applied(settings: Settings, given: argparse.Namespace, overrides: Mapping[st
     """
     for name in _CHOSEN_BY_IT:
         if getattr(given, name) is not None:
-            raise UsageError(f"--example makes the commits that it searches; leave --{name} away")
+            raise UsageError(f"--example creates the commits that it searches; omit --{name}")
     how = {name: value for name, value in _HOW.items() if overrides.get(name) is None}
     settings = checks.applied(settings, how)
     # Raise errors in the selection of tests before creating files.

@@ -14,7 +14,7 @@ from perftrend.listener.keeper import locked
 from perftrend.store import Store
 from perftrend.store.alerts import Rules
 
-ALERT = Rules("Changes and silence", "", change=0.03, silent_runs=3, silent_hours=72, owner="example")
+ALERT = Rules("Changes and missing data", "", change=0.03, silent_runs=3, silent_hours=72, owner="example")
 """A rule that creates alerts to triage."""
 
 
@@ -28,12 +28,12 @@ def fill(path: str | Path, *, until: date | None = None, seed: int = _example_ye
     :raises StoreError: if the store cannot be written.
     """
     if "://" in str(path):
-        raise UsageError("--example makes a new file; give --store a path, not the address of a database")
+        raise UsageError("--example creates a new file; give --store a path, not the address of a database")
     place = Path(path).absolute()
     if place.exists():
         raise _taken(place)
     if not place.parent.is_dir():
-        raise UsageError(f"store {place}: its folder is not there; make it, or name another place")
+        raise UsageError(f"store {place}: its folder does not exist; create it, or name another place")
     with _beside(place) as folder:
         made = folder / place.name
         with Store.open(made) as store:
@@ -53,7 +53,7 @@ def _beside(place: Path) -> Iterator[Path]:
     folder.mkdir(exist_ok=True)
     with locked(folder) as lock:
         if lock is None:
-            raise UsageError(f"store {place}: another process is making it; wait for that to end")
+            raise UsageError(f"store {place}: another process is creating it; wait until it has ended")
         for each in folder.iterdir():
             each.unlink()
         try:
@@ -64,6 +64,6 @@ def _beside(place: Path) -> Iterator[Path]:
 
 def _taken(place: Path) -> UsageError:
     return UsageError(
-        f"store {place}: is there already and stays as it is; "
-        "leave --example away to see it, or give --store another path"
+        f"store {place} already exists and is not changed; "
+        "omit --example to see it, or give --store another path"
     )

@@ -28,10 +28,10 @@ def tell(settings: Settings, asked_on: Review | None, repository: Repository, to
         try:
             found = _review_of(asked_on, repository, commit)
         except PerftrendError as error:
-            options.warn(f"the change of {commit[:12]} cannot be told: {error}")
+            options.warn(f"the change of {commit[:12]} got no message: {error}")
             continue
         if found is None:
-            options.warn(f"no change in Gerrit is known of {commit[:12]}; it is not told")
+            options.warn(f"no change in Gerrit is known for {commit[:12]}; nothing is posted")
         elif found.change.number != asked_on.change.number:
             posting.posted(settings, found, job=told.job, text=report.accusation(told, culprit))
 

@@ -48,7 +48,7 @@ class Measuring:
         target = self.folder / place
         measured = measuring_builds.measured_once(target, once)
         if measured.commit != built.commit:
-            raise ArchiveError(f"{target}: is of another commit; remove it to measure it again")
+            raise ArchiveError(f"{target} belongs to another commit; remove it to measure it again")
         return replace(measured, archive=place)
 
     def trusted(self, built: Built, next_place: Callable[[], str]) -> Measured:
@@ -71,8 +71,8 @@ class Measuring:
             options.say(f"  {built.commit[:12]}: {len(doubtful)} of the tests cannot be trusted ({reason})")
         if not (kept := without_doubtful(measured)):
             raise TestbedError(
-                f"{built.commit[:12]} gave nothing that can be trusted, {_ATTEMPTS} times ({reason}); "
-                "mend the testbed and ask the same again, it goes on where it stopped"
+                f"{built.commit[:12]} gave no valid result in {_ATTEMPTS} attempts ({reason}); "
+                "fix the testbed and run the same command again to resume"
             )
         return kept
 

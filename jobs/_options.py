@@ -256,7 +256,7 @@ def count(text: str) -> int:
     """Parse an integer of at least 1."""
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not from 1 on")
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
     return number
 
 

@@ -65,7 +65,7 @@ def failure_posted(settings: Settings, reviewed: Review | None, *, job: str) -> 
         text = f"Could not be measured: {errors.explained(error)}"
         raise
     except KeyboardInterrupt:
-        text = "Interrupted before it came to an end."
+        text = "Interrupted before it was finished."
         raise
     finally:
         if text and not ending.is_told:

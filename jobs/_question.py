@@ -97,7 +97,7 @@ def _alone(session: Path) -> Iterator[None]:
     lock_file = session.with_suffix(".lock")
     holding = taken(lock_file, wait=False)
     if holding is None:
-        raise UsageError(f"{session}: another process answers the same question; wait until it has ended")
+        raise UsageError(f"{session}: another process works on the same request; wait until it has ended")
     try:
         yield
     finally:
@@ -120,7 +120,7 @@ def _keep(question: Mapping[str, Any], folder: Path) -> None:
         beside.write_text(json.dumps(question, indent=1) + "\n", encoding="utf-8")
         beside.replace(folder / ASKED)
     elif kept != question:
-        raise UsageError(f"{folder} holds the answer to another question; remove it or count on")
+        raise UsageError(f"{folder} contains the result of another request; remove it or use another number")
 
 
 def _kept(folder: Path) -> object:

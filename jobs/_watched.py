@@ -62,14 +62,14 @@ def watched(
         {one.key for one in joined} | (known or set()), _tagged(settings, run, chosen, names)
     )
     if not found.watched:
-        raise errors.UsageError(f"specification {file}: no entry fits a test of testbed {run.testbed}")
+        raise errors.UsageError(f"specification {file}: no entry matches a test of testbed {run.testbed}")
     return Watched(
         tuple(one for one in joined if one.key in found.watched),
         dict(found.watched),
         None if known is None else known & found.watched.keys(),
         tuple(replace(result, key=chosen.renamed(result.key)) for result in results),
         tuple(
-            f"specification {file}: entry {number} fits no test of testbed {run.testbed}"
+            f"specification {file}: entry {number} matches no test of testbed {run.testbed}"
             for number in found.unused
         ),
     )

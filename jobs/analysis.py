@@ -83,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 build=settings.analysis.build,
                 as_of=as_of,
             )
-            elsewhere = f"testbed {settings.testbed} was asked for; this run was measured on {run.testbed}"
+            elsewhere = f"testbed {settings.testbed} was requested; this run was measured on {run.testbed}"
             notices = [elsewhere] if run.testbed != settings.testbed else []
             outcome.exit_code = judge(
                 settings, store, run, notices=notices, as_of=as_of, json_file=given.json
@@ -311,11 +311,11 @@ def _number_notice(store: Store, run: Run) -> list[str]:
     if not earlier:
         return []
     before = _told(earlier[-1].started)
-    return [f"{run.job} counts its builds anew: the run of {before} is number {run.build}, too"]
+    return [f"{run.job} restarted its numbering: the run of {before} is also number {run.build}"]
 
 
 def _time_notice(as_of: datetime | None) -> list[str]:
-    return [f"as of {_told(as_of)}: what was known then"] if as_of else []
+    return [f"as of {_told(as_of)}, with the results known then"] if as_of else []
 
 
 def _told(moment: datetime) -> str:

@@ -123,7 +123,7 @@ def bisection(given: argparse.Namespace, settings: Settings, asked: comment.Aske
     wanted = settings.bisect
     if not wanted.old or bool(wanted.new) == bool(wanted.change):
         raise errors.UsageError(
-            "say where to search: --old HASH with --new HASH, or with --change N of a change in Gerrit"
+            "give the commits to search: --old HASH with --new HASH, or with --change N of a change in Gerrit"
         )
     is_its_own = asked is not None and asked.change == wanted.change
     reviewed = revisions.review(settings, wanted.change, asked.patch_set if asked and is_its_own else None)
@@ -193,7 +193,7 @@ def _range(
     if old == new:
         raise errors.UsageError(f"old and new are the same commit {old[:12]}; give an older one")
     if not repository.is_ancestor(old, new):
-        raise errors.UsageError(f"{old[:12]} is no ancestor of {new[:12]}; give a commit of its history")
+        raise errors.UsageError(f"{old[:12]} is not an ancestor of {new[:12]}; give a commit of its history")
     commits = repository.history(old, new, wanted.first_parent)
     named = {each.hash: Named(each.subject, each.author) for each in (repository.commit(old), *commits)}
     return Range.of(old, commits, first_parent=wanted.first_parent), named

@@ -172,7 +172,7 @@ def _ends(repository: Repository, settings: Settings, checkout: Underway) -> tup
     )
     if old is None or new is None:
         raise errors.UsageError(
-            f"no {'old' if old is None else 'new'} end is known; tell git one good and one bad commit, "
+            f"no {'old' if old is None else 'new'} end is known; give git one good and one bad commit, "
             "or give --old HASH and --new HASH"
         )
     if old == new:

@@ -108,7 +108,7 @@ def _make_example(place: str) -> None:
     if place != EXAMPLE or not Path(place).exists():
         from jobs import _example_store  # noqa: PLC0415 - the simulation takes long to import
 
-        options.warn(f"making up a year of nights in {place}")
+        options.warn(f"simulating a year of nights in {place}")
         _example_store.fill(place)
 
 

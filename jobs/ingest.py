@@ -68,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
         default=EVERY_S,
         help="how often --follow checks (default: %(default)g)",
     )
-    add("--events", action="store_true", help="ingest the builds that events on standard input announce")
+    add("--events", action="store_true", help="ingest the builds of the events on standard input")
     add = options.add_files(described, report=False, archive=False).add_argument
     add("--cache", metavar="DIR", help="folder for fetched files")
     return described
@@ -87,7 +87,7 @@ def ingest(given: argparse.Namespace) -> int:
     if given.every <= 0:
         raise errors.UsageError(f"--every is {given.every:g}; give seconds above 0")
     if given.follow and given.events:
-        raise errors.UsageError("--follow looks for builds, --events is told of them: give one of the two")
+        raise errors.UsageError("--follow polls for builds, --events receives them: give one of the two")
     settings = Settings.load(given.settings, overrides={"store": given.store, "fetch.cache": given.cache})
     wanted = Wanted(given.job, given.since, *given.builds)
     if Store.may_be_there(settings.store):
@@ -139,7 +139,7 @@ class Ingestion:
         if not tally.counts and not may_be_none:
             if not wanted.since:
                 raise errors.UsageError(f"no build was found{_where(self._given)}")
-            print(f"no build is from {wanted.since:%Y-%m-%d %H:%M} UTC on")
+            print(f"there is no build since {wanted.since:%Y-%m-%d %H:%M} UTC")
         if tally.counts[Fate.FAILED]:
             return errors.EXIT_SERVICE
         return errors.EXIT_USAGE if tally.counts[Fate.BROKEN] else errors.EXIT_PASS
@@ -246,14 +246,14 @@ def since(text: str) -> datetime:
     try:
         return moment_of(text, of_day=clock.min)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no date: {error}") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a date: {error}") from None
 
 
 def numbers(text: str) -> tuple[int, int | None]:
     """Parse ``17``, ``3..17``, ``3..`` or ``..17``."""
     found = _RANGE.fullmatch(text)
     if not found or not (found["first"] or found["last"]):
-        raise argparse.ArgumentTypeError(f"{text!r} is no range of builds: write 3..17, 3.., ..17 or 17")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a range of builds: write 3..17, 3.., ..17 or 17")
     first = int(found["first"] or 0)
     last = int(found["last"]) if found["last"] else None
     if not found["dots"]:
@@ -282,9 +282,7 @@ def _where(given: argparse.Namespace) -> str:
     first, last = given.builds
     if given.builds != (0, None):
         asked.append(f"--builds {first}..{'' if last is None else last}")
-    return (
-        f" that fits {' '.join(asked)}" if asked else "; a build is a folder JOB/NUMBER with an output in it"
-    )
+    return f" that matches {' '.join(asked)}" if asked else "; a build is a folder JOB/NUMBER with an output"
 
 
 if __name__ == "__main__":

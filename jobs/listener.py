@@ -65,7 +65,7 @@ def listen(given: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         if given.once:
             raise
-        options.warn("stopped; what is under way goes on at the next start")
+        options.warn("stopped; unfinished requests continue at the next start")
     return errors.EXIT_PASS
 
 
@@ -170,9 +170,7 @@ def _alone(store: str) -> Iterator[None]:
             stack.enter_context(lock.held(name, owner="a listener"))
         except errors.TestbedError:
             where = Path(store).name
-            raise errors.UsageError(
-                f"store {where}: another listener serves it; end that one first"
-            ) from None
+            raise errors.UsageError(f"store {where}: another listener uses it; stop that one first") from None
         yield
 
 

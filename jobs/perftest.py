@@ -92,7 +92,7 @@ def perftest(given: argparse.Namespace, settings: Settings, asked: comment.Asked
     """Compare, report and post; return the exit code."""
     if bool(given.new) == bool(settings.perftest.change) or (given.old and not given.new):
         raise errors.UsageError(
-            "say what is compared: --change N of a change in Gerrit, or --new HASH without Gerrit"
+            "give what to compare: --change N of a change in Gerrit, or --new HASH without Gerrit"
         )
     is_its_own = asked is not None and asked.change == settings.perftest.change
     patch_set = asked.patch_set if asked and is_its_own else None

@@ -100,7 +100,7 @@ def _require_fitting(given: argparse.Namespace) -> None:
     if needed and given.subject is None:
         raise UsageError(f"{given.action}: name {needed}")
     if given.subject is not None and not needed and given.action != "rename":
-        raise UsageError(f"{given.action}: takes no FILE, and {given.subject} is one")
+        raise UsageError(f"{given.action}: takes no FILE; remove {given.subject}")
     for name, actions in _OPTIONS.items():
         if getattr(given, name) and given.action not in actions:
             takes = "takes" if len(actions) == 1 else "take"
@@ -131,7 +131,7 @@ def _run(given: argparse.Namespace, settings: Settings) -> int:
             print(f"{place} is saved in {given.subject}")
         case "restore":
             maintenance.restore(Path(given.subject), place)
-            print(f"{place} holds what {given.subject} holds")
+            print(f"{place} was restored from {given.subject}")
         case "invalidate":
             _invalidate(given, place)
         case "rename":
@@ -173,7 +173,7 @@ def _mark_run(given: argparse.Namespace, store: Store, run: Run) -> str:
 
 def _mark_patch_test(given: argparse.Namespace, store: Store, patch_test: PatchTest) -> str:
     if given.trace:
-        raise UsageError(f"{given.subject}: is a per-patch test; use --test NAME instead of --trace")
+        raise UsageError(f"{given.subject} is a per-patch test; use --test NAME instead of --trace")
     test = given.test or ""
     if given.undo:
         store.patch_tests.restore(patch_test, author=getpass.getuser(), name=test)
@@ -208,7 +208,7 @@ def _check(place: str) -> int:
     for fault in checked.faults:
         print(f"fault: {fault}")
     if checked.runs_without_tiles:
-        print(f"{checked.runs_without_tiles} runs are drawn slowly; ./run tiles makes their tiles")
+        print(f"{checked.runs_without_tiles} runs without tiles are drawn slowly; ./run tiles creates them")
     print(f"{place}: {held}; {f'{len(checked.faults)} faults' if checked.faults else 'no fault'}")
     return EXIT_SERVICE if checked.faults else EXIT_PASS
 
@@ -216,15 +216,15 @@ def _check(place: str) -> int:
 def _migrate(place: str, *, dry_run: bool) -> None:
     steps = maintenance.pending(place)
     if not steps:
-        print(f"{place} has the newest form")
+        print(f"{place} has the newest schema")
         return
     for step in steps:
         print(step)
     if dry_run:
-        print(f"{place} would be brought to the newest form; nothing was done")
+        print(f"{place} would be migrated to the newest schema; nothing was done")
         return
     maintenance.migrate(place)
-    print(f"{place} has the newest form now")
+    print(f"{place} has the newest schema now")
 
 
 def _move(place: str, other: str, *, dry_run: bool) -> None:

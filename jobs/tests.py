@@ -95,7 +95,7 @@ STAGES = {
         ),
         Stage(
             "measure",
-            "whole stories on real packets and programs, with what was measured",
+            "end-to-end tests on real packets and programs, with the measured values",
             "pytest -m measure tests/integration",
         ),
     )

@@ -99,8 +99,8 @@ def _trend(given: argparse.Namespace, settings: Settings) -> int:
     settings, spec, notices = usable_testbed(settings)
     experiment = "" if settings.official else experiments.named(settings, spec, file=given.settings)
     if experiment:
-        notices.append(f"this is an experiment ({experiment}); nightly trends are without it")
-        options.warn(f"{notices[-1]}; --official makes it count")
+        notices.append(f"this is an experiment ({experiment}); nightly trends do not include it")
+        options.warn(f"{notices[-1]}; --official includes it")
     selected = selection.select(
         settings.suites or options.SUITES,
         settings.expressions,
@@ -169,7 +169,7 @@ def measure(
         spec.lock, capacity=spec.places, wait_s=settings.wait_s, owner=job, say=options.warn
     ) as place:
         for earlier in archive.store_pending(store, folder, say=options.warn):
-            options.warn(f"run {earlier.run.name} was archived, but not stored; it is now")
+            options.warn(f"run {earlier.run.name} was archived, but not stored until now")
         now = datetime.now(UTC)
         run = Run(
             testbed=spec.name,

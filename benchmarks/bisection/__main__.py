@@ -65,7 +65,7 @@ def _bisect(options: argparse.Namespace) -> None:
     if asked.histories < 1 or asked.processes < 1:
         raise errors.UsageError("--histories and --processes are numbers from 1")
     if asked.strategies[0] == EQUAL:
-        raise errors.UsageError(f"--strategies: {EQUAL} is compared with the first; name another one before")
+        raise errors.UsageError(f"--strategies: {EQUAL} is compared with the first; name another one first")
     console = Console(stderr=True)
     found: list[Bisected] = []
     with Progress(console=console, disable=not console.is_terminal) as progress:
@@ -141,7 +141,7 @@ def _strategy(name: str) -> str:
         if name != EQUAL:
             strategy_named(name)
     except (ValueError, TypeError):
-        raise argparse.ArgumentTypeError(f"{name!r} is none") from None
+        raise argparse.ArgumentTypeError(f"{name!r} is not a strategy") from None
     return name
 
 

@@ -46,7 +46,7 @@ class Threshold:
         while True:
             halving = state.history.next_commit(good=good, bad=bad, skipped=state.broken)
             if halving.commit is None:
-                return Outcome(Kind.FOUND, "git says so", (Culprit(halving.suspects),))
+                return Outcome(Kind.FOUND, "git found it", (Culprit(halving.suspects),))
             if state.times_measured(halving.commit) < self.repeats:
                 return Measure(halving.commit, "git chose it")
             if (_average(state, halving.commit) > threshold) == (levels[0] > levels[1]):
@@ -103,7 +103,7 @@ class Bayesect:
         best = int(probability.argmax())
         if probability[best] >= self.confidence:
             culprit = Culprit(_hidden(line, best, state), float(probability[best]))
-            return Outcome(Kind.FOUND, "git bayesect says so", (culprit,))
+            return Outcome(Kind.FOUND, "git bayesect found it", (culprit,))
         if len(state.measured) >= self.maximum_measurements:
             return Outcome(Kind.UNDECIDED, "too many measurements")
         return Measure(_buildable(line, chosen, state), "git bayesect chose it")
@@ -113,7 +113,7 @@ def _threshold_lacks(state: State, times: int) -> Measure | None:
     """Return an end that was measured fewer than ``times`` times; None if both were measured enough."""
     for end in (state.range.old, state.history.new):
         if state.times_measured(end) < times:
-            return Measure(end, "tells the threshold")
+            return Measure(end, "determines the threshold")
     return None
 
 

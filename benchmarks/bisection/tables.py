@@ -14,7 +14,7 @@ from benchmarks.bisection.goals import Verdict
 
 WIDTH = 150
 LEGEND = (
-    "right: only smallest sets with a change are named, or none where nothing changed; "
+    "right: only smallest sets with a change are named, or none if nothing changed; "
     "wrong: commits that changed nothing; complete: all changes; ±: standard errors, in %. "
     "runs: measurements; ratio: of the runs of the first strategy to these. "
     "stated, holds: confidence of what is named, and how often it is true, in %."

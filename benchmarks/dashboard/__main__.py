@@ -62,9 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--think", type=float, default=2.0, metavar="SECONDS", help="how long a reader looks at a page")
     add("--seconds", type=int, default=60, help="how long the readers read")
     add("--night", type=int, default=10_000, help="results of each night that is stored meanwhile")
-    add("--named", action="store_true", help="let each reader be somebody else, whom a proxy names")
-    add("--store", metavar="PATH", help="a file or a database that stays; what is missing is filled in")
-    add("--postgresql", action="store_true", help="keep the store in a PostgreSQL server")
+    add("--named", action="store_true", help="make each reader another user, named by a proxy")
+    add("--store", metavar="PATH", help="a file or a database to reuse; missing data is added")
+    add("--postgresql", action="store_true", help="use a PostgreSQL server for the store")
     add("--clusters", action="store_true", help="measure k-means instead")
     add("--json", action="store_true", help="print JSON instead of the tables")
     options = parser.parse_args(argv)
@@ -135,7 +135,7 @@ def show(report: dict[str, Any]) -> None:
     if "pages" in report:
         grid(
             "pages",
-            ["page", "form", "status", "kB", "first, s", "median, s", "95 %, s", "kept, s"],
+            ["page", "form", "status", "kB", "first, s", "median, s", "95 %, s", "cached, s"],
             [
                 [each["name"], each["form"], str(each["status"]), f"{each['kilobytes']:.0f}",
                  *(f"{each[figure]:.3f}" for figure in ("first_s", "median_s", "p95_s", "kept_s"))]
@@ -154,7 +154,7 @@ def show(report: dict[str, Any]) -> None:
             f"{told['readers']} readers, {told['think_s']:g} s a page: {told['requests']} pages in "
             f"{told['seconds']:.0f} s, median {told['median_s']:.3f} s, 95 % {told['p95_s']:.3f} s, "
             f"99 % {told['p99_s']:.3f} s; {told['refused']} refused, {told['broken']} broken, "
-            f"{told['late']} late, {told['not_ok']} not answered well; meanwhile {told['nights']} nights, "
+            f"{told['late']} late, {told['not_ok']} with errors; meanwhile {told['nights']} nights, "
             f"{told['night_s']:.1f} s each; {told['cpu_s']:.0f} s of the CPU, "
             f"{1000 * told['cpu_s'] / max(told['requests'], 1):.1f} ms a page; load {told['load']:.1f}"
         )

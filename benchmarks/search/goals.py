@@ -181,7 +181,7 @@ GOALS: tuple[Goal | Together, ...] = (
         lambda cell: cell.kind == "stalls" or cell.kind.startswith("pauses"),
         lambda _, figures, __: figures.flagged,
     ),
-    *_against_both("short trials lie: ≤ 1.20", 1.2, _early(*LYING)),
+    *_against_both("short trials mislead: ≤ 1.20", 1.2, _early(*LYING)),
     *_against_both("trials run to their end: ≤ 1", 1.0, lambda cell: not cell.early),
 )
 """The speeds are those of the means, unless stated otherwise."""

@@ -151,10 +151,12 @@ def _wrong(place: str, reason: str) -> ArchiveError:
 
 def _check_schema(version: object) -> None:
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise ArchiveError(f"the message's JSON has no version of its schema, but {version!r}")
+        raise ArchiveError(
+            f"the message's JSON has the schema version {version!r}; it should be a number from 1"
+        )
     if version > SCHEMA:
         raise ArchiveError(
-            f"the message's JSON is of schema {version}, this perftrend knows {SCHEMA}; upgrade perftrend"
+            f"the message's JSON is of schema {version}, but this perftrend knows {SCHEMA}; upgrade perftrend"
         )
 
 
@@ -181,9 +183,9 @@ def _expanded(phases: Iterable[_Phase], measurement: Measurement) -> Iterator[Ph
         for position, step in enumerate(phase.steps):
             place = f"phases.{number}.steps.{position}"
             if not after <= step.trial < len(measurement.trials):
-                raise _wrong(f"{place}.trial", f"{step.trial} is no trial after the step before")
+                raise _wrong(f"{place}.trial", f"{step.trial} is not a trial after that of the previous step")
             if len(step.bounds) not in {0, len(measurement.loss_ratios)}:
-                raise _wrong(f"{place}.bounds", f"{len(step.bounds)} are not one for each loss ratio")
+                raise _wrong(f"{place}.bounds", f"{len(step.bounds)} given; expected one for each loss ratio")
             after = step.trial + 1
             intervals = tuple(Interval(*bounds) for bounds in step.bounds)
             steps.append(Step(measurement.trials[step.trial], step.reason, intervals))

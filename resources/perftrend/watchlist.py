@@ -107,7 +107,7 @@ class Alias(_Strict):
         if (self.was is None) == (self.pattern is None):
             raise ValueError("should have one of was and pattern")
         if self.parameter == "testbed":
-            raise ValueError("should be about another parameter: a testbed cannot be renamed here")
+            raise ValueError("should name another parameter: a testbed cannot be renamed here")
         if self.pattern is not None:
             _check_pattern(self.pattern, self.now)
         return self
@@ -247,7 +247,7 @@ def load(file: Path) -> Watchlist:
     except OSError as error:
         raise errors.SettingsError(f"{where}: {error.strerror}; give one that can be read") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise errors.SettingsError(f"{where} is no YAML: {' '.join(str(error).split())}") from None
+        raise errors.SettingsError(f"{where} is not valid YAML: {' '.join(str(error).split())}") from None
     except ValidationError as error:
         raise errors.SettingsError(f"{where}: {_explained(error.errors()[0])}") from None
 
@@ -266,5 +266,5 @@ def _explained(error: ErrorDetails) -> str:
     if error["type"] == "missing":
         return f"{path} is missing; {'list the tests under it' if path == 'tests' else 'give it'}"
     if not path:
-        return "it is no table; begin with tests:"
+        return "it is not a mapping; begin with tests:"
     return f"{path} is {error['input']!r}; it {expected}"

@@ -166,7 +166,7 @@ def test_interrupted_it_says_what_is_known(tmp_path: Path, signalled: signal.Sig
 
     assert 1 == again.returncode, again.stderr
     first = [line for line in said if line.startswith("  ")]
-    (known,) = re.findall(r"going on after (\d+) measurements", again.stdout)
+    (known,) = re.findall(r"continuing after (\d+) measurements", again.stdout)
     (total,) = re.findall(r" builds, (\d+) measurements", again.stdout)
     more = re.findall(r"^  [0-9a-f]{12}: command ", again.stdout, re.MULTILINE)
     assert len(first) <= int(known)

@@ -188,7 +188,7 @@ def test_ends_that_agree_stop_git_and_it_has_learnt_nothing(bisected: Bisected) 
 
     assert 0 != ended.returncode
     assert "exit code 200" in ended.stdout + ended.stderr
-    assert "cannot be judged by these ends: no difference shown; " in ended.stderr
+    assert "cannot be judged by these ends: no difference was shown; " in ended.stderr
     assert before == bisected.log
 
 

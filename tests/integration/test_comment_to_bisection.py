@@ -213,9 +213,9 @@ def test_bisection_that_is_aborted_says_so_and_goes_on_when_it_is_started_again(
 
     *_, begun_again, told = (each.text for each in project.said(change, job))
     assert BEGUN in begun
-    assert "Undecided, because it was interrupted, and goes on where it stopped when the same " in aborted
+    assert "Undecided, because it was interrupted, and resumes when the same command " in aborted
     assert "What was measured, oldest first:" in aborted
-    assert ", going on after " in begun_again
+    assert ", continuing after " in begun_again
     assert f'{branch.hashes[9][:12]} "Count twice" made the only test slower by 10 %' in told
     assert ["ended"] == listener.states()
 

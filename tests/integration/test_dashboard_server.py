@@ -105,7 +105,7 @@ def test_client_that_takes_no_answer_is_cut_off(impatient: Dashboard) -> None:
         connection.settimeout(LIMIT_S)
         connection.connect((parts.hostname, parts.port))
         connection.sendall(head("GET", static.plotly_url()))
-        until(lambda: any("did not take its answer" in line for line in impatient.said))
+        until(lambda: any("did not receive its response" in line for line in impatient.said))
 
         assert len(until_cut_off(connection)) < 4_000_000
 
@@ -191,7 +191,7 @@ def test_address_in_use_is_told_in_one_line(tmp_path: Path, impatient: Dashboard
     code, said = second.refused(address)
 
     assert 3 == code
-    assert [f"dashboard.address is {address}; nothing can be served there"] == [
+    assert [f"dashboard.address is {address}; the dashboard cannot listen there"] == [
         line.removeprefix("perftrend: ").split(" (")[0] for line in said
     ]
 
@@ -201,7 +201,7 @@ def test_nobody_else_reaches_it_where_nobody_can_sign_in(tmp_path: Path, store: 
 
     assert 2 == code
     (line,) = said
-    assert "nobody can sign in" in line
+    assert "users cannot sign in" in line
 
 
 @pytest.fixture(scope="module")

@@ -223,7 +223,7 @@ def test_verdict_reaches_the_change_without_what_gerrit_does_not_take(
     closed = gerrit.post(pushed.number, 1, Verdict(JOB, "d", 1))
 
     assert (-1, "") == (foreign.vote, foreign.unvoted)
-    assert "Gerrit says 'file none.c not found in revision" in foreign.unnoted
+    assert "Gerrit reports 'file none.c not found in revision" in foreign.unnoted
     assert (None, None, None) == (unknown.vote, high.vote, closed.vote)
     assert "the project has no label Speed" in unknown.unvoted
     assert "is restricted" in high.unvoted
@@ -379,7 +379,7 @@ def test_server_with_another_key_is_not_listened_to(
 
     for known_hosts in others:
         gerrit = listening(gerrit_server, robot, known_hosts=known_hosts)
-        with gerrit.listen() as stream, pytest.raises(ServiceError, match="is not among the trusted ones"):
+        with gerrit.listen() as stream, pytest.raises(ServiceError, match="host key is not trusted"):
             list(stream.events())
 
 

@@ -304,7 +304,7 @@ def test_builds_are_taken_from_s3(
     said = done(tmp_path / "s3", f"s3://logs/ci/{JOB}")[1]
     assert f"new: {JOB}/2\nknown: {JOB}/1, {JOB}/3\n" in said
     code, said = done(tmp_path / "none", "s3://nowhere/ci")
-    assert (3, "perftrend: s3://nowhere/ci: there is no such bucket or key\n") == (code, said)
+    assert (3, "perftrend: s3://nowhere/ci: the bucket or key does not exist\n") == (code, said)
     code, said = done(tmp_path / "s3", f"s3://logs/ci/{JOB}", "--since", "2100-01-01")
     assert 0 == code, said
     assert "hidden" not in said

@@ -182,9 +182,9 @@ def test_what_asks_for_nothing_gets_nothing(
 
 
 WRONG = {
-    "perftest-simulatd mrr": "there is no testbed 'simulatd'; known are simulated. "
+    "perftest-simulatd mrr": "unknown testbed 'simulatd'; known are simulated. "
         "Please write: perftest-simulated mrr",
-    "bisecttest-simulated 12345 mrr": "'12345' is a number, as changes have; write the hash of the "
+    "bisecttest-simulated 12345 mrr": "'12345' looks like the number of a change; write the hash of the "
         "older commit. Please write: bisecttest-simulated HASH mrr",
     "perftest-simulated mrrAND64bANDethip4-ip4bsae": "no test matches the tags "
         "'mrrAND64bANDethip4-ip4bsae'; did you mean 'ethip4-ip4base' for 'ethip4-ip4bsae'? "

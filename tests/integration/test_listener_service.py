@@ -60,7 +60,7 @@ def test_service_that_is_stopped_ends_well(service: Service, number: signal.Sign
     code, said = service.ended(number)
 
     assert 0 == code
-    assert "perftrend: stopped; what is under way goes on at the next start" == said.splitlines()[-1]
+    assert "perftrend: stopped; unfinished requests continue at the next start" == said.splitlines()[-1]
 
 
 def test_service_tells_how_it_is(service: Service) -> None:
@@ -79,7 +79,7 @@ def test_second_listener_of_a_store_is_refused(service: Service) -> None:
 
     assert 2 == second.process.returncode
     assert (
-        "perftrend: store perftrend.sqlite: another listener serves it; end that one first\n" == second.first
+        "perftrend: store perftrend.sqlite: another listener uses it; stop that one first\n" == second.first
     )
 
 

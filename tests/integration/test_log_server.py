@@ -195,7 +195,7 @@ def test_file_that_has_not_changed_is_not_sent_again(server: Server, tmp_path: P
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("nowhere", r"/nowhere: there is no such file \(404\)"),
+        ("nowhere", r"/nowhere: the file does not exist \(404\)"),
         ("forbidden/x", r"/forbidden/x: the server refuses it \(403\)"),
         ("locked/large", r"/locked/large: the server refuses it \(401\)"),
     ],

@@ -156,7 +156,7 @@ def test_second_run_of_the_same_build_is_refused(jenkins_run: Any, monkeypatch: 
     again = bench.trending(*ONE_TEST)
 
     assert 2 == again.exit_code
-    assert "build 41 of nightly/clx is archived already" in again.err
+    assert "build 41 of nightly/clx is already archived" in again.err
     assert 1 == len(runs(bench.folder))
 
 
@@ -170,8 +170,8 @@ def test_job_that_was_created_anew_loses_no_run(bench: Any, monkeypatch: pytest.
     assert 0 == bench.trending(*ONE_TEST).exit_code
     assert [41, 41] == [run.build for run in runs(bench.folder)]
     (notice,) = bench.report()["notices"]
-    assert notice.startswith("nightly/clx counts its builds anew: the run of ")
-    assert notice.endswith(" is number 41, too")
+    assert notice.startswith("nightly/clx restarted its numbering: the run of ")
+    assert notice.endswith(" is also number 41")
     assert 2 == len(bench.report()["tests"][0]["values"])
 
 
@@ -219,8 +219,8 @@ def test_run_with_other_options_is_an_experiment_beside_the_nightly_trend(bench:
 
     name = "acl_rules=60 trial.multiplicity=2"
     assert 0 == ended.exit_code, ended.err
-    assert f"this is an experiment ({name}); nightly trends are without it" in report["notices"]
-    assert "--official makes it count" in ended.err
+    assert f"this is an experiment ({name}); nightly trends do not include it" in report["notices"]
+    assert "--official includes it" in ended.err
     assert [(name, "normal")] == [
         (test["parameters"]["experiment"], test["outcome"]) for test in report["tests"]
     ]
@@ -322,7 +322,7 @@ def test_comment_says_how_trials_are_made_and_what_is_left_out(
 
     experiment = "trial.duration_s=0.3 trial.multiplicity=3"
     assert 0 == ended.exit_code
-    assert f"this is an experiment ({experiment}); nightly trends are without it" in ended.err
+    assert f"this is an experiment ({experiment}); nightly trends do not include it" in ended.err
     assert "1 of 1 results" in ended.out.splitlines()[-1]
     archive = bench.archives / "perftrend-experiment-simulated" / "1"
     kept = yaml.safe_load((archive / "settings.yaml").read_text())
@@ -373,7 +373,7 @@ def test_comment_that_asks_for_too_many_tests_is_refused(bench: Any, monkeypatch
     ended = bench.trending()
 
     assert 2 == ended.exit_code
-    assert "it selects 4 tests, and a comment may start 3; choose fewer by tags" in ended.err
+    assert "it selects 4 tests, but a comment may start 3; select fewer by tags" in ended.err
 
 
 def test_last_line_says_how_many_results_were_measured(bench: Any) -> None:
@@ -433,5 +433,5 @@ def test_run_that_the_store_could_not_take_is_taken_by_the_next_start(
 
     assert (3, "perftrend: the disk is full\n") == (failed.exit_code, failed.err)
     assert 0 == again.exit_code
-    assert "run perftrend-trending-nightly-simulated/1 was archived, but not stored; it is now" in again.err
+    assert "run perftrend-trending-nightly-simulated/1 was archived, but not stored until now" in again.err
     assert 2 == len(bench.report()["runs"])

@@ -154,7 +154,7 @@ def test_settings_do_not_change() -> None:
         ("testbed: ''", "testbed is ''; it should not be empty"),
         ("device_options: [a]", "device_options is ['a']; give key=value"),
         ("cadence: weakly", "no cadence is named 'weakly'; did you mean 'weekly'?"),
-        ("a: [b", "is no YAML"),
+        ("a: [b", "is not valid YAML"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_told_with_its_name(file: Path, content: str, expected: str) -> None:
@@ -171,7 +171,7 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
 
     assert "No such file" in refusal(file=tmp_path / "none.yaml")
     assert "Is a directory" in refusal(file=tmp_path)
-    assert "is no YAML" in refusal(file=tmp_path / "latin")
+    assert "is not valid YAML" in refusal(file=tmp_path / "latin")
 
 
 @pytest.mark.parametrize(
@@ -452,7 +452,7 @@ def test_what_no_gerrit_could_be_spoken_to_with_is_refused(file: Path, content: 
 def test_what_yaml_cannot_hold_is_told(file: Path, content: str) -> None:
     file.write_text(content)
 
-    assert "is no YAML" in refusal(file=file)
+    assert "is not valid YAML" in refusal(file=file)
 
 
 def test_a_table_of_a_section_is_merged_and_null_takes_a_key_away(tmp_path: Path) -> None:

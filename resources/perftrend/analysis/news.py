@@ -52,7 +52,7 @@ REMEMBERED_RUNS = 50
 OBVIOUS_DEVIATIONS = 10.0
 """From which on a first far-off run is reported at once: by Student's t of 3 one of 1,300 runs is so low."""
 
-BY_MEMORY = "which noise can do in which runs resemble those before"
+BY_MEMORY = "which can be noise, since runs resemble those before"
 PERHAPS_OUTLIER = "which may be an outlier: the next runs decide"
 
 

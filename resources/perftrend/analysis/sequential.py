@@ -61,7 +61,7 @@ class Vigilance:
                     f"{name} is {getattr(self, name)}; give a number above 0, up to 500"
                 )
         if not 0 < self.regressions < 1:
-            raise errors.SettingsError(f"regressions is {self.regressions}; give a share between 0 and 1")
+            raise errors.SettingsError(f"regressions is {self.regressions}; give a fraction between 0 and 1")
 
     def rates(self, per_1000: float) -> dict[Direction, float]:
         """Split a rate of errors between the directions, in errors a run."""

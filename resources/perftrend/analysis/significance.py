@@ -76,7 +76,7 @@ class Significance:
         places = 1 if sizes[-1] == 1 else sum(sizes) - 1
         if freedom and places * chance_of(step / error if error else math.inf, freedom) <= self.chance:
             return ""
-        return "which so few runs cannot tell from noise" if freedom < KNOWN_NOISE else "which noise can do"
+        return "too few runs to distinguish it from noise" if freedom < KNOWN_NOISE else "which can be noise"
 
 
 DEFAULT_SIGNIFICANCE = Significance()

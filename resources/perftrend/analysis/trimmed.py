@@ -78,7 +78,7 @@ def moving_statistics(samples: Samples, *, window: int = DEFAULT_WINDOW) -> Movi
     """
     if window < MINIMUM_VALUES:
         raise errors.SettingsError(
-            f"window is {window} runs; give at least {MINIMUM_VALUES}, quartiles of fewer mean nothing"
+            f"window is {window} runs; give at least {MINIMUM_VALUES}, quartiles of fewer are meaningless"
         )
     present = np.isfinite(samples)
     ranked = np.sort(_windows(samples, present, window), axis=1)

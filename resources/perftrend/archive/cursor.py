@@ -103,4 +103,6 @@ class Cursor:
             yield from events
         except (ijson.JSONError, UnicodeDecodeError) as error:
             said = str(error).splitlines() or ["it is cut off"]
-            raise ArchiveError(f"is no JSON: {said[0].strip()}; was the file cut off or damaged?") from error
+            raise ArchiveError(
+                f"is not valid JSON: {said[0].strip()}; was the file cut off or damaged?"
+            ) from error

@@ -73,7 +73,7 @@ def finite(text: str) -> float:
     """
     value = float(text)
     if not math.isfinite(value):
-        raise ValueError(f"{text[:20]} is no finite number")
+        raise ValueError(f"{text[:20]} is not a finite number")
     return value
 
 
@@ -88,7 +88,7 @@ def scaled(value: float, unit: str) -> tuple[float, str]:
         return value, "packets"
     found = _UNIT.fullmatch(unit)
     if not found:
-        raise ValueError(f"{unit[:20]!r} is no known unit")
+        raise ValueError(f"{unit[:20]!r} is not a known unit")
     return _powered(value, _POWERS[found["scale"]]), found["unit"].lower()
 
 

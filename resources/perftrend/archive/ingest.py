@@ -42,7 +42,7 @@ def ingest(store: Store, run: Run, source: Sources) -> Ingested:
     output = Output(source, testbed=run.testbed)
     results = without_doubles(output)
     if not results:
-        raise ArchiveError(f"{name}: holds no performance test; have its tests the tag MRR or NDRPDR?")
+        raise ArchiveError(f"{name}: contains no performance test; do its tests have the tag MRR or NDRPDR?")
     for result in results:
         if result.key["testbed"] != run.testbed:
             raise ArchiveError(

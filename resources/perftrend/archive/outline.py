@@ -97,14 +97,14 @@ class Outline:
             elif kind == "end" and self._open:
                 if self._open.pop() != found["end"]:
                     before = text[start : found.start()]
-                    raise self._damage(f"{found[0].decode()} ends nothing", before)
+                    raise self._damage(f"{found[0].decode()} has no start tag", before)
                 if not self._open:
                     yield self._skipped(text, start, found.end())
                     start = found.end()
                     self._lines.end()
             elif kind == "doctype":
                 before = text[start : found.start()]
-                raise self._damage("a document type is declared, as in no output of Robot Framework", before)
+                raise self._damage("a document type is declared, which Robot Framework never writes", before)
             elif kind in _CUT:
                 stop = found.start()
                 break

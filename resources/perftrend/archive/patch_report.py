@@ -22,7 +22,7 @@ _GREATEST = 2**31 - 1
 def _storable(text: str) -> str:
     """Return the text, or raise ValueError if PostgreSQL cannot store it."""
     if "\x00" in text:
-        raise ValueError("holds a null character")
+        raise ValueError("contains a null character")
     return text
 
 
@@ -92,7 +92,7 @@ def parse(
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"])) or "its beginning"
         raise ArchiveError(
-            f"{name}: the report is broken at {place}: {first['msg']}; let the per-patch test write it again"
+            f"{name}: the report is broken at {place}: {first['msg']}; run the per-patch test again"
         ) from None
     if report.format != FORMAT:
         raise ArchiveError(f"{name}: the report is of another format than {FORMAT}; upgrade perftrend")

@@ -80,13 +80,11 @@ class _Gunzip:
                     return b""
                 self._member = zlib.decompressobj(_GZIP_WINDOW)
             elif not packed:
-                raise EOFError("it ends before its end is marked")
+                raise EOFError("the end marker is missing")
             text = self._member.decompress(packed, size)
             self._given += len(text)
             if self._given > max(SWELLING_FREE_BYTES, SWELLING_LIMIT * self._taken):
-                raise ArchiveError(
-                    f"the gzip data swells to over {SWELLING_LIMIT} times its size: no log does"
-                )
+                raise ArchiveError(f"the gzip data swells to over {SWELLING_LIMIT} times its size; refused")
             if text:
                 return text
 
@@ -116,7 +114,7 @@ class TextCheck:
             start = max(0, error.start - before)
             if nul < 0 or start <= nul:
                 return start, "what follows is not UTF-8"
-        return (len(chunk), "") if nul < 0 else (nul, "a NUL character follows, which no text has")
+        return (len(chunk), "") if nul < 0 else (nul, "a NUL character follows")
 
 
 def reason(error: Exception) -> str:

@@ -56,10 +56,10 @@ class History:
         chosen = _mainline(commits) if first_parent else list(commits)
         self.commits: tuple[str, ...] = tuple(commit.hash for commit in chosen)
         if not chosen or old in self.commits:
-            raise UsageError(f"no commit to look at after {old}; give an older one and a newer one")
+            raise UsageError(f"no commit to search after {old}; give an older one and a newer one")
         self._index = {commit: index for index, commit in enumerate(self.commits)}
         if len(self._index) != len(self.commits):
-            raise UsageError("the range holds a commit twice; list it by git rev-list --reverse")
+            raise UsageError("the range contains a commit twice; list it by git rev-list --reverse")
         self.parents: tuple[tuple[int, ...], ...] = tuple(map(self._known_parents, chosen))
         self.ancestors: tuple[int, ...] = self._ancestors()
         """For each commit, the set of those in the range that it contains, including itself."""

@@ -81,7 +81,7 @@ class Journal:
             whole += len(line)
         if content[whole:].count(b"\n") > content[whole:].endswith(b"\n"):
             raise UsageError(
-                f"{self._file}: line {len(records) + 1} is no record; remove the file to begin anew"
+                f"{self._file}: line {len(records) + 1} is not a record; remove the file to start again"
             )
         if whole < len(content):
             os.ftruncate(self._handle, whole)

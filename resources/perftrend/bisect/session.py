@@ -106,7 +106,7 @@ class Session(Generic[Built]):
         if journal.records[0] != first:
             raise UsageError(
                 f"{self._file}: {_difference(journal.records[0], first)}; "
-                "ask for the same, or choose another folder for the sessions"
+                "use the same ones, or choose another folder for the sessions"
             )
         return state_of(journal.records, self._file)
 
@@ -156,7 +156,7 @@ def state_of(known: list[dict[str, Any]], file: Path) -> State:
             state = records.replayed(state, record)
     except (AttributeError, LookupError, TypeError, ValueError):
         raise UsageError(
-            f"{file}: line {line} is no record of a bisection; remove the file to begin anew"
+            f"{file}: line {line} is not a record of a bisection; remove the file to start again"
         ) from None
     return state
 
@@ -168,13 +168,13 @@ def load(file: Path) -> State:
     :raises OSError: if it cannot be read.
     """
     if not file.is_file():
-        raise UsageError(f"{file}: is no file; give that of a bisection")
+        raise UsageError(f"{file} is not a file; give the file of a bisection")
     with Journal(file) as journal:
         if not journal.records:
-            raise UsageError(f"{file}: holds no record; nothing was begun")
+            raise UsageError(f"{file} has no records; the bisection has not started")
         return state_of(journal.records, file)
 
 
 def _difference(there: dict[str, Any], asked: dict[str, Any]) -> str:
     names = [name for name in asked if there.get(name) != asked[name]]
-    return f"holds a bisection with another {' and another '.join(name.replace('_', ' ') for name in names)}"
+    return f"contains a bisection that differs in {' and '.join(name.replace('_', ' ') for name in names)}"

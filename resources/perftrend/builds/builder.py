@@ -44,7 +44,7 @@ def profile_of(project: ProjectSettings) -> Profile:
     :raises SettingsError: if none is set, or it is not valid.
     """
     if project.profile is None:
-        raise SettingsError("no product is chosen; give the setting project.profile the name of a profile")
+        raise SettingsError("no product is chosen; set project.profile to the name of a profile")
     return load(project.profile, project.profiles, project.parameters)
 
 
@@ -58,7 +58,7 @@ def opened(project: ProjectSettings, *, log: Callable[[str], None] = _nothing) -
     source = project.repository or profile.repository
     if source is None:
         raise SettingsError(
-            f"profile {profile.name} names no repository; give the setting project.repository its URL or path"
+            f"profile {profile.name} names no repository; set project.repository to its URL or path"
         )
     name = hashlib.sha256(Address.of(source).url.encode()).hexdigest()[:16]
     repository = Repository.mirror(source, project.builds / "mirrors" / f"{name}.git")
@@ -208,7 +208,7 @@ class Builds:
                     templates.command(words, values) for words in self.profile.build
                 )
             except StoppedError:
-                self._log(f"{work.what}: ended, for it is not needed")
+                self._log(f"{work.what}: ended, because it is not needed")
                 raise
             paths = _artifacts(work, source)
             took_s = time.monotonic() - began

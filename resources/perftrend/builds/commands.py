@@ -34,8 +34,8 @@ _PASSED_ON = (
 )
 _FAULTS_OF_THE_MACHINE = {
     "No space left on device": "its disk is full; free some space",
-    "a password is required": "sudo asks for a password; permit the command without one (NOPASSWD)",
-    "a terminal is required": "sudo asks for a password; permit the command without one (NOPASSWD)",
+    "a password is required": "sudo needs a password; allow the command without one (NOPASSWD)",
+    "a terminal is required": "sudo needs a password; allow the command without one (NOPASSWD)",
     "Could not get lock": "another program installs packages; wait for it",
     "dpkg frontend lock": "another program installs packages; wait for it",
 }
@@ -170,7 +170,7 @@ class Steps:
         if code == 0:
             return
         lines = last_lines(self.log)
-        how = f"ended with {code}" if code else f"took longer than the {self.timeout_s:g} s that it may"
+        how = f"ended with {code}" if code else f"exceeded the timeout of {self.timeout_s:g} s"
         for words, meaning in _FAULTS_OF_THE_MACHINE.items():
             if any(words in line for line in lines):
                 raise TestbedError(

@@ -24,7 +24,7 @@ import sys
 from perftrend.measure.embedded import router
 
 EXTRA_RULES = {rules}
-"""Rules beside those that the test asks for."""
+"""Rules in addition to those that the test requests."""
 
 
 def with_extra_rules(arguments):
@@ -40,7 +40,7 @@ if __name__ == "__main__":
     sys.exit(router.main(with_extra_rules(sys.argv[1:])))
 '''
 """The text of the program, with the number of extra rules left open: the more, the slower."""
-SLOW = "Refuse what comes from networks that nobody owns"
+SLOW = "Refuse frames from unassigned networks"
 """Subject of the commit that made it slower."""
 
 _RULES = 20
@@ -53,38 +53,38 @@ _README, _ROUTES, _PORTS, _TABLE, _NEWS = (
 )  # fmt: skip
 _COMMITS = (
     ("Route IPv4 between two ports", FILE, PROGRAM.format(rules=0)),
-    ("Say what the router is for", _README, "A router for two ports, small enough to read in an hour.\n"),
-    ("Explain how a route is chosen", _ROUTES, "The longest prefix that holds the address wins.\n"),
-    ("Keep the names of networks in a table", _TABLE, '"""Names of the networks."""\n\nNAMES = {}\n'),
+    ("Describe the router", _README, "A router for two ports, small enough to read in an hour.\n"),
+    ("Explain how a route is chosen", _ROUTES, "The longest prefix that contains the address wins.\n"),
+    ("Add a table of network names", _TABLE, '"""Names of the networks."""\n\nNAMES = {}\n'),
     ("Name both test networks", _TABLE, 'NAMES["10.0.0.0/8"] = "east"\nNAMES["20.0.0.0/8"] = "west"\n'),
-    ("Begin a list of what is new", _NEWS, "- The networks have names.\n"),
-    ("Say which port is which", _PORTS, "The first port looks east, the second one west.\n"),
-    ("Tell what becomes of a frame without a route", _ROUTES, "A frame without a route is dropped.\n"),
+    ("Begin a list of changes", _NEWS, "- The networks have names.\n"),
+    ("Describe the two ports", _PORTS, "The first port looks east, the second one west.\n"),
+    ("Describe what happens without a route", _ROUTES, "A frame without a route is dropped.\n"),
     ("Look up the name of a network", _TABLE, "\n\ndef name(network):\n    return NAMES.get(network, '')\n"),
-    ("Add a sentence on how to start it", _README, "Start it by python router.pyz with the ports.\n"),
+    ("Describe how to start it", _README, "Start it with python router.pyz and the ports.\n"),
     ("Note that dropped frames are counted", _NEWS, "- Frames that are dropped are counted.\n"),
-    ("Ignore what Python compiles", ".gitignore", "__pycache__/\n"),
-    ("Say how long a port waits", _PORTS, "A port that has nothing to do sleeps after two milliseconds.\n"),
+    ("Ignore compiled Python files", ".gitignore", "__pycache__/\n"),
+    ("Note how long a port waits", _PORTS, "A port that has nothing to do sleeps after two milliseconds.\n"),
     ("Sort the names of networks", _TABLE, "\n\ndef names():\n    return sorted(NAMES.values())\n"),
-    ("Describe what the checksum covers", _ROUTES, "The checksum covers the header, and is made anew.\n"),
-    ("Point to the list of what is new", _README, "NEWS tells what is new.\n"),
-    ("Do not keep what was built", ".gitignore", "router.pyz\n"),
-    ("Correct the sentence on prefixes", _ROUTES, "Of two equal prefixes the one that came first wins.\n"),
+    ("Describe what the checksum covers", _ROUTES, "The checksum covers the header and is recomputed.\n"),
+    ("Point to the list of changes", _README, "NEWS lists the changes.\n"),
+    ("Ignore the built program", ".gitignore", "router.pyz\n"),
+    ("Correct the sentence on prefixes", _ROUTES, "If two prefixes are equal, the first one wins.\n"),
     ("Name the network for documentation", _TABLE, 'NAMES["192.0.2.0/24"] = "paper"\n'),
-    ("Say which frames are too long", _PORTS, "Frames of more than 1518 bytes are refused.\n"),
+    ("Document the longest frame", _PORTS, "Frames of more than 1518 bytes are refused.\n"),
     ("Note the limit of a frame's length", _NEWS, "- Frames that are too long are refused.\n"),
     (SLOW, FILE, PROGRAM.format(rules=_RULES)),
-    ("Say what the rules are for", _README, "Its rules refuse sources that cannot be genuine.\n"),
-    ("Note that sources are checked", _NEWS, "- Sources that nobody owns are refused.\n"),
+    ("Describe the purpose of the rules", _README, "Its rules refuse sources that cannot be genuine.\n"),
+    ("Note that sources are checked", _NEWS, "- Frames from unassigned networks are refused.\n"),
     ("Count the names of networks", _TABLE, "\n\ndef count():\n    return len(NAMES)\n"),
-    ("Explain the order of the rules", _ROUTES, "Rules are looked at before routes.\n"),
-    ("Say that ports are opened once", _PORTS, "Both ports are opened at the start, and never again.\n"),
+    ("Explain the order of the rules", _ROUTES, "Rules are checked before routes.\n"),
+    ("Document that ports are opened once", _PORTS, "Both ports are opened at the start, and never again.\n"),
     ("Name the network of tests", _TABLE, 'NAMES["198.18.0.0/15"] = "bench"\n'),
-    ("Tell who may change the rules", _README, "Rules are part of the program: changing them is a commit.\n"),
-    ("Add hints on debugging", "docs/debugging.txt", "Its counters tell what it received and sent.\n"),
-    ("Say where refused frames are counted", "docs/debugging.txt", "Refused ones have their own counter.\n"),
+    ("Explain how to change the rules", _README, "Rules are part of the program: a commit changes them.\n"),
+    ("Add hints on debugging", "docs/debugging.txt", "Its counters show what it received and sent.\n"),
+    ("Document the refused frames", "docs/debugging.txt", "Refused frames have their own counter.\n"),
     ("Note where the counters are", _NEWS, "- The counters are described.\n"),
-    ("Say which licence it has", _README, "It has the licence of perftrend.\n"),
+    ("State the licence", _README, "It has the licence of perftrend.\n"),
 )  # fmt: skip
 """For each commit the subject, a file, and the text to append; the program is replaced instead."""
 

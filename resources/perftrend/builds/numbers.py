@@ -75,7 +75,7 @@ def _samples(text: str, measure: Measure) -> Iterator[tuple[str, float, str]]:
                 yield measure.test, _number(line), measure.unit
         except ValueError as error:
             raise ValueError(
-                f"line {position}: {error}; lines without a number can be ignored by the profile"
+                f"line {position}: {error}; skip such lines with measure.ignore in the profile"
             ) from None
 
 
@@ -106,7 +106,7 @@ def _named(words: list[str]) -> tuple[str, float, str]:
 def _number(word: str, line: str = "") -> float:
     number = float(word) if _NUMBER.fullmatch(word) else math.nan
     if not math.isfinite(number):
-        raise ValueError(f"{(line or word)[:_LONGEST]!r} is no number")
+        raise ValueError(f"{(line or word)[:_LONGEST]!r} is not a number")
     return number
 
 
@@ -114,12 +114,12 @@ def _of_json(text: str, measure: Measure) -> Iterator[tuple[str, float]]:
     try:
         told = json.loads(text, parse_int=float)
     except (ValueError, RecursionError):
-        raise ValueError(f"it printed no JSON: {text[:_LONGEST]!r}") from None
+        raise ValueError(f"it printed no valid JSON: {text[:_LONGEST]!r}") from None
     tests = told if isinstance(told, dict) else {measure.test: told}
     for name, values in tests.items():
         for value in values if isinstance(values, list) else [values]:
             if not isinstance(value, float) or not math.isfinite(value):
                 raise ValueError(
-                    f"the value of {name[:_LONGEST]!r} is {str(value)[:_LONGEST]!r} and no number"
+                    f"the value of {name[:_LONGEST]!r} is {str(value)[:_LONGEST]!r}, not a number"
                 )
             yield name, float(value)

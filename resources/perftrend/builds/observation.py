@@ -217,7 +217,7 @@ class Observer:
             self._warn(f"{self.seen.disturbed}; measuring again")
             self._gauges.sleep(attempt * _PAUSE_S)
         if any(count <= _ATTEMPTS for count in self._in_a_row.values()):
-            self._warn(f"{self.seen.disturbed}; it is used all the same")
+            self._warn(f"{self.seen.disturbed}; it is used anyway")
 
     @contextmanager
     def observing(self) -> Iterator[None]:

@@ -48,9 +48,9 @@ def load(name: str, folder: Path | None = None, parameters: Mapping[str, str] = 
         # Every word stays as written: 0755 is not an octal number, and yes is not a truth value.
         content = yaml.load(files[name].read_text(encoding="utf-8"), yaml.BaseLoader)  # noqa: S506 - no objects
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{place} is no YAML mapping: {' '.join(str(error).split())}") from None
+        raise SettingsError(f"{place} is not a YAML mapping: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict):
-        raise SettingsError(f"{place} is no YAML mapping")
+        raise SettingsError(f"{place} is not a YAML mapping")
     try:
         declared = _Open.model_validate({"parameters": content.pop("parameters", {})}).parameters
         told = _given(content, _values(name, declared, parameters))
@@ -58,7 +58,7 @@ def load(name: str, folder: Path | None = None, parameters: Mapping[str, str] = 
     except ValidationError as error:
         raise SettingsError(f"{place}: {_explained(error)}") from None
     except RecursionError:
-        raise SettingsError(f"{place}: it holds itself") from None
+        raise SettingsError(f"{place}: it contains itself") from None
 
 
 def names(folder: Path | None = None) -> list[str]:
@@ -72,7 +72,7 @@ def _files(folder: Path | None) -> Iterator[tuple[str, Traversable]]:
         if place is None:
             continue
         if not place.is_dir():
-            raise SettingsError(f"folder of profiles {place} is none; see the setting project.profiles")
+            raise SettingsError(f"{place} is not a folder of profiles; see the setting project.profiles")
         for file in place.iterdir():
             if file.name.endswith(".yaml"):
                 yield file.name.removesuffix(".yaml"), file
@@ -83,8 +83,8 @@ def _values(profile: str, declared: Mapping[str, Parameter], given: Mapping[str,
     for name in declared:
         if not templates.is_name(name) or name in _RESERVED:
             raise SettingsError(
-                f"profile {profile}: {name!r} cannot be the name of a parameter; take lower-case letters, "
-                f"digits and _, and none of {', '.join(sorted(_RESERVED))}"
+                f"profile {profile}: {name!r} cannot be the name of a parameter; use lower-case letters, "
+                f"digits and _, but none of {', '.join(sorted(_RESERVED))}"
             )
     for name in given:
         if name not in declared:
@@ -129,7 +129,7 @@ def _explained(error: ValidationError) -> str:
     if first["type"] != "extra_forbidden":
         return f"{place}: {first['msg'].removeprefix('Value error, ')}"
     *path, key = first["loc"]
-    return f"{place} is no key of a profile{nearest(str(key), _keys(path))}"
+    return f"{place} is not a profile key{nearest(str(key), _keys(path))}"
 
 
 def _keys(path: list[int | str]) -> list[str]:

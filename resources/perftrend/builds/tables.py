@@ -55,7 +55,7 @@ def _inside(text: str) -> str:
 
 def _variable(text: str) -> str:
     if not _VARIABLE.fullmatch(text):
-        raise ValueError(f"{text!r} is no name of a variable")
+        raise ValueError(f"{text!r} is not a variable name")
     return text
 
 
@@ -63,7 +63,7 @@ def _pattern(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise ValueError(f"{text!r} is no regular expression: {error}") from None
+        raise ValueError(f"{text!r} is not a regular expression: {error}") from None
     return text
 
 

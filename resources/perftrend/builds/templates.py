@@ -58,9 +58,10 @@ def check(text: str, known: Iterable[str]) -> None:
         raise ValueError(f"{text!r} cannot be a word of a command")
     for token in _TOKEN.finditer(text):
         if token["lone"]:
-            raise ValueError(f"{text!r} has a brace that belongs to no placeholder; write {{{{ or }}}}")
+            raise ValueError(f"{text!r} has a brace outside a placeholder; write {{{{ or }}}}")
         if token["name"] and token["name"] not in known:
-            raise ValueError(f"{token[0]} in {text!r} is no placeholder here{nearest(token['name'], known)}")
+            unknown = f"{token[0]} in {text!r} is not a placeholder here"
+            raise ValueError(f"{unknown}{nearest(token['name'], known)}")
 
 
 def expanded(text: str, values: Mapping[str, str]) -> str:

@@ -35,7 +35,7 @@ def install(work: Work, artifacts: Path) -> None:
     steps = work.steps("identify", artifacts)
     hashes = _HASH.findall(steps.output(command).decode(errors="replace").lower())
     if not any(work.commit.startswith(each) for each in hashes):
-        said = f"says {' and '.join(hashes[:3])}" if hashes else "names no commit"
+        said = f"reports {' and '.join(hashes[:3])}" if hashes else "names no commit"
         raise TestbedError(
             f"{work.what}: it was installed, but {command[0]} {said}; "
             f"another version runs on this machine, see {steps.log}"

@@ -38,7 +38,7 @@ class Work:
 
     def __post_init__(self) -> None:
         if not _WHOLE.fullmatch(self.commit):
-            raise UsageError(f"{self.commit[:60]!r} is no whole hash of a commit: 40 hex digits")
+            raise UsageError(f"{self.commit[:60]!r} is not a full commit hash of 40 hex digits")
 
     @property
     def what(self) -> str:

@@ -231,7 +231,7 @@ def _not_offered(_: Exception, server: MailServer) -> str:
 
 
 def _not_trusted(error: ssl.SSLCertVerificationError, _: MailServer) -> str:
-    return f"its certificate is not trusted ({header(error.verify_message)}); trust who issued it"
+    return f"its certificate is not trusted ({header(error.verify_message)}); trust its issuer"
 
 
 def _not_connected(error: OSError, _: MailServer) -> str:
@@ -246,9 +246,9 @@ _EXPLANATIONS: tuple[tuple[type[Exception], Callable[..., str]], ...] = (
     (smtplib.SMTPServerDisconnected, lambda _, __: "the server closed the connection; try again later"),
     (smtplib.SMTPException, _not_offered),
     (ssl.SSLCertVerificationError, _not_trusted),
-    (ssl.SSLError, lambda _, __: "no encrypted connection came about; check mail.security and the port"),
+    (ssl.SSLError, lambda _, __: "the TLS handshake failed; check mail.security and the port"),
     (TimeoutError, lambda _, server: f"no answer within {server.timeout_s:g} s; is it the right port?"),
-    (UnicodeError, lambda _, __: "host, user or password cannot be written in ASCII, as SMTP wants it"),
+    (UnicodeError, lambda _, __: "host, user or password cannot be written in ASCII, as SMTP requires"),
     (OSError, _not_connected),
 )
 

@@ -74,7 +74,7 @@ def address(text: str) -> str:
     :raises SettingsError: if it is anything else: with a name around it, several addresses, or two lines.
     """
     if not _ADDRESS.fullmatch(text):
-        raise SettingsError(f"{header(text)!r} is no mail address; write it as team@example.org")
+        raise SettingsError(f"{header(text)!r} is not a mail address; write it as team@example.org")
     return text
 
 

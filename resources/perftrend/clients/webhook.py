@@ -96,17 +96,16 @@ class Webhooks:
         try:
             told = socket.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError):
-            raise ServiceError(f"{shown}: there is no such host; check the address") from None
+            raise ServiceError(f"{shown}: unknown host; check the address") from None
         addresses = [ipaddress.ip_address(str(each[4][0]).partition("%")[0]) for each in told]
         allowed = self.allowed()
         for address in addresses:
             if not may_reach(address, allowed):
                 raise ServiceError(
-                    f"{shown}: {address} is not public; "
-                    "if it may be reached, name it in dashboard.alert_networks"
+                    f"{shown}: {address} is not public; to allow it, add it to dashboard.alert_networks"
                 )
             if parts.scheme == "http" and not address.is_loopback:
-                raise ServiceError(f"{shown}: only this machine may be sent to without encryption; use https")
+                raise ServiceError(f"{shown}: http is allowed for this machine only; use https")
         return addresses[0]
 
 
@@ -171,7 +170,7 @@ def _explained(error: Exception, timeout_s: float) -> str:
         case ssl.SSLCertVerificationError():
             return f"its certificate is not trusted ({error.verify_message})"
         case ssl.SSLError():
-            return "no encrypted connection came about"
+            return "the TLS handshake failed"
         case OSError():
             return f"{error.strerror or 'the connection broke'}"
         case _:

@@ -53,8 +53,8 @@ class Fault(BaseModel):
 
 
 FAULTS: Mapping[int | str, dict[str, Any]] = {
-    "4XX": {"model": Fault, "description": "What is wrong with the request."},
-    "5XX": {"model": Fault, "description": "What is wrong here, or with what this rests on."},
+    "4XX": {"model": Fault, "description": "An error in the request."},
+    "5XX": {"model": Fault, "description": "An error of the dashboard, or of a service that it uses."},
 }
 """The error responses of all endpoints in the OpenAPI document."""
 

@@ -40,18 +40,18 @@ class Metrics:
 
         self.ignored_user_headers = Counter(
             "perftrend_dashboard_ignored_user_headers",
-            "Requests with the header of a proxy that count for nothing: they come from elsewhere, say.",
+            "Requests whose proxy header is ignored, for example because they come from elsewhere.",
             registry=self.registry,
         )
 
         self.kept_answers = Counter(
             "perftrend_dashboard_kept_answers",
-            "Answers of pages that may be kept: from memory, or made.",
+            "Cacheable responses of pages: from the cache, or computed.",
             ["origin"],
             registry=self.registry,
         )
         self.kept_bytes = Gauge(
-            "perftrend_dashboard_kept_bytes", "Memory of the answers that are kept.", registry=self.registry
+            "perftrend_dashboard_kept_bytes", "Memory used by cached responses.", registry=self.registry
         )
 
     def count(self, method: str, route: str, status: int, duration_s: float) -> None:

@@ -31,12 +31,12 @@ def make_missing_tiles(site: Site, ending: threading.Event) -> None:
     """Build missing tiles whenever there are any, until the event is set."""
     while not ending.is_set():
         if _are_missing(site):
-            LOG.info("making tiles")
+            LOG.info("building tiles")
             try:
                 site.store.tiles.remake(_Progress(ending, site.traffic.giving_way()))
             except _EndedError:
                 return
-            LOG.info("all tiles are made")
+            LOG.info("all tiles are built")
         ending.wait(LOOK_S)
 
 

@@ -12,28 +12,30 @@ from typing import Any
 from perftrend.dashboard.users import Role
 
 ABOUT = """\
-Every page answers as JSON, too, under the same URL: by the header `Accept: application/json`, or by
-`format=json` in the address; otherwise it is HTML. What is no number is null. Times are in UTC.
+Every page is also available as JSON under the same URL: send the header `Accept: application/json`, or add
+`format=json` to the address. Otherwise the response is HTML. Values that are not numbers are null. Times are
+in UTC.
 
-An error is `{"error": "…"}` in one line. What is asked by a host name that the dashboard does not know is
-answered with status 421. What no page gets to see is told as a line of text: what is no HTTP, always; a body
-that is too long, too many requests and such a host name, unless the Accept header has `application/json`.
+An error is `{"error": "…"}` in one line. A request for a host name that the dashboard does not serve is
+answered with status 421. Errors of requests that reach no page are lines of text: always for a request that
+is not valid HTTP; for a body that is too long, too many requests and an unknown host name, unless the Accept
+header has `application/json`.
 
-A job says who it is by an API token. Without one it is a viewer where `dashboard.public` is on, and where
-nobody can sign in.
+A job authenticates by an API token. Without one it is a viewer if `dashboard.public` is on, or if users
+cannot sign in.
 """
 
 _FREE = "/healthz"
 _ERRORS = {
-    "400": "The request asks for what cannot be, such as a query with a mistake in it.",
-    "401": "Nobody knows who asks, or the API token is wrong; the answer says what to do.",
-    "403": "Who asks may not do that, or the form is not from here.",
-    "404": "There is no such thing, or none any more.",
+    "400": "The request cannot be fulfilled, for example because a query has an error.",
+    "401": "Authentication is required, or the API token is invalid; the message describes what to do.",
+    "403": "The user may not do this, or the form is from another site.",
+    "404": "It does not exist, or no longer exists.",
     "413": "The body is too long.",
     "415": "The body is neither a form nor JSON.",
     "422": "A parameter or a field is missing, or cannot be read; the answer names it.",
-    "429": "Too many requests; Retry-After says in how many seconds to ask again.",
-    "503": "The database cannot be reached, or not in time; try again later.",
+    "429": "Too many requests; Retry-After contains the number of seconds to wait.",
+    "503": "The database cannot be reached or is too slow; try again later.",
 }
 _JSON = "application/json"
 _TEXT_TOO = ("4XX", "400", "413", "429")

@@ -51,9 +51,9 @@ def bound(settings: DashboardSettings) -> Iterator[socket.socket]:
         )[0]
         if not (settings.public or can_sign_in(settings) or ip_address(place[0]).is_loopback):
             raise SettingsError(
-                f"dashboard.address is {address}; nobody can sign in, so it is served on this machine only: "
-                "set dashboard.public to let everybody read who reaches it, dashboard.oidc_issuer, or "
-                "dashboard.user_header and dashboard.proxies, to let people sign in, or serve it at 127.0.0.1"
+                f"dashboard.address is {address}, but users cannot sign in: to let everyone who reaches it "
+                "read, set dashboard.public; to let users sign in, set dashboard.oidc_issuer, or "
+                "dashboard.user_header and dashboard.proxies; or serve it at 127.0.0.1"
             )
         opened = socket.socket(family, kind, protocol)
     except OSError as error:
@@ -133,6 +133,6 @@ def _end() -> None:
 
 def _refused(address: str, error: OSError) -> ServiceError:
     return ServiceError(
-        f"dashboard.address is {address}; nothing can be served there ({error.strerror or error}); "
-        "choose another one: --address 127.0.0.1:0 takes a free port"
+        f"dashboard.address is {address}; the dashboard cannot listen there ({error.strerror or error}); "
+        "choose another one: --address 127.0.0.1:0 uses a free port"
     )

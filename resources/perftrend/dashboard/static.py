@@ -42,7 +42,7 @@ def url(name: str) -> str:
     :raises LookupError: if the file does not exist.
     """
     if not (_FOLDER / name).is_file():
-        raise LookupError(f"static/{name} is not there")
+        raise LookupError(f"static/{name} does not exist")
     return f"/static/{_version()}/{name}"
 
 
@@ -61,7 +61,7 @@ def prepare() -> None:
 def plotly_file(request: Request, name: str) -> Response:
     """Return plotly's JavaScript."""
     if name != _PLOTLY:
-        raise HTTPException(404, "no such file")
+        raise HTTPException(404, "this file does not exist")
     return _answer(request, _plotly(), kept=_FOR_GOOD)
 
 
@@ -70,7 +70,7 @@ def our_file(request: Request, version: str, name: str) -> Response:
     """Return a static file; an outdated version in the URL returns the current file."""
     found = _files().get(name)
     if found is None:
-        raise HTTPException(404, "no such file")
+        raise HTTPException(404, "this file does not exist")
     return _answer(request, found, kept=_FOR_GOOD if version == _version() else _ONCE)
 
 

@@ -64,7 +64,8 @@ def execute(
     target = folder / str(run.build)
     if target.exists():
         raise UsageError(
-            f"{target} exists: build {run.build} of {run.job} is archived already; remove it or count on"
+            f"{target} exists: build {run.build} of {run.job} is already archived; "
+            "remove it or use another number"
         )
     with staged(target) as staging:
         started = datetime.now(UTC)
@@ -199,7 +200,7 @@ def _run(command: Sequence[str], console: Path, settings_file: Path, held: Held,
     finally:
         timer.cancel()
     if code < 0:
-        raise TestbedError(f"the suites did not end within {timeout_s:g} s, and had to be ended by force")
+        raise TestbedError(f"the suites did not end within {timeout_s:g} s, and were killed")
     if not (console.parent / OUTPUT).exists() or (code >= _ROBOT_BROKEN and not timed_out.is_set()):
         said = [line for line in console.read_text(encoding="utf-8").splitlines() if line.strip()]
         raise TestbedError(

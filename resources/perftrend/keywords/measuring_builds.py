@@ -83,7 +83,7 @@ def measured_once(target: Path, measure: Callable[[Path], Measured]) -> Measured
             return _MEASURED.validate_json(record.read_bytes())
         except (OSError, ValidationError):
             raise ArchiveError(
-                f"{record}: does not tell a measurement; remove {target} to measure it again"
+                f"{record} is not a valid measurement; remove {target} to measure it again"
             ) from None
     with staged(target) as staging:
         measured = measure(staging)

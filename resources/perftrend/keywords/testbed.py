@@ -30,7 +30,7 @@ class TestbedKeywords:
     def testbed(self) -> Testbed:
         """The testbed that is open. :raises TestbedError: if no testbed is open."""
         if self._testbed is None:
-            raise TestbedError("no testbed is open; the suite's set-up must say: Open Testbed")
+            raise TestbedError("no testbed is open; add Open Testbed to the suite's set-up")
         return self._testbed
 
     @keyword

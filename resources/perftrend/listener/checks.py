@@ -132,7 +132,7 @@ def _selected(trigger: Trigger, settings: Settings, suites: Path) -> frozenset[T
         raise _refused(trigger, str(error), right) from None
     count, most = len(estimate.tests(keys)), settings.trigger.maximum_tests
     if count > most:
-        reason = f"it selects {count} tests, and a comment may start {most}; choose fewer by tags"
+        reason = f"it selects {count} tests, but a comment may start {most}; select fewer by tags"
         raise _refused(trigger, reason, _narrower(trigger, settings, suites, spec))
     return keys
 
@@ -177,7 +177,7 @@ def check_hash(trigger: Trigger, revision: str, repository: Ancestry) -> None:
         reason = f"{trigger.old!r} is the patch set itself; write the hash of an older commit"
         raise _refused(trigger, reason, right)
     if not repository.is_ancestor(old, revision):
-        reason = f"{trigger.old!r} is no ancestor of this patch set; write the hash of a commit that is"
+        reason = f"{trigger.old!r} is not an ancestor of this patch set; write the hash of one"
         raise _refused(trigger, reason, right)
 
 
@@ -185,7 +185,7 @@ def _numbered(old: str) -> str:
     """Return a message if an unknown hash looks like the number of a change, otherwise an empty string."""
     if not old.isdecimal():
         return ""
-    number = f"{old!r} is no commit of the repository, and looks like the number of a change"
+    number = f"{old!r} is not a commit of the repository, but looks like the number of a change"
     return f"{number}; write the hash of its commit"
 
 

@@ -112,7 +112,7 @@ class Desk:
             return Refusal(request.line, request.reason, request.right_form)
         # A request that was valid when it was seen may be invalid if the settings have changed since.
         found = self.grammar.parse(request.line)
-        return found[0] if found else Refusal(request.line, "it asks for nothing any more", "")
+        return found[0] if found else Refusal(request.line, "it is no longer a request", "")
 
     def _stranger(self, request: Request) -> str:
         account = asking.account_of(request.account)
@@ -128,7 +128,7 @@ class Desk:
         except PerftrendError as error:
             self.say(f"{request.line}: {error}")
             return Refusal(
-                request.line, "the files that it needs cannot be used, and its operators see why", ""
+                request.line, "the files that it needs cannot be used; see the log of the listener", ""
             )
 
     # ---- starting
@@ -141,7 +141,7 @@ class Desk:
         except NotTakenError as error:
             self.metrics.failures.labels("runner").inc()
             self.say(f"{request.line}: {error}")
-            reason = "the job cannot be started here, and its operators see why"
+            reason = "the job cannot be started here; see the log of the listener"
             return self._changed(request, state=State.FAILED, reason=reason)
         except ServiceError:
             self.metrics.failures.labels("runner").inc()
@@ -166,7 +166,7 @@ class Desk:
 
     def _changed(self, request: Request, **columns: Any) -> Request:  # noqa: ANN401 - of any type
         if not self.requests.change(request, **columns):
-            raise ServiceError(f"request {request.key} is served by another listener, too; run one of them")
+            raise ServiceError(f"request {request.key} is also processed by another listener; run only one")
         changed = replace(request, **columns)
         if changed.state is not request.state:
             self.metrics.requests.labels(changed.job or "none", changed.state.value).inc()
@@ -184,7 +184,7 @@ class Desk:
                 self.metrics.failures.labels("gerrit").inc()
                 if error.status not in _NEVER:
                     raise
-                self.say(f"change {requests[0].change} takes no answer: {error}")
+                self.say(f"cannot reply to change {requests[0].change}: {error}")
             else:
                 self.metrics.answers.inc(posted.is_new)
         self.requests.answered([each.key for each in requests])

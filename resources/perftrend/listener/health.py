@@ -98,7 +98,7 @@ def served(address: str, *, health: Callable[[], Health], metrics: Callable[[], 
         server = _Server((host.strip("[]"), int(port)), handler)
     except OSError as error:
         raise ServiceError(
-            f"listener.address is {address}; health cannot be served there ({error.strerror or error}); "
+            f"listener.address is {address}; listening there failed ({error.strerror or error}); "
             "choose another one"
         ) from None
     thread = threading.Thread(target=server.serve_forever, name="health", daemon=True)

@@ -71,7 +71,7 @@ class Looking:
             except (RefusedError, UsageError) as error:
                 if isinstance(error, RefusedError) and error.status not in _GONE:
                     raise
-                self._say(f"change {number} is passed over: {error}")
+                self._say(f"change {number} is skipped: {error}")
                 continue
             for each in self._requests.add(asked):
                 self._metrics.requests.labels(each.job or "none", each.state.value).inc()

@@ -10,14 +10,12 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self.comments = self._counter("comments", "Comments that were looked at, each once.")
+        self.comments = self._counter("comments", "Comments that were read, each counted once.")
         self.requests = self._counter("requests", "Steps of requests.", "job", "outcome")
         self.answers = self._counter("answers", "Answers that were posted.")
-        self.failures = self._counter("failures", "What failed, by service.", "service")
-        self.connected = self._gauge("connected", "Whether events of Gerrit come in.")
-        self.seconds_behind = self._gauge(
-            "seconds_behind", "Since all comments were known for the last time."
-        )
+        self.failures = self._counter("failures", "Failures by service.", "service")
+        self.connected = self._gauge("connected", "Whether events of Gerrit are received.")
+        self.seconds_behind = self._gauge("seconds_behind", "Seconds since all comments were last read.")
         self.queue_length = self._gauge(
             "queue_length", "Requests that wait for a decision, a start or an answer."
         )

@@ -112,7 +112,7 @@ class OnThisMachine:
     def _started(self, request: Request) -> _Running:
         folder = self._place(request)
         folder.mkdir(parents=True, exist_ok=True)
-        self._say(f"{request.line}: begins; see {folder / keeper.CONSOLE}")
+        self._say(f"{request.line}: running; see {folder / keeper.CONSOLE}")
         environment = {name: value for name, value in os.environ.items() if name not in _OF_A_BUILD}
         # Jobs on several testbeds run concurrently, and each job would replace the report of another.
         own = {"PERFTREND_TESTBED": request.testbed, "PERFTREND_REPORT": str(folder / REPORT)}
@@ -142,11 +142,11 @@ class OnThisMachine:
         code = keeper.exit_code(folder)
         self._tries[request.key] = self._tries.get(request.key, 0) + 1
         if code is None and self._tries[request.key] < _MOST_TRIES:
-            self._say(f"{request.line}: was ended by force, and is run again")
+            self._say(f"{request.line}: was killed, and is run again")
             return True
         self._requests.change(request, state=State.ENDED, exit_code=code)
-        how = f"with exit code {code}" if code is not None else f"by force, {_MOST_TRIES} times; given up"
-        self._say(f"{request.line}: ended {how}")
+        how = f"ended with exit code {code}" if code is not None else f"killed {_MOST_TRIES} times; given up"
+        self._say(f"{request.line}: {how}")
         return True
 
     def _place(self, request: Request) -> Path:

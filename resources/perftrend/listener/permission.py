@@ -35,7 +35,7 @@ def beyond_limit(today: Iterable[Request], *, most: int, starts: bool) -> str:
         if starts
         else f"{_count(most, 'request')} of yours on this change started nothing in the last 24 hours"
     )
-    return f"{what}, which is all that may; the next is possible at {following:%Y-%m-%d %H:%M} UTC"
+    return f"{what}, which is the maximum; the next is possible at {following:%Y-%m-%d %H:%M} UTC"
 
 
 def _count(number: int, what: str) -> str:

@@ -81,10 +81,10 @@ class Service:
         is_connected = watch is None or watch.is_connected
         problems = [self._problem] if self._problem else []
         if watch and not watch.is_connected and now - watch.connected_at > self._poll_s:
-            problems.append(watch.problem or "no connection to the events of Gerrit has come about")
+            problems.append(watch.problem or "no connection to Gerrit's events has been established")
         behind_s = now - self._looked_at
         if behind_s > 2 * self._poll_s:
-            problems.append(f"the comments were last looked at {behind_s:.0f} s ago")
+            problems.append(f"the comments were last read {behind_s:.0f} s ago")
         return Health(is_connected, behind_s, tuple(problems))
 
     def metrics(self) -> bytes:
@@ -96,7 +96,7 @@ class Service:
 
     def _check_watch(self) -> None:
         if self._watch and not self._watch.is_alive():
-            raise self._watch.failure or ServiceError("listening to events ended by a fault; start it again")
+            raise self._watch.failure or ServiceError("receiving events failed; restart the listener")
 
     def _attempt(self) -> bool:
         """Poll and process what is due; return whether to call this again soon."""

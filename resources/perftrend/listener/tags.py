@@ -35,7 +35,7 @@ def expressions(trigger: Trigger, settings: Settings) -> tuple[str, ...]:
         return tuple(dict.fromkeys(included))
     for each in excluded:
         if "NOT" in each:
-            raise UsageError(f"'!{each}' cannot leave out what an expression with NOT fits")
+            raise UsageError(f"'!{each}' contains NOT, which is not allowed in an exclusion")
     chosen = included or settings.tags or settings.cadences[settings.cadence]
     return tuple(dict.fromkeys("NOT".join((each, *_without(each, excluded))) for each in chosen))
 

@@ -271,7 +271,7 @@ class Procedure:
             phases=_of_trials(error.result.phases, accepted),
             strategy=plan.strategy,
         )
-        return SearchTimeoutError(f"{error}; known by then, and not sure: {', '.join(bounds)}", measurement)
+        return SearchTimeoutError(f"{error}; bounds so far, not confirmed: {', '.join(bounds)}", measurement)
 
     def _searched(
         self, kind: str, intervals: Mapping[str, Interval], doubt: str, plan: SearchPlan

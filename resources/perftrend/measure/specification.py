@@ -108,7 +108,7 @@ class Specification(_Strict):
             if name not in NODES:
                 raise ValueError(f"node {name!r} is unknown{errors.nearest(name, NODES)}")
         if self.instances and self.capacity not in {1, len(self.instances)}:
-            raise ValueError(f"capacity is {self.capacity}, and there are {len(self.instances)} instances")
+            raise ValueError(f"capacity is {self.capacity}, but there are {len(self.instances)} instances")
         return self
 
     @property
@@ -145,7 +145,7 @@ def load(name: str, folder: Path | None = None) -> Specification:
         content = yaml.safe_load(files[name].read_text(encoding="utf-8"))
         return Specification.model_validate({"name": name, "lock": name, **content})
     except (yaml.YAMLError, UnicodeDecodeError, TypeError) as error:
-        raise errors.SettingsError(f"testbed file {files[name]} is no YAML mapping: {error}") from None
+        raise errors.SettingsError(f"testbed file {files[name]} is not a YAML mapping: {error}") from None
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
@@ -163,7 +163,7 @@ def _files(folder: Path | None) -> Iterator[tuple[str, Traversable]]:
         if place is None:
             continue
         if not place.is_dir():
-            raise errors.SettingsError(f"folder of testbeds {place} is none; see the setting testbeds")
+            raise errors.SettingsError(f"folder of testbeds {place} does not exist; see the setting testbeds")
         for file in place.iterdir():
             if file.name.endswith(".yaml"):
                 yield file.name.removesuffix(".yaml"), file

@@ -87,14 +87,14 @@ class Worker:
                 # A late line would be mistaken for the response to the next request.
                 self._process.kill()
                 self._process.wait()
-                raise self._failed(f"did not answer within {timeout_s:g} s")
+                raise self._failed(f"did not respond within {timeout_s:g} s")
         line = self._process.stdout.readline()
         if not line:
             raise self._failed("has ended")
         try:
             answer: dict[str, Any] = json.loads(line)
         except ValueError:
-            raise self._failed(f"said {line.strip()!r}, which is no answer") from None
+            raise self._failed(f"wrote {line.strip()!r}, which is not a valid response") from None
         return answer
 
     def _failed(self, what: str) -> errors.TestbedError:

@@ -47,7 +47,8 @@ class Asked:
         elif earlier != self:
             differing = next(name for name in self.__slots__ if getattr(earlier, name) != getattr(self, name))
             raise UsageError(
-                f"{folder} holds rounds of something else ({differing} differs); remove it or count on"
+                f"{folder} contains rounds of another comparison ({differing} differs); "
+                "remove it or use another number"
             )
 
 
@@ -86,4 +87,4 @@ def read(folder: Path) -> Asked | None:
     except FileNotFoundError:
         return None
     except (OSError, ValidationError):
-        raise ArchiveError(f"{file}: does not tell what was asked; remove {folder}") from None
+        raise ArchiveError(f"{file} is not a valid request; remove {folder}") from None

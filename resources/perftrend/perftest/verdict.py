@@ -31,7 +31,7 @@ from perftrend.perftest.rounds import Round, Side
 
 NOT_VALID = "not valid: "
 """The prefix of a reason if a test ran, but its result is not valid."""
-_NO_RESULT = "the measurement tells nothing of it"
+_NO_RESULT = "the measurement has no result for it"
 _HOUR_S = 3600.0
 _FEWEST = 2
 """The least number of measurements of each build for a comparison."""

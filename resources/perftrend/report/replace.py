@@ -52,11 +52,11 @@ def _refuse_foreign(target: Path, *, names: Collection[str]) -> None:
     if not target.exists():
         return
     if not target.is_dir():
-        raise UsageError(f"{target}: is a file; name a directory for the report")
+        raise UsageError(f"{target} is a file; name a directory for the report")
     foreign = sorted(entry.name for entry in target.iterdir() if entry.name not in names)
     if foreign:
         raise UsageError(
-            f"{target}: holds {foreign[0]!r}, which is no part of a report; name a directory of its own"
+            f"{target} contains {foreign[0]!r}, which is not part of a report; name a separate directory"
         )
 
 

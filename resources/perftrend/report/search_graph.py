@@ -283,7 +283,7 @@ def _ended_early(trial: Trial) -> bool:
 
 def _reason(step: Step) -> str:
     untrusted = doubt(step.trial)
-    return plain(step.reason + (f"; not to be trusted: {untrusted}" if untrusted else ""))
+    return plain(step.reason + (f"; not trusted: {untrusted}" if untrusted else ""))
 
 
 _TEMPLATES = environment()

@@ -46,10 +46,14 @@ class Given:
                 f"settings file {file}: {error.strerror}; give one that can be read"
             ) from None
         except yaml.MarkedYAMLError as error:
-            raise SettingsError(f"settings file {file} is no YAML: {_without_content(error)}") from None
+            raise SettingsError(
+                f"settings file {file} is not valid YAML: {_without_content(error)}"
+            ) from None
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             # Bytes that are not UTF-8, a date such as 2024-13-01, or too many nested brackets.
-            raise SettingsError(f"settings file {file} is no YAML: {' '.join(str(error).split())}") from None
+            raise SettingsError(
+                f"settings file {file} is not valid YAML: {' '.join(str(error).split())}"
+            ) from None
         self._take((), content, f"settings file {file}")
 
     def read_environment(self, environment: Mapping[str, str]) -> None:

@@ -171,7 +171,7 @@ def checked_commit(text: str) -> str:
     """
     commit = text.strip().lower()
     if not _HASH.fullmatch(commit):
-        raise UsageError(f"a commit is {_STEM} to 40 hex digits of its hash, such as 1a2b3c4d; write them")
+        raise UsageError(f"write a commit as {_STEM} to 40 hex digits of its hash, such as 1a2b3c4d")
     return commit
 
 
@@ -182,7 +182,7 @@ def checked_text(text: str) -> str:
     """
     kept = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "").strip()
     if not kept:
-        raise UsageError("the text is empty; say something of the commit, or delete the annotation")
+        raise UsageError("the text is empty; enter a text, or delete the annotation")
     if len(kept) > LONGEST_TEXT:
         raise UsageError(f"the text has {len(kept)} characters; write at most {LONGEST_TEXT}")
     return kept

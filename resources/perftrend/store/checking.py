@@ -67,7 +67,7 @@ def _faults(connection: Connection) -> Iterator[str]:
         lonely = sa.select(sa.func.count()).select_from(table).where(table.c.trace_id.is_not(None))
         lonely = lonely.where(~sa.exists().where(traces.c.id == table.c.trace_id))
         if count := connection.execute(lonely).scalar_one():
-            yield f"{count} rows of table {table.name} are of traces that are not there"
+            yield f"{count} rows of table {table.name} belong to traces that do not exist"
     torn = sa.select(sa.func.count()).select_from(results)
     torn = torn.where(sa.func.length(results.c.samples) % _SAMPLE_BYTES != 0)
     if count := connection.execute(torn).scalar_one():
@@ -87,4 +87,4 @@ def _faults_of_the_file(connection: Connection) -> Iterator[str]:
             yield f"the file is damaged: {told}"
     for table, row, parent, _ in connection.exec_driver_sql("PRAGMA foreign_key_check"):
         place = f"row {row}" if row is not None else "a row"
-        yield f"{place} of table {table} belongs to a row of {parent} that is not there"
+        yield f"{place} of table {table} belongs to a row of {parent} that does not exist"

@@ -50,13 +50,13 @@ _IS_COUNTED = ContextVar("is_counted", default=True)
 
 _HINTS = {
     "SQLITE_FULL": "the disk is full; free some space and run again",
-    "SQLITE_NOTADB": "this is no database; name another file",
+    "SQLITE_NOTADB": "this is not a database; name another file",
     "SQLITE_CORRUPT": "the file is damaged; restore it from a copy, or ingest the archives again",
-    "SQLITE_CANTOPEN": "it cannot be opened; is its folder there, and may this user write into it?",
+    "SQLITE_CANTOPEN": "it cannot be opened; does its folder exist, and may this user write to it?",
     "SQLITE_READONLY": "it cannot be written; may this user write the file and its folder?",
     "SQLITE_PERM": "it cannot be written; may this user write the file and its folder?",
-    "SQLITE_BUSY": "another process keeps it locked for too long; run again when that has ended",
-    "SQLITE_IOERR": "the disk failed or is full; look at it and run again",
+    "SQLITE_BUSY": "another process has locked it for too long; run again when that process has ended",
+    "SQLITE_IOERR": "the disk failed or is full; check it and run again",
 }
 _DISK_FULL = "53100"
 """SQLSTATE of PostgreSQL for a full disk."""
@@ -238,7 +238,7 @@ def explained(engine: Engine) -> Generator[None, None, None]:
         kind = StoreFullError if _is_full(error.orig) else StoreError
         raise kind(f"store {_name(engine)}: {_explanation(error.orig)}") from error
     except PoolTimeoutError as error:
-        reason = f"all {_AT_MOST} connections are in use; does it hang?"
+        reason = f"all {_AT_MOST} connections are in use; does the database hang?"
         raise StoreError(f"store {_name(engine)}: {reason}") from error
 
 
@@ -257,7 +257,7 @@ def _explanation(error: BaseException | None) -> str:
         if name.startswith(beginning):
             return hint
     if getattr(error, "sqlstate", "") == _CANCELED:
-        return "it takes too long; does another process keep it locked?"
+        return "it takes too long; has another process locked it?"
     return " ".join(str(error).split())
 
 

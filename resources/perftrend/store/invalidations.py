@@ -90,7 +90,7 @@ class Invalidations:
             added = [trace_id for trace_id in selected if trace_id not in marked]
             subject = subject_of(run, test, trace)
             if not added:
-                raise UsageError(f"{subject} is marked as invalid already")
+                raise UsageError(f"{subject} is already marked as invalid")
             row = {"run_id": run_id, "reason": reason, "author": author, "moment": datetime.now(UTC)}
             connection.execute(sa.insert(invalidations), [{**row, "trace_id": each} for each in added])
             record(connection, author, "invalidated", subject, reason)

@@ -61,7 +61,7 @@ def restore(file: Path, place: str | Path) -> None:
     :raises StoreError: if the file is not a backup, or if the store is not empty. It is then unchanged.
     """
     if not file.is_file():
-        raise StoreError(f"{file}: there is no such file")
+        raise StoreError(f"{file}: the file does not exist")
     with _opened(place) as target:
         is_file = target.dialect.name == "sqlite"
         new = Path(str(target.url.database)) if is_file else None
@@ -83,7 +83,7 @@ def _copy_backup(file: Path, beside: Path) -> None:
     copy_file(file, beside)
     with _opened(beside) as made:
         if not version_of(made, str(file)):
-            raise StoreError(f"{file}: it holds no store")
+            raise StoreError(f"{file}: it does not contain a store")
         upgrade(made, str(file))
 
 
@@ -147,8 +147,8 @@ def _require_newest(engine: Engine, place: str | Path) -> None:
     """
     version = version_of(engine, str(place))
     if version != HEAD:
-        what = f"it is of version {version}" if version else "it has no tables"
-        raise StoreError(f"store {place}: {what}; ./run store migrate brings it to version {HEAD}")
+        what = f"it has version {version}" if version else "it has no tables"
+        raise StoreError(f"store {place}: {what}; ./run store migrate upgrades it to version {HEAD}")
 
 
 def _require_empty(engine: Engine, place: str | Path) -> None:
@@ -170,7 +170,7 @@ def _opened(place: str | Path, *, is_there: bool = False) -> Iterator[Engine]:
     """
     engine = engine_of(place)
     if is_there and not _file_is_there(engine):
-        raise StoreError(f"store {place}: there is no such file")
+        raise StoreError(f"store {place}: the file does not exist")
     try:
         yield engine
     finally:

@@ -175,7 +175,7 @@ class PatchTests:
             if earlier is None:
                 raise UsageError(f"the store has no {subject}")
             if bool(earlier) == bool(reason):
-                state = "marked as invalid already" if reason else "not marked as invalid"
+                state = "already marked as invalid" if reason else "not marked as invalid"
                 raise UsageError(f"{subject} is {state}")
             connection.execute(sa.update(table).where(marked).values(invalid=reason))
             detail = reason or f"was invalid: {earlier}"

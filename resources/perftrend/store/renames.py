@@ -168,7 +168,7 @@ class Renames:
             names = _names(connection)
             if len(names.path(parameter, old)) > 1:
                 present = names.path(parameter, old)[1]
-                raise UsageError(f"{stated}: it is renamed to {present!r} already; undo that first")
+                raise UsageError(f"{stated}: it is already renamed to {present!r}; undo that first")
             path = names.path(parameter, new)
             if path[-1] == old:
                 raise UsageError(f"{stated}: {' -> '.join([repr(old), *map(repr, path)])} is a cycle")
@@ -223,7 +223,7 @@ def _check_names(parameter: str, old: str, new: str) -> None:
         if not text.isprintable():
             raise UsageError(f"{what}, {text!r}, has characters that cannot be printed; leave them out")
     if parameter == "testbed":
-        raise UsageError("a testbed cannot be renamed: runs belong to it, not traces alone")
+        raise UsageError("a testbed cannot be renamed: not only traces belong to it, but also runs")
     if old == new:
         raise UsageError(f"{parameter} {old!r} cannot be renamed to itself; give another new name")
 

@@ -46,12 +46,12 @@ class Shortcuts:
         """
         held = json.dumps(list(ids), ensure_ascii=False, separators=(",", ":"))
         if not ids:
-            raise UsageError("shortcut: it holds nothing; choose a trace or write a formula")
+            raise UsageError("shortcut: it is empty; select a trace or write a formula")
         if len(ids) > MOST_TRACES or len(held) > LONGEST_SHORTCUT:
             reason = (
-                f"{len(ids)} traces, {len(held)} characters; keep at most {MOST_TRACES}, {LONGEST_SHORTCUT}"
+                f"{len(ids)} traces, {len(held)} characters; select at most {MOST_TRACES}, {LONGEST_SHORTCUT}"
             )
-            raise UsageError(f"shortcut: {reason}, or a formula that finds them")
+            raise UsageError(f"shortcut: {reason}, or use a formula that finds them")
         digest = hashlib.sha256(held.encode()).hexdigest()
         row = {"hash": digest, "ids": held, "user": user, "made": datetime.now(UTC)}
         with writing(self._engine) as connection:
@@ -80,7 +80,7 @@ class ShortUrls:
         """
         if len(query) > LONGEST_QUERY:
             raise UsageError(
-                f"address: {len(query)} characters are too many; choose less, at most {LONGEST_QUERY}"
+                f"address: {len(query)} characters are too many; select less, at most {LONGEST_QUERY}"
             )
         key = base64.urlsafe_b64encode(hashlib.sha256(query.encode()).digest()[:_KEY_BYTES]).decode()
         row = {"key": key, "query": query, "user": user, "made": datetime.now(UTC)}

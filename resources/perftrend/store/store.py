@@ -71,13 +71,13 @@ class Store:
         try:
             if not (create or _may_be_there(engine.url)):
                 raise StoreError(
-                    f"store {place}: there is no such file; ./run trending and ./run ingest make it"
+                    f"store {place}: the file does not exist; ./run trending and ./run ingest create it"
                 )
             name = engine.url.render_as_string().removeprefix("sqlite:///")
             if not migrate and version_of(engine, name) not in {"", HEAD}:
                 raise StoreError(
-                    f"store {name}: an older perftrend wrote it; save it (./run store backup FILE), "
-                    "and bring it up to date: ./run store migrate"
+                    f"store {name}: an older perftrend wrote it; back it up (./run store backup FILE), "
+                    "and upgrade it: ./run store migrate"
                 )
             upgrade(engine, name)
         except StoreError:
@@ -228,7 +228,7 @@ class Store:
         :param version: of the run's archive, as its source lists it; empty if that is not known.
         :returns: False if the store has this run already; then no result is changed, and of the run at most
             the missing times of its suites are added.
-        :raises UnstorableError: if two results are of one trace, if the unit or the better direction of a
+        :raises UnstorableError: if two results have the same trace, if the unit or the better direction of a
             trace has changed, or if the database cannot hold a value; nothing is changed.
         :raises StoreError: if it cannot be written; nothing is changed.
         """
@@ -337,7 +337,7 @@ def _by_hash(run: Run, results: Iterable[Result]) -> dict[str, Result]:
     by_hash: dict[str, Result] = {}
     for result in results:
         if by_hash.setdefault(result.key.hash, result) is not result:
-            raise UnstorableError(f"run {run.name}: two results are of one trace, {result.key}")
+            raise UnstorableError(f"run {run.name}: two results have the same trace, {result.key}")
     return by_hash
 
 
@@ -394,7 +394,7 @@ def _known_traces(
             if (unit, better) != (result.unit, result.better):
                 raise UnstorableError(
                     f"trace {result.key} is in {unit}, {better} is better; "
-                    f"now it came in {result.unit}, {result.better} is better: give it another metric"
+                    f"now it is in {result.unit}, {result.better} is better: use another metric"
                 )
             ids[name] = trace_id
     return ids

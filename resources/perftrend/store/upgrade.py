@@ -52,15 +52,14 @@ def _version(connection: Connection, name: str) -> str:
     if VERSION_TABLE not in tables:
         if tables:
             raise StoreError(
-                f"store {name}: it holds tables of another program, such as {tables[0]}; name another place"
+                f"store {name}: it contains tables of another program, such as {tables[0]}; name another one"
             )
         return ""
     query = sa.text(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608 - a constant name
     version = connection.execute(query).scalar_one()
     if version > HEAD:
         raise StoreError(
-            f"store {name}: it is of version {version}, newer than {HEAD}, which this perftrend knows; "
-            "upgrade perftrend"
+            f"store {name}: it has version {version}, newer than {HEAD} of this perftrend; upgrade perftrend"
         )
     return str(version)
 

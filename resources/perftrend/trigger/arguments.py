@@ -69,10 +69,10 @@ def _with_word(found: Arguments, word: str) -> Arguments:
     if word.startswith("#"):
         if _LIST.fullmatch(word[1:]):
             return replace(found, lists=_once(found.lists, word[1:], str))
-        return _refused(found, f"{quoted(word)} names no test list")
+        return _refused(found, f"{quoted(word)} is not the name of a test list")
     expression = word.removeprefix("!").replace("&", "AND")
     if not expression:
-        return _refused(found, "'!' should stand directly before what it excludes")
+        return _refused(found, "'!' should be directly before what it excludes")
     wrong = wrong_expression(expression)
     if wrong:
         return _refused(found, wrong)

@@ -144,34 +144,34 @@ def wrong_expression(word: str) -> str:
     """
     plain = word.rstrip(ENDINGS).lower()
     if plain in ("and", "or", "not") and not word.isupper():
-        return f"{quoted(word)} should be in capitals where it combines tags"
+        return f"{quoted(word)} should be in capitals to combine tags"
     if plain in COURTESY:
-        return f"{quoted(word)} is no tag; a trigger stands alone on its line"
+        return f"{quoted(word)} is not a tag; a trigger must be alone on its line"
     patterns = _patterns(word)
     if any(normal(pattern) == "none" for pattern in patterns):
-        return f"{quoted(word)} asks for the tag none, which Robot Framework takes for no tag at all"
+        return f"{quoted(word)} selects the tag none, which Robot Framework treats as no tag at all"
     if HASH.fullmatch(word.lower()):
-        return f"{quoted(word)} is a hash and no tag; bisecttest alone takes one hash, in front of the tags"
+        return f"{quoted(word)} is a hash, not a tag; bisecttest accepts one hash, in front of the tags"
     if not is_expression(word):
         return f"{quoted(word)} {_wrong_part(word)}"
     hashed = next((pattern for pattern in patterns if HASH.fullmatch(pattern.lower())), "")
-    return f"{quoted(word)} has {quoted(hashed)} in it, which looks like a hash and no tag" if hashed else ""
+    return f"{quoted(word)} contains {quoted(hashed)}, which looks like a hash, not a tag" if hashed else ""
 
 
 def _wrong_part(word: str) -> str:
     strange = _NO_CHARACTER.search(word)
     if strange and strange[0] == ",":
-        return "has a comma; blanks separate tag expressions"
+        return "has a comma; separate tag expressions by spaces"
     if strange and strange[0] in "()":
-        return "has parentheses, which tag expressions do not know"
+        return "has parentheses, which tag expressions do not support"
     if strange:
-        return f"has {quoted(strange[0])}, which is in no tag expression"
+        return f"has {quoted(strange[0])}, which is not allowed in a tag expression"
     if not all(_patterns(word)):
-        hint = f"; as a part of a tag write it small: {word.lower()}" if word.isupper() else ""
-        return f"has an operator without a tag at its side{hint}"
+        hint = f"; if it is part of a tag, write it in lower case: {word.lower()}" if word.isupper() else ""
+        return f"has an operator without a tag next to it{hint}"
     if word.count("[") != word.count("]"):
-        return "has a bracket without its partner"
-    return "is no tag expression"
+        return "has an unmatched bracket"
+    return "is not a tag expression"
 
 
 def mended_expression(word: str) -> str:

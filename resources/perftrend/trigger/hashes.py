@@ -41,7 +41,7 @@ def _wrong_hash(word: str) -> str:
     digits = len(word)
     strange = [each for each in word if each not in _HEX]
     wrong = {
-        "is a number, as changes have; write the hash of the older commit": _NUMBER.fullmatch(word),
+        "looks like the number of a change; write the hash of the older commit": _NUMBER.fullmatch(word),
         "is a Change-Id; write the hash of the older commit": _CHANGE_ID.fullmatch(word),
         "is a link; write the hash of the older commit": "://" in word,
         f"has {digits} hex digits; a hash has at least {_LEAST}, so {_LEAST - digits} more": (
@@ -50,8 +50,10 @@ def _wrong_hash(word: str) -> str:
         f"has {digits} hex digits; a hash has at most {_MOST}, so {digits - _MOST} fewer": (
             digits > _MOST and not strange
         ),
-        "stands for the hash of the older commit": word.strip("<>{}[]") == PLACEHOLDER.lower(),
-        "is no hash; git rev-parse tells the one that it stands for": _REVISION.fullmatch(word),
-        f"has {quoted(''.join(strange[:1]))}, which is no hex digit": len(strange) == 1 and digits >= _LEAST,
+        "is a placeholder; write the hash of the older commit": word.strip("<>{}[]") == PLACEHOLDER.lower(),
+        "is not a hash; git rev-parse prints the hash": _REVISION.fullmatch(word),
+        f"has {quoted(''.join(strange[:1]))}, which is not a hex digit": (
+            len(strange) == 1 and digits >= _LEAST
+        ),
     }
     return next((reason for reason, applies in wrong.items() if applies), "")

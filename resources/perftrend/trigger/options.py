@@ -65,7 +65,7 @@ def read_options(words: Sequence[str], limits: Limits) -> tuple[Options, list[st
         given.append(name.lower())
         if given[-1] == "--dry-run":
             options = replace(options, dry_run=True)
-            problems += ["--dry-run takes no value"] if equals else []
+            problems += ["--dry-run does not accept a value"] if equals else []
             continue
         if not equals and rest and not rest[0].startswith("-"):
             value = rest.pop(0)
@@ -76,9 +76,9 @@ def read_options(words: Sequence[str], limits: Limits) -> tuple[Options, list[st
 
 def _wrong_name(name: str, given: Sequence[str]) -> str:
     if not name.startswith("-"):
-        return f"{quoted(name)} should stand in front of the options"
+        return f"{quoted(name)} should be in front of the options"
     if name.lower() not in NAMES:
-        return f"{quoted(name)} is no option{nearest(name[:40].lower(), NAMES)}"
+        return f"{quoted(name)} is not an option{nearest(name[:40].lower(), NAMES)}"
     return f"{name.lower()} is given twice" if name.lower() in given else ""
 
 
@@ -86,14 +86,14 @@ def _with_value(options: Options, name: str, value: str, limits: Limits) -> tupl
     if name == "--multiplicity":
         least, most = limits.multiplicity
         count = int(value) if _COUNT.fullmatch(value) else None
-        wrong = f"--multiplicity takes a whole number from {least} to {most}"
+        wrong = f"--multiplicity should be a whole number from {least} to {most}"
         if count is None:
             return options, wrong
         allowed = min(max(count, least), most)
         return replace(options, multiplicity=allowed), "" if allowed == count else wrong
     shortest, longest = limits.duration_s
     seconds = _SECONDS.fullmatch(value)
-    wrong = f"--duration takes seconds from {shortest:g} to {longest:g} in tenths, such as 10 or 0.5"
+    wrong = f"--duration should be {shortest:g} to {longest:g} seconds, in tenths, such as 10 or 0.5"
     if not seconds:
         return options, wrong
     asked = float(seconds[1])

@@ -84,7 +84,7 @@ def _first_lines(text: str) -> str:
 
 def _too_many(extra: Trigger | Refusal) -> Refusal:
     line = shown(str(extra)) if isinstance(extra, Trigger) else extra.line
-    reason = f"a comment may ask for {MOST_REQUESTS} things, and this line and the ones below it are too many"
+    reason = f"a comment may contain {MOST_REQUESTS} requests; remove this line and the ones below it"
     return Refusal(line, reason, extra.right_form if isinstance(extra, Refusal) else str(extra))
 
 
@@ -139,7 +139,7 @@ class _Reader:
             return self._request(text, head, hashed=hashed)
         testbed = self._testbed(head.testbed)
         if testbed and [word.lower() in prose.PARTICLES for word in head.rest] == [True]:
-            reason = f"{quoted(head.rest[0])} is a word of a sentence and no tag"
+            reason = f"{quoted(head.rest[0])} is a word of a sentence, not a tag"
             return _OneWord(shown(text), reason, self._right_form(head, testbed, hashed=hashed))
         return None
 
@@ -155,7 +155,7 @@ class _Reader:
             return asked
         meant = self._read(f"{line.text} {line.below}")
         right = meant.right_form if isinstance(meant, Refusal) else str(meant or asked)
-        return Refusal(shown(line.text), "the tags on the line below it do not count; write one line", right)
+        return Refusal(shown(line.text), "the tags on the line below do not count; write one line", right)
 
     @staticmethod
     def _end(words: list[str]) -> None:
@@ -220,16 +220,16 @@ class _Reader:
         if testbed or not head.testbed:
             return ""
         if self.testbeds is None:
-            return f"{quoted(head.testbed)} is no name of a testbed, such as 2n-clx"
+            return f"{quoted(head.testbed)} is not the name of a testbed, such as 2n-clx"
         known = ", ".join(sorted(self.testbeds.values())[:8]) or "none"
-        return f"there is no testbed {quoted(head.testbed)}; known are {known}"
+        return f"unknown testbed {quoted(head.testbed)}; known are {known}"
 
     def _second(self, head: Head) -> list[str]:
         """Return the problem that the line has a second trigger word, if it does."""
         place = second(self.words, head.rest, self.testbeds or ())
         if place is None:
             return []
-        return [f"{quoted(head.rest[place])} is a second trigger word; each takes a line of its own"]
+        return [f"{quoted(head.rest[place])} is a second trigger word; write each one on its own line"]
 
     def _before_second(self, rest: Sequence[str]) -> Sequence[str]:
         return rest[: second(self.words, rest, self.testbeds or ())]

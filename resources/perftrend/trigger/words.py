@@ -121,20 +121,20 @@ def checked_words(words: Mapping[str, str]) -> dict[str, str]:
     :raises SettingsError: if a pattern or a job is not valid; the message contains a correct example.
     """
     if not words:
-        raise SettingsError("trigger words: there is none; write such as perftest-{testbed}: perftest")
+        raise SettingsError("trigger words: none configured; add one such as perftest-{testbed}: perftest")
     seen: dict[str, str] = {}
     for pattern, starts in words.items():
         word = Word.of(pattern, starts)
         wrong = _wrong_pattern(word)
         if wrong:
-            raise SettingsError(f"trigger word {pattern!r}: {wrong}; write such as 'perftest-{PLACE}'")
+            raise SettingsError(f"trigger word {pattern!r}: {wrong}; write one such as 'perftest-{PLACE}'")
         if word.job not in JOBS:
             raise SettingsError(
                 f"trigger word {pattern!r}: no job is named {word.job!r}{nearest(word.job, JOBS)}"
             )
         twin = seen.setdefault(pattern.lower(), pattern)
         if twin != pattern:
-            raise SettingsError(f"trigger words {twin!r} and {pattern!r} are the same in any case; keep one")
+            raise SettingsError(f"trigger words {twin!r} and {pattern!r} differ only in case; remove one")
     return dict(words)
 
 
@@ -144,18 +144,18 @@ def _wrong_pattern(word: Word) -> str:
     before, place, after = pattern.partition(PLACE)
     own = before + after
     wrong = {
-        f"{PLACE} should stand in it once, or its job name the testbed, as in '{word.job} on 2n-clx'": (
+        f"it should contain {PLACE} once, or its job should name the testbed, as in '{word.job} on 2n-clx'": (
             not place and not word.testbed
         ),
-        f"{PLACE} should stand in it once": PLACE in after,
+        f"it should contain {PLACE} once": PLACE in after,
         f"it names a testbed in two ways, by {PLACE} and as {word.testbed!r}": bool(place and word.testbed),
-        f"{PLACE} is all that may stand in braces": "{" in own or "}" in own,
-        "it should be of letters, digits and -_.:/@+, with single blanks between words": not (
+        f"only {PLACE} may be in braces": "{" in own or "}" in own,
+        "it should consist of letters, digits and -_.:/@+, with single spaces between words": not (
             _FORM.fullmatch(pattern)
         ),
-        f"{PLACE} should be set apart by a - or a blank": bool(place)
+        f"{PLACE} should be separated by a dash or a space": bool(place)
         and (before[-1:].isalnum() or after[:1].isalnum()),
-        "it should have a word of its own, or whatever people write would be a trigger": (
+        f"it should have at least {_LETTERS_AT_LEAST} letters of its own, or any text would be a trigger": (
             sum(map(str.isalpha, own)) < _LETTERS_AT_LEAST
         ),
         f"it should have at most {_LONGEST} characters": len(pattern) > _LONGEST,

@@ -56,7 +56,7 @@ def test_step_beyond_the_noise_is_told_as_worked_by_hand() -> None:
 
 def test_step_within_the_noise_is_not_told() -> None:
     """One run at 95: t = 5 / (0.926 √(1/8 + 1)) = 5.1, a chance of 3 in 2,000."""
-    assert "which noise can do" == doubt(NOISE_OF_ONE, [95.0])
+    assert "which can be noise" == doubt(NOISE_OF_ONE, [95.0])
 
 
 def test_more_runs_make_the_same_step_certain() -> None:
@@ -65,7 +65,7 @@ def test_more_runs_make_the_same_step_certain() -> None:
 
 def test_step_of_earlier_runs_was_chosen_and_must_be_larger_for_it() -> None:
     """Two runs at 95.5: t = 4.5 / (0.866 √(1/8 + 1/2)) = 6.6; nine times its chance is 1.6 in 1,000."""
-    assert "which noise can do" == doubt(NOISE_OF_ONE, [95.5, 95.5])
+    assert "which can be noise" == doubt(NOISE_OF_ONE, [95.5, 95.5])
     assert not doubt(NOISE_OF_ONE, [95.5, 95.5], significance=Significance(chance=0.002))
 
 
@@ -74,7 +74,7 @@ def test_noise_is_learned_from_all_groups() -> None:
     wild = [60.0, 80.0, 70.0, 90.0, 50.0, 85.0]
 
     assert not doubt([100.0, 100.1, 99.9, 100.0, 100.1], [97.0])
-    assert "which noise can do" == doubt(wild, [100.0, 100.1, 99.9, 100.0, 100.1], [97.0])
+    assert "which can be noise" == doubt(wild, [100.0, 100.1, 99.9, 100.0, 100.1], [97.0])
 
 
 def test_noise_of_a_fast_level_is_scaled_to_a_slow_one() -> None:
@@ -87,7 +87,7 @@ def test_noise_of_a_fast_level_is_scaled_to_a_slow_one() -> None:
 
 def test_levels_around_zero_are_not_scaled() -> None:
     """Two groups that stray by 1 around -1 and 1: t = 2 / (1.1 √(1/4 + 1/4)) = 2.4."""
-    assert "which noise can do" == doubt([-2.0, 0.0, -2.0, 0.0], [2.0, 0.0, 2.0, 0.0])
+    assert "which can be noise" == doubt([-2.0, 0.0, -2.0, 0.0], [2.0, 0.0, 2.0, 0.0])
     assert not doubt([-1.1, -0.9, -1.1, -0.9], [1.1, 0.9, 1.1, 0.9])
 
 
@@ -100,12 +100,12 @@ def test_small_change_is_not_told_however_certain() -> None:
 
 
 def test_two_runs_tell_nothing_of_noise_but_an_obvious_step_is_told() -> None:
-    assert "which so few runs cannot tell from noise" == doubt([100.0], [80.0])
+    assert "too few runs to distinguish it from noise" == doubt([100.0], [80.0])
     assert not doubt([100.0], [75.0])
 
 
 def test_obvious_step_must_pass_the_test_once_the_noise_is_known() -> None:
-    assert "which noise can do" == doubt([100.0, 140.0, 60.0, 120.0, 80.0], [70.0])
+    assert "which can be noise" == doubt([100.0, 140.0, 60.0, 120.0, 80.0], [70.0])
 
 
 def test_step_from_zero_is_told() -> None:
@@ -115,7 +115,7 @@ def test_step_from_zero_is_told() -> None:
 def test_empty_positions_are_no_runs() -> None:
     gaps = [100.0, *[math.nan] * 20, 100.5]
 
-    assert "which so few runs cannot tell from noise" == doubt(gaps, [90.0])
+    assert "too few runs to distinguish it from noise" == doubt(gaps, [90.0])
 
 
 @pytest.mark.parametrize("name", ["minimum_change", "chance", "obvious_change"])

@@ -298,7 +298,7 @@ def test_second_run_is_doubted_unless_the_step_is_obvious() -> None:
 
     assert Outcome.NORMAL is doubted.outcome
     assert (
-        "10.0 % below the trend of the 1 run before (0.3 Mpps), which so few runs cannot tell from noise"
+        "10.0 % below the trend of the 1 run before (0.3 Mpps), too few runs to distinguish it from noise"
         == doubted.reason
     )
     assert 1 == len(doubted.changes)

@@ -60,7 +60,7 @@ def test_output_of_another_testbed_is_refused(store: Store) -> None:
 
 
 def test_output_without_a_performance_test_is_refused(store: Store) -> None:
-    with pytest.raises(ArchiveError, match="holds no performance test"):
+    with pytest.raises(ArchiveError, match="contains no performance test"):
         ingest(store, RUN, io.BytesIO(b"<robot/>"))
 
 

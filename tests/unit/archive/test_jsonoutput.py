@@ -194,7 +194,7 @@ def model_file(**fields: Any) -> io.BytesIO:
     [
         (
             {"type": "mrr", "receive_rate": {"rate": {"values": [1], "unit": "zps"}}},
-            "mrr: 'zps' is no known unit",
+            "mrr: 'zps' is not a known unit",
         ),
         ({"type": "mrr", "receive_rate": {"rate": {"values": ["x"]}}}, "mrr: could not convert"),
         ({"type": "mrr", "receive_rate": {"rate": {"values": [{}]}}}, "mrr: could not convert"),
@@ -238,6 +238,6 @@ def test_broken_file_of_a_run_does_not_stop_the_others() -> None:
         for result in Output([broken, model_file()]):
             results.append(result)  # noqa: PERF402 - a list made at once would be lost
 
-    with pytest.raises(ArchiveError, match=r"broken\.json: is no JSON: parse error: premature EOF"):
+    with pytest.raises(ArchiveError, match=r"broken\.json: is not valid JSON: parse error: premature EOF"):
         read()
     assert 1 == len(results)

@@ -74,7 +74,7 @@ def test_what_only_looks_like_an_end_does_not_end_a_keyword(inner: str) -> None:
     ("text", "reason"),
     [
         (b"<robot>\n<kw>\n<for>", "line 3: the file is cut off within <for>"),
-        (b"<robot>\n<kw>\n</for>", "line 3: </for> ends nothing"),
+        (b"<robot>\n<kw>\n</for>", "line 3: </for> has no start tag"),
         (b"<robot>\n<kw>\n\xff</kw>", "line 3: what follows is not UTF-8"),
         (b"<robot>\n<kw>\n\0</kw>", "line 3: a NUL character follows"),
         (b"<robot>\n" + b"<kw>" * 100_000, "line 2: keywords are nested more than 2000 deep"),

@@ -121,12 +121,12 @@ JSON = b'{"generator":"Robot 7.5","suite":{"name":"R","tests":[{"name":"t","stat
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (JSON[:-20], "is no JSON: parse error: premature EOF"),
-        (JSON + b"NaN}]}}", "is no JSON: lexical error"),
-        (JSON + b"Infinity}]}}", "is no JSON: lexical error"),
-        (JSON + b"1e999}]}}", "is no JSON: parse error: numeric (floating point) overflow"),
-        (JSON + b"9" * 5000 + b"}]}}", "is no JSON: parse error: integer overflow"),
-        (JSON + b'""}]}} {}', "is no JSON: parse error: trailing garbage"),
+        (JSON[:-20], "is not valid JSON: parse error: premature EOF"),
+        (JSON + b"NaN}]}}", "is not valid JSON: lexical error"),
+        (JSON + b"Infinity}]}}", "is not valid JSON: lexical error"),
+        (JSON + b"1e999}]}}", "is not valid JSON: parse error: numeric (floating point) overflow"),
+        (JSON + b"9" * 5000 + b"}]}}", "is not valid JSON: parse error: integer overflow"),
+        (JSON + b'""}]}} {}', "is not valid JSON: parse error: trailing garbage"),
         (JSON + b'"\xff"}]}}', "what follows is not UTF-8"),
         (JSON + b'"' + b"x" * 2_000_000 + b'"}]}}', "more than 1000000 characters"),
         (b"[" * 100_000, "nested more than 10000 deep"),

@@ -53,7 +53,7 @@ def test_recording_ends_after_its_minutes(tmp_path: Path) -> None:
         ("x=echo nan", "it printed no times above 0"),
         ("echo 7", "is not a program; write NAME=COMMAND"),
         ("x,y=echo 7", "is not a program; write NAME=COMMAND"),
-        ("x=echo '7", "No closing quotation; close the quotation"),
+        ("x=echo '7", "No closing quotation; close the quotation marks"),
     ],
 )
 def test_program_that_cannot_be_recorded_is_refused(
@@ -69,7 +69,7 @@ def test_other_number_of_repetitions_is_refused(tmp_path: Path, capsys: pytest.C
 
     assert 2 == noise_record.main([str(tmp_path / "machine.csv"), f"x={growing}", "--processes", "2"])
 
-    assert "x printed 3 times after 1; let it print as many each time" in capsys.readouterr().err
+    assert "x printed 3 times after 1; let it print the same number each time" in capsys.readouterr().err
 
 
 def test_recording_that_is_there_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,5 +78,5 @@ def test_recording_that_is_there_is_left_alone(tmp_path: Path, capsys: pytest.Ca
 
     assert 2 == noise_record.main([str(file), "x=echo 7", "--processes", "1"])
 
-    assert "machine.csv is there already; name a new file" in capsys.readouterr().err
+    assert "machine.csv already exists; name a new file" in capsys.readouterr().err
     assert "mine" == file.read_text()

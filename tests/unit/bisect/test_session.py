@@ -120,9 +120,9 @@ def test_session_of_another_range_or_strategy_is_refused(tmp_path: Path) -> None
     run(world(), file)
     other = Session(file, line(12), Documented(repeats=2), build=world().build, measure=world().measure)
 
-    with pytest.raises(errors.UsageError, match="another commits"):
+    with pytest.raises(errors.UsageError, match="differs in commits"):
         run(world(), file, size=11)
-    with pytest.raises(errors.UsageError, match="another options"):
+    with pytest.raises(errors.UsageError, match="differs in options"):
         other.run()
 
 

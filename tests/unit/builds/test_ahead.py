@@ -101,7 +101,7 @@ def test_what_is_asked_for_goes_first_and_what_was_begun_for_nothing_is_ended(
 
         assert "1" == (ahead.build(right).folder / "out").read_text()
     assert gate.child_ended()
-    assert f"ours at {wrong[:12]}: ended, for it is not needed" in said
+    assert f"ours at {wrong[:12]}: ended, because it is not needed" in said
     assert not builds.kept(wrong)
     assert [] == list((builds.folder / "worktrees").iterdir())
 

@@ -168,7 +168,7 @@ def test_build_that_takes_too_long_is_ended_with_all_that_it_started(history: Hi
 
     error = failing(opened, commit, build=[wait], timeouts_s={"build": 0.5})
 
-    assert "took longer than the 0.5 s that it may" in str(error)
+    assert "exceeded the timeout of 0.5 s" in str(error)
     assert ended(int(child.read_text()))
 
 
@@ -198,7 +198,7 @@ def test_missing_program_of_the_product_is_the_commits_fault(history: History, o
     ("words", "meaning"),
     [
         ("cc1: fatal: No space left on device", "its disk is full; free some space"),
-        ("sudo: a password is required", "sudo asks for a password"),
+        ("sudo: a password is required", "sudo needs a password"),
         ("E: Could not get lock /var/lib/dpkg/lock", "another program installs packages"),
     ],
 )
@@ -233,8 +233,8 @@ def test_settings_open_the_builds_of_a_mirror(history: History, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("project", "told"),
     [
-        (ProjectSettings(), "give the setting project.profile the name of a profile"),
-        (ProjectSettings(profile="embedded-router"), "give the setting project.repository its URL or path"),
+        (ProjectSettings(), "set project.profile to the name of a profile"),
+        (ProjectSettings(profile="embedded-router"), "set project.repository to its URL or path"),
     ],
 )
 def test_settings_that_name_no_product_are_refused(project: ProjectSettings, told: str) -> None:

@@ -133,7 +133,7 @@ def test_what_disturbs_all_the_time_is_no_reason_to_repeat_until_a_start_is_with
     made = [attempts(machine, observer, *slow) for slow in ([True] * 3, [True], [False], [True] * 3)]
 
     assert [3, 1, 1, 3] == made
-    assert 2 == sum(each.endswith("; it is used all the same") for each in machine.warnings)
+    assert 2 == sum(each.endswith("; it is used anyway") for each in machine.warnings)
     assert 4 == sum(each.endswith("; measuring again") for each in machine.warnings)
 
 

@@ -65,38 +65,38 @@ def test_unknown_profile_names_the_nearest(tmp_path: Path) -> None:
         load("vp")
     with pytest.raises(SettingsError, match="is unknown"):
         load("../projects/vpp")
-    with pytest.raises(SettingsError, match=r"folder of profiles .* see the setting project\.profiles"):
+    with pytest.raises(SettingsError, match=r"is not a folder of profiles; see .* project\.profiles"):
         load("vpp", tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ("artefacts: [x]", "artefacts is no key of a profile; did you mean 'artifacts'?"),
+        ("artefacts: [x]", "artefacts is not a profile key; did you mean 'artifacts'?"),
         ("measure: {comand: [x]}", "measure.command: Field required"),
-        ("measure: {command: [x], unti: s}", "measure.unti is no key of a profile; did you mean 'unit'?"),
-        ("timeouts_s: {biuld: 3}", "timeouts_s.biuld is no key of a profile; did you mean 'build'?"),
+        ("measure: {command: [x], unti: s}", "measure.unti is not a profile key; did you mean 'unit'?"),
+        ("timeouts_s: {biuld: 3}", "timeouts_s.biuld is not a profile key; did you mean 'build'?"),
         ("timeouts_s: {build: 0}", "timeouts_s.build: Input should be greater than 0"),
         ("measure: {command: [x], better: fast}", "measure.better: Input should be 'higher' or 'lower'"),
         ("measure: {command: [x], cores: two}", "measure.cores: Input should be 'one' or 'all'"),
         ("measure: {command: [x], repetitions: 0}", "measure.repetitions: Input should be greater than or"),
         ("measure: {command: [x], variants: 0}", "measure.variants: Input should be greater than or equal"),
-        ("install: [['x{variant}']]", "install.0.0: {variant} in 'x{variant}' is no placeholder here"),
+        ("install: [['x{variant}']]", "install.0.0: {variant} in 'x{variant}' is not a placeholder here"),
         ("measure: {command: []}", "measure.command: Tuple should have at least 1 item"),
-        ("measure: {command: [x], ignore: ['(']}", "measure.ignore.0: '(' is no regular expression"),
-        ("install: [[cp, '{source}/x']]", "install.0.1: {source} in '{source}/x' is no placeholder here"),
+        ("measure: {command: [x], ignore: ['(']}", "measure.ignore.0: '(' is not a regular expression"),
+        ("install: [[cp, '{source}/x']]", "install.0.1: {source} in '{source}/x' is not a placeholder here"),
         ("install: [[cp, '{artefacts}/x']]", "did you mean 'artifacts'?"),
         ("install: [make install]", "install.0: Input should be a valid tuple"),
-        ("identify: [x, '{commit']", "a brace that belongs to no placeholder; write {{ or }}"),
+        ("identify: [x, '{commit']", "a brace outside a placeholder; write {{ or }}"),
         ("device_options: {program: '{source}'}", "device_options.program: {source}"),
         ("parameters: {x: {}}", "parameters.x.description: Field required"),
         ("parameters: {x: {defualt: y}}", "parameters.x.description: Field required"),
         (
             "parameters: {x: {description: x, defualt: y}}",
-            "parameters.x.defualt is no key of a profile; did you mean 'default'?",
+            "parameters.x.defualt is not a profile key; did you mean 'default'?",
         ),
         ("parameters: [x]", "parameters: Input should be a valid dictionary"),
-        ("environment: {'A B': x}", "'A B' is no name of a variable"),
+        ("environment: {'A B': x}", "'A B' is not a variable name"),
         ("environment: {A: '{artifacts}'}", "environment.A: {artifacts}"),
     ],
 )
@@ -141,7 +141,7 @@ def test_build_that_needs_artifacts_of_its_own_is_refused(tmp_path: Path) -> Non
     """They lie nowhere yet; what is made in the checkout is copied."""
     text = GOOD.replace("make,", "make, '{artifacts}',")
 
-    assert "build.0.1: {artifacts} in '{artifacts}' is no placeholder here" in refused(tmp_path, text)
+    assert "build.0.1: {artifacts} in '{artifacts}' is not a placeholder here" in refused(tmp_path, text)
 
 
 def test_parameters_are_filled_in_and_spliced(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_parameter_may_hold_what_is_filled_in_later(tmp_path: Path) -> None:
 def test_parameter_is_not_filled_into_another(tmp_path: Path) -> None:
     message = refused(tmp_path, OPEN, target="x", flags="{target}")
 
-    assert "build.0.2: {target} in '{target}' is no placeholder here" in message
+    assert "build.0.2: {target} in '{target}' is not a placeholder here" in message
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_installed_commit_is_recognised(opened: Open, commit: str, form: str) ->
 @pytest.mark.parametrize(
     ("version", "told"),
     [
-        ("v1.2-rc0~3-g0123456ab~b5", "says 0123456ab; another version runs on this machine"),
+        ("v1.2-rc0~3-g0123456ab~b5", "reports 0123456ab; another version runs on this machine"),
         ("1.2-release", "names no commit"),
         ("", "names no commit"),
     ],
@@ -125,9 +125,9 @@ def test_what_it_says_beside_its_numbers_is_logged_only(opened: Open, commit: st
     ("command", "why"),
     [
         ("echo 5; exit 3", "measure failed: .* ended with 3; see "),
-        ("echo fast", "'fast' is no number; .*; see "),
+        ("echo fast", "'fast' is not a number; .*; see "),
         ("true", "it printed no number; see "),
-        ("sleep 1000", "took longer than the 0.5 s that it may"),
+        ("sleep 1000", "exceeded the timeout of 0.5 s"),
     ],
 )
 def test_failed_measurement_is_a_test_that_failed(opened: Open, commit: str, command: str, why: str) -> None:
@@ -211,7 +211,7 @@ def test_measurement_that_stays_disturbed_is_marked_and_used(
 
     assert (12.5,) == measured.values["command"].samples
     assert measured.disturbed.startswith("the machine changed its speed: ")
-    assert said[-1].endswith("; it is used all the same")
+    assert said[-1].endswith("; it is used anyway")
 
 
 def test_machine_that_is_only_asked_from_is_not_observed(

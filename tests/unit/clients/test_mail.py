@@ -146,7 +146,7 @@ def test_header_is_one_short_line(text: str) -> None:
     ],
 )
 def test_what_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(SettingsError, match="is no mail address"):
+    with pytest.raises(SettingsError, match="is not a mail address"):
         address(text)
 
 
@@ -199,7 +199,7 @@ def test_server_without_a_sender_is_refused() -> None:
         ({"password": SecretStr("swordfish")}, "belong together"),
         ({"port": 0}, "from 1 to 65535"),
         ({"port": 99999}, "from 1 to 65535"),
-        ({"sender": "perftrend"}, "is no mail address"),
+        ({"sender": "perftrend"}, "is not a mail address"),
     ],
 )
 def test_server_that_cannot_be_right_is_refused(fields: dict[str, Any], match: str) -> None:

@@ -22,7 +22,7 @@ def test_address_in_use_is_told() -> None:
         taken = DashboardSettings(address=f"127.0.0.1:{port}")
 
         with (
-            pytest.raises(ServiceError, match=rf"127\.0\.0\.1:{port}; nothing can be served there"),
+            pytest.raises(ServiceError, match=rf"127\.0\.0\.1:{port}; the dashboard cannot listen there"),
             bound(taken),
         ):
             pass
@@ -38,7 +38,10 @@ def test_port_that_is_none_is_told() -> None:
 
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0"])
 def test_others_cannot_reach_it_where_nobody_can_sign_in(address: str) -> None:
-    with pytest.raises(SettingsError, match="nobody can sign in"), bound(DashboardSettings(address=address)):
+    with (
+        pytest.raises(SettingsError, match="users cannot sign in"),
+        bound(DashboardSettings(address=address)),
+    ):
         pass
 
 

@@ -63,7 +63,7 @@ def test_run_of_a_job_that_counts_anew_is_judged_and_shown_as_such(bench: Any) -
 
     assert 1 == bench.analysis("--job", "trending", "--build", "1").exit_code
     report = bench.report()
-    assert ["trending counts its builds anew: the run of 2026-03-02 02:00 UTC is number 1, too"] == report[
+    assert ["trending restarted its numbering: the run of 2026-03-02 02:00 UTC is also number 1"] == report[
         "notices"
     ]
     assert 13 == len(report["tests"][0]["values"])
@@ -97,7 +97,7 @@ def test_as_of_says_what_was_known_on_that_day(bench: Any) -> None:
     assert 1 == ended.exit_code
     assert 13 == bench.report()["run"]["build"]
     assert 13 == len(bench.report()["tests"][0]["values"])
-    assert ["as of 2026-03-14 23:59 UTC: what was known then"] == bench.report()["notices"]
+    assert ["as of 2026-03-14 23:59 UTC, with the results known then"] == bench.report()["notices"]
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_entry_that_fits_nothing_is_named_in_the_report(bench: Any) -> None:
     measured(ip4=STEADY)
 
     assert 0 == bench.analysis(*specified("tests: [{}, {names: '*-ip6-*'}]")).exit_code
-    assert ["specification watched.yaml: entry 2 fits no test of testbed simulated"] == bench.report()[
+    assert ["specification watched.yaml: entry 2 matches no test of testbed simulated"] == bench.report()[
         "notices"
     ]
 
@@ -235,7 +235,7 @@ def test_build_that_fell_back_to_another_testbed_is_judged_there(bench: Any) -> 
 
     assert 0 == bench.analysis("--job", elsewhere.job, "--build", "20").exit_code
     assert "1n-loopback" == bench.report()["run"]["testbed"]
-    assert ["testbed simulated was asked for; this run was measured on 1n-loopback"] == bench.report()[
+    assert ["testbed simulated was requested; this run was measured on 1n-loopback"] == bench.report()[
         "notices"
     ]
 
@@ -334,7 +334,7 @@ def test_bad_runs_make_no_groups_but_hollow_marks(bench: Any) -> None:
             "the store has no run trending/99; did it end before it was stored?",
         ),
         (["--build", "3"], "--build 3: builds are counted by job; add --job NAME"),
-        (["--build", "0", "--job", "trending"], "0 is not from 1 on"),
+        (["--build", "0", "--job", "trending"], "0 is less than 1"),
         (["--job", "trending", "--build", "12", "--as-of", "2026-03-05"], "had finished by then"),
         (["--regression", "ignore"], "invalid choice: 'ignore'"),
         (
@@ -361,7 +361,7 @@ def test_bad_option_is_refused_in_one_line(arguments: list[str], hint: str, benc
     ("text", "hint"),
     [
         ("tests: [{nmaes: a}]", "no key is named 'tests.1.nmaes'; did you mean 'names'?"),
-        ("tests: [{names: '*-ip6-*'}]", "no entry fits a test of testbed simulated"),
+        ("tests: [{names: '*-ip6-*'}]", "no entry matches a test of testbed simulated"),
         ("tests: [{tags: mrrAND65b}]", "no test matches the tags 'mrrAND65b'; did you mean '64B' for '65b'?"),
     ],
 )

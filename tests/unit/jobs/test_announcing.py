@@ -77,7 +77,8 @@ def test_refusal_is_told_and_the_job_goes_on(
 
     told = capsys.readouterr().err
     assert (
-        f"the dashboard was not told of run nightly-2n-clx/7: {receiver.url}/ingest: answers {status}" in told
+        f"the dashboard was not notified of run nightly-2n-clx/7: {receiver.url}/ingest: answers {status}"
+        in told
     )
     assert SECRET not in told
     assert 1 == len(receiver.received)

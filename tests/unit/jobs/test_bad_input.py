@@ -33,7 +33,7 @@ def refused(ended: Any, exit_code: int, hint: str) -> None:
         (["--cadence", "nightlie"], "no cadence is named 'nightlie'; did you mean 'nightly'?"),
         (["--tagz", "mrr"], "unrecognized arguments: --tagz"),
         (["--method", "magic"], "invalid choice: 'magic'"),
-        (["--repeat", "0"], "0 is not from 1 on"),
+        (["--repeat", "0"], "0 is less than 1"),
         (["--repeat", "x"], "invalid count value: 'x'"),
         (["--trial-duration", "-1"], "trial.duration_s is -1.0"),
         (["--trial-duration", "nan"], "trial.duration_s is nan"),
@@ -47,7 +47,7 @@ def refused(ended: Any, exit_code: int, hint: str) -> None:
         (["--device-option", "acl_rules"], "--device-option 'acl_rules': write KEY=VALUE"),
         (["--device-option", "=60"], "--device-option '=60': write KEY=VALUE"),
         (["--suites", "nowhere"], "does not exist"),
-        (["--testbeds", "nowhere"], "folder of testbeds nowhere is none"),
+        (["--testbeds", "nowhere"], "folder of testbeds nowhere does not exist"),
         (["--settings", "nowhere.yaml"], "nowhere.yaml: No such file"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -65,7 +65,7 @@ def test_bad_variable_is_refused(bench: Any, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ("testbed: [", "is no YAML"),
+        ("testbed: [", "is not valid YAML"),
         ("testbet: simulated", "no setting is named 'testbet'; did you mean 'testbed'?"),
         ("trial: {duration_s: long}", "trial.duration_s is 'long'"),
     ],
@@ -142,7 +142,7 @@ def test_store_below_a_file_cannot_be_opened(bench: Any) -> None:
 def test_store_that_is_no_database(bench: Any) -> None:
     Path("perftrend.sqlite").write_text("dear diary, " * 1000)
 
-    refused(bench.trending(), 3, "perftrend.sqlite: this is no database; name another file")
+    refused(bench.trending(), 3, "perftrend.sqlite: this is not a database; name another file")
 
 
 def test_store_of_a_newer_version(bench: Any) -> None:
@@ -178,7 +178,7 @@ def test_second_job_says_whom_it_waits_for(bench: Any) -> None:
 
 
 def test_analysis_without_a_store_makes_none(bench: Any) -> None:
-    refused(bench.analysis(), 3, "there is no such file; ./run trending and ./run ingest make it")
+    refused(bench.analysis(), 3, "the file does not exist; ./run trending and ./run ingest create it")
 
     assert not Path("perftrend.sqlite").exists()
 
@@ -196,16 +196,16 @@ def test_analysis_refuses_in_one_line_too(bench: Any) -> None:
 @pytest.mark.parametrize(
     ("comment", "hint"),
     [
-        (b"Patch Set 1:\n\nperftest-simulated mrr", "no line asks for trending on simulated; write "),
-        (b"> trendingtest-simulated mrr", "no line asks for trending on simulated"),
+        (b"Patch Set 1:\n\nperftest-simulated mrr", "no line requests trending on simulated; write "),
+        (b"> trendingtest-simulated mrr", "no line requests trending on simulated"),
         (b"trendingtest-simulated $(reboot)", '"trendingtest-simulated $(reboot)" starts nothing: '),
         (b"trendingtest-simulated `id`; rm -rf /", "starts nothing"),
-        (b"trendingtest-simulated mrr !64bNOT1c", "cannot leave out what an expression with NOT fits"),
+        (b"trendingtest-simulated mrr !64bNOT1c", "contains NOT, which is not allowed in an exclusion"),
         (b"trendingtest-simulated #nightly", "no test list is named '#nightly'; there are none"),
-        (b"trendingtest-simulated mrr -- --duration 500", "--duration takes seconds from 0.1 to 60"),
+        (b"trendingtest-simulated mrr -- --duration 500", "--duration should be 0.1 to 60 seconds"),
         (
             b"trendingtest-simulated mrr -- --duration 1\ntrendingtest-simulated mrr",
-            "are two jobs; write them into two comments",
+            "are two jobs; write them in two comments",
         ),
         (
             b"trendingtest-simulated mrr\ntrendingtest-simulated --no-such",
@@ -213,7 +213,7 @@ def test_analysis_refuses_in_one_line_too(bench: Any) -> None:
         ),
         (b"trendingtest-simulated " + b"x|" * 300, "is longer than 200 characters"),
         (b"trendingtest-simulated mrrAND65b", "no test matches the tags 'mrrAND65b"),
-        (b"trendingtest-simulated \xff", "is no UTF-8 text in base64"),
+        (b"trendingtest-simulated \xff", "is not UTF-8 text in base64"),
         (b"x" * 60_000, "are too many for a comment"),
     ],
 )
@@ -231,7 +231,7 @@ def test_comment_that_is_not_encoded_is_refused(
 ) -> None:
     monkeypatch.setenv("GERRIT_EVENT_COMMENT_TEXT", text)
 
-    refused(bench.trending(), 2, "is no UTF-8 text in base64; set the job's comment-text parameter mode")
+    refused(bench.trending(), 2, "is not UTF-8 text in base64; set the job's comment-text parameter mode")
 
 
 def test_help_is_no_error(bench: Any) -> None:

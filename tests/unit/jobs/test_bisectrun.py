@@ -147,7 +147,7 @@ def test_ends_that_agree_stop_git(place: Place) -> None:
     ended = place.at(1).run()
 
     assert 200 == ended.exit_code
-    assert "cannot be judged by these ends: no difference shown; " in ended.err
+    assert "cannot be judged by these ends: no difference was shown; " in ended.err
     assert re.search(r"; one of [\d.]+ % would probably have been shown\n", ended.err)
     assert place.hashes[1] not in place.measured
 
@@ -330,9 +330,9 @@ def test_failure_stops_git(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--measurements 0", "0 is not from 1 on; see ./run bisectrun --help"),
+        ("--measurements 0", "0 is less than 1; see ./run bisectrun --help"),
         ("--confidence 2", "bisect.confidence is 2.0"),
-        ("--old HEAD", "'HEAD' is no hash of a commit"),
+        ("--old HEAD", "'HEAD' is not a commit hash"),
         ("--old deadbeef", "deadbeef does not exist in the repository"),
         ("--old {2}", "both ends are the commit "),
         ("--profile none", "profile 'none' is unknown"),
@@ -358,7 +358,7 @@ def test_bisection_without_a_good_commit_stops_git(place: Place) -> None:
 
     ended = place.at(1).run()
 
-    assert (202, True) == (ended.exit_code, "no old end is known; tell git one good" in ended.err)
+    assert (202, True) == (ended.exit_code, "no old end is known; give git one good" in ended.err)
 
 
 def test_folder_without_a_checkout_stops_git(
@@ -368,7 +368,7 @@ def test_folder_without_a_checkout_stops_git(
 
     ended = place.run()
 
-    assert (202, True) == (ended.exit_code, "is no checkout of a git repository" in ended.err)
+    assert (202, True) == (ended.exit_code, "is not a checkout of a git repository" in ended.err)
 
 
 def test_defect_stops_git(tmp_path: Path) -> None:

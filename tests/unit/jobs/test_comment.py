@@ -89,18 +89,18 @@ def test_lines_that_ask_for_the_same_job_select_what_any_of_them_selects() -> No
 
 
 def test_lines_that_ask_for_two_jobs_are_refused() -> None:
-    with pytest.raises(UsageError, match="are two jobs; write them into two comments"):
+    with pytest.raises(UsageError, match="are two jobs; write them in two comments"):
         asked("bisecttest-1n-veth abcdef1\nbisecttest-1n-veth abcdef2", "bisection")
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("perftest-simulated mrr", "no line asks for perftest on 1n-veth; write perftest-1n-veth, and tag"),
-        ("> perftest-1n-veth mrr", "no line asks for perftest on 1n-veth"),
-        ("perftest-1n-veth mrrAND", "has an operator without a tag at its side"),
+        ("perftest-simulated mrr", "no line requests perftest on 1n-veth; write perftest-1n-veth, "),
+        ("> perftest-1n-veth mrr", "no line requests perftest on 1n-veth"),
+        ("perftest-1n-veth mrrAND", "has an operator without a tag next to it"),
         ("perftest-1n-veth #nightly", "no test list is named '#nightly'; there are none"),
-        ("perftest-1n-veth -- --duration 61", "--duration takes seconds from 0.1 to 60"),
+        ("perftest-1n-veth -- --duration 61", "--duration should be 0.1 to 60 seconds"),
     ],
 )
 def test_what_is_no_request_of_the_job_is_refused(text: str, reason: str) -> None:
@@ -113,7 +113,7 @@ def test_what_is_no_request_of_the_job_is_refused(text: str, reason: str) -> Non
     ["perftest-1n-veth was green yesterday", "perftest-1n-veth: done", "```\nperftest-1n-veth mrr\n```"],
 )
 def test_sentence_that_begins_with_the_trigger_word_starts_nothing_and_fails_nothing(text: str) -> None:
-    with pytest.raises(comment.NoRequestError, match="asks for nothing") as raised:
+    with pytest.raises(comment.NoRequestError, match="is not a request") as raised:
         asked(text)
 
     assert EXIT_PASS == raised.value.exit_code
@@ -137,5 +137,5 @@ def test_wrong_line_for_another_testbed_is_somebody_elses() -> None:
     ],
 )
 def test_what_no_gerrit_tells_is_refused(name: str, value: str) -> None:
-    with pytest.raises(UsageError, match=f"^{name} is .*, which no Gerrit tells"):
+    with pytest.raises(UsageError, match=f"^{name} is .*, which is not from Gerrit"):
         asked("perftest-1n-veth", told={**TOLD, name: value})

@@ -61,7 +61,7 @@ def test_store_of_the_settings_is_served(served: list[Any], capsys: pytest.Captu
     said = capsys.readouterr().err.splitlines()
     assert said[-2].startswith("perftrend: dashboard at http://127.0.0.1:")
     assert "perftrend: stopped" == said[-1]
-    assert any("nobody can sign in" in line for line in said)
+    assert any("users cannot sign in" in line for line in said)
 
 
 def test_dashboard_is_warm_before_its_address_is_told(
@@ -96,7 +96,7 @@ def test_example_never_takes_the_place_of_a_store(
     code = dashboard.main(["--example", "--store", "real.sqlite", "--address", "127.0.0.1:0"])
 
     assert (2, []) == (code, served)
-    assert "real.sqlite: is there already and stays as it is" in capsys.readouterr().err
+    assert "real.sqlite already exists and is not changed" in capsys.readouterr().err
     assert before == (working / "real.sqlite").read_bytes()
 
 
@@ -153,7 +153,7 @@ def test_what_is_said_of_users_is_said_at_the_start(
     assert 0 == dashboard.main(["--store", "s.sqlite", "--address", "0.0.0.0:0"])
 
     said = capsys.readouterr().err
-    assert "everybody who reaches 0.0.0.0:0 may read" in said
+    assert "everyone who reaches 0.0.0.0:0 may read" in said
     assert "localhost only" in said
 
 

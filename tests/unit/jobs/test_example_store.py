@@ -167,7 +167,7 @@ def refused(place: str | Path) -> str:
 def test_existing_file_stays_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "mine.sqlite").write_text("my notes")
 
-    assert "is there already and stays as it is" in refused(tmp_path / "mine.sqlite")
+    assert "already exists and is not changed" in refused(tmp_path / "mine.sqlite")
     assert "my notes" == (tmp_path / "mine.sqlite").read_text()
 
 
@@ -178,13 +178,13 @@ def test_file_that_came_meanwhile_stays_as_it_is(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(_example_year, "year", writing)
 
-    assert "is there already and stays as it is" in refused(tmp_path / "mine.sqlite")
+    assert "already exists and is not changed" in refused(tmp_path / "mine.sqlite")
     assert "my notes" == (tmp_path / "mine.sqlite").read_text()
 
 
 @pytest.mark.parametrize(
     ("place", "reason"),
-    [("postgresql://me:secret@host/x", "give --store a path"), ("missing/x.sqlite", "folder is not there")],
+    [("postgresql://me:secret@host/x", "give --store a path"), ("missing/x.sqlite", "folder does not exist")],
 )
 def test_place_that_cannot_be_taken_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, reason: str
@@ -227,4 +227,4 @@ def test_two_do_not_make_the_same_one(tmp_path: Path) -> None:
     folder = tmp_path / ".new.sqlite.example"
     folder.mkdir()
     with locked(folder):
-        assert "another process is making it" in refused(tmp_path / "new.sqlite")
+        assert "another process is creating it" in refused(tmp_path / "new.sqlite")

@@ -249,18 +249,18 @@ def test_only_what_is_wanted_is_taken(
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
-        (["nowhere"], "source nowhere: there is no such folder or file"),
+        (["nowhere"], "source nowhere: no such file or folder"),
         ([], "no SOURCE is given and no jenkins.url is set"),
-        (["ci", "--job", "weekly"], "no build was found that fits --job weekly"),
+        (["ci", "--job", "weekly"], "no build was found that matches --job weekly"),
         (["."], "no build was found; a build is a folder JOB/NUMBER"),
         (["ci", "--builds", "3..1"], "'3..1' ends before it begins"),
-        (["ci", "--builds", ".."], "'..' is no range of builds"),
-        (["ci", "--builds", "x"], "'x' is no range of builds"),
-        (["ci", "--since", "yesterday"], "'yesterday' is no date"),
+        (["ci", "--builds", ".."], "'..' is not a range of builds"),
+        (["ci", "--builds", "x"], "'x' is not a range of builds"),
+        (["ci", "--since", "yesterday"], "'yesterday' is not a date"),
         (["ci", "--every", "0"], "--every is 0"),
         (["ci", "--follow", "--events"], "give one of the two"),
         (["ci", "--testbed-pattern", "("], "--testbed-pattern '('"),
-        (["https://me:hidden@x/"], "must not hold a user or a password"),
+        (["https://me:hidden@x/"], "must not contain a user or a password"),
         (["ftp://x/"], "cannot begin with ftp://"),
     ],
     ids=" ".join,
@@ -309,7 +309,7 @@ def test_events_name_the_builds_to_take(
     assert 2 == run(str(archives), "--events")
 
     assert ["nightly/2", "nightly/3"] == stored(tmp_path)
-    assert "event 'no JSON': is no JSON" in capsys.readouterr().err
+    assert "event 'no JSON': is not valid JSON" in capsys.readouterr().err
 
 
 def test_followed_source_gives_what_comes(

@@ -148,7 +148,7 @@ def test_change_that_refuses_answers_is_left_alone(bench: Any, gerrit: GerritDou
     first, second = run(bench, "--once"), run(bench, "--once")
 
     assert (0, 0, 1) == (first.exit_code, second.exit_code, len(gerrit.posted))
-    assert "change 1 takes no answer: POST" in first.err
+    assert "cannot reply to change 1: POST" in first.err
 
 
 @pytest.mark.parametrize(
@@ -157,14 +157,14 @@ def test_change_that_refuses_answers_is_left_alone(bench: Any, gerrit: GerritDou
         ({"gerrit": {"url": None}}, 2, "gerrit.url is not set"),
         ({"gerrit": {"user": None}}, 2, "gerrit.user and gerrit.token belong together"),
         ({"gerrit": {"groups": ["nobodies"]}}, 2, "sees no group 'nobodies'"),
-        ({"trigger": {"words": {"x": "perftest"}}}, 2, "trigger word 'x': {testbed} should stand in it once"),
+        ({"trigger": {"words": {"x": "perftest"}}}, 2, "trigger word 'x': it should contain {testbed} once"),
         (
             {"trigger": {"testbeds": ["1n-vethh"]}},
             2,
             "testbed '1n-vethh' is unknown; did you mean '1n-veth'?",
         ),
         ({"listener": {"runner": "jenkins"}}, 2, "jenkins.url is not set"),
-        ({"store": "no/such/folder.sqlite"}, 3, "is its folder there"),
+        ({"store": "no/such/folder.sqlite"}, 3, "does its folder exist"),
     ],
 )
 def test_wrong_settings_are_refused_in_one_line(
@@ -190,7 +190,7 @@ def test_address_that_is_in_use_is_told(
     ended = run(bench)
 
     assert 3 == ended.exit_code
-    assert "health cannot be served there (Address already in use); choose another one" in ended.err
+    assert "listening there failed (Address already in use); choose another one" in ended.err
 
 
 # ---- the hash of a bisection
@@ -230,8 +230,8 @@ def history(bench: Any, gerrit: GerritDouble, settings: Path) -> dict[str, str]:
     [
         ("first", "would measure 1 test, about"),
         ("patch", "is the patch set itself; write the hash of an older commit. Please write: bisecttest"),
-        ("later", "is no ancestor of this patch set; write the hash of a commit that is. Please write: bis"),
-        ("0123456", "'0123456' is no commit of the repository, and looks like the number of a change"),
+        ("later", "is not an ancestor of this patch set; write the hash of one. Please write: bis"),
+        ("0123456", "'0123456' is not a commit of the repository, but looks like the number of a change"),
         ("abcdef0", "abcdef0 does not exist in the repository"),
     ],
 )

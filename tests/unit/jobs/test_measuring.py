@@ -70,7 +70,7 @@ def test_place_of_another_commit_is_refused(tmp_path: Path) -> None:
     testbed, _ = measuring(tmp_path, ({"t": Sampled((1.0,))}, {}))
     testbed.measure(built(ONE), "1")
 
-    with pytest.raises(ArchiveError, match="is of another commit; remove it to measure it again"):
+    with pytest.raises(ArchiveError, match="belongs to another commit; remove it to measure it again"):
         testbed.measure(built(OTHER), "1")
 
 
@@ -98,7 +98,7 @@ def test_nothing_that_can_be_trusted_is_the_testbed_s_fault(tmp_path: Path) -> N
     places = map(str, count(1))
 
     with pytest.raises(
-        TestbedError, match=r"3 times \(t: not valid: the generator was slow\); mend the testbed"
+        TestbedError, match=r"in 3 attempts \(t: not valid: the generator was slow\); fix the testbed"
     ):
         testbed.trusted(built(ONE), lambda: next(places))
 

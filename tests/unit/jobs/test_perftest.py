@@ -179,7 +179,7 @@ def test_store_that_cannot_be_written_stops_no_test(place: Place) -> None:
     ended = place.run("--new", place.product.commit(100), "--rounds", "6")
 
     assert 3 == ended.exit_code
-    told = r"the rounds are archived, but not stored: store .*/perftrend.sqlite: this is no database; .*"
+    told = r"the rounds are archived, but not stored: store .*/perftrend.sqlite: this is not a database; .*"
     assert re.search(told + r"; ./run ingest archives/perftrend-perftest-1n-veth/1 stores them\n", ended.err)
     assert place.report()["ended"]
 
@@ -308,7 +308,7 @@ def test_rounds_of_another_patch_are_not_taken(place: Place, killed: str) -> Non
     ended = place.run("--new", other, "--resume")
 
     assert 2 == ended.exit_code
-    assert "holds rounds of something else (parent differs)" in ended.err
+    assert "contains rounds of another comparison (parent differs)" in ended.err
 
 
 # ---- bad use
@@ -317,11 +317,11 @@ def test_rounds_of_another_patch_are_not_taken(place: Place, killed: str) -> Non
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "say what is compared: --change N of a change in Gerrit, or --new HASH"),
-        (["--new", "abcdef0", "--change", "3"], "say what is compared"),
-        (["--old", "abcdef0", "--change", "3"], "say what is compared"),
+        ([], "give what to compare: --change N of a change in Gerrit, or --new HASH"),
+        (["--new", "abcdef0", "--change", "3"], "give what to compare"),
+        (["--old", "abcdef0", "--change", "3"], "give what to compare"),
         (["--new", "abcdef0"], "abcdef0 does not exist in the repository"),
-        (["--new", "HEAD"], "'HEAD' is no hash of a commit"),
+        (["--new", "HEAD"], "'HEAD' is not a commit hash"),
         (["--change", "3"], "gerrit.url is not set"),
         (["--new", "abcdef0", "--profile", "comand"], "did you mean 'command'?"),
         (["--new", "abcdef0", "--repository", "nowhere"], "nowhere"),
@@ -358,7 +358,7 @@ def test_nothing_to_resume_is_told(place: Place) -> None:
 
     ended = place.run("--new", place.product.commit(90), "--resume")
 
-    assert (2, True) == (ended.exit_code, "has no build to go on with" in ended.err)
+    assert (2, True) == (ended.exit_code, "has no build to continue" in ended.err)
 
 
 def test_dry_run_measures_nothing(place: Place, measured: list[str]) -> None:
@@ -626,4 +626,4 @@ def test_more_tests_than_may_be_asked_for_are_refused(
 
     ended = simulated()
 
-    assert (2, True) == (ended.exit_code, "2 tests are selected, and at most 1 may be" in ended.err)
+    assert (2, True) == (ended.exit_code, "2 tests are selected, but at most 1 are allowed" in ended.err)

@@ -74,8 +74,8 @@ def test_sound_store_has_no_fault(place: Path, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("damage", "told"),
     [
-        ("DELETE FROM traces", "row 1 of table trace_params belongs to a row of traces that is not there"),
-        ("DELETE FROM runs WHERE id = 2", "belongs to a row of runs that is not there"),
+        ("DELETE FROM traces", "row 1 of table trace_params belongs to a row of traces that does not exist"),
+        ("DELETE FROM runs WHERE id = 2", "belongs to a row of runs that does not exist"),
         ("UPDATE results SET samples = x'0102' WHERE run_id = 1", "1 results have samples that are cut off"),
         ("UPDATE runs SET finished = '2020-01-01 00:00:00.000000' WHERE id = 3", "nightly/3 finished before"),
         ("DELETE FROM trace_params", "trace 1 has no parameters"),
@@ -113,7 +113,7 @@ def test_backup_is_restored_with_everything(place: Path, capsys: pytest.CaptureF
 
     assert 0 == store.main(["restore", "copy.sqlite", "--store", "other.sqlite"])
     assert before == content(Path("other.sqlite"))
-    assert "other.sqlite holds what copy.sqlite holds\n" in capsys.readouterr().out
+    assert "other.sqlite was restored from copy.sqlite\n" in capsys.readouterr().out
     with Store.open("other.sqlite") as made:
         assert 3 == len(made.runs("2n-clx"))
     left = {path.name for path in Path().iterdir()} - {"other.sqlite-wal", "other.sqlite-shm"}
@@ -192,31 +192,31 @@ def test_store_is_migrated_when_a_person_says_so(place: Path, capsys: pytest.Cap
     before = content(place)
 
     assert 3 == store.main(["check"])
-    assert "./run store migrate brings it to version" in capsys.readouterr().err
+    assert "./run store migrate upgrades it to version" in capsys.readouterr().err
     assert 3 == dashboard.main([])
-    assert "bring it up to date: ./run store migrate" in capsys.readouterr().err
+    assert "upgrade it: ./run store migrate" in capsys.readouterr().err
     assert 0 == store.main(["migrate", "--dry-run"])
     assert "0005: Executions" in (said := capsys.readouterr().out)
     assert "nothing was done" in said
     assert before == content(place)
 
     assert 0 == store.main(["migrate"])
-    assert "perftrend.sqlite has the newest form now\n" in capsys.readouterr().out
+    assert "perftrend.sqlite has the newest schema now\n" in capsys.readouterr().out
     assert 0 == store.main(["migrate"])
-    assert "perftrend.sqlite has the newest form\n" == capsys.readouterr().out
+    assert "perftrend.sqlite has the newest schema\n" == capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["check"], "store perftrend.sqlite: there is no such file"),
-        (["migrate"], "store perftrend.sqlite: there is no such file"),
-        (["backup", "x"], "store perftrend.sqlite: there is no such file"),
-        (["restore", "x"], "x: there is no such file"),
+        (["check"], "store perftrend.sqlite: the file does not exist"),
+        (["migrate"], "store perftrend.sqlite: the file does not exist"),
+        (["backup", "x"], "store perftrend.sqlite: the file does not exist"),
+        (["restore", "x"], "x: the file does not exist"),
         (["backup"], "backup: name the FILE of the backup"),
-        (["check", "x"], "check: takes no FILE, and x is one"),
+        (["check", "x"], "check: takes no FILE; remove x"),
         (["check", "--dry-run"], "--dry-run: only migrate and prune take it"),
-        (["prune"], "store perftrend.sqlite: there is no such file"),
+        (["prune"], "store perftrend.sqlite: the file does not exist"),
         (["restore", "x", "--to", "y"], "--to: only migrate and rename take it"),
         (["chekc"], "invalid choice"),
         ([], "required"),

@@ -57,4 +57,4 @@ def test_store_that_is_none_is_told(tmp_path: Path, capsys: pytest.CaptureFixtur
     place.write_text("these are my notes\n" * 100)
 
     assert 3 == tiles.main(["--store", str(place)])
-    assert "this is no database" in capsys.readouterr().err
+    assert "this is not a database" in capsys.readouterr().err

@@ -211,7 +211,7 @@ def test_suite_that_never_opened_a_testbed_says_so(own: dict[str, tuple[str, str
     status, text = own["without a testbed"]
 
     assert "FAIL" == status
-    assert text.endswith("no testbed is open; the suite's set-up must say: Open Testbed")
+    assert text.endswith("no testbed is open; add Open Testbed to the suite's set-up")
 
 
 def test_closing_without_an_open_testbed_is_no_error(own: dict[str, tuple[str, str]]) -> None:
@@ -275,7 +275,7 @@ def test_search_that_takes_too_long_fails_its_test_and_keeps_its_trials(tmp_path
 
     *search, after = read_output(output)
     assert {(Status.FAIL, False)} == {(result.status, result.usable) for result in search}
-    assert "known by then, and not sure: NDR" in search[0].message
+    assert "bounds so far, not confirmed: NDR" in search[0].message
     assert "perftrend: {" not in search[0].message
     assert 15 <= sum(trial["elapsed_s"] for trial in search[0].details["trials"])
     assert (Status.PASS, "") == (after.status, after.message)

@@ -116,7 +116,7 @@ def test_build_whose_answer_is_lost_is_found(double: JenkinsDouble, runner: OnJe
         faulty.reset(handler)
 
     double.faults.extend([None, None, lost])
-    with pytest.raises(ServiceError, match="it may have started all the same"):
+    with pytest.raises(ServiceError, match="it may have started anyway"):
         runner.begin(REQUEST, is_new=True)
 
     assert f"{double.url}/job/{JOB}/1/" == runner.begin(REQUEST, is_new=False)

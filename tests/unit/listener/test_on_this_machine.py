@@ -136,7 +136,7 @@ def test_next_job_runs_when_the_one_before_has_ended(place: Place) -> None:
     until(lambda: not runner.tend())
 
     assert {"k1": "ended", "k2": "ended"} == place.states()
-    assert [True, True] == ["k1: begins" in place.said[0], "k2: begins" in place.said[2]]
+    assert [True, True] == ["k1: running" in place.said[0], "k2: running" in place.said[2]]
 
 
 def test_job_ends_with_a_listener_that_is_stopped_and_is_run_again_by_the_next(place: Place) -> None:
@@ -200,7 +200,7 @@ def test_job_whose_keeper_was_killed_is_waited_for_and_then_run_again(place: Pla
 
     following = place.runner()
     assert following.tend()
-    assert ["perftest-2n-clx k1: begins"] == [each.partition(";")[0] for each in place.said]
+    assert ["perftest-2n-clx k1: running"] == [each.partition(";")[0] for each in place.said]
     os.kill(job, signal.SIGKILL)
     until(lambda: not following.tend())
 
@@ -215,4 +215,4 @@ def test_job_that_always_dies_is_given_up(place: Place) -> None:
     until(lambda: not runner.tend())
 
     assert [None] == [each.exit_code for each in place.requests.in_states(State.ENDED)]
-    assert "perftest-2n-clx k1: ended by force, 3 times; given up" == place.said[-1]
+    assert "perftest-2n-clx k1: killed 3 times; given up" == place.said[-1]

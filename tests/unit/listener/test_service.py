@@ -162,7 +162,7 @@ def test_settings_that_will_never_do_end_it(running: Running) -> None:
 def test_fault_of_the_connection_is_no_silence(running: Running) -> None:
     running.watch.lives = False
 
-    with pytest.raises(ServiceError, match="ended by a fault; start it again"):
+    with pytest.raises(ServiceError, match="receiving events failed; restart the listener"):
         running.service.run()
 
 
@@ -182,4 +182,4 @@ def test_comments_that_were_not_looked_at_for_long_are_a_problem(running: Runnin
     running.time.now += 601
 
     (problem,) = running.problems
-    assert problem.startswith("the comments were last looked at 901 s ago")
+    assert problem.startswith("the comments were last read 901 s ago")

@@ -111,7 +111,7 @@ def test_wrong_request_is_answered_with_the_right_form(listener: Any) -> None:
     listener.serve()
 
     assert [
-        "\"perftest-2n-clxx mrr\" starts nothing: there is no testbed '2n-clxx'; known are 1n-veth, 2n-clx. "
+        "\"perftest-2n-clxx mrr\" starts nothing: unknown testbed '2n-clxx'; known are 1n-veth, 2n-clx. "
         "Please write: perftest-2n-clx mrr"
     ] == listener.answers
 
@@ -236,7 +236,7 @@ def test_storm_of_200_comments_starts_as_many_jobs_as_may_and_gets_one_answer_mo
     following = first + timedelta(days=1)
     assert (
         f'"{LINE}" starts nothing: 20 jobs of yours on this change started in the last 24 hours, which is '
-        f"all that may; the next is possible at {following:%Y-%m-%d %H:%M} UTC."
+        f"the maximum; the next is possible at {following:%Y-%m-%d %H:%M} UTC."
     ) == listener.answers[-1]
 
 
@@ -261,7 +261,7 @@ def test_200_lines_in_one_comment_get_one_answer(listener: Any) -> None:
     # The first one that is beyond the limit, and the first one that is beyond what a comment may ask.
     assert [True, True] == [
         "on this change started in the last" in parts[20],
-        "may ask for 100 things" in parts[21],
+        "may contain 100 requests" in parts[21],
     ]
     assert 22 == len(parts)
 
@@ -325,14 +325,14 @@ def test_change_that_takes_no_answer_is_not_asked_for_ever(listener: Any, status
 
     assert not listener.desk.work()
     assert [] == listener.store.requests.open()
-    assert "change 1 takes no answer: refused" == listener.said[-1]
+    assert "cannot reply to change 1: refused" == listener.said[-1]
 
 
 def test_failure_at_one_review_does_not_keep_the_others_waiting(listener: Any) -> None:
     listener.gerrit.write("perftest-1n-veth")
     listener.gerrit.write(LINE)
     listener.looking().everywhere()
-    listener.runner.failures.append(ServiceError("it may have started all the same"))
+    listener.runner.failures.append(ServiceError("it may have started anyway"))
 
     with pytest.raises(ServiceError, match="it may have started"):
         listener.desk.work()
@@ -343,7 +343,7 @@ def test_failure_at_one_review_does_not_keep_the_others_waiting(listener: Any) -
 def test_start_whose_answer_was_lost_is_looked_for_before_it_is_made_again(listener: Any) -> None:
     listener.gerrit.write(LINE)
     listener.looking().everywhere()
-    listener.runner.failures.append(ServiceError("it may have started all the same"))
+    listener.runner.failures.append(ServiceError("it may have started anyway"))
     with pytest.raises(ServiceError):
         listener.desk.work()
     listener.runner.addresses[LINE] = "https://jenkins.example.org/job/perftest/5/"
@@ -362,7 +362,7 @@ def test_job_that_cannot_be_started_is_told(listener: Any) -> None:
 
     assert ["failed"] == listener.states()
     assert [f"{LINE}: job 'perftrend-perftest-2n-clx' is disabled"] == listener.said
-    assert [f'"{LINE}" starts nothing: the job cannot be started here, and its operators see why.'] == (
+    assert [f'"{LINE}" starts nothing: the job cannot be started here; see the log of the listener.'] == (
         listener.answers
     )
 
@@ -386,7 +386,7 @@ def test_change_that_is_gone_does_not_hide_the_others(listener: Any) -> None:
     listener.desk.work()
 
     assert [2] == [each.change for each in listener.store.requests.in_states("started")]
-    assert "change 1 is passed over: 404 Not Found" == listener.said[0]
+    assert "change 1 is skipped: 404 Not Found" == listener.said[0]
 
 
 def test_comment_written_while_the_listener_was_away_is_served(listener: Any) -> None:

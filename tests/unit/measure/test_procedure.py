@@ -159,13 +159,13 @@ def test_binary_search_that_runs_out_of_time_tells_what_it_found(procedure: Proc
 
     ndr, pdr = measurement.intervals["ndr"], measurement.intervals["pdr"]
     assert ("", "") == (measurement.invalid, ndr.invalid)
-    assert "search not done after" in pdr.invalid
+    assert "search not finished after" in pdr.invalid
 
 
 def test_binary_search_that_finds_nothing_in_time_is_not_valid(procedure: Procedure) -> None:
     measurement = procedure.ndr_and_pdr(replace(SEARCH, strategy="binary", timeout_s=1))
 
-    assert "search not done after" in measurement.invalid
+    assert "search not finished after" in measurement.invalid
 
 
 def test_binary_search_for_pdr_looks_up_to_what_the_loss_ratio_allows(procedure: Procedure) -> None:
@@ -297,7 +297,7 @@ def test_measurement_says_when_and_with_what_it_was_made(procedure: Procedure) -
 
 def test_search_that_takes_too_long_says_what_was_known_by_then(procedure: Procedure) -> None:
     with pytest.raises(
-        SearchTimeoutError, match=r"known by then, and not sure: NDR \d+ to \d+ pps, PDR \d+ to"
+        SearchTimeoutError, match=r"bounds so far, not confirmed: NDR \d+ to \d+ pps, PDR \d+ to"
     ):
         procedure.ndr_and_pdr(replace(SEARCH, timeout_s=20))
 
@@ -308,7 +308,7 @@ def test_pdr_that_was_found_outlives_a_search_that_takes_too_long(procedure: Pro
 
     assert "" == measurement.invalid
     assert "" == measurement.intervals["pdr"].invalid
-    assert "search not done" in measurement.intervals["ndr"].invalid
+    assert "search not finished" in measurement.intervals["ndr"].invalid
 
 
 def test_pdr_is_valid_although_no_rate_has_no_loss(testbed: Testbed, procedure: Procedure) -> None:
@@ -359,7 +359,7 @@ def test_search_that_takes_too_long_keeps_its_trials(procedure: Procedure) -> No
     assert isinstance(known, Measurement)
     assert known.trials == tuple(trial for phase in known.phases for trial in phase.trials)
     assert sum(trial.elapsed_s for trial in known.trials) >= 20
-    assert known.invalid.startswith("search not done after")
+    assert known.invalid.startswith("search not finished after")
     assert {known.invalid} == {interval.invalid for interval in known.intervals.values()}
 
 
@@ -442,7 +442,7 @@ def test_soak_takes_the_time_that_it_is_given(procedure: Procedure) -> None:
 def test_soak_below_the_lowest_rate_is_not_valid(procedure: Procedure) -> None:
     measurement = procedure.soak(replace(SOAK, minimum_pps=11e6))
 
-    assert "the critical load lies below it" in measurement.invalid
+    assert "the critical load is below it" in measurement.invalid
     assert measurement.invalid == measurement.intervals["soak"].invalid
 
 

@@ -93,7 +93,7 @@ def test_own_file_wins_over_the_shipped_one(tmp_path: Path) -> None:
 
 def test_missing_folder_is_told(tmp_path: Path) -> None:
     with pytest.raises(
-        SettingsError, match=r"folder of testbeds .*nowhere is none; see the setting testbeds"
+        SettingsError, match=r"folder of testbeds .*nowhere does not exist; see the setting testbeds"
     ):
         load("simulated", tmp_path / "nowhere")
 
@@ -112,11 +112,11 @@ def test_missing_folder_is_told(tmp_path: Path) -> None:
         (GOOD + "nodes: {tg: {cpu: any}}", "nodes.tg.cpu"),
         (GOOD + "nodes: {dutt: {cpu: 1}}", "node 'dutt' is unknown; did you mean 'dut'?"),
         (GOOD + "instances: [{tgg: {address: a}}]", "node 'tgg' is unknown; did you mean 'tg'?"),
-        (GOOD + "capacity: 3\ninstances: [{}, {}]", "capacity is 3, and there are 2 instances"),
-        ("generator: [", "is no YAML mapping"),
-        ("", "is no YAML mapping"),
-        ("- a list", "is no YAML mapping"),
-        ("!!python/object/apply:os.system ['false']", "is no YAML mapping"),
+        (GOOD + "capacity: 3\ninstances: [{}, {}]", "capacity is 3, but there are 2 instances"),
+        ("generator: [", "is not a YAML mapping"),
+        ("", "is not a YAML mapping"),
+        ("- a list", "is not a YAML mapping"),
+        ("!!python/object/apply:os.system ['false']", "is not a YAML mapping"),
     ],
 )
 def test_wrong_file_is_named_with_what_is_wrong(text: str, told: str, tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_wrong_file_is_named_with_what_is_wrong(text: str, told: str, tmp_path: 
 def test_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     (tmp_path / "ours.yaml").write_bytes(b"\xff\xfe\x00")
 
-    with pytest.raises(SettingsError, match=r"ours\.yaml is no YAML"):
+    with pytest.raises(SettingsError, match=r"ours\.yaml is not a YAML mapping"):
         load("ours", tmp_path)
 
 

@@ -80,7 +80,7 @@ def test_a_dead_worker_is_told_at_every_request() -> None:
 def test_a_worker_that_does_not_answer_is_told_after_its_time() -> None:
     with (
         worker(READY + "time.sleep(60)") as mute,
-        pytest.raises(TestbedError, match=r"the echo did not answer within 0\.05 s"),
+        pytest.raises(TestbedError, match=r"the echo did not respond within 0\.05 s"),
     ):
         mute.ask({}, 0.05)
 
@@ -90,7 +90,7 @@ def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_ones() -> None:
         READY + "sys.stdin.readline(); time.sleep(0.1); print('{\"late\": 1}', flush=True); time.sleep(60)"
     )
     with worker(script) as slow:
-        with pytest.raises(TestbedError, match="did not answer"):
+        with pytest.raises(TestbedError, match="did not respond"):
             slow.ask({}, 0.01)
         time.sleep(0.2)
 
@@ -103,7 +103,7 @@ def test_words_that_are_no_answer_are_told() -> None:
         worker(
             READY + "sys.stdin.readline(); print('Segmentation fault', flush=True); time.sleep(60)"
         ) as odd,
-        pytest.raises(TestbedError, match="the echo said 'Segmentation fault'"),
+        pytest.raises(TestbedError, match="the echo wrote 'Segmentation fault'"),
     ):
         odd.ask({}, 10)
 

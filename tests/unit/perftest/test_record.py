@@ -30,7 +30,7 @@ def test_same_question_may_be_asked_again(tmp_path: Path) -> None:
 def test_rounds_of_another_question_do_not_count(name: str, value: object, tmp_path: Path) -> None:
     ASKED.keep(tmp_path)
 
-    with pytest.raises(UsageError, match=rf"rounds of something else \({name} differs\)"):
+    with pytest.raises(UsageError, match=rf"rounds of another comparison \({name} differs\)"):
         replace(ASKED, **{name: value}).keep(tmp_path)
     assert ASKED == read(tmp_path)
 
@@ -39,7 +39,7 @@ def test_rounds_of_another_question_do_not_count(name: str, value: object, tmp_p
 def test_damaged_record_is_told_in_one_line(text: str, tmp_path: Path) -> None:
     (tmp_path / FILE).write_text(text)
 
-    with pytest.raises(ArchiveError, match=r"asked\.json: does not tell what was asked"):
+    with pytest.raises(ArchiveError, match=r"asked\.json is not a valid request"):
         read(tmp_path)
 
 

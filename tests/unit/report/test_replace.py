@@ -88,7 +88,7 @@ def test_somebodys_files_are_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "index.html").touch()
     (tmp_path / "thesis.tex").touch()
 
-    with pytest.raises(UsageError, match=r"'thesis\.tex', which is no part of a report"):
+    with pytest.raises(UsageError, match=r"'thesis\.tex', which is not part of a report"):
         fill(tmp_path, "new")
 
     assert ["index.html", "thesis.tex"] == names(tmp_path)

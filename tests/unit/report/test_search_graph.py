@@ -85,7 +85,7 @@ def test_trial_that_cannot_be_trusted_says_so() -> None:
 
     (mark,) = marks(drawn(Phase("initial", 1, 0.1, (doubtful,))))
 
-    assert mark.get("aria-label").endswith("MRR; not to be trusted: a cat on the cable")
+    assert mark.get("aria-label").endswith("MRR; not trusted: a cat on the cable")
 
 
 def test_trials_stand_where_they_ended() -> None:

@@ -127,7 +127,7 @@ def test_run_that_is_entered_again_stays_marked(store: Store) -> None:
         ({"reason": "x" * 1001}, "1001 characters"),
         ({"test": "l3"}, "run nightly/2 has no result of test l3"),
         ({"trace": "abc"}, "run nightly/2 has no result of trace abc"),
-        ({"run": run_of(1)}, "run nightly/1 is marked as invalid already"),
+        ({"run": run_of(1)}, "run nightly/1 is already marked as invalid"),
     ],
 )
 def test_what_cannot_be_marked_is_refused(store: Store, arguments: dict[str, object], message: str) -> None:

@@ -56,7 +56,7 @@ def test_newest_migration_is_the_one_that_the_schema_describes() -> None:
 def test_file_that_is_not_there_is_not_made_where_none_is_to_be(path: Path, form: str) -> None:
     place = form.format(path)
     assert not Store.may_be_there(place)
-    with pytest.raises(StoreError, match="there is no such file"):
+    with pytest.raises(StoreError, match="the file does not exist"):
         Store.open(place, create=False)
     assert not path.exists()
 
@@ -85,7 +85,7 @@ def test_store_of_a_newer_version_is_refused(path: Path) -> None:
         connection.execute(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")  # noqa: S608 - a name of ours
 
     assert refusal(path).endswith(
-        f"{path}: it is of version 9999, newer than {HEAD}, which this perftrend knows; upgrade perftrend"
+        f"{path}: it has version 9999, newer than {HEAD} of this perftrend; upgrade perftrend"
     )
 
 
@@ -93,7 +93,7 @@ def test_database_of_another_program_is_left_alone(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE songs (title)")
 
-    assert "it holds tables of another program, such as songs" in refusal(path)
+    assert "it contains tables of another program, such as songs" in refusal(path)
     with closing(sqlite3.connect(path)) as connection:
         assert [("songs",)] == connection.execute("SELECT name FROM sqlite_master").fetchall()
 
@@ -102,7 +102,7 @@ def test_file_that_is_no_database_is_left_alone(path: Path) -> None:
     content = b"these are my notes, and nobody shall overwrite them\n" * 100
     path.write_bytes(content)
 
-    assert "this is no database; name another file" in refusal(path)
+    assert "this is not a database; name another file" in refusal(path)
     assert content == path.read_bytes()
 
 
@@ -117,7 +117,7 @@ def test_damaged_database_is_refused(path: Path) -> None:
 
 
 def test_missing_folder_is_told(tmp_path: Path) -> None:
-    assert "is its folder there" in refusal(tmp_path / "missing" / "store.sqlite")
+    assert "does its folder exist" in refusal(tmp_path / "missing" / "store.sqlite")
 
 
 def test_folder_is_no_store(tmp_path: Path) -> None:

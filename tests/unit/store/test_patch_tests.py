@@ -167,7 +167,7 @@ def test_marks_stay_as_a_test_goes_on(store: Store) -> None:
     [
         (" ", "", "the reason is empty"),
         ("x", "l2", f"the store has no per-patch test {JOB}/7, test l2"),
-        ("x", "", "is marked as invalid already"),
+        ("x", "", "is already marked as invalid"),
     ],
 )
 def test_wrong_mark_is_refused(store: Store, reason: str, name: str, error: str) -> None:

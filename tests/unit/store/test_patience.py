@@ -49,7 +49,7 @@ def test_database_that_somebody_keeps_locked_is_told_of(place: Path, monkeypatch
     monkeypatch.setattr(patience, "LEAST_S", 0.01)
     with Store.open(place) as store, closing(sqlite3.connect(place, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with patience.patience(0.01), pytest.raises(StoreError, match="another process keeps it locked"):
+        with patience.patience(0.01), pytest.raises(StoreError, match="another process has locked it"):
             store.annotations.add("0" * 40, "text", user="ann")
         assert [] == store.annotations.newest(1)
         other.execute("ROLLBACK")

@@ -186,7 +186,7 @@ def test_name_that_was_never_measured_may_be_renamed_as_well(store: Store) -> No
     ("parameter", "old", "new", "message"),
     [
         ("test", "old", "old", "test 'old' cannot be renamed to itself"),
-        ("test", "new", "x", "test 'new' cannot be renamed to 'x': it is renamed to 'newer' already"),
+        ("test", "new", "x", "test 'new' cannot be renamed to 'x': it is already renamed to 'newer'"),
         ("test", "newer", "new", "test 'newer' cannot be renamed to 'new': 'newer' -> 'new' -> 'newer' is a"),
         ("test", "olt", "new", "the store has no trace with test 'olt'; did you mean 'old'?"),
         ("testbed", TESTBED, "x", "a testbed cannot be renamed"),

@@ -119,7 +119,7 @@ def test_build_of_another_job_or_testbed_is_another_run(store: Store) -> None:
 
 
 def test_two_results_of_one_trace_are_refused(store: Store) -> None:
-    with pytest.raises(StoreError, match=r"run trending/1: two results are of one trace, metric=mrr"):
+    with pytest.raises(StoreError, match=r"run trending/1: two results have the same trace, metric=mrr"):
         store.add(run_of(1), [result_of(), result_of(value=2.0)])
 
     assert [] == store.runs("1n-veth")
@@ -128,7 +128,7 @@ def test_two_results_of_one_trace_are_refused(store: Store) -> None:
 def test_unit_of_a_trace_does_not_change(store: Store) -> None:
     store.add(run_of(1), [result_of()])
 
-    with pytest.raises(StoreError, match="is in pps, higher is better; now it came in s, lower is better"):
+    with pytest.raises(StoreError, match="is in pps, higher is better; now it is in s, lower is better"):
         store.add(run_of(2), [result_of("new"), replace(result_of(), unit="s", better=Better.LOWER)])
     assert [run_of(1)] == store.runs("1n-veth")
     assert 1 == len(store.series("1n-veth"))
@@ -146,7 +146,7 @@ def test_many_runs_enter_together_with_their_tiles(store: Store) -> None:
 
 
 def test_many_runs_enter_all_or_none(store: Store) -> None:
-    with pytest.raises(StoreError, match="two results are of one trace"):
+    with pytest.raises(StoreError, match="two results have the same trace"):
         store.add_all([(run_of(1), [result_of()]), (run_of(2), [result_of(), result_of()])])
 
     assert [] == store.runs("1n-veth")

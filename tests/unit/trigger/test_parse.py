@@ -182,7 +182,7 @@ def test_where_no_testbed_is_configured_nothing_is_started() -> None:
     (refusal,) = parse("perftest-2n-clx mrr", testbeds=[])
 
     assert isinstance(refusal, Refusal)
-    assert "there is no testbed '2n-clx'; known are none" == refusal.reason
+    assert "unknown testbed '2n-clx'; known are none" == refusal.reason
 
 
 def test_limits_are_those_that_are_given() -> None:
@@ -280,7 +280,7 @@ def test_repetition_is_no_request(text: str) -> None:
 
 
 def test_trigger_words_that_cannot_be_used_are_told() -> None:
-    with pytest.raises(SettingsError, match="should stand in it once"):
+    with pytest.raises(SettingsError, match=r"should contain \{testbed\} once"):
         parse("perftest-2n-clx", words={"perftest": "perftest"})
 
 

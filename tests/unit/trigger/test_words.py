@@ -31,22 +31,22 @@ def test_words_of_other_projects_can_be_used(pattern: str) -> None:
     [
         (
             "perftest",
-            "or its job name the testbed, as in 'perftest on 2n-clx'",
+            "or its job should name the testbed, as in 'perftest on 2n-clx'",
         ),
-        ("perftest-{testbed}-{testbed}", "{testbed} should stand in it once"),
-        ("perftest-{testbed}-{nic}", "{testbed} is all that may stand in braces"),
-        ("{testbed}", "it should be of letters"),
-        ("-{testbed}", "it should be of letters"),
-        (">perftest-{testbed}", "it should be of letters"),
-        (" perftest-{testbed}", "it should be of letters"),
-        ("perftest  {testbed}", "it should be of letters"),
-        ("perftest-{testbed}\n", "it should be of letters"),
-        ("pérftest-{testbed}", "it should be of letters"),
-        ("perftest.*-{testbed}", "it should be of letters"),
-        ("perftest{testbed}", "should be set apart"),
-        ("perf-{testbed}test", "should be set apart"),
-        ("a-{testbed}", "a word of its own"),
-        ("1234-{testbed}", "a word of its own"),
+        ("perftest-{testbed}-{testbed}", "it should contain {testbed} once"),
+        ("perftest-{testbed}-{nic}", "only {testbed} may be in braces"),
+        ("{testbed}", "it should consist of letters"),
+        ("-{testbed}", "it should consist of letters"),
+        (">perftest-{testbed}", "it should consist of letters"),
+        (" perftest-{testbed}", "it should consist of letters"),
+        ("perftest  {testbed}", "it should consist of letters"),
+        ("perftest-{testbed}\n", "it should consist of letters"),
+        ("pérftest-{testbed}", "it should consist of letters"),
+        ("perftest.*-{testbed}", "it should consist of letters"),
+        ("perftest{testbed}", "should be separated"),
+        ("perf-{testbed}test", "should be separated"),
+        ("a-{testbed}", "letters of its own"),
+        ("1234-{testbed}", "letters of its own"),
         (f"{'perftest' * 10}-{{testbed}}", "at most 80 characters"),
     ],
 )
@@ -55,7 +55,7 @@ def test_a_pattern_that_cannot_be_used_is_refused(pattern: str, reason: str) -> 
         checked_words({pattern: "perftest"})
 
     assert reason in str(refused.value)
-    assert "write such as 'perftest-{testbed}'" in str(refused.value)
+    assert "write one such as 'perftest-{testbed}'" in str(refused.value)
 
 
 def test_an_unknown_job_is_refused_with_the_nearest() -> None:
@@ -77,12 +77,12 @@ def test_a_word_that_names_a_testbed_twice_is_refused() -> None:
 
 
 def test_the_same_word_twice_is_refused() -> None:
-    with pytest.raises(SettingsError, match="the same in any case"):
+    with pytest.raises(SettingsError, match="differ only in case"):
         checked_words({"perftest-{testbed}": "perftest", "Perftest-{testbed}": "trending"})
 
 
 def test_no_words_are_refused() -> None:
-    with pytest.raises(SettingsError, match="there is none"):
+    with pytest.raises(SettingsError, match="none configured"):
         checked_words({})
 
 

@@ -52,7 +52,7 @@ class Range:
 
     def __post_init__(self) -> None:
         if not self.last_good < self.first_changed:
-            raise ValueError(f"no commit lies after {self.last_good} and up to {self.first_changed}")
+            raise ValueError(f"there is no commit after {self.last_good} and up to {self.first_changed}")
 
     def overlaps(self, other: Range) -> bool:
         """Whether some commit is in both."""

@@ -160,7 +160,7 @@ def _checked_order(
     order = sorted(range(len(keys)), key=lambda position: keys[position].parameters)
     for one, other in pairwise(order):
         if keys[one] == keys[other]:
-            raise errors.SettingsError(f"clusters: trace {keys[one]} is there twice; give each trace once")
+            raise errors.SettingsError(f"clusters: trace {keys[one]} occurs twice; give each trace once")
     return np.array(order, dtype=np.intp)
 
 

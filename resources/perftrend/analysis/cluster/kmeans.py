@@ -102,9 +102,9 @@ def k_means(
 
 def _check(values: Samples, k: int, seed: int) -> None:
     if values.ndim != 2:  # noqa: PLR2004 - rows and columns
-        raise errors.SettingsError(f"clusters: give one trace a row, not {values.ndim} dimensions")
+        raise errors.SettingsError(f"clusters: give one row for each trace, not {values.ndim} dimensions")
     if k < 1:
-        raise errors.SettingsError(f"clusters: {k} clusters are asked for; give at least 1")
+        raise errors.SettingsError(f"clusters: {k} clusters are requested; give at least 1")
     if seed < 0:
         raise errors.SettingsError(f"clusters: seed is {seed}; give 0 or more")
     largest = np.sqrt(np.finfo(np.float32).max / max(values.shape[1], 1)) / 4

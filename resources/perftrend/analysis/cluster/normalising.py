@@ -62,7 +62,7 @@ def normalise(
     """
     values = np.asarray(traces, dtype=np.float64)
     if values.ndim != 2:  # noqa: PLR2004 - traces and commits
-        raise errors.SettingsError(f"clusters: give one trace a row, not {values.ndim} dimensions")
+        raise errors.SettingsError(f"clusters: give one row for each trace, not {values.ndim} dimensions")
     if not 0 <= smallest_deviation < np.inf:
         raise errors.SettingsError(
             f"clusters: smallest standard deviation is {smallest_deviation}; give 0 or more"

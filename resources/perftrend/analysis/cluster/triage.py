@@ -72,7 +72,7 @@ def keepable(cluster: Cluster, commits: Sequence[str]) -> KnownCluster[Cluster]:
     :raises SettingsError: if the cluster has no step, or the step is after the last commit.
     """
     if cluster.step is None or cluster.step.position >= len(commits):
-        raise errors.SettingsError("clusters: a cluster without a step at a commit cannot be kept")
+        raise errors.SettingsError("clusters: a cluster without a step at a commit cannot be stored")
     names = tuple(key.hash for key in cluster.members)
     return KnownCluster(names, cluster.regression, commits[cluster.step.position], cluster)
 

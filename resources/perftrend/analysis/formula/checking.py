@@ -53,7 +53,7 @@ def _wrong(parameter: Parameter, argument: Argument) -> str:
     wanted = (
         "a string" if parameter.takes.is_string else "a number" if parameter.takes is Takes.NUMBER else "rows"
     )
-    return "" if fits else f"{given} stands where {wanted} should"
+    return "" if fits else f"expected {wanted}, but found {given}"
 
 
 def _check_text(parameter: Parameter, text: Text, subject: str) -> None:

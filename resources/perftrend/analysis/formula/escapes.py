@@ -27,7 +27,7 @@ def escaped(text: str, special: str) -> str:
         return "".join(each if is_plain(each, special) else _escape(each) for each in text)
     except UnicodeEncodeError as error:
         raise FormulaError(
-            "text", error.start, "half a surrogate pair is no character; leave it out"
+            "text", error.start, "half a surrogate pair is not a character; leave it out"
         ) from None
 
 
@@ -47,17 +47,19 @@ def unescaped(text: str, special: str, *, subject: str, position: int) -> str:
         character = text[place]
         found = _ESCAPE.match(text, place)
         if character == "%" and not found:
-            reason = "a % begins no escape; write two hex digits after it, or %25 for itself"
+            reason = "a % is not followed by two hex digits; write %25 for a percent sign"
             raise FormulaError(subject, position + place, reason)
         if character != "%" and not is_plain(character, special):
-            reason = f"{shown(character)} cannot stand here as it is{_rather(character)}"
+            reason = f"{shown(character)} is not allowed here{_rather(character)}"
             raise FormulaError(subject, position + place, reason)
         pieces.append(bytes.fromhex(found[0][1:]) if found else character.encode())
         place += len(found[0]) if found else 1
     try:
         return b"".join(pieces).decode()
     except UnicodeDecodeError:
-        raise FormulaError(subject, position, "the escapes are no UTF-8; write each byte as %XX") from None
+        raise FormulaError(
+            subject, position, "the escapes are not valid UTF-8; write each byte as %XX"
+        ) from None
 
 
 def is_plain(text: str, special: str) -> bool:

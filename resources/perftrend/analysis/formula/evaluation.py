@@ -92,7 +92,7 @@ class _Evaluation:
     def rows(self, call: Call) -> Rows:
         self.calls += 1
         if self.calls > self.limits.calls:
-            raise _wrong(call, f"more than {self.limits.calls} calls; take fewer formulas")
+            raise _wrong(call, f"more than {self.limits.calls} calls; use fewer formulas")
         function = FUNCTIONS[call.function]
         if function.compute is None:
             return self.spent(call, self.found(call))
@@ -118,7 +118,8 @@ class _Evaluation:
         for parameter, argument, rows in zip(function.parameters, call.arguments, operands, strict=False):
             if parameter.takes is Takes.ROW and len(rows) > 1:
                 reason = (
-                    f"takes one row on each side, but {parameter.name} has {len(rows)}; write such as ave(…)"
+                    f"needs one row on each side, but {parameter.name} has {len(rows)}; "
+                    "use, for example, ave(…)"
                 )
                 raise FormulaError("formula", argument.position, f"{call.function} {reason}")
         if function.makes is Makes.ONE:
@@ -142,12 +143,12 @@ class _Evaluation:
 
     def shortcut(self, call: Call, identity: str) -> Rows:
         if identity in self.opened:
-            raise _wrong(call, f"the shortcut {identity} leads back to itself; take its formula out")
+            raise _wrong(call, f"the shortcut {identity} refers to itself; remove its formula")
         if len(self.opened) >= self.limits.depth:
             raise _wrong(call, f"more than {self.limits.depth} shortcuts within shortcuts")
         held = self.source.shortcut(identity)
         if held is None:
-            raise _wrong(call, f"there is no shortcut {identity}")
+            raise _wrong(call, f"shortcut {identity} does not exist")
         self.opened.append(identity)
         keys = [each.key for each in held if isinstance(each, NormalId)]
         self.check_size(call, len(keys))

@@ -105,7 +105,7 @@ _TABLE = (
         "filter",
         (Parameter("query", Takes.QUERY),),
         Makes.FOUND,
-        "The traces that a query fits, all where it is empty; those of a shortcut where it is # and an id.",
+        "The traces that match a query, all if it is empty; those of a shortcut if it is # and an id.",
     ),
     Function(
         "shortcut",
@@ -116,15 +116,15 @@ _TABLE = (
     _each(
         "norm",
         each_row.normalised,
-        "Each row moved to the mean 0 and scaled to the standard deviation 1, "
-        f"or only moved where that is at most the smallest, {each_row.SMALLEST_DEVIATION:g} unless given.",
+        "Each row shifted to the mean 0 and scaled to the standard deviation 1, "
+        f"or only shifted if that is at most smallest, by default {each_row.SMALLEST_DEVIATION:g}.",
         _SMALLEST,
     ),
     _each(
         "fill",
         each_row.filled,
         "Each row with its holes filled by the next value to the right, at the end by the last one, "
-        "and by 0 where there is none.",
+        "and by 0 if there is none.",
     ),
     _each("log", each_row.logarithm, "The base-10 logarithm of each value, a hole for 0 and less."),
     _each("scale_by_ave", each_row.scaled_by_average, "Each row divided by its own average."),
@@ -151,7 +151,7 @@ _TABLE = (
         over_rows.geometric_mean,
         "The geometric mean of all rows, point by point, negative values left out.",
     ),
-    _one("count", over_rows.count, "The number of rows with a value, point by point; 0 where none has one."),
+    _one("count", over_rows.count, "The number of rows with a value, point by point; 0 if none has one."),
     _one("std_dev", over_rows.deviation, "The standard deviation of all rows, point by point."),
     _one("min", over_rows.least, "The smallest value of all rows, point by point."),
     _one("max", over_rows.most, "The largest value of all rows, point by point."),

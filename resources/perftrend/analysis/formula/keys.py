@@ -93,7 +93,7 @@ def _check_order(name: str, before: dict[str, str], *, subject: str, position: i
     if not name:
         raise FormulaError(subject, position, "a parameter needs a name; write it before the =")
     if name in before:
-        raise FormulaError(subject, position, f"the parameter {shown(name)} stands there twice; keep one")
+        raise FormulaError(subject, position, f"the parameter {shown(name)} occurs twice; remove one")
     if name < last:
-        reason = f"parameters stand in the order of their names; write {shown(name)} before {shown(last)}"
+        reason = f"parameters must be in the order of their names; write {shown(name)} before {shown(last)}"
         raise FormulaError(subject, position, reason)

@@ -137,7 +137,7 @@ class _Parser:
         for place, character in enumerate(found[1], start + 1):
             if not character.isprintable():
                 self.place = place
-                raise self.wrong(f"{shown(character)} cannot stand in a string; write it as %XX")
+                raise self.wrong(f"{shown(character)} is not allowed in a string; write it as %XX")
         self.place = found.end()
         return Text(found[1], start)
 
@@ -173,7 +173,7 @@ class _Parser:
 
     def expected(self, what: str) -> FormulaError:
         rest = self.rest()
-        hint = '; strings stand in plain "' if rest and rest[0] in _OTHER_QUOTES else ""
+        hint = '; write strings between plain "' if rest and rest[0] in _OTHER_QUOTES else ""
         return self.wrong(f"expected {what}, but found {_token(rest)}{hint}")
 
     def wrong(self, reason: str) -> FormulaError:

@@ -38,7 +38,7 @@ class Rows(Mapping[str, Samples]):
             if any(len(row) != points for row in rows.values()):
                 name = next(name for name, row in rows.items() if len(row) != points)
                 raise SettingsError(
-                    f"rows: {name} has {len(rows[name])} points; give it {points} as the others"
+                    f"rows: {name} has {len(rows[name])} points; give it {points} like the others"
                 )
             rows = cls(
                 tuple(rows), np.array(list(rows.values()), dtype=np.float64).reshape(len(rows), points)
@@ -54,7 +54,7 @@ class Rows(Mapping[str, Samples]):
         if self.matrix.ndim != 2 or not len(places) == len(names) == len(self.matrix):  # noqa: PLR2004 - a matrix
             raise SettingsError(
                 f"rows: {len(places)} different names for a matrix of shape {self.matrix.shape}; "
-                "give one name a row"
+                "give one name for each row"
             )
         return places
 

@@ -91,7 +91,7 @@ def _ragged(samples: ArrayLike | Sequence[ArrayLike]) -> Runs:
         lots = [np.atleast_1d(np.asarray(lot, dtype=np.float64)) for lot in samples]  # type: ignore[union-attr]  # or TypeError
     except (TypeError, ValueError) as error:
         raise errors.SettingsError(
-            f"partition: samples are no numbers ({error}); give one value for each run, "
+            f"partition: samples are not numbers ({error}); give one value for each run, "
             "or one sequence of values for each run"
         ) from error
     if any(lot.ndim != 1 for lot in lots):

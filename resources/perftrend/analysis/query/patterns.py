@@ -76,7 +76,7 @@ def _compiled(pattern: str, position: int) -> re2._Regexp:
         (told,) = error.args
         reason = told.decode(errors="replace") if isinstance(told, bytes) else str(told)
         raise FormulaError(
-            SUBJECT, position, f"{shown(pattern)} is no regular expression of RE2: {reason}"
+            SUBJECT, position, f"{shown(pattern)} is not a valid RE2 regular expression: {reason}"
         ) from None
 
 

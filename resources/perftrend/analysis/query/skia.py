@@ -41,9 +41,7 @@ def _import_query(text: str) -> Query:
 
 def _term(key: str, value: str) -> Term:
     if not key or not value:
-        raise FormulaError(
-            SUBJECT, 0, "expected key=value, key=!value, key=~regex or key=*, as Skia Perf has it"
-        )
+        raise FormulaError(SUBJECT, 0, "expected key=value, key=!value, key=~regex or key=*, as in Skia Perf")
     if value == "*":
         return Term(key, "", pattern=True)
     negated = value.startswith("!")

@@ -104,10 +104,10 @@ class Bucket:
         try:
             yield
         except FileNotFoundError as error:
-            raise MissingError(f"s3://{place}: there is no such bucket or key") from error
+            raise MissingError(f"s3://{place}: the bucket or key does not exist") from error
         except PermissionError as error:
             raise ServiceError(
-                f"s3://{place}: access is denied; AWS_PROFILE or AWS_ACCESS_KEY_ID say who asks"
+                f"s3://{place}: access is denied; check AWS_PROFILE or AWS_ACCESS_KEY_ID"
             ) from error
         except (BotoCoreError, ClientError, OSError) as error:
             reason = " ".join(str(error).split())[:200] or f"does not answer within {_DEADLINE_S:g} s"

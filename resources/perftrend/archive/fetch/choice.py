@@ -91,7 +91,7 @@ def require_one_run(ordered: Sequence[ArchivedFile]) -> None:
     for name in outputs[1:]:
         if name.count("/") == outputs[0].count("/") and _folder(name) != _folder(outputs[0]):
             raise ArchiveError(
-                f"holds several outputs, {outputs[0]} and {name}: which one is the build's is not known"
+                f"contains several outputs, {outputs[0]} and {name}; which one to read is not known"
             )
 
 

@@ -65,7 +65,7 @@ class Disk:
                 stream.seek(offset)
                 yield Transfer(stream.read, offset, Version(size=os.fstat(stream.fileno()).st_size))
         except FileNotFoundError as error:
-            raise MissingError(f"{file.location}: there is no such file") from error
+            raise MissingError(f"{file.location}: the file does not exist") from error
 
 
 class OneFile(Disk):

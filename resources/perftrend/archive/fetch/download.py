@@ -159,12 +159,12 @@ class _Download:
                 partial.drop()
                 raise UnpackingError(self._says(f"is larger than {self._limits.maximum_bytes} bytes"))
             if now > self._end:
-                raise ServiceError(self._says(f"did not come within {self._limits.deadline_s:.0f} s"))
+                raise ServiceError(self._says(f"did not arrive within {self._limits.deadline_s:.0f} s"))
             if now - marked_s > self._limits.patience_s:
                 if size - marked_bytes < self._limits.slowest_bytes_per_s * (now - marked_s):
                     raise ServiceError(
                         self._says(
-                            f"comes at less than {self._limits.slowest_bytes_per_s:.0f} bytes a second"
+                            f"arrives at less than {self._limits.slowest_bytes_per_s:.0f} bytes a second"
                         )
                     )
                 marked_s, marked_bytes = now, size
@@ -184,7 +184,7 @@ class _Download:
         elif given and given.hex != (
             sha256 if given.algorithm == "sha256" else partial.digest(given.algorithm)
         ):
-            wrong = f"has another {given.algorithm} than the server tells"
+            wrong = f"has another {given.algorithm} than the server reports"
         if wrong:
             partial.drop()
             self._wrong += 1

@@ -83,7 +83,7 @@ def enter(
     )
     results = [_placed(result, claim.likely_testbed) for result in output]
     if not results:
-        raise ArchiveError(f"{name}: holds no performance test; have its tests the tag MRR or NDRPDR?")
+        raise ArchiveError(f"{name}: contains no performance test; do its tests have the tag MRR or NDRPDR?")
     run = _run(claim, _testbed(results, claim, name), output, name)
     added = store.add(run, of_experiment(without_doubles(results), run.experiment), version=claim.version)
     return Entered(run.testbed, len(results), added, output.unknown)
@@ -97,7 +97,7 @@ def _enter_patch(store: Store, claim: Claim, report: Readable, maximum_bytes: in
     )
     if claim.testbed and test.testbed != claim.testbed:
         raise ArchiveError(
-            f"{report.name}: was run on testbed {test.testbed}, but --testbed says {claim.testbed}"
+            f"{report.name}: was run on testbed {test.testbed}, but --testbed is {claim.testbed}"
         )
     added = store.patch_tests.add(test, traces, version=claim.version)
     return Entered(test.testbed, len(traces), added, ended=test.ended)
@@ -117,11 +117,11 @@ def _testbed(results: Iterable[Result], claim: Claim, name: str) -> str:
     [testbed] = found
     if testbed == UNKNOWN:
         raise ArchiveError(
-            f"{name}: does not say on which testbed it was run, "
-            f"and job {claim.job!r} names none; give --testbed"
+            f"{name}: does not name the testbed of the run, "
+            f"and neither does job {claim.job!r}; give --testbed"
         )
     if claim.testbed and testbed != claim.testbed:
-        raise ArchiveError(f"{name}: was run on testbed {testbed}, but --testbed says {claim.testbed}")
+        raise ArchiveError(f"{name}: was run on testbed {testbed}, but --testbed is {claim.testbed}")
     return testbed
 
 
@@ -129,7 +129,7 @@ def _run(claim: Claim, testbed: str, output: Output, name: str) -> Run:
     started = claim.started or output.started or output.finished
     finished = claim.finished or output.finished or output.started
     if started is None or finished is None:
-        raise ArchiveError(f"{name}: does not say when it was run, and neither does its source")
+        raise ArchiveError(f"{name}: does not contain the time of the run, and neither does its source")
     return Run(
         testbed=testbed,
         job=claim.job,

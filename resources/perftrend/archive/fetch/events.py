@@ -46,9 +46,9 @@ def parse(line: bytes) -> Event | None:
     try:
         document = json.loads(line)
     except (ValueError, RecursionError):
-        raise ArchiveError(f"event {_brief(line)}: is no JSON") from None
+        raise ArchiveError(f"event {_brief(line)}: is not valid JSON") from None
     if not isinstance(document, dict):
-        raise ArchiveError(f"event {_brief(line)}: is no JSON object")
+        raise ArchiveError(f"event {_brief(line)}: is not a JSON object")
     build = document.get("build")
     if isinstance(build, dict):
         if build.get("phase") not in _END_PHASES:

@@ -96,10 +96,10 @@ def _parts(location: str) -> SplitResult:
         parts = urlsplit(location)
         _ = parts.port
     except ValueError:
-        raise UsageError("the source is no URL that can be read") from None
+        raise UsageError("the source is not a valid URL") from None
     if "@" in parts.netloc:
         raise UsageError(
-            "a source's URL must not hold a user or a password, which others can see; "
+            "a source's URL must not contain a user or a password, which others can see; "
             "give them as jenkins.user and jenkins.token, or in ~/.netrc"
         )
     if not parts.netloc:
@@ -111,7 +111,7 @@ def _on_this_machine(path: Path, access: Access) -> Source:
     if path.is_dir():
         return TreeSource(Disk(path))
     if not path.is_file():
-        raise UsageError(f"source {path}: there is no such folder or file")
+        raise UsageError(f"source {path}: no such file or folder")
     with path.open("rb") as file:
         begun = file.read(512)
     kind = unpack.packed_as(begun)

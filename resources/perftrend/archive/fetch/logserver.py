@@ -55,7 +55,7 @@ class LogServer:
         """Read an index page."""
         url, page = self._web.page(self.location(folder))
         if not _HTML.search(page[:4096]):
-            raise ArchiveError(f"{shown(url)}: is no page with an index; name the folder above the builds")
+            raise ArchiveError(f"{shown(url)}: is not an index page; name the folder above the builds")
         index = _Index(url)
         index.feed(page.decode("utf-8", "replace"))
         index.close()

@@ -16,7 +16,7 @@ def wrong(name: str) -> str:
     if ".." in path.split("/"):
         return "leads out of the archive"
     if not path or not path.isprintable() or len(path) > _LONGEST:
-        return "is no name"
+        return "is not a valid name"
     return ""
 
 

@@ -46,4 +46,4 @@ class Pace:
     def sleep(self, seconds: float) -> None:
         """Wait, or raise ServiceError if ``stop`` is set."""
         if self.stop.wait(seconds) if seconds > 0 else self.stop.is_set():
-            raise ServiceError("fetching was interrupted; run again to go on")
+            raise ServiceError("fetching was interrupted; run again to continue")

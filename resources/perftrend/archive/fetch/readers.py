@@ -78,9 +78,7 @@ class Readers:
             except BrokenProcessPool:
                 # Another file may have ended the process.
                 self._give_up(pool)
-        raise ArchiveError(
-            f"{files[0].name}: reading it ended the process that read it; is there memory enough?"
-        )
+        raise ArchiveError(f"{files[0].name}: the process that read it ended; is there enough memory?")
 
     def _running(self) -> ProcessPoolExecutor:
         with self._lock:

@@ -172,5 +172,5 @@ def _weaker(attempt: Attempt, refused: list[str]) -> str:
     if refused:
         return f"read from {attempt.files[0].name} instead: {'; '.join(refused)}"
     if attempt.kind is Kind.WEAK:
-        return f"read from {attempt.files[0].name}: there is no stronger output"
+        return f"read from {attempt.files[0].name}, since no stronger output exists"
     return ""

@@ -120,7 +120,7 @@ class Tarball:
                     if not member.isdir():
                         self._take(member, say)
         except _FAULTS as error:
-            raise ArchiveError(f"{self._file}: is damaged, or no tar: {error}") from error
+            raise ArchiveError(f"{self._file}: is damaged, or not a tar: {error}") from error
 
     def _take(self, member: tarfile.TarInfo, say: Callable[[str], None]) -> None:
         name = member.name.removeprefix("./")
@@ -128,7 +128,7 @@ class Tarball:
         if not member.isreg() or member.issparse():
             fault = "is a link, a device or sparse"
         if fault:
-            say(f"{self._file}: member {names.shown(member.name)} {fault}; it is passed over")
+            say(f"{self._file}: member {names.shown(member.name)} {fault}; it is skipped")
             return
         folder = name.rpartition("/")[0]
         location = self.location(name)

@@ -160,8 +160,7 @@ class TreeSource:
                 yield from self._wanted(path[depth - 1], [Folder("")], wanted, number=path[depth])
                 return
         raise ArchiveError(
-            f"{self._tree.location('')}: holds an output, but no folder around it is a build's; "
-            "put it into JOB/NUMBER/"
+            f"{self._tree.location('')}: contains an output outside a build's folder; move it to JOB/NUMBER/"
         )
 
     def _wanted(

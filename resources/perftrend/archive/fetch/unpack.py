@@ -107,7 +107,7 @@ def _text(packed: BinaryIO, name: str) -> Iterator[bytes]:
         while len(begun) < _BLOCK_BYTES and (chunk := opened.read1(source.CHUNK_BYTES)):
             begun += chunk
         if kind := packed_as(begun):
-            raise UnpackingError(f"{name}: holds {kind} archive where an output should be; refused")
+            raise UnpackingError(f"{name}: contains {kind} archive instead of an output; refused")
         yield begun
         while chunk := opened.read1(source.CHUNK_BYTES):
             yield chunk

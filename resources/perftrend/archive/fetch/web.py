@@ -144,7 +144,7 @@ class Web:
         except (requests.ConnectionError, requests.Timeout) as error:
             raise _unreachable(url, error) from error
         except (requests.RequestException, HTTPError, HTTPException, ValueError) as error:
-            raise ServiceError(f"{shown(url)}: cannot be asked: {_brief(error)}") from error
+            raise ServiceError(f"{shown(url)}: the request failed: {_brief(error)}") from error
         self._judge(response, url)
         return response
 
@@ -155,7 +155,7 @@ class Web:
             return
         response.close()
         if status in _GONE:
-            raise MissingError(f"{shown(asked)}: there is no such file ({status})")
+            raise MissingError(f"{shown(asked)}: the file does not exist ({status})")
         if status in _REFUSED:
             raise ServiceError(
                 f"{shown(asked)}: the server refuses it ({status}); "
@@ -164,14 +164,14 @@ class Web:
         if status in _BUSY or status >= _SERVER_ERRORS:
             self._heed(response.headers.get("Retry-After", ""), asked)
             raise InterruptedTransferError(f"{shown(asked)}: the server failed ({status}); try again later")
-        raise ServiceError(f"{shown(asked)}: the server answers {status}, which is no file")
+        raise ServiceError(f"{shown(asked)}: the server answers {status} instead of a file")
 
     def _heed(self, retry_after: str, asked: str) -> None:
         """Delay further requests by the pause that a server requests."""
         seconds = retry_after_s(retry_after) or 0.0
         if seconds > LONGEST_HOLD_S:
             raise ServiceError(
-                f"{shown(asked)}: the server wants no request for {seconds:.0f} s; try again then"
+                f"{shown(asked)}: the server requests a pause of {seconds:.0f} s; try again then"
             )
         if seconds > 0:
             self._pace.hold(urlsplit(asked).netloc, seconds)
@@ -196,8 +196,8 @@ def _read(response: requests.Response, amount: int) -> bytes:
 def _unreachable(url: str, error: Exception) -> ServiceError:
     if "CERTIFICATE_VERIFY_FAILED" in str(error) or "doesn't match" in str(error):
         return ServiceError(
-            f"{shown(url)}: the server's certificate cannot be trusted; "
-            "name the file of your authority in REQUESTS_CA_BUNDLE"
+            f"{shown(url)}: the server's certificate is not trusted; "
+            "set REQUESTS_CA_BUNDLE to the file of its authority"
         )
     return InterruptedTransferError(f"{shown(url)}: does not answer: {_brief(error)}")
 

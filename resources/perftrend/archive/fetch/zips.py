@@ -78,7 +78,7 @@ def output(file: BinaryIO, name: str) -> Generator[Member, None, None]:
             _check(info, name)
         found = [one for one in packed.infolist() if choice.kind_of(one.filename) in choice.OUTPUTS]
         if not found:
-            raise UnpackingError(f"{name}: the zip holds no output.xml and no output.json")
+            raise UnpackingError(f"{name}: the zip contains no output.xml or output.json")
         best = min(found, key=lambda one: choice.rank(one.filename))
         try:
             stream = packed.open(best)

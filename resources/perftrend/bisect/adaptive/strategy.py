@@ -154,7 +154,7 @@ class Adaptive:
             hopeless = _pairs_of_ends(state) >= MOST_PAIRS and last.none >= HOPELESS
             return self._nothing(last) if hopeless or last.none >= self.confidence else None
         if len(last.found) >= self.maximum_changes:
-            return self._found(beliefs, tried, "as many changes as are looked for were found")
+            return self._found(beliefs, tried, "the maximum number of changes was found")
         another = further.probability(beliefs)
         if another <= (MISSED if len(state.measured) < 2 * MOST_PAIRS else MISSED_LATE):
             reason = f"another change that matters has a probability of {another:.2g}"
@@ -183,7 +183,7 @@ class Adaptive:
         return None
 
     def _nothing(self, belief: Belief) -> Outcome:
-        reason = f"no difference shown; that there is none has a probability of {belief.none:.3g}"
+        reason = f"no difference was shown; the probability that there is none is {belief.none:.3g}"
         return Outcome(
             Kind.NO_DIFFERENCE,
             reason,

@@ -50,10 +50,10 @@ class HistoryModel:
                 f"size is {self.size} with {len(self.changes)} changes; give each a commit"
             )
         if not self.tests:
-            raise errors.SettingsError("tests is empty; give a factor for one test at least")
+            raise errors.SettingsError("tests is empty; give a factor for at least one test")
         for name in ("broken", "branches"):
             if not 0 <= getattr(self, name) < 1:
-                raise errors.SettingsError(f"{name} is {getattr(self, name)}; give a share from 0, below 1")
+                raise errors.SettingsError(f"{name} is {getattr(self, name)}; give a fraction below 1")
 
 
 @dataclass(frozen=True)

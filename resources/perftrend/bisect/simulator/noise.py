@@ -57,13 +57,13 @@ class Noise:
         if 0 < self.freedom <= _NO_VARIANCE:
             raise errors.SettingsError(f"freedom is {self.freedom}; give 0, or more than {_NO_VARIANCE}")
         if self.autocorrelation >= 1 or self.phase < 1:
-            raise errors.SettingsError("autocorrelation is below 1, and phase at least 1")
+            raise errors.SettingsError("autocorrelation should be below 1, and phase at least 1")
         for name in ("shared", "outliers", "low"):
             if getattr(self, name) > 1:
-                raise errors.SettingsError(f"{name} is {getattr(self, name)}; give a share from 0 to 1")
+                raise errors.SettingsError(f"{name} is {getattr(self, name)}; give a fraction from 0 to 1")
         for name in ("samples", "variants"):
             if getattr(self, name) < 1:
-                raise errors.SettingsError(f"{name} is {getattr(self, name)}; give 1 at least")
+                raise errors.SettingsError(f"{name} is {getattr(self, name)}; give at least 1")
 
     @property
     def deviation(self) -> float:

@@ -37,7 +37,7 @@ class Recording:
         except (csv.Error, ValueError) as error:
             raise UsageError(f"{name}: {error}; give a recording") from None
         if not rows or len({len(row) for row in rows}) > 1 or not rows[0]:
-            raise UsageError(f"{name} has no repetitions of {program}, or not as many in each process")
+            raise UsageError(f"{name} has no repetitions of {program}, or not the same number per process")
         times = np.array(rows)
         if not (np.isfinite(times).all() and (times > 0).all()):
             raise UsageError(f"{name} has times of {program} that are not above 0")

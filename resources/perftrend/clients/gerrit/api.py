@@ -112,5 +112,5 @@ def phrase(text: str) -> str:
     :raises UsageError: if it cannot be quoted.
     """
     if '"' in text or "\\" in text or not text.isprintable():
-        raise UsageError(f"{text!r} cannot stand in a query; give a name without quotes")
+        raise UsageError(f"{text!r} cannot be used in a query; give a name without quotes")
     return f'"{text}"'

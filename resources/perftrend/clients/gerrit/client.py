@@ -26,7 +26,7 @@ def connect(settings: GerritSettings) -> Gerrit:
     :raises SettingsError: if they do not name one, or name a user without a token.
     """
     if not settings.url:
-        raise SettingsError("gerrit.url is not set; say which Gerrit to ask")
+        raise SettingsError("gerrit.url is not set; give the address of Gerrit")
     if bool(settings.user) != bool(settings.token):
         raise SettingsError("gerrit.user and gerrit.token belong together; set both or none")
     return Gerrit(
@@ -202,7 +202,7 @@ class Gerrit:
         :raises SettingsError: if no user is set, or a file for ssh is missing.
         """
         if not self._user:
-            raise SettingsError("gerrit.user is not set; say who listens to the events")
+            raise SettingsError("gerrit.user is not set; give a user who may read the events")
         command = ssh_command(
             self._host, self._port, self._user,
             key=self._key, known_hosts=self._known_hosts, timeout_s=self._timeout_s,

@@ -33,7 +33,7 @@ def updated_since(
             if len(seen) == maximum:
                 raise TooLargeError(
                     f"{api.transport.url}: more than {maximum} changes were updated since "
-                    f"{moment:%Y-%m-%d %H:%M:%S %Z}; ask for less"
+                    f"{moment:%Y-%m-%d %H:%M:%S %Z}; request fewer"
                 )
             seen.add(change.number)
             yield change

@@ -77,7 +77,7 @@ def _review(api: Api, path: str, body: Mapping[str, Any]) -> Posted:
             continue
         with told.as_told(f"{api.transport.url}/{path}"):
             return _posted(body.get("labels", {}), told.table(answer), less, str(refusal or ""))
-    raise refusal or AssertionError("a review is taken or refused")
+    raise refusal or AssertionError("a review is accepted or refused")
 
 
 def _posted(wanted: Mapping[str, int], answer: Mapping[str, Any], less: frozenset[str], why: str) -> Posted:

@@ -32,9 +32,9 @@ _FAREWELL_S = 5.0
 _COMMAND = ("gerrit", "stream-events", "-s", "comment-added")
 
 _LASTING = (
-    ("host key", "its host key is not among the trusted ones; check it, and add it to gerrit.known_hosts"),
+    ("host key", "its host key is not trusted; check it, and add it to gerrit.known_hosts"),
     ("permission denied", "the login was refused; check gerrit.user and gerrit.ssh_key"),
-    ("too many authentication", "the login was refused; name the right key by gerrit.ssh_key"),
+    ("too many authentication", "the login was refused; set gerrit.ssh_key to the right key"),
     ("not permitted", "give the user the capability Stream Events: make it a member of Service Users"),
 )
 _UNREACHED = re.compile(
@@ -208,7 +208,7 @@ class EventStream:
 def _quoted(name: str, path: Path) -> str:
     """Return a path in the syntax of ssh: in quotes, without anything that ssh would expand."""
     if not path.is_file():
-        raise SettingsError(f"{name} is {str(path)!r}; there is no such file")
+        raise SettingsError(f"{name} is {str(path)!r}; this file does not exist")
     text = str(path.absolute())
     if re.search(r'["\\$\x00-\x1f]', text):
         raise SettingsError(f"{name} is {text!r}; ssh cannot read a name with quotes, '$' or '\\' in it")

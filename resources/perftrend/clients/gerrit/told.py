@@ -29,7 +29,7 @@ def as_told(asked: str) -> Iterator[None]:
     try:
         yield
     except ValueError:
-        raise ServiceError(f"{asked}: answers as Gerrit would not; is gerrit.url right?") from None
+        raise ServiceError(f"{asked}: the response is not valid; is gerrit.url right?") from None
 
 
 def table(value: object) -> Mapping[str, Any]:

@@ -115,8 +115,8 @@ class Transport:
             return error
         reason = self._reason(response)
         if error.status == HTTPStatus.CONFLICT and re.search("lock.?failure", reason, re.IGNORECASE):
-            return UnavailableError(f"{asked}: somebody else writes to the same change; try again later")
-        return RefusedError(f"{error}; Gerrit says {reason!r}", error.status) if reason else error
+            return UnavailableError(f"{asked}: another user writes to the same change; try again later")
+        return RefusedError(f"{error}; Gerrit reports {reason!r}", error.status) if reason else error
 
     def _reason(self, response: requests.Response) -> str:
         """Return the first line of Gerrit's explanation, if it can be shown."""
@@ -134,9 +134,9 @@ class Transport:
 def _hints(user: str | None) -> dict[int, str]:
     seen_by = f"the user {user!r}" if user else "everybody"
     return {
-        HTTPStatus.BAD_REQUEST: "it cannot be done so",
+        HTTPStatus.BAD_REQUEST: "the request is not valid",
         HTTPStatus.NOT_FOUND: f"check gerrit.url and the number, and that {seen_by} may see it",
-        HTTPStatus.CONFLICT: "the change is in another state; look at it",
+        HTTPStatus.CONFLICT: "the change is in another state; check it",
     }
 
 
@@ -150,5 +150,5 @@ def _decoded(asked: str, body: bytes) -> Any:  # noqa: ANN401 - as above
         return json.loads(body.removeprefix(_PREFIX))
     except (ValueError, RecursionError):
         raise ServiceError(
-            f"{asked}: answers with no JSON; is a proxy or a page for logging in between? check gerrit.url"
+            f"{asked}: the response is not JSON; is a proxy or a login page in between? check gerrit.url"
         ) from None

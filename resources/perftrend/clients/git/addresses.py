@@ -41,20 +41,20 @@ class Address:
         :raises UsageError: if git would interpret it as something else, such as an option or a program.
         """
         if not text or text.startswith("-") or not text.isprintable():
-            raise UsageError(f"{text!r} is no repository: write a URL or a path")
+            raise UsageError(f"{text!r} is not a repository; write a URL or a path")
         if "://" not in text:
             if not _SHORT.fullmatch(text) or Path(text).exists():
                 return cls(str(Path(text).expanduser().resolve()))
             if "::" in text:
-                raise UsageError(f"{text!r} is no repository: write a URL or a path")
+                raise UsageError(f"{text!r} is not a repository; write a URL or a path")
             return cls(text)
         try:
             parts = urlsplit(text)
         except ValueError:
-            raise UsageError("the address of the repository is no URL") from None
+            raise UsageError("the address of the repository is not a valid URL") from None
         told = without_password(text)
         if parts.scheme not in _SCHEMES:
-            raise UsageError(f"{told!r} is no repository: {parts.scheme}: is none of {', '.join(_SCHEMES)}")
+            raise UsageError(f"{told!r} is not a repository; known schemes are {', '.join(_SCHEMES)}")
         if parts.password is None:
             return cls(text)
         host = parts.netloc.rpartition("@")[2]

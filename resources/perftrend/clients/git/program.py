@@ -92,12 +92,12 @@ class Git:
             done = self._run(command, environment, timeout_s=timeout_s)
         except subprocess.TimeoutExpired:
             raise ServiceError(
-                f"{without_password(told)} did not give its commits within {timeout_s:g} s"
+                f"{without_password(told)} did not send its commits within {timeout_s:g} s"
             ) from None
         if done.code:
             raise ServiceError(
                 f"cannot fetch from {without_password(told)}: {done.words}; "
-                "look at the address, the network and what this user may read there"
+                "check the address, the network and the permissions of this user"
             )
 
     def _run(
@@ -176,4 +176,4 @@ def _one_line(words: str) -> str:
     """Return the lines that contain errors, or all lines if there are none, in one line."""
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     fatal = [line for line in lines if line.startswith(("fatal:", "error:", "ssh:", "remote:"))] or lines
-    return without_password(" / ".join(fatal))[:_LONGEST_WORDS] or "it said nothing"
+    return without_password(" / ".join(fatal))[:_LONGEST_WORDS] or "no error message"

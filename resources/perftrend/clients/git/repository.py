@@ -75,7 +75,7 @@ class Repository:
         """
         found = cls(folder.resolve())
         if not folder.is_dir() or found._git.try_("rev-parse", "--git-dir").code:
-            raise UsageError(f"{folder} is no git repository")
+            raise UsageError(f"{folder} is not a git repository")
         return found
 
     def fetch(self, *refs: str, url: str | None = None, timeout_s: float = FETCH_S) -> tuple[str, ...]:
@@ -88,7 +88,7 @@ class Repository:
         """
         for ref in refs:
             if not _REF.fullmatch(ref) or ".." in ref or "//" in ref or "/." in ref:
-                raise UsageError(f"{ref!r} is no ref; write its full name, such as refs/heads/main")
+                raise UsageError(f"{ref!r} is not a ref; write its full name, such as refs/heads/main")
         source = Address.of(url) if url else self._address or "origin"
         with mirrors.alone(self.folder):
             mirrors.fetch(self._git, source, [f"+{ref}:{ref}" for ref in refs], timeout_s=timeout_s)
@@ -104,7 +104,7 @@ class Repository:
         """
         digits = text.strip().lower()
         if not _ABBREVIATED.fullmatch(digits):
-            raise UsageError(f"{text[:60]!r} is no hash of a commit; write 7 to 40 hex digits")
+            raise UsageError(f"{text[:60]!r} is not a commit hash; write 7 to 40 hex digits")
         # Not by the name of a branch that resembles a hash: that could be another commit.
         found = self._git.run("rev-parse", f"--disambiguate={digits}").split()
         kinds = self._git.run("cat-file", "--batch-check=%(objectname) %(objecttype)", text="\n".join(found))
@@ -116,8 +116,8 @@ class Repository:
         if commits:
             raise UsageError(f"{digits} is ambiguous: {self._candidates(commits)}; write more digits of it")
         if existing:
-            raise UsageError(f"{digits} is the hash of a {existing[0]} and not of a commit")
-        raise UsageError(f"{digits} does not exist in the repository; is it pushed, and all of it copied?")
+            raise UsageError(f"{digits} is the hash of a {existing[0]}, not of a commit")
+        raise UsageError(f"{digits} does not exist in the repository; is it pushed, and the clone complete?")
 
     def _candidates(self, commits: list[str]) -> str:
         some = [self.commit(name) for name in commits[:_CANDIDATES]]
@@ -226,7 +226,7 @@ class Repository:
 
 def _whole(text: str) -> str:
     if not _WHOLE.fullmatch(text):
-        raise UsageError(f"{text[:60]!r} is no whole hash of a commit: 40 hex digits")
+        raise UsageError(f"{text[:60]!r} is not a full commit hash of 40 hex digits")
     return text
 
 

@@ -46,7 +46,7 @@ def underway(place: Path) -> Underway:
     git = Git(place)
     found = git.try_("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir")
     if found.code:
-        raise UsageError(f"{place} is no checkout of a git repository; start this where git bisect runs")
+        raise UsageError(f"{place} is not a checkout of a git repository; start this where git bisect runs")
     checkout, folder = map(Path, found.output.splitlines())
     git = Git(checkout)
     # The ref that --no-checkout sets instead of a checkout takes precedence.

@@ -72,7 +72,7 @@ class Api:
             name = each.get("name") if isinstance(each, dict) else None
             if not is_name(name) or depth == 0:
                 raise ServiceError(
-                    f"{self.transport.url}/{path}: names a job {name!r:.100}, as none can be called there; "
+                    f"{self.transport.url}/{path}: lists a job {name!r:.100}, which cannot exist there; "
                     "is jenkins.url right?"
                 )
             full = f"{folder}/{name}" if folder else str(name)
@@ -105,5 +105,5 @@ class Api:
         answer = self.job(job, tree)
         told = answer.get("allBuilds", answer.get("builds")) or []
         if not isinstance(told, list):
-            raise ServiceError(f"{self.url(job)}: answers with no list of builds; is jenkins.url right?")
+            raise ServiceError(f"{self.url(job)}: the response has no list of builds; is jenkins.url right?")
         return told

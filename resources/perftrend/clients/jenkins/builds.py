@@ -135,9 +135,7 @@ def text_of(value: object) -> str:
 
 
 def _no_build(job_url: str) -> ServiceError:
-    return ServiceError(
-        f"{job_url}: answers with a build that Jenkins would not tell of; is jenkins.url right?"
-    )
+    return ServiceError(f"{job_url}: the response is not a valid build; is jenkins.url right?")
 
 
 def _parameters(actions: Iterable[Any]) -> Iterator[tuple[str, str]]:

@@ -33,7 +33,7 @@ def connect(settings: JenkinsSettings) -> Jenkins:
     :raises SettingsError: if they do not name one, or name a user without a token.
     """
     if not settings.url:
-        raise SettingsError("jenkins.url is not set; say which Jenkins to ask")
+        raise SettingsError("jenkins.url is not set; give the address of Jenkins")
     if bool(settings.user) != bool(settings.token):
         raise SettingsError("jenkins.user and jenkins.token belong together; set both or none")
     return Jenkins(
@@ -172,7 +172,7 @@ class Jenkins:
     def open(self, url: str) -> AbstractContextManager[Iterator[bytes]]:
         """Open a file of this server, such as an artifact; yield its bytes, up to 64 KiB at a time."""
         if not is_below(url, self.url):
-            raise ServiceError(f"{url!r} does not lie below {self.url}; it is not asked for")
+            raise ServiceError(f"{url!r} is not below {self.url}; it is not requested")
         return self._transport.open(url)
 
     def start(self, job: str, parameters: Mapping[str, str] | None = None) -> Started:

@@ -39,7 +39,7 @@ def start(api: Api, job: str, parameters: Mapping[str, str]) -> Started:
     if told.get("buildable") is False:
         raise UsageError(f"job {job!r} is disabled; enable it first")
     if not isinstance(following, int):
-        raise ServiceError(f"{api.url(job)}: answers with no job that can be built; is jenkins.url right?")
+        raise ServiceError(f"{api.url(job)}: the response is not a buildable job; is jenkins.url right?")
     path = job_path(job)
     try:
         status, location = api.transport.post(
@@ -48,12 +48,12 @@ def start(api: Api, job: str, parameters: Mapping[str, str]) -> Started:
     except UnreachedError:
         raise
     except UnavailableError as error:
-        raise ServiceError(f"{error}; it may have started all the same, see {api.url(job)}/") from None
+        raise ServiceError(f"{error}; it may have started anyway, see {api.url(job)}/") from None
     item = re.search(r"/queue/item/([0-9]{1,18})/?$", location)
     if status >= HTTPStatus.MULTIPLE_CHOICES and not item and not location.endswith(f"/{path}/"):
         raise ServiceError(
-            f"POST {api.url(job)}: is redirected instead of started; is a page for logging in between? "
-            "check jenkins.url, https:// included"
+            f"POST {api.url(job)}: is redirected instead of started; is a login page in between? "
+            "check jenkins.url, including https://"
         )
     return Started(job, following - 1, int(item[1]) if item else None, dict(parameters))
 
@@ -67,7 +67,7 @@ def number(api: Api, started: Started) -> int | None:
     if item is None:
         return _oldest_alike(api, started)
     if item.get("cancelled"):
-        raise ServiceError(f"job {started.job!r} was taken out of the queue; start it again")
+        raise ServiceError(f"job {started.job!r} was removed from the queue; start it again")
     told = (item.get("executable") or {}).get("number")
     return told if isinstance(told, int) else None
 

@@ -40,7 +40,9 @@ MAXIMUM_LOG = 1024**3
 """Maximum size of a console log in bytes."""
 _IN_MEMORY = 1024**2
 _MAXIMUM_CRUMB = 64 * 1024
-_HINTS: Mapping[int, str] = {HTTPStatus.TOO_MANY_REQUESTS: "ask less often, see fetch.requests_per_second"}
+_HINTS: Mapping[int, str] = {
+    HTTPStatus.TOO_MANY_REQUESTS: "send fewer requests, see fetch.requests_per_second",
+}
 
 
 class Transport:
@@ -128,8 +130,8 @@ class Transport:
             told = None
         if not isinstance(told, dict):
             raise ServiceError(
-                f"{shown('GET', request.url)}: answers with no table in JSON; is a proxy or a page for "
-                "logging in between? check jenkins.url"
+                f"{shown('GET', request.url)}: the response is not a JSON object; is a proxy or a "
+                "login page in between? check jenkins.url"
             )
         return told
 
@@ -161,7 +163,7 @@ class Transport:
             except (json.JSONDecodeError, UnicodeError, TypeError, KeyError):
                 self._connection.crumb = None
                 raise ServiceError(
-                    f"{asked}: answers with no crumb; is a page for logging in between? check jenkins.url"
+                    f"{asked}: the response has no crumb; is a login page in between? check jenkins.url"
                 ) from None
 
     @contextmanager

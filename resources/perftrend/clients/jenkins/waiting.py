@@ -48,8 +48,7 @@ def queue(api: Api, job: str | None) -> Sequence[QueueItem]:
         items = sorted(_items(told), key=lambda item: -item.number)
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError, OSError):
         raise ServiceError(
-            f"{api.transport.url}/queue: answers with what no Jenkins would tell of its queue; "
-            "is jenkins.url right?"
+            f"{api.transport.url}/queue: the response is not a valid queue; is jenkins.url right?"
         ) from None
     return [item for item in items if job in (None, item.job)]
 

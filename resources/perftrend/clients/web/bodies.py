@@ -38,7 +38,7 @@ def whole(response: requests.Response, maximum: int, service: Service) -> bytes:
     for piece in pieces(response, service, decode=True):
         body += piece
         if len(body) > maximum:
-            raise TooLargeError(f"{_shown(response)}: answers with more than {maximum} bytes; ask for less")
+            raise TooLargeError(f"{_shown(response)}: answers with more than {maximum} bytes; request less")
     return bytes(body)
 
 

@@ -75,13 +75,13 @@ def refused(asked: str, response: requests.Response, service: Service) -> Servic
         HTTPStatus.UNAUTHORIZED: f"check {name}.user and {name}.token",
         HTTPStatus.FORBIDDEN: f"give the user {service.user!r} the permission for that"
         if service.user
-        else f"give a {name}.user and {name}.token that may do that",
+        else f"give a {name}.user and {name}.token with that permission",
         HTTPStatus.NOT_FOUND: f"check {name}.url and the name, and that the user may see it",
-        HTTPStatus.TOO_MANY_REQUESTS: "ask less often",
+        HTTPStatus.TOO_MANY_REQUESTS: "send fewer requests",
         **service.hints,
     }
     if status < HTTPStatus.BAD_REQUEST:
-        hint = f"is a page for logging in between? check {name}.url, https:// included"
+        hint = f"is a login page in between? check {name}.url, including https://"
     else:
         hint = hints.get(status, f"check {name}.url")
     return RefusedError(f"{asked}: {_phrase(status)}; {hint}", status)
@@ -100,7 +100,7 @@ def failed(asked: str, error: BaseException, service: Service) -> ServiceError:
     if slow := slowness(error):
         return UnavailableError(f"{asked}: {slow}; try again later")
     if isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError):
-        return UnavailableError(f"{asked}: said nothing for {service.timeout_s:g} s; try again later")
+        return UnavailableError(f"{asked}: sent nothing for {service.timeout_s:g} s; try again later")
     lasting = _lasting(error, url)
     if lasting:
         return ServiceError(f"{asked}: {lasting}")
@@ -126,24 +126,24 @@ def _lasting(error: BaseException, url: str) -> str:
     if isinstance(error, requests.TooManyRedirects):
         return f"is redirected without end; check {url}"
     if isinstance(error, requests.exceptions.ContentDecodingError | urllib3.exceptions.DecodeError):
-        return "answers with broken compression; check what lies between"
+        return "answers with broken compression; check the proxies in between"
     if "CA certificate bundle" in text:
         return "REQUESTS_CA_BUNDLE names no file with certificates; correct it"
     passing = requests.ConnectionError | urllib3.exceptions.HTTPError | ConnectionError
     if isinstance(error, passing | requests.exceptions.ChunkedEncodingError):
         return ""
     why = error if isinstance(error, RedirectError) else type(error).__name__
-    return f"cannot be asked ({why}); check {url}"
+    return f"the request failed ({why}); check {url}"
 
 
 def _about_tls(text: str, url: str) -> str:
     if "certificate" not in text.lower():
-        return f"does not speak TLS as it should; check {url}, is it http:// perhaps?"
+        return f"does not speak TLS; check {url}, should it be http://?"
     found = re.search(r"certificate verify failed: ([\w ,'.*-]+)", text)
     why = f" ({found[1].strip()})" if found else ""
     return (
-        f"its certificate is not to be trusted{why}; if it should be, let REQUESTS_CA_BUNDLE name a file "
-        "with the certificate of who signed it"
+        f"its certificate is not trusted{why}; to trust it, set REQUESTS_CA_BUNDLE to a file "
+        "with the certificate of its issuer"
     )
 
 

@@ -204,7 +204,7 @@ def _target(url: str, location: str) -> str:
     except ValueError:
         scheme = host = ""
     if scheme not in _PORTS or not host:
-        raise RedirectError("the server redirects to what is neither http nor https; refused")
+        raise RedirectError("the server redirects to a URL that is neither http nor https; refused")
     if scheme == "http" and urlsplit(url).scheme == "https":
         raise RedirectError("the server redirects from https to http; refused")
     return target

@@ -34,7 +34,9 @@ _LARGEST = 2**31 - 1
 """Largest key in the database."""
 
 Identity = Annotated[int, Path(ge=1, le=_LARGEST)]
-_CONFLICT: dict[int | str, dict[str, Any]] = {409: {"model": Conflict, "description": "Somebody was faster."}}
+_CONFLICT: dict[int | str, dict[str, Any]] = {
+    409: {"model": Conflict, "description": "Another user has changed it in the meantime."}
+}
 
 
 @router.get(_PATH, response_model=AnnotationList)
@@ -43,8 +45,8 @@ def list_annotations(
     request: Request,
     site: TheSite,
     user: Viewer,
-    commit: Annotated[str, Query(max_length=40, description="only those of a commit")] = "",
-    before: Annotated[int | None, Query(ge=1, le=_LARGEST, description="only those with a lesser id")] = None,
+    commit: Annotated[str, Query(max_length=40, description="only those of this commit")] = "",
+    before: Annotated[int | None, Query(ge=1, le=_LARGEST, description="only those with a lower id")] = None,
 ) -> Response:
     """Return annotations of commits."""
     written = site.store.annotations

@@ -53,15 +53,17 @@ router = APIRouter()
 PER_PAGE = 25
 TRACES_PER_PAGE = 500
 _SHOWN_ENTRIES = 100
-_CONFLICT: dict[int | str, dict[str, Any]] = {409: {"model": Changed, "description": "Somebody was faster."}}
+_CONFLICT: dict[int | str, dict[str, Any]] = {
+    409: {"model": Changed, "description": "Another user has changed it in the meantime."}
+}
 
-Identity = Annotated[int, Path(ge=1, le=LARGEST_NUMBER, description="of a cluster")]
+Identity = Annotated[int, Path(ge=1, le=LARGEST_NUMBER, description="id of a cluster")]
 TheRequest = Annotated[ClusteringRequest, Depends(sent(ClusteringRequest))]
 TheCancellation = Annotated[Cancellation, Depends(sent(Cancellation))]
 TheEdit = Annotated[Edit, Depends(sent(Edit))]
 TheEdits = Annotated[Edits, Depends(sent(Edits))]
 TheReset = Annotated[Reset, Depends(sent(Reset))]
-Testbed = Annotated[str, Query(max_length=255, description="whose clusters; empty: of all testbeds")]
+Testbed = Annotated[str, Query(max_length=255, description="testbed of the clusters; empty: all")]
 
 
 @router.get("/clusters", response_model=ClusterPage)
@@ -156,7 +158,7 @@ def reset(request: Request, site: TheSite, user: Editor, wanted: TheReset) -> Re
     before = _reset_page(site, wanted.testbed)
     if not wanted.confirm:
         raise HTTPException(
-            400, "a reset deletes all clusters but bugs; select the check box, or send confirm"
+            400, "a reset deletes all clusters except bugs; select the check box, or send confirm"
         )
     deleted = site.store.clusters.reset(wanted.testbed or None, keep=TriageStatus.BUG, who=user.name)
     told = before.model_copy(update={"deleted": deleted})
@@ -170,7 +172,7 @@ def cluster(
     site: TheSite,
     _: Viewer,
     identity: Identity,
-    start: Annotated[int, Query(alias="from", ge=0, le=LARGEST_NUMBER, description="trace, on the page")] = 0,
+    start: Annotated[int, Query(alias="from", ge=0, le=LARGEST_NUMBER, description="first trace shown")] = 0,
 ) -> Response:
     """Return all details of a cluster, with all its traces."""
     kept = _one(site, identity)
@@ -216,7 +218,7 @@ def _answer(
     request: Request, site: Site, triaged: Triaged, status: TriageStatus, message: str | None
 ) -> Response:
     if triaged.gone and not triaged.now:
-        raise HTTPException(404, f"no such cluster: {', '.join(map(str, triaged.gone))}")
+        raise HTTPException(404, f"unknown cluster: {', '.join(map(str, triaged.gone))}")
     told = Changed(
         done=triaged.done,
         error="" if triaged.done else _conflict(triaged),

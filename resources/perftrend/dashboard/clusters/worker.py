@@ -103,7 +103,7 @@ class Worker:
         except _StoppedError:
             clusterings.give_back(task)
         except _LostError:
-            LOG.warning("clustering of %s: cancelled, or taken over by another process", task.testbed)
+            LOG.warning("clustering of %s: cancelled, or claimed by another process", task.testbed)
         except StoreError:
             raise
         except (PerftrendError, MemoryError) as error:

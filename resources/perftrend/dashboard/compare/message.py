@@ -36,7 +36,7 @@ def message(comparison: Comparison, *, ratio: Ratio, user: str, link: str) -> st
     differing.sort(key=lambda pair: (-abs(comparison.ratios.gain[pair]), comparison.ratios.gain[pair]))
     paragraphs = [_sentence(comparison, verdicts, user)]
     if differing:
-        legend = f"The ratio is {ratio.meaning}. What is within the noise, with 99 %, is left out."
+        legend = f"The ratio is {ratio.meaning}. Ratios within the noise (99 %) are omitted."
         paragraphs += [_table(comparison, differing, verdicts, ratio), legend]
     if comparison.simulated:
         paragraphs.append(f"Simulated, no packet was sent: {', '.join(map(_line, comparison.simulated))}.")

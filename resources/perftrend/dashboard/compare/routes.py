@@ -54,11 +54,11 @@ _MESSAGE = f"{_PATH}/message"
 _VALUES, _VALUES_OF_VERTICAL = 20, 500
 _CHANGED = "the table has changed since you opened the message; this is the new message"
 _WRONG: dict[int | str, dict[str, Any]] = {
-    400: {"model": Compared | Fault, "description": "Something of it is wrong; the answer tells it."}
+    400: {"model": Compared | Fault, "description": "The query has an error, which the response describes."}
 }
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     409: {"model": Preview, "description": "The table has changed."},
-    502: {"model": Preview, "description": "Gerrit refuses or fails."},
+    502: {"model": Preview, "description": "Gerrit rejected the request or failed."},
 }
 
 
@@ -228,7 +228,7 @@ def _caching(asked: Question) -> dict[str, str]:
 
 def _require_whole(asked: Question) -> None:
     if not asked.is_whole:
-        raise HTTPException(HTTPStatus.BAD_REQUEST, "choose what is left and what is right")
+        raise HTTPException(HTTPStatus.BAD_REQUEST, "select the left and the right side")
 
 
 def _link(site: Site, asked: Question) -> str:

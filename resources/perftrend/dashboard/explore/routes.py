@@ -32,7 +32,7 @@ _WITH_PLOT = f"{POLICY}; script-src 'self' 'unsafe-eval'"
 _PARAMETERS: list[dict[str, Any]] = [
     {"name": name, "in": "query", "description": told, "schema": schema}
     for name, told, schema in (
-        ("testbed", "Whose commits are the points; by default the one of the settings.", {"type": "string"}),
+        ("testbed", "The testbed of the points; by default the one of the settings.", {"type": "string"}),
         ("scale", "0 to 5: a point covers 4^scale columns.", {"type": "integer", "minimum": 0, "maximum": 5}),
         (
             "tile",
@@ -42,7 +42,7 @@ _PARAMETERS: list[dict[str, Any]] = [
         ("q", "A query such as frame=64B&test=~^l2&driver!=avf.", {"type": "string"}),
         (
             "queries",
-            "A query or an address of Skia Perf: traces without a negated parameter fit.",
+            "A query or an address of Skia Perf: traces without a negated parameter match.",
             {"type": "string"},
         ),
         (
@@ -67,18 +67,18 @@ _PARAMETERS: list[dict[str, Any]] = [
             "The values that it is zoomed to, LOW..HIGH UNIT; one for each unit.",
             {"type": "array", "items": {"type": "string"}},
         ),
-        ("at", "The column of a point that is looked at.", {"type": "integer", "minimum": 0}),
+        ("at", "The column of the selected point.", {"type": "integer", "minimum": 0}),
         ("of", "The trace id of that point.", {"type": "string"}),
         ("since", "The column of an earlier point.", {"type": "integer", "minimum": 0}),
-        ("look", "at and of with a blank between them, as a button says it.", {"type": "string"}),
-        ("drop", "A trace id that is left out.", {"type": "string"}),
-        ("find", "Offer only values with this in them.", {"type": "string"}),
+        ("look", "at and of, separated by a space, as a button sends them.", {"type": "string"}),
+        ("drop", "A trace id that is omitted.", {"type": "string"}),
+        ("find", "Offer only values that contain this text.", {"type": "string"}),
         ("format", "json, csv or html; otherwise by the Accept header.", {"enum": ["json", "csv", "html"]}),
     )
 ]
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/csv": {}}},
-    400: {"model": Explore | Fault, "description": "Something of it is wrong; the answer tells it."},
+    400: {"model": Explore | Fault, "description": "The query has an error, which the response describes."},
 }
 
 

@@ -79,7 +79,7 @@ class _Timed(H11Protocol):
         super().connection_lost(exc)
 
     def _expect_request(self) -> None:
-        self._request = self.loop.call_later(self._timeout_s, self._cut_off, "sent no whole request")
+        self._request = self.loop.call_later(self._timeout_s, self._cut_off, "did not send a whole request")
 
     def _expect_taking(self) -> None:
         waiting = self.transport.get_write_buffer_size()
@@ -87,14 +87,14 @@ class _Timed(H11Protocol):
 
     def _look_at_taking(self, before: int) -> None:
         if before - self.transport.get_write_buffer_size() < LEAST_BYTES:
-            self._cut_off("did not take its answer")
+            self._cut_off("did not receive its response")
         else:
             self._expect_taking()
 
     def _cut_off(self, reason: str) -> None:
         client = self.client[0] if self.client else ""
         told = {"client": client}
-        LOG.warning("a client was cut off: in %g s it %s", self._timeout_s, reason, extra={"told": told})
+        LOG.warning("a client was disconnected: in %g s it %s", self._timeout_s, reason, extra={"told": told})
         self.transport.abort()
 
 

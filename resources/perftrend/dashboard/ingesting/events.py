@@ -32,7 +32,7 @@ DESCRIBED: dict[str, Any] = {
     ],
     "requestBody": {
         "required": True,
-        "description": "A build that ended; also as Jenkins's Notification plugin tells it.",
+        "description": "A build that has ended; also in the format of Jenkins's Notification plugin.",
         "content": {
             "application/json": {
                 "schema": {

@@ -114,7 +114,7 @@ def _state(folder: Path) -> State | None:
             found.add((str(path.relative_to(folder)), status.st_size, status.st_mtime_ns))
             if len(found) > _MOST_FILES:
                 LOG.error(
-                    "watched folder: %s holds more than %d files; it is left alone", folder, _MOST_FILES
+                    "watched folder: %s contains more than %d files; it is ignored", folder, _MOST_FILES
                 )
                 return None
     except OSError:

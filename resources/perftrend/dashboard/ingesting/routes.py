@@ -25,7 +25,7 @@ def ingestions(
     request: Request,
     site: TheSite,
     _: Viewer,
-    last: Annotated[int, Query(ge=1, le=1000, description="how many")] = 100,
+    last: Annotated[int, Query(ge=1, le=1000, description="number of builds")] = 100,
 ) -> Response:
     """Return the reported builds, with the states of their ingestions."""
     told = Builds(builds=[Build.of(each) for each in site.store.ingestions.newest(last)])
@@ -51,6 +51,6 @@ def ingest(request: Request, site: TheSite, body: Annotated[bytes, Depends(event
     )
     if asked is None:
         raise HTTPException(
-            503, "too many builds wait; send the event again later", {"Retry-After": _RETRY_S}
+            503, "too many builds are waiting; send the event again later", {"Retry-After": _RETRY_S}
         )
     return json_of(Accepted(build=Build.of(asked), joined=not is_new), status=202)

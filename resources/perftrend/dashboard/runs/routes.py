@@ -35,7 +35,7 @@ def runs(
     request: Request,
     site: TheSite,
     user: Viewer,
-    last: Annotated[int, Query(ge=1, le=1000, description="how many of each testbed")] = 20,
+    last: Annotated[int, Query(ge=1, le=1000, description="number of runs of each testbed")] = 20,
 ) -> Response:
     """Return the newest runs of each testbed."""
     store = site.store

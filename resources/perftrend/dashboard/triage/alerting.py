@@ -36,10 +36,10 @@ from perftrend.store.alerts import Alert, AlertEdited, Override, Rules
 router = APIRouter()
 
 _CONFLICT: dict[int | str, dict[str, Any]] = {
-    409: {"model": AlertDetail, "description": "Somebody was faster."}
+    409: {"model": AlertDetail, "description": "Another user has changed it in the meantime."}
 }
 
-Identity = Annotated[int, Path(ge=1, le=LARGEST_NUMBER, description="of an alert")]
+Identity = Annotated[int, Path(ge=1, le=LARGEST_NUMBER, description="id of an alert")]
 
 
 def dry_runs_of(request: Request) -> DryRuns:
@@ -83,7 +83,7 @@ def alert(
     identity: Identity,
     trace: Annotated[
         str,
-        Query(pattern="^([0-9a-f]{32})?$", description="whose override the form is for: the hash of its key"),
+        Query(pattern="^([0-9a-f]{32})?$", description="hash of the key of the trace to override"),
     ] = "",
 ) -> Response:
     """Return one alert with its overrides; for editors, the page contains the edit form."""

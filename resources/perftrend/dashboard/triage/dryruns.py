@@ -99,7 +99,7 @@ class DryRuns:
             except Exception as error:
                 # Show defects, too, to the user who waits for the result.
                 LOG.exception("dry run of alert %d on %s", run.alert, run.testbed)
-                told = f"{defect(error)}; the dashboard's log says where"
+                told = f"{defect(error)}; see the log of the dashboard"
                 self._note(run, state="failed", error=told)
 
     def _rehearse(self, site: Site, rehearsal: Rehearsal, traces: list[StoredTrace], run: DryRun) -> None:

@@ -28,7 +28,7 @@ _TOLD = ("testbed", "suite", "test", "metric")
 WORDS = {
     Kind.REGRESSION: "regression",
     Kind.PROGRESSION: "progression",
-    Kind.SILENCE: "silence",
+    Kind.SILENCE: "missing data",
     Kind.STOPPED: "no runs",
 }
 

@@ -34,9 +34,11 @@ router = APIRouter()
 
 PER_PAGE = 50
 _DAY_HOURS = 48
-_CONFLICT: dict[int | str, dict[str, Any]] = {409: {"model": Changed, "description": "Somebody was faster."}}
+_CONFLICT: dict[int | str, dict[str, Any]] = {
+    409: {"model": Changed, "description": "Another user has changed it in the meantime."}
+}
 
-Identity = Annotated[int, Path(ge=1, le=LARGEST_NUMBER, description="of an item")]
+Identity = Annotated[int, Path(ge=1, le=LARGEST_NUMBER, description="id of an item")]
 TheEdits = Annotated[Edits, Depends(sent(Edits))]
 TheUndo = Annotated[Undo, Depends(sent(Undo))]
 
@@ -134,7 +136,7 @@ def _one(site: Site, identity: int) -> Item:
 def _answer(request: Request, site: Site, outcome: Triaged, back: str, wanted: dict[str, str]) -> Response:
     """Return the response to an edit: the items as they are now, or the conflicting edits of other users."""
     if outcome.gone:
-        raise HTTPException(404, f"nothing was changed: no such item: {', '.join(map(str, outcome.gone))}")
+        raise HTTPException(404, f"nothing was changed: unknown item: {', '.join(map(str, outcome.gone))}")
     if outcome.is_done:
         told = Changed(done=True, items=item_views(site, outcome.now))
         versions = ",".join(f"{item.identity}.{item.version}" for item in outcome.now)

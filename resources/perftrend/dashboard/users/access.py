@@ -24,7 +24,7 @@ _FORGED = "this form is from another site or too old; reload the page and send i
 
 BEARER = HTTPBearer(
     scheme_name="token",
-    description="An API token, which an admin makes at /users. Each role may do what the ones before it may: "
+    description="An API token, which an admin creates at /users. Each role includes the ones before it: "
     + ", ".join(role.title for role in Role),
     # The gate verifies tokens, and not every endpoint needs one.
     auto_error=False,

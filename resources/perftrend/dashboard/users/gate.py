@@ -152,19 +152,19 @@ def notices(settings: DashboardSettings) -> tuple[str, ...]:
     """Return notes on authentication for the operator who starts a dashboard, a line each."""
     said = []
     if not can_sign_in(settings):
-        said.append("nobody can sign in, so people may only read; dashboard.oidc_issuer changes that")
+        said.append("users cannot sign in, so they can only read; to change that, set dashboard.oidc_issuer")
         if settings.public:
-            said.append(f"dashboard.public is on: everybody who reaches {settings.address} may read")
+            said.append(f"dashboard.public is on: everyone who reaches {settings.address} may read")
     if settings.address.startswith(_EVERYWHERE) and not (settings.url or settings.hosts):
-        said.append("it answers to the name localhost only; dashboard.url and dashboard.hosts give others")
+        said.append("it serves the host name localhost only; add others by dashboard.url and dashboard.hosts")
     if can_sign_in(settings) and settings.secret is None:
-        said.append("dashboard.secret is not set: a restart signs everybody out")
+        said.append("dashboard.secret is not set: a restart signs all users out")
     if settings.user_header and not settings.proxies:
-        said.append("dashboard.user_header counts from nowhere, since dashboard.proxies is empty")
+        said.append("dashboard.user_header is ignored, since dashboard.proxies is empty")
     if settings.proxies and settings.user_header:
         said.append(
-            f"{', '.join(settings.proxies)} may tell the user in {settings.user_header}: "
-            "let nobody else connect from there"
+            f"{', '.join(settings.proxies)} may name the user in {settings.user_header}: "
+            "make sure that only the proxy connects from there"
         )
     return tuple(said)
 

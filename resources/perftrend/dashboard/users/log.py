@@ -27,7 +27,7 @@ def activity(  # noqa: PLR0917 - FastAPI passes each by name
     _: Viewer,
     subject: Filter = None,
     user: Filter = None,
-    before: Annotated[int | None, Query(ge=1, le=2**31 - 1, description="a number of the log")] = None,
+    before: Annotated[int | None, Query(ge=1, le=2**31 - 1, description="entries before this number")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """List the changes that users made, newest first."""

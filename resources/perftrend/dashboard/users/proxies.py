@@ -39,7 +39,7 @@ class Proxies:
         reason = self._doubt(request, names)
         if reason:
             self._ignored.inc()
-            peer = request.client.host if request.client else "somebody"
+            peer = request.client.host if request.client else "an unknown client"
             LOG.warning("header %s from %s is ignored: %s", self._user_header, peer, reason)
             return None
         return Person(names[0], self._groups(request))
@@ -47,11 +47,11 @@ class Proxies:
     def _doubt(self, request: Request, names: list[str]) -> str:
         """Return the reason why the header is ignored; empty if it is accepted."""
         if not self._clients.are_behind(request.scope):
-            return "it comes from none of dashboard.proxies"
+            return "it does not come from one of dashboard.proxies"
         if len(names) > 1:
             # A proxy that appends the header instead of replacing it forwards what the client sent.
-            return "it is there several times; let the proxy replace it"
-        return "" if is_name(names[0]) else "nobody can be called so"
+            return "it occurs several times; configure the proxy to replace it"
+        return "" if is_name(names[0]) else "it is not a valid user name"
 
     def _groups(self, request: Request) -> tuple[str, ...]:
         lines = _values(request, self._groups_header) if self._groups_header else []

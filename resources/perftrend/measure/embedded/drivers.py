@@ -89,7 +89,7 @@ class EmbeddedGenerator(TrafficGenerator):
     def use(self, frame: str, *, bridged: bool) -> None:
         if max(Profile.named(frame).sizes) > _LONGEST_FRAME:
             raise errors.SettingsError(
-                f"frame {frame!r}: the embedded drivers take frames of up to {_LONGEST_FRAME} bytes"
+                f"frame {frame!r}: the embedded drivers support frames of up to {_LONGEST_FRAME} bytes"
             )
         self._opened().ask({"frame": frame, "bridged": bridged}, _ANSWER_S)
 
@@ -170,7 +170,7 @@ class EmbeddedDevice(Device):
         check(options, numbers=_NUMBERS, words=_WORDS, texts=_PROGRAM)
         program, version = options.get("program"), options.get("version")
         if program is not None and not os.path.isfile(program):  # noqa: PTH113 - Path raises on long names
-            raise errors.SettingsError(f"device option program={program!r} is no file; give the path of one")
+            raise errors.SettingsError(f"device option program={program!r} is not a file; give its path")
         if version is not None and not _VERSION.fullmatch(version):
             raise errors.SettingsError(f"device option version={version!r}: write a commit or a short word")
 

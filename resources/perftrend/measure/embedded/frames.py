@@ -59,7 +59,7 @@ class Profile:
         total = sum(count for _, count in counts)
         if not all(count for _, count in counts) or total > _MOST_FRAMES:
             raise errors.SettingsError(
-                f"frame {name!r}: each length comes at least once, and all {_MOST_FRAMES} times at most"
+                f"frame {name!r}: each length must occur at least once, and all at most {_MOST_FRAMES} times"
             )
         return cls(typed.replace("X", "x"), _spread(counts, total))
 

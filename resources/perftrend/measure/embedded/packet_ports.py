@@ -63,7 +63,7 @@ class PacketGeneratorPort(GeneratorPort):
             name, found, fields = line.partition(":")
             if found and name.strip() == self._interface:
                 return int(fields.split()[1])
-        raise errors.TestbedError(f"interface {self._interface} is gone; was the testbed taken down?")
+        raise errors.TestbedError(f"interface {self._interface} no longer exists; was the testbed closed?")
 
     @override
     def close(self) -> None:

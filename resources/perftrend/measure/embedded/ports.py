@@ -36,5 +36,5 @@ def _endpoint(name: str) -> tuple[str, int, int]:
         return address, int(port), int(peer)
     except ValueError:
         raise errors.TestbedError(
-            f"port {name!r} is none; write packet:INTERFACE, queued:INTERFACE or udp:ADDRESS:PORT:PEER_PORT"
+            f"port {name!r}: write packet:INTERFACE, queued:INTERFACE or udp:ADDRESS:PORT:PEER_PORT"
         ) from None

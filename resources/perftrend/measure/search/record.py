@@ -60,8 +60,8 @@ class Record:
         """
         if self._trials >= self._parameters.most_trials:
             raise SearchTimeoutError(
-                f"search not done after {self._trials} trials: the device contradicts itself; "
-                "look at its trials, or allow a larger relative_width"
+                f"search not finished after {self._trials} trials: the device contradicts itself; "
+                "check its trials, or allow a larger relative_width"
             )
         return perform(self._measure, rate_pps, self._phases[-1].duration_s, fail_above)
 

@@ -30,7 +30,7 @@ class SearchResult:
         """
         if loss_ratio not in self.loss_ratios:
             known = ", ".join(f"{ratio:g}" for ratio in self.loss_ratios)
-            raise SettingsError(f"loss ratio {loss_ratio!r} was not searched for; searched were {known}")
+            raise SettingsError(f"loss ratio {loss_ratio!r} was not searched for; the search was for {known}")
         return self.intervals[self.loss_ratios.index(loss_ratio)]
 
     def conditional_throughput_pps(self, loss_ratio: float) -> float:

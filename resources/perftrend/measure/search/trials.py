@@ -45,7 +45,7 @@ def within(measure: Measure, timeout_s: float | None) -> Measure:
         nonlocal elapsed_s
         if timeout_s is not None and elapsed_s >= timeout_s:
             raise SearchTimeoutError(
-                f"search not done after {elapsed_s:.4g} s of trials (timeout_s is {timeout_s:g}); "
+                f"search not finished after {elapsed_s:.4g} s of trials (timeout_s is {timeout_s:g}); "
                 "allow more time or a larger relative_width"
             )
         trial = measure(rate_pps, duration_s, fail_above)
@@ -78,7 +78,7 @@ def lies_below(loss_ratio: float, lost_share: float, rate_pps: float, *, limit: 
     """Return the reason for a missing lower bound: even the lowest rate lost too much."""
     return (
         f"{lost_share:.3g} was lost at the {limit} rate, {rate_pps:.6g} pps: "
-        f"the rate of loss ratio {loss_ratio:g} lies below it"
+        f"the rate of loss ratio {loss_ratio:g} is below it"
     )
 
 

@@ -95,13 +95,13 @@ class DeviceModel:
             raise SettingsError(f"simulated device: knee {knee!r} is unknown{nearest(knee, KNEES)}")
         _require(0.0 < critical_pps < math.inf, "critical_pps", critical_pps, "a finite number above 0")
         _require(math.isfinite(drift_per_s), "drift_per_s", drift_per_s, "a finite number")
-        _require(0.0 <= slowdown < 1.0, "slowdown", slowdown, "a share from 0 to below 1")
-        _require(0.0 < pause_slowdown <= 1.0, "pause_slowdown", pause_slowdown, "a share above 0, at most 1")
-        _require(0.0 <= loss_floor < 1.0, "loss_floor", loss_floor, "a share from 0 to below 1")
+        _require(0.0 <= slowdown < 1.0, "slowdown", slowdown, "a fraction from 0 to below 1")
+        _require(0.0 < pause_slowdown <= 1.0, "pause_slowdown", pause_slowdown, "above 0, at most 1")
+        _require(0.0 <= loss_floor < 1.0, "loss_floor", loss_floor, "a fraction from 0 to below 1")
         for name, spread in (("jitter", jitter), ("restart_spread", restart_spread)):
             _require(0.0 <= spread <= 1.0, name, spread, "a relative deviation from 0 to 1")
         for name, share in (("slow_share", slow_share), ("hiccup_share", hiccup_share)):
-            _require(0.0 <= share <= 1.0, name, share, "a share from 0 to 1")
+            _require(0.0 <= share <= 1.0, name, share, "a fraction from 0 to 1")
         for name, amount in (
             ("buffer_frames", buffer_frames), ("warm_up_s", warm_up_s), ("pause_every_s", pause_every_s),
             ("pause_s", pause_s), ("queue_frames", queue_frames), ("burst_frames", burst_frames),
@@ -110,7 +110,7 @@ class DeviceModel:
         for name, part in (
             ("warm_up_slowdown", warm_up_slowdown), ("asymmetry", asymmetry), ("rate_error", rate_error)
         ):  # fmt: skip
-            _require(-1.0 < part < 1.0, name, part, "a share between -1 and 1")
+            _require(-1.0 < part < 1.0, name, part, "a fraction between -1 and 1")
         self.critical_pps = critical_pps
         self.slowdown = slowdown
         self.elapsed_s = 0.0

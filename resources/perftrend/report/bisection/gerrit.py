@@ -32,7 +32,7 @@ def accusation(report: Report, culprit: Culprit) -> str:
         words.accusation(report, culprit),
         _block(effects(report, culprit), _MOST_TESTS, "test", ROOM),
         words.searched(report),
-        f"Asked on {report.subject.page}" if report.subject.page else "",
+        f"Requested on {report.subject.page}" if report.subject.page else "",
         *_ending(report),
     ]
     return "\n\n".join(filter(None, paragraphs)) + "\n"

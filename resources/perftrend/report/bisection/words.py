@@ -132,7 +132,7 @@ def _blamed(report: Report, culprit: Culprit) -> str:
         return f"{commit(report, culprit.commits[0])} {what}."
     return (
         f"One of {among(report, culprit.commits)}, {what}; "
-        "which one cannot be told, because not all of them build."
+        "which one is unknown, because not all of them build."
     )
 
 
@@ -171,7 +171,7 @@ def _undecided(report: Report) -> str:
     suspected = [each for each in report.outcome.belief if each.commits]
     if suspected:
         most = max(suspected, key=lambda each: each.probability)
-        text += f"; most suspect, with {probable(most.probability)}: {among(report, most.commits)}"
+        text += f"; most likely, with {probable(most.probability)}: {among(report, most.commits)}"
     left = report.outcome.remaining
     if left is not None:
         text += f"; about {counted(left, 'more measurement')} might decide it"
@@ -203,7 +203,7 @@ def _notes(report: Report) -> Iterator[str]:
     if outcome.kind is Kind.UNDECIDED and outcome.smallest_visible:
         yield f"A change above {span(outcome.smallest_visible.values())} would probably have been found."
     if outcome.kind is Kind.UNDECIDED and outcome.remaining is not None:
-        yield "Run the same command again, and it goes on with as many measurements."
+        yield "Run the same command again to continue with the same number of measurements."
     between = [name for name in state.broken if name not in (state.range.old, state.history.new)]
     if between:
         some = ", ".join(name[:HASH] for name in between[:_FEW])

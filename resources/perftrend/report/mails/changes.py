@@ -140,7 +140,7 @@ def _advice(verdict: Verdict, change: Change | None) -> str:
     Source: "Trend Analysis", section Summary.
     """
     if change is not None and change.pattern == Pattern.REVERTED:
-        return "soon taken back: a temporary change, worth a look if it happens often"
+        return "soon reverted: a temporary change; investigate it if it happens often"
     if verdict.runs == 1 and verdict.outcome is Outcome.REGRESSION:
-        return "one run so far, which may be an accident: wait for the next runs"
+        return "one run so far, which may be an outlier: wait for the next runs"
     return ""

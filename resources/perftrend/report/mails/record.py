@@ -169,7 +169,7 @@ class Record:
             return {}
         except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
             raise UsageError(
-                f"{file}: is no record of mails; remove it, and the next mails are about the newest run alone"
+                f"{file} is not a record of mails; remove it, and the next mails cover only the newest run"
             ) from None
 
 

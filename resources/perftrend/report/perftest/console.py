@@ -44,7 +44,7 @@ def _test(index: int, test: Judged) -> Iterator[str]:
         yield (
             f"  perftrend: {_told(row)}, {row.difference} of the parent, in the interval {row.interval}; "
             f"worse with a probability of {test.comparison.probability_worse:.3g}, "
-            f"as much by chance with {test.comparison.evidence.p_value:.2g}"
+            f"p-value {test.comparison.evidence.p_value:.2g}"
         )
     else:
         yield f"  perftrend: {_told(row)}"

@@ -59,7 +59,7 @@ def _reasons(tests: Sequence[Judged]) -> Iterator[str]:
     for row in rows[:_REASONS]:
         yield f"{row.test}: {row.verdict}: {row.reason}"
     if len(rows) > _REASONS:
-        yield f"{counted(len(rows) - _REASONS, 'more test')} could not be told as they should."
+        yield f"{counted(len(rows) - _REASONS, 'more test')} could not be measured as intended."
 
 
 def _table(tests: Sequence[Judged], rows: Sequence[words.Row]) -> str:

@@ -100,7 +100,7 @@ def legend(report: Report) -> str:
         return ""
     mega = "Rates are in Mpps. " if any(test.unit == "pps" for test in shown) else ""
     sure = f"{100 * report.confidence:g} %"
-    return f"{mega}Differences are relative to the parent, and lie in the interval with {sure}."
+    return f"{mega}Differences are relative to the parent; the intervals have a confidence of {sure}."
 
 
 def _broken(verdict: Verdict) -> str:
@@ -229,7 +229,7 @@ def _power(verdict: Verdict) -> Iterator[str]:
     least = span(test.comparison.smallest for test in undecided if test.comparison)
     if least:
         each = ", depending on the test," if " to " in least else ""
-        yield f"Where it is undecided, a difference of {least}{each} would probably have been shown."
+        yield f"For undecided tests, a difference of {least}{each} would probably have been shown."
 
 
 def _too_few_rounds(verdict: Verdict) -> Iterator[str]:

@@ -212,5 +212,5 @@ def test_wrong_arguments_are_refused() -> None:
         find_clusters(noise(2), named(3))
     with pytest.raises(SettingsError, match="1 directions for 2 traces"):
         find_clusters(noise(2), named(2), better=[Better.LOWER])
-    with pytest.raises(SettingsError, match="test=0000 is there twice"):
+    with pytest.raises(SettingsError, match="test=0000 occurs twice"):
         find_clusters(noise(2), named(1) * 2)

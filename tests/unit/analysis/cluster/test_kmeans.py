@@ -194,7 +194,7 @@ def test_rows_with_holes_or_too_large_values_are_refused(value: float) -> None:
 
 
 def test_wrong_arguments_are_refused() -> None:
-    with pytest.raises(SettingsError, match="0 clusters are asked for"):
+    with pytest.raises(SettingsError, match="0 clusters are requested"):
         k_means([[0.0]], 0)
     with pytest.raises(SettingsError, match="seed is -1"):
         k_means([[0.0]], 1, seed=-1)

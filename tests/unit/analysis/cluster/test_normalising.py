@@ -118,5 +118,5 @@ def test_smallest_deviation_must_be_a_number_that_is_not_negative(smallest: floa
 
 
 def test_traces_must_be_a_table() -> None:
-    with pytest.raises(SettingsError, match="one trace a row, not 1 dimensions"):
+    with pytest.raises(SettingsError, match="one row for each trace, not 1 dimensions"):
         normalise([1.0, 2.0])

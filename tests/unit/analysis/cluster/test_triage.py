@@ -174,7 +174,7 @@ def test_cluster_without_a_step_cannot_be_kept() -> None:
     (stepped,) = find_clusters([[1.0] * 6 + [2.0] * 6], [TraceKey.of(test="a")]).clusters
 
     for cluster_, commits in ((alone, ["c0", "c1"]), (stepped, COMMITS[:6])):
-        with pytest.raises(SettingsError, match="cannot be kept"):
+        with pytest.raises(SettingsError, match="cannot be stored"):
             keepable(cluster_, commits)
 
 

@@ -96,7 +96,7 @@ def test_a_ratio_of_several_rows_is_refused(evaluated: Any) -> None:
         evaluated('ratio(sum(filter("")), filter(""))', CONFIGS)
 
     assert (
-        "formula, character 24: ratio takes one row on each side, but b has 2; write such as ave(…)"
+        "formula, character 24: ratio needs one row on each side, but b has 2; use, for example, ave(…)"
         == str(caught.value)
     )
 
@@ -144,15 +144,15 @@ def test_rows_with_one_name_are_one_row(evaluated: Any) -> None:
 @pytest.mark.parametrize(
     ("formula", "reason"),
     [
-        ('ave(shortcut("7"))', "formula, character 5: there is no shortcut 7"),
+        ('ave(shortcut("7"))', "formula, character 5: shortcut 7 does not exist"),
         (
             'ave(filter("#loop"))',
             'character 5: in the shortcut loop, @norm(filter("#back")): in the shortcut back',
         ),
-        ('ave(filter("#loop"))', "the shortcut loop leads back to itself; take its formula out"),
+        ('ave(filter("#loop"))', "the shortcut loop refers to itself; remove its formula"),
         (
             'sum(filter("#bad"))',
-            'character 5: in the shortcut bad, @ratio(filter(""), filter("")): ratio takes one',
+            'character 5: in the shortcut bad, @ratio(filter(""), filter("")): ratio needs one row',
         ),
     ],
 )
@@ -192,7 +192,7 @@ def test_formulas_of_a_shortcut_are_bounded_together(evaluated: Any) -> None:
     [
         (Limits(cells=5), "character 10: 2 rows of 3 points are more than 5 values; choose fewer traces"),
         (Limits(total_cells=11), "character 5: more than 11 values in all; choose fewer traces or calls"),
-        (Limits(calls=2), "character 10: more than 2 calls; take fewer formulas"),
+        (Limits(calls=2), "character 10: more than 2 calls; use fewer formulas"),
     ],
 )
 def test_work_is_bounded(evaluated: Any, limits: Limits, reason: str) -> None:
@@ -205,7 +205,7 @@ def test_work_is_bounded(evaluated: Any, limits: Limits, reason: str) -> None:
 
 
 def test_rows_of_another_length_are_refused(evaluated: Any) -> None:
-    with pytest.raises(SettingsError, match="rows: ,t=1, has 3 points; give it 2 as the others"):
+    with pytest.raises(SettingsError, match="rows: ,t=1, has 3 points; give it 2 like the others"):
         evaluated('filter("")', [[1.0, 2.0], [1.0, 2.0, 3.0]])
     with pytest.raises(SettingsError, match="they have 2 points; give them 3"):
         Rows.of(Rows((",a=b,",), np.zeros((1, 2))), points=3)

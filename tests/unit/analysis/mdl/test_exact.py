@@ -394,7 +394,7 @@ def test_run_without_a_finite_sample_keeps_its_position() -> None:
     [
         ([[[1.0]]], "3 dimensions; give one value for each run, or one row of samples"),
         ([[1.0], [[2.0], [3.0]]], "a run's samples are nested"),
-        (["fast"], "samples are no numbers"),
+        (["fast"], "samples are not numbers"),
     ],
 )
 def test_samples_that_are_none_are_refused(samples: object, message: str) -> None:

@@ -72,7 +72,7 @@ def test_queries_of_an_address_are_found() -> None:
         ("arch", "key=!value"),
         ("arch=", "key=!value"),
         ("=x", "key=!value"),
-        ("arch=~(", "no regular expression"),
+        ("arch=~(", "is not a valid RE2 regular expression"),
         ("&".join(["a=b"] * 501), "at most 500"),
         (f"a={'b' * 10_000}", "at most 10000"),
     ],

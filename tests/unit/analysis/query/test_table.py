@@ -165,7 +165,7 @@ def test_no_traces_are_a_table_too() -> None:
 
 
 def test_query_with_a_wrong_expression_is_refused_where_it_is_read() -> None:
-    with pytest.raises(FormulaError, match=r"'\(' is no regular expression of RE2"):
+    with pytest.raises(FormulaError, match=r"'\(' is not a valid RE2 regular expression"):
         TABLE.rows(parse_query("test=~("))
 
 

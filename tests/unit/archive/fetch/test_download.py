@@ -64,7 +64,7 @@ def test_file_that_changed_meanwhile_is_fetched_anew(server: Server, fetcher: Ca
     ("fault", "error", "reason"),
     [
         ("always-500", ServiceError, "the server failed \\(500\\)"),
-        ("busy-for-long", ServiceError, "wants no request for 86400 s"),
+        ("busy-for-long", ServiceError, "requests a pause of 86400 s"),
         ("unauthorized", ServiceError, "refuses it \\(401\\); give user and token"),
         ("forbidden", ServiceError, "refuses it \\(403\\)"),
         ("always-reset", ServiceError, "broke off"),
@@ -72,7 +72,7 @@ def test_file_that_changed_meanwhile_is_fetched_anew(server: Server, fetcher: Ca
         ("circle", ServiceError, "redirects in a circle"),
         ("longer-and-longer", ServiceError, "redirects in a circle"),
         ("to-file", ServiceError, "neither http nor https"),
-        ("always-wrong-md5", ServiceError, "another md5 than the server tells"),
+        ("always-wrong-md5", ServiceError, "another md5 than the server reports"),
         ("garbage", ServiceError, "does not answer"),
         ("login-page", UnpackingError, "page of HTML; is a login needed"),
         ("empty", UnpackingError, "is empty"),
@@ -95,17 +95,17 @@ def test_endless_file_is_refused_where_it_grows_too_large(
 
 
 def test_slow_drip_is_given_up(server: Server, fetcher: Callable[..., Fetcher]) -> None:
-    with pytest.raises(ServiceError, match="comes at less than 1000 bytes a second"):
+    with pytest.raises(ServiceError, match="arrives at less than 1000 bytes a second"):
         fetcher(patience_s=0.1).fetch(at(server, "fault/drip/file"))
 
 
 def test_no_file_takes_longer_than_its_deadline(server: Server, fetcher: Callable[..., Fetcher]) -> None:
-    with pytest.raises(ServiceError, match="did not come within 0 s"):
+    with pytest.raises(ServiceError, match="did not arrive within 0 s"):
         fetcher(deadline_s=0.1).fetch(at(server, "fault/drip/file"))
 
 
 def test_missing_file_is_told_apart(server: Server, fetcher: Callable[..., Fetcher], tmp_path: Path) -> None:
-    with pytest.raises(MissingError, match=r"nowhere: there is no such file \(404\)"):
+    with pytest.raises(MissingError, match=r"nowhere: the file does not exist \(404\)"):
         fetcher().fetch(at(server, "nowhere"))
 
     assert not list((tmp_path / "cache" / "partial").iterdir())

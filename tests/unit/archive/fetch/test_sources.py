@@ -117,7 +117,7 @@ def test_one_output_is_a_source(tmp_path: Path, access: Access) -> None:
 def test_output_without_a_build_around_it_is_refused(tmp_path: Path, access: Access) -> None:
     (tmp_path / "output.xml").write_bytes(b"<robot/>")
 
-    with pytest.raises(ArchiveError, match="no folder around it is a build's; put it into JOB/NUMBER/"):
+    with pytest.raises(ArchiveError, match="an output outside a build's folder; move it to JOB/NUMBER/"):
         list(source_at(str(tmp_path / "output.xml"), access).builds(Wanted()))
 
 
@@ -139,7 +139,7 @@ def test_index_page_leads_nowhere_else(server: Server, access: Access) -> None:
 def test_server_without_an_index_is_told(server: Server, access: Access) -> None:
     server.behaviour.pages["/"] = b"just text"
 
-    with pytest.raises(ArchiveError, match="is no page with an index"):
+    with pytest.raises(ArchiveError, match="is not an index page"):
         list(source_at(server.url, access).builds(Wanted()))
 
 
@@ -309,11 +309,11 @@ def test_address_of_a_jenkins_may_name_a_job(location: str, address: tuple[str, 
     [
         ("ftp://x/y", "cannot begin with ftp://"),
         ("htps://x/y", "did you mean 'https'"),
-        ("https://me:secret@x/y", "must not hold a user or a password"),
+        ("https://me:secret@x/y", "must not contain a user or a password"),
         ("https:///y", "names no server"),
-        ("https://[::1/", "is no URL"),
-        ("https://x:port/", "is no URL"),
-        ("/nowhere/at/all", "there is no such folder or file"),
+        ("https://[::1/", "is not a valid URL"),
+        ("https://x:port/", "is not a valid URL"),
+        ("/nowhere/at/all", "no such file or folder"),
     ],
 )
 def test_place_that_is_none_is_refused(location: str, reason: str, access: Access) -> None:

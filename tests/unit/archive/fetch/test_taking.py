@@ -112,7 +112,7 @@ def test_each_build_has_its_own_fate(bench: Bench) -> None:
     } == {name: one.fate for name, one in taken.items()}  # fmt: skip
     assert "4/archives/output.xml.gz: the gzip data is cut off" in taken["nightly/4"].note
     assert "read from output_info.xml instead" in taken["nightly/2"].note
-    assert "there is no stronger output" in taken["nightly/1"].note
+    assert "no stronger output exists" in taken["nightly/1"].note
     assert {1, 2, 5} == stored(bench.store)
 
 
@@ -195,13 +195,13 @@ def test_testbed_is_told_by_whoever_knows_best(
 @pytest.mark.parametrize(
     ("output", "claimed", "reason"),
     [
-        (OUTPUT, {"testbed": "3n-icx"}, "was run on testbed 2n-clx, but --testbed says 3n-icx"),
+        (OUTPUT, {"testbed": "3n-icx"}, "was run on testbed 2n-clx, but --testbed is 3n-icx"),
         (
             SILENT,
             {},
-            "does not say on which testbed it was run, and job 'nightly' names none; give --testbed",
+            "does not name the testbed of the run, and neither does job 'nightly'; give --testbed",
         ),
-        (b"<robot/>", {}, "holds no performance test"),
+        (b"<robot/>", {}, "contains no performance test"),
         (b"{}", {}, "output.xml"),
     ],
 )

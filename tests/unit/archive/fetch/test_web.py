@@ -136,7 +136,7 @@ def test_body_of_a_redirect_is_not_read(server: Server, web: Web) -> None:
 def test_certificate_that_cannot_be_trusted_is_not_tried_again(pace: Pace, certified: int) -> None:
     with (
         Web(pace, first_pause_s=0.001) as opened,
-        pytest.raises(ServiceError, match="certificate cannot be trusted; name the file") as error,
+        pytest.raises(ServiceError, match="certificate is not trusted; set REQUESTS_CA_BUNDLE") as error,
         opened.open(f"https://127.0.0.1:{certified}/"),
     ):
         pass

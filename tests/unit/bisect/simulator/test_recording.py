@@ -32,7 +32,7 @@ def test_measurements_follow_each_other_as_recorded() -> None:
     ("text", "said"),
     [
         ("0.0,json,5\n", "no repetitions of sort"),
-        ("0.0,sort,5,5\n0.1,sort,5\n", "not as many"),
+        ("0.0,sort,5,5\n0.1,sort,5\n", "not the same number"),
         ("0.0,sort,5\n0.1,sort,0\n", "above 0"),
         ("0.0,sort,five\n", "could not convert"),
         ("0.0,sort\n", "no repetitions"),

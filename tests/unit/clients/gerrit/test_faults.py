@@ -52,9 +52,9 @@ def test_what_passes_is_asked_again(client: Client, double: GerritDouble, fault:
     ("fault", "expected"),
     [
         (faulty.status(500), "500 Internal Server Error; look into its log, or try again later"),
-        (faulty.status(409, "lock failure"), "somebody else writes to the same change; try again later"),
+        (faulty.status(409, "lock failure"), "another user writes to the same change; try again later"),
         (faulty.reset, "broke the connection off"),
-        (faulty.silent(0.4), "said nothing for 0.2 s"),
+        (faulty.silent(0.4), "sent nothing for 0.2 s"),
         (faulty.dripping(2), "sends next to nothing"),
     ],
 )
@@ -74,11 +74,11 @@ def test_what_does_not_pass_is_told_after_the_last_attempt(
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
-        (faulty.status(400, "bad\nworse"), "400 Bad Request; it cannot be done so; Gerrit says 'bad'"),
+        (faulty.status(400, "bad\nworse"), "400 Bad Request; the request is not valid; Gerrit reports 'bad'"),
         (faulty.status(401), "401 Unauthorized; check gerrit.user and gerrit.token"),
         (
             faulty.status(403, "prohibited"),
-            "give the user 'me' the permission for that; Gerrit says 'proh",
+            "give the user 'me' the permission for that; Gerrit reports 'proh",
         ),
         (
             faulty.status(404),
@@ -86,19 +86,19 @@ def test_what_does_not_pass_is_told_after_the_last_attempt(
         ),
         (
             faulty.status(409, "change is closed"),
-            "409 Conflict; the change is in another state; look at it;",
+            "409 Conflict; the change is in another state; check it;",
         ),
-        (faulty.status(409, "x" * 10_000), "409 Conflict; the change is in another state; look at it"),
-        (faulty.status(400, f"you sent {SECRET}"), "400 Bad Request; it cannot be done so"),
-        (faulty.status(400, f"you sent {faulty.basic('me', SECRET)}"), "it cannot be done so"),
-        (faulty.status(400, "a\x1b[31mb\u2028c\ud7ff"), "Gerrit says 'a [31mb c"),
-        (faulty.status(429), "429 Too Many Requests; ask less often"),
-        (faulty.page, "answers with no JSON; is a proxy or a page for logging in between?"),
-        (faulty.raw(b")]}'\n" + b"[" * 100_000), "answers with no JSON"),
-        (faulty.raw(b")]}'\n" + b"9" * 5000), "answers with no JSON"),
-        (faulty.raw(b"\xff\xfe"), "answers with no JSON"),
-        (faulty.raw(b")]}'\n[]"), "answers as Gerrit would not; is gerrit.url right?"),
-        (faulty.redirected_to("ftp://example.org/"), "cannot be asked"),
+        (faulty.status(409, "x" * 10_000), "409 Conflict; the change is in another state; check it"),
+        (faulty.status(400, f"you sent {SECRET}"), "400 Bad Request; the request is not valid"),
+        (faulty.status(400, f"you sent {faulty.basic('me', SECRET)}"), "the request is not valid"),
+        (faulty.status(400, "a\x1b[31mb\u2028c\ud7ff"), "Gerrit reports 'a [31mb c"),
+        (faulty.status(429), "429 Too Many Requests; send fewer requests"),
+        (faulty.page, "the response is not JSON; is a proxy or a login page in between?"),
+        (faulty.raw(b")]}'\n" + b"[" * 100_000), "the response is not JSON"),
+        (faulty.raw(b")]}'\n" + b"9" * 5000), "the response is not JSON"),
+        (faulty.raw(b"\xff\xfe"), "the response is not JSON"),
+        (faulty.raw(b")]}'\n[]"), "the response is not valid; is gerrit.url right?"),
+        (faulty.redirected_to("ftp://example.org/"), "the request failed"),
     ],
 )
 def test_what_lasts_is_told_at_once(
@@ -135,7 +135,7 @@ def test_change_as_gerrit_would_not_tell_it_is_refused(
 ) -> None:
     double.files["/changes/1"] = doubles.change(1, **wrong)
 
-    assert "answers as Gerrit would not; is gerrit.url right?" in refusal(client())
+    assert "the response is not valid; is gerrit.url right?" in refusal(client())
 
 
 def test_half_of_a_character_pair_can_be_written_down(client: Client, double: GerritDouble) -> None:
@@ -150,7 +150,7 @@ def test_answer_without_end_is_not_kept(
     double.always = faulty.raw(b" " * 200_000)
     monkeypatch.setattr(transport, "MAXIMUM_JSON", 100_000)
 
-    assert "answers with more than 100000 bytes; ask for less" in refusal(client())
+    assert "answers with more than 100000 bytes; request less" in refusal(client())
 
 
 def test_user_and_token_log_in(client: Client, double: GerritDouble) -> None:

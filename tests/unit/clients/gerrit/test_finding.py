@@ -80,5 +80,5 @@ def test_nothing_is_guessed(
 
 
 def test_project_that_would_end_the_query_is_refused(client: Client) -> None:
-    with pytest.raises(UsageError, match="cannot stand in a query"):
+    with pytest.raises(UsageError, match="cannot be used in a query"):
         client().patch_set_of(COMMIT, project='router" OR "x')

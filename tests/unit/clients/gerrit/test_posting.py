@@ -73,8 +73,8 @@ def test_vote_and_notes_that_are_refused_do_not_stop_the_text(
     posted = client().post(1, 1, verdict)
 
     assert (True, None) == (posted.is_new, posted.vote)
-    assert "Gerrit says 'not so'" in posted.unvoted
-    assert "Gerrit says 'not so'" in posted.unnoted
+    assert "Gerrit reports 'not so'" in posted.unvoted
+    assert "Gerrit reports 'not so'" in posted.unnoted
     assert ["labels", "comments", "message"] == [
         name for name in ("labels", "comments", "message") if name in double.posted[0]
     ]
@@ -94,7 +94,7 @@ def test_notes_alone_may_be_refused(client: Client, double: GerritDouble) -> Non
 def test_text_that_is_refused_is_an_error(client: Client, double: GerritDouble) -> None:
     double.faults.extend([None, None, *[faulty.status(400, "no")] * 2])
 
-    with pytest.raises(RefusedError, match="Gerrit says 'no'"):
+    with pytest.raises(RefusedError, match="Gerrit reports 'no'"):
         client().post(1, 1, SLOWER)
 
 
@@ -113,7 +113,7 @@ def test_what_no_smaller_review_would_mend_is_told_at_once(
 def test_redirected_review_is_no_success(client: Client, double: GerritDouble) -> None:
     double.faults.extend([None, None, faulty.redirected_to("/changes/1")])
 
-    with pytest.raises(ServiceError, match="is a page for logging in between"):
+    with pytest.raises(ServiceError, match="is a login page in between"):
         client().post(1, 1, SLOWER)
 
 

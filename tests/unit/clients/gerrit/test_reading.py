@@ -89,7 +89,7 @@ def test_query_is_in_utc_and_names_projects(client: Client, double: GerritDouble
 
 @pytest.mark.parametrize("name", ['a"b', "a\\", "a\nb"])
 def test_project_that_would_lead_out_of_its_quotes_is_refused(client: Client, name: str) -> None:
-    with pytest.raises(UsageError, match="cannot stand in a query"):
+    with pytest.raises(UsageError, match="cannot be used in a query"):
         list(client().updated_since(SINCE, projects=[name]))
 
 

@@ -101,7 +101,7 @@ def test_program_that_will_not_end_is_ended() -> None:
 @pytest.mark.parametrize(
     ("errors", "expected"),
     [
-        ("Host key verification failed.", "its host key is not among the trusted ones; check it, and add it"),
+        ("Host key verification failed.", "its host key is not trusted; check it, and add it"),
         (
             "me@h: Permission denied (publickey).",
             "the login was refused; check gerrit.user and gerrit.ssh_key",
@@ -109,7 +109,7 @@ def test_program_that_will_not_end_is_ended() -> None:
         ("stream events not permitted", "give the user the capability Stream Events"),
         (
             "Received disconnect: Too many authentication failures",
-            "the login was refused; name the right key by",
+            "the login was refused; set gerrit.ssh_key to",
         ),
     ],
 )
@@ -189,10 +189,10 @@ def test_file_whose_name_ssh_would_read_otherwise_is_refused(tmp_path: Path, nam
 
 
 def test_file_that_is_missing_is_told(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="there is no such file"):
+    with pytest.raises(SettingsError, match="this file does not exist"):
         ssh_command("h", 1, "me", key=None, known_hosts=tmp_path / "none", timeout_s=1)
 
 
 def test_nobody_can_listen() -> None:
-    with pytest.raises(SettingsError, match="is not set; say who listens"):
+    with pytest.raises(SettingsError, match="is not set; give a user who"):
         Gerrit("https://review.example.org").listen()

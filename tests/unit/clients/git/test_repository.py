@@ -172,7 +172,7 @@ def test_hash_of_something_else_is_told_as_such(history: History) -> None:
     three(history)
     tree = history.git("rev-parse", "HEAD^{tree}")
 
-    with pytest.raises(UsageError, match="is the hash of a tree and not of a commit"):
+    with pytest.raises(UsageError, match="is the hash of a tree, not of a commit"):
         Repository.at(history.folder).resolve(tree)
 
 
@@ -226,7 +226,7 @@ def test_no_text_is_taken_for_a_whole_hash_or_an_option(text: str) -> None:
 def test_what_is_no_ref_is_not_fetched(history: History, ref: str) -> None:
     three(history)
 
-    with pytest.raises(UsageError, match="is no ref"):
+    with pytest.raises(UsageError, match="is not a ref"):
         Repository.at(history.folder).fetch(ref)
 
 
@@ -338,7 +338,7 @@ print(Repository.mirror({str(history.folder)!r}, Path({str(tmp_path / "m.git")!r
 
 
 def test_failed_mirror_leaves_nothing_behind(tmp_path: Path) -> None:
-    with pytest.raises(ServiceError, match=r"cannot fetch from /.*/nowhere: .*; look at the address"):
+    with pytest.raises(ServiceError, match=r"cannot fetch from /.*/nowhere: .*; check the address"):
         Repository.mirror(str(tmp_path / "nowhere"), tmp_path / "m.git")
 
     assert ["m.git.lock"] == [path.name for path in tmp_path.iterdir()]
@@ -373,9 +373,9 @@ def test_ref_that_does_not_exist_is_told(history: History, tmp_path: Path) -> No
 
 
 def test_folder_without_a_repository_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is no git repository"):
+    with pytest.raises(UsageError, match="is not a git repository"):
         Repository.at(tmp_path)
-    with pytest.raises(UsageError, match="is no git repository"):
+    with pytest.raises(UsageError, match="is not a git repository"):
         Repository.at(tmp_path / "nowhere")
 
 
@@ -503,7 +503,7 @@ def test_git_that_takes_too_long_is_ended(
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     repository = Repository(history.folder)
 
-    with pytest.raises(ServiceError, match=r"did not give its commits within 0\.5 s"):
+    with pytest.raises(ServiceError, match=r"did not send its commits within 0\.5 s"):
         repository.fetch("refs/heads/main", url="https://git.example.org/product", timeout_s=0.5)
 
     child = Path(f"/proc/{(tmp_path / 'child').read_text().strip()}")

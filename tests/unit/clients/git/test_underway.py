@@ -112,7 +112,7 @@ def test_worktree_has_a_bisection_of_its_own(history: History, tmp_path: Path) -
 
 def test_folder_of_no_repository_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        UsageError, match="is no checkout of a git repository; start this where git bisect runs"
+        UsageError, match="is not a checkout of a git repository; start this where git bisect runs"
     ):
         underway(tmp_path)
 

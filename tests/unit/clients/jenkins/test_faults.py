@@ -64,9 +64,9 @@ def test_what_passes_is_asked_again(client: Client, double: JenkinsDouble, fault
         (faulty.status(599), ": 599; look into its log"),
         (faulty.reset, "broke the connection off"),
         (faulty.cut_off, "broke the connection off"),
-        (faulty.silent(0.4), "said nothing for 0.2 s"),
+        (faulty.silent(0.4), "sent nothing for 0.2 s"),
         (faulty.dripping(2), "sends next to nothing"),
-        (faulty.dripping_head(5), "said nothing for 0.2 s"),
+        (faulty.dripping_head(5), "sent nothing for 0.2 s"),
     ],
 )
 def test_what_does_not_pass_is_told_after_the_last_attempt(
@@ -89,20 +89,20 @@ def test_what_does_not_pass_is_told_after_the_last_attempt(
         (faulty.status(401), "401 Unauthorized; check jenkins.user and jenkins.token"),
         (faulty.status(403), "403 Forbidden; give the user 'me' the permission"),
         (faulty.status(404), "404 Not Found; check jenkins.url and the name"),
-        (faulty.status(429), "429 Too Many Requests; ask less often"),
+        (faulty.status(429), "429 Too Many Requests; send fewer requests"),
         (faulty.status(499), ": 499; check jenkins.url"),
-        (faulty.page, "answers with no table in JSON; is a proxy or a page for logging in between?"),
-        (lambda handler: handler.send(200, b"[" * 100_000), "answers with no table in JSON"),
-        (lambda handler: handler.send(200, b'{"jobs": ' + b"9" * 5000 + b"}"), "no table in JSON"),
-        (lambda handler: handler.send(200, b"\xff\xfe{}"), "no table in JSON"),
-        (lambda handler: handler.json([1]), "no table in JSON"),
-        (lambda handler: handler.json({"jobs": [7]}), "names a job None"),
+        (faulty.page, "the response is not a JSON object; is a proxy or a login page in between?"),
+        (lambda handler: handler.send(200, b"[" * 100_000), "the response is not a JSON object"),
+        (lambda handler: handler.send(200, b'{"jobs": ' + b"9" * 5000 + b"}"), "is not a JSON object"),
+        (lambda handler: handler.send(200, b"\xff\xfe{}"), "is not a JSON object"),
+        (lambda handler: handler.json([1]), "is not a JSON object"),
+        (lambda handler: handler.json({"jobs": [7]}), "lists a job None"),
         (
             lambda handler: handler.send(200, b"no gzip", {"Content-Encoding": "gzip"}),
             "answers with broken compression",
         ),
-        (faulty.redirected_to("http://[::"), "cannot be asked"),
-        (faulty.redirected_to("ftp://example.org/"), "cannot be asked"),
+        (faulty.redirected_to("http://[::"), "the request failed"),
+        (faulty.redirected_to("ftp://example.org/"), "the request failed"),
     ],
 )
 def test_what_lasts_is_told_at_once(
@@ -146,7 +146,7 @@ def test_answer_without_end_is_not_kept(
     double.always = lambda handler: handler.send(200, b" " * 200_000)
     monkeypatch.setattr(transport, "MAXIMUM_JSON", 100_000)
 
-    assert "answers with more than 100000 bytes; ask for less" in refusal(client())
+    assert "answers with more than 100000 bytes; request less" in refusal(client())
 
 
 def test_user_and_token_log_in(client: Client, double: JenkinsDouble) -> None:
@@ -287,16 +287,16 @@ def test_certificate_that_is_not_trusted_is_told_at_once(
         raise AssertionError("asked again")
 
     message = refusal(Jenkins(url, wait=never))
-    assert "its certificate is not to be trusted (self-signed certificate)" in message
+    assert "its certificate is not trusted (self-signed certificate)" in message
     assert "REQUESTS_CA_BUNDLE" in message
 
     # Meant for another library, long ago.
     monkeypatch.setenv("PYTHONHTTPSVERIFY", "0")
-    assert "not to be trusted" in refusal(Jenkins(url, wait=never))
+    assert "is not trusted" in refusal(Jenkins(url, wait=never))
 
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
     assert [] == list(Jenkins(url).jobs())
 
-    assert "not to be trusted" in refusal(Jenkins(url.replace("localhost", "127.0.0.1"), wait=never))
+    assert "is not trusted" in refusal(Jenkins(url.replace("localhost", "127.0.0.1"), wait=never))
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/nowhere")
     assert "REQUESTS_CA_BUNDLE names no file" in refusal(Jenkins(url, wait=never))

@@ -72,7 +72,7 @@ def test_build_that_does_not_end_is_told(client: Client, double: JenkinsDouble, 
 def test_build_taken_out_of_the_queue_is_told(client: Client, double: JenkinsDouble, job: Job) -> None:
     double.queue_cancelled = True
 
-    with pytest.raises(ServiceError, match="was taken out of the queue"):
+    with pytest.raises(ServiceError, match="was removed from the queue"):
         client().wait(client().start("team/nightly"), timeout_s=30)
 
 
@@ -136,7 +136,7 @@ def test_start_that_may_have_been_received_is_not_sent_again(
     # Two requests come before: for the job, and for a crumb.
     double.faults.extend([None, None, fault])
 
-    with pytest.raises(ServiceError, match="it may have started all the same, see http"):
+    with pytest.raises(ServiceError, match="it may have started anyway, see http"):
         client(timeout_s=0.2).start("team/nightly")
 
     assert [STARTED] == double.asked("POST")

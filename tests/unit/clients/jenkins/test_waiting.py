@@ -127,7 +127,7 @@ def test_what_is_no_job_of_its_own_is_left_out(jenkins: Jenkins, double: Jenkins
 def test_queue_that_is_none_is_told(jenkins: Jenkins, double: JenkinsDouble, items: object) -> None:
     double.always = lambda handler: handler.json({"items": items})
 
-    with pytest.raises(ServiceError, match=r"/queue: answers with what no Jenkins would tell of its queue"):
+    with pytest.raises(ServiceError, match=r"/queue: the response is not a valid queue"):
         jenkins.queue()
 
 

@@ -80,7 +80,7 @@ def test_corrected_statistic_has_a_cutoff_of_its_own(site: Site, filled: Filled)
     [
         ("nowhere", {}, "has no runs in the store"),
         (TESTBED, {"query": "metric=nothing"}, "matches no traces"),
-        (TESTBED, {"query": "metric=~("}, "no regular expression"),
+        (TESTBED, {"query": "metric=~("}, "is not a valid RE2 regular expression"),
         (TESTBED, {"query": "testbed=3n-skx"}, "matches no traces"),
     ],
 )

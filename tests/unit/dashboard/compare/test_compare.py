@@ -156,7 +156,7 @@ def test_two_commits_of_the_same_traces(client: TestClient, filled: Filled) -> N
         ({"at": "yesterday"}, "7 to 40 hex digits"),
         ({"q": "a=b"}, "0 traces are on the left and 0 on the right"),
         ({"q": "="}, "query, character 1"),
-        ({"q": "test=~("}, "no regular expression"),
+        ({"q": "test=~("}, "is not a valid RE2 regular expression"),
     ],
 )
 def test_what_cannot_be_compared_is_told_beside_the_form(

@@ -79,7 +79,7 @@ def test_per_patch_test_that_was_aborted_is_not_polled_for_ever(
     [
         "print('1 missing; 0 results, 0.0 MB in 1 s (0.0 MB/s)')",
         "import sys; print('1 failed; 0 results'); sys.exit('perftrend: the server does not answer')",
-        "import sys; sys.exit('perftrend: no build was found that fits --job x')",
+        "import sys; sys.exit('perftrend: no build was found that matches --job x')",
         "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
     ],
 )

@@ -46,9 +46,9 @@ def test_alert_is_made_by_a_form(store: Store, editor: TestClient, token: str) -
     ("change", "reason"),
     [
         ({"query": "=1"}, "character 1"),
-        ({"query": "test=~("}, "no regular expression"),
+        ({"query": "test=~("}, "is not a valid RE2 regular expression"),
         ({"action": "mail"}, "target is missing"),
-        ({"action": "mail", "target": "Ann <a@example.org>"}, "no mail address"),
+        ({"action": "mail", "target": "Ann <a@example.org>"}, "not a mail address"),
         ({"action": "webhook", "target": "http://example.org/hook"}, "not encrypted"),
         ({"action": "webhook", "target": "https://u:p@example.org/"}, "without user"),
         ({"method": "step", "confidence_percent": 99}, "no confidence"),
@@ -222,7 +222,7 @@ def test_dry_run_that_meets_a_defect_says_so(
 
     result = dry_run(editor, alert)
 
-    told = "a defect, ZeroDivisionError: of two lines; the dashboard's log says where"
+    told = "a defect, ZeroDivisionError: of two lines; see the log of the dashboard"
     assert ("failed", told) == (result["state"], result["error"])
 
 

@@ -69,7 +69,7 @@ def test_header_from_elsewhere_counts_for_nothing(
         assert 401 == opened.get("/me", headers=EVA).status_code
         assert 1 == ignored(opened)
 
-    assert [f"header X-User from {peer} is ignored: it comes from none of dashboard.proxies"] == [
+    assert [f"header X-User from {peer} is ignored: it does not come from one of dashboard.proxies"] == [
         record.getMessage() for record in caplog.records if "ignored" in record.getMessage()
     ]
 
@@ -171,8 +171,8 @@ def test_what_should_be_known_is_said() -> None:
     def said(**chosen: Any) -> str:
         return " / ".join(notices(DashboardSettings.model_validate(chosen)))
 
-    assert "nobody can sign in" in said()
-    assert "restart signs everybody out" in said(oidc_issuer="https://idp.example", oidc_client_id="x")
+    assert "users cannot sign in" in said()
+    assert "restart signs all users out" in said(oidc_issuer="https://idp.example", oidc_client_id="x")
     assert "" == said(oidc_issuer="https://idp.example", oidc_client_id="x", secret="x" * 32)
-    assert "counts from nowhere" in said(user_header="X-User")
-    assert "10.1.2.3 may tell the user" in said(user_header="X-User", proxies="10.1.2.3", secret="x" * 32)
+    assert "dashboard.user_header is ignored" in said(user_header="X-User")
+    assert "10.1.2.3 may name the user" in said(user_header="X-User", proxies="10.1.2.3", secret="x" * 32)

@@ -40,7 +40,7 @@ def test_guilty_change_is_told_where_that_is_wanted(review: Review, monkeypatch:
     assert text.startswith(
         f"This change, as commit {commit[:12]}, made the only test slower by 10 %, with a "
     )
-    assert f"Asked on {review.double.url}/c/router/+/1" in text
+    assert f"Requested on {review.double.url}/c/router/+/1" in text
     asked = [each.query["q"][0] for each in review.double.requests if each.path.endswith("/changes/")]
     assert [f'commit:"{commit}" project:"router"'] == asked
     assert all("labels" not in each for each in review.double.posted)
@@ -76,7 +76,7 @@ def test_guilty_commit_without_a_change_fails_nothing(
     ended = review.search()
 
     assert (1, []) == (ended.exit_code, accusations(review))
-    assert f"no change in Gerrit is known of {review.place.product.hashes[2][:12]}" in ended.err
+    assert f"no change in Gerrit is known for {review.place.product.hashes[2][:12]}" in ended.err
 
 
 def test_answer_that_could_not_be_posted_is_posted_by_asking_again(

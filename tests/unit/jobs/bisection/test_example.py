@@ -36,7 +36,7 @@ def test_example_takes_nothing_that_says_what_is_searched(place: Place, other: s
 
     assert 2 == ended.exit_code
     assert (
-        f"perftrend: --example makes the commits that it searches; leave {other.partition('=')[0]} away\n"
+        f"perftrend: --example creates the commits that it searches; omit {other.partition('=')[0]}\n"
         == ended.err
     )
 

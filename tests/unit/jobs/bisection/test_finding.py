@@ -69,7 +69,7 @@ def test_smallest_set_is_named_where_broken_commits_hide_it(place: Place) -> Non
     ended = place.search()
 
     assert (1, [[2, 3, 4]]) == (ended.exit_code, place.culprits())
-    assert "which one cannot be told, because not all of them build." in ended.out
+    assert "which one is unknown, because not all of them build." in ended.out
     logs = sorted(place.archive.glob("1/*.build.log"))
     assert logs
     assert "router.c:4: error" in logs[0].read_text()

@@ -88,8 +88,8 @@ def test_interrupted_it_says_what_is_known_and_goes_on(place: Place, monkeypatch
         stopped = place.search()
     assert 130 == stopped.exit_code
     verdict = stopped.out.splitlines()[-1]
-    assert "Undecided, because it was interrupted, and goes on where it stopped when the same" in verdict
-    assert "most suspect, with " in verdict
+    assert "Undecided, because it was interrupted, and resumes when the same command" in verdict
+    assert "most likely, with " in verdict
     assert 1 == len([each for each in place.sessions if each.suffix == ".jsonl"])
 
     ended = place.search()
@@ -181,7 +181,7 @@ def test_two_do_not_answer_the_same_question_at_once(place: Place, monkeypatch: 
         ended = place.search()
 
     assert 2 == ended.exit_code
-    assert "another process answers the same question; wait until it has ended" in ended.err
+    assert "another process works on the same request; wait until it has ended" in ended.err
 
 
 def test_build_of_another_question_is_refused(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +192,7 @@ def test_build_of_another_question_is_refused(place: Place, monkeypatch: pytest.
     ended = place.run("--old", place.product.hashes[1], "--new", place.product.hashes[2])
 
     assert 2 == ended.exit_code
-    assert "holds the answer to another question" in ended.err
+    assert "contains the result of another request" in ended.err
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_other_limits_and_commands_are_another_question(
     file.write_text(usual)
     again = place.search()
     assert (1, [[5]]) == (again.exit_code, place.culprits())
-    assert "going on after 3 measurements" in again.out
+    assert "continuing after 3 measurements" in again.out
 
 
 def test_undecided_search_fails_and_goes_on_with_more_measurements(place: Place) -> None:
@@ -232,5 +232,5 @@ def test_undecided_search_fails_and_goes_on_with_more_measurements(place: Place)
     second = place.search("--measurements", "100")
 
     assert (1, [[5]]) == (second.exit_code, place.culprits())
-    assert "going on after 6 measurements" in second.out
+    assert "continuing after 6 measurements" in second.out
     assert len(place.report()["measurements"]) == len(place.measured)

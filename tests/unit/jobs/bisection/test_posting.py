@@ -128,7 +128,7 @@ def test_who_goes_on_says_after_how_much(review: Review, monkeypatch: pytest.Mon
     review.search()
 
     begun = [text for text in review.all_texts if text.startswith(BEGUN)]
-    assert ["9 commits, the command of the product's profile.", ", going on after 4 measurements."] == [
+    assert ["9 commits, the command of the product's profile.", ", continuing after 4 measurements."] == [
         begun[0].removeprefix(BEGUN), begun[1].splitlines()[0].partition("profile")[2],
     ]  # fmt: skip
 
@@ -142,7 +142,7 @@ def test_failure_half_way_is_posted_with_what_is_known(
 
     [text] = review.texts
     assert text.startswith(
-        "Undecided, because it could not go on: no carrier; plug it in; most suspect, with "
+        "Undecided, because it could not continue: no carrier; plug it in; most likely, with "
     )
     assert "What was measured, oldest first:" in text
 
@@ -152,7 +152,7 @@ def test_interruption_before_the_search_is_posted(review: Review, monkeypatch: p
     monkeypatch.setattr(bisection.choosing, "chosen", raising(KeyboardInterrupt))
 
     assert 130 == review.search().exit_code
-    assert ["Interrupted before it came to an end."] == review.all_texts
+    assert ["Interrupted before it was finished."] == review.all_texts
 
 
 def test_answer_is_posted_although_the_disk_is_full_and_nothing_is_said_after_it(

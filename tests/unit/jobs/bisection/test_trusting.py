@@ -57,5 +57,5 @@ def test_testbed_that_cannot_be_trusted_ends_it_and_it_can_go_on(
         ended = place.search()
 
     assert 4 == ended.exit_code
-    assert f"{middle[:12]} gave nothing that can be trusted, 3 times (command: " in ended.err
+    assert f"{middle[:12]} gave no valid result in 3 attempts (command: " in ended.err
     assert (1, [[3]]) == (place.search().exit_code, place.culprits())

@@ -173,7 +173,7 @@ def test_device_without_a_program_is_this_packages_again(device: EmbeddedDevice)
 
 @pytest.mark.parametrize("value", ["", "/nowhere/router.pyz", "/", "--help", "\0", "x" * 5000])
 def test_program_that_is_no_file_is_refused(device: EmbeddedDevice, value: str) -> None:
-    with pytest.raises(SettingsError, match=r"device option program=.* is no file; give the path of one"):
+    with pytest.raises(SettingsError, match=r"device option program=.* is not a file; give its path"):
         device.check({"program": value})
 
 

@@ -226,7 +226,7 @@ def test_documented_trials_are_told_by_phase() -> None:
 
 def test_loss_ratio_that_was_not_searched_is_refused() -> None:
     with pytest.raises(
-        SettingsError, match=r"loss ratio 0\.01 was not searched for; searched were 0, 0\.005"
+        SettingsError, match=r"loss ratio 0\.01 was not searched for; the search was for 0, 0\.005"
     ):
         search(device(5e6, 6e6)).interval(0.01)
 
@@ -255,7 +255,7 @@ def test_search_that_takes_too_long_fails_with_what_it_knows(timeout_s: float, s
     assert isinstance(partial, SearchResult)
     before = partial.trials[:-1]
     assert sum(trial.elapsed_s for trial in before) < timeout_s <= partial.elapsed_s
-    assert all("not done" in interval.invalid for interval in partial.intervals)
+    assert all("not finished" in interval.invalid for interval in partial.intervals)
     assert all(interval.lower <= 6e6 and interval.upper >= 5e6 for interval in partial.intervals)
 
 

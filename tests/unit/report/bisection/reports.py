@@ -99,7 +99,7 @@ def nothing(**others: Any) -> Report:
     done = [measured(0, {"acl": 10e6, "ip4": 5e6}), measured(2, {"acl": 10e6, "ip4": 5e6})]
     outcome = Outcome(
         Kind.NO_DIFFERENCE,
-        "no difference shown; that there is none has a probability of 0.99",
+        "no difference was shown; the probability that there is none is 0.99",
         smallest_visible={"acl": 0.012, "ip4": 0.031},
         outliers={"acl": (1,)},
     )

@@ -78,7 +78,7 @@ This change, as commit 000000000002, made 1 of 2 tests slower by 10 %, with a pr
 Searched from 000000000000 "Commit number 0" to 000000000004 "Commit number 4" on 1n-veth by the strategy \
 adaptive: 4 commits, 4 builds, 4 measurements, 12 minutes.
 
-Asked on https://review.example/c/router/+/1234
+Requested on https://review.example/c/router/+/1234
 
 To repeat it by hand:
 

@@ -28,14 +28,14 @@ SENTENCES = {
     ),
     "hidden": (
         "One of 3 commits, 000000000001 to 000000000003, made the only test slower by 10 %, with a "
-        "probability of over 99.9 %; which one cannot be told, because not all of them build."
+        "probability of over 99.9 %; which one is unknown, because not all of them build."
     ),
     "nothing": (
         "No change above 1.2 to 3.1 %, depending on the test, was found between 000000000000 "
         '"Commit number 0" and 000000000002 "Commit number 2".'
     ),
     "undecided": (
-        "Undecided, because 150 measurements were made, and no commit is sure enough; most suspect, with "
+        "Undecided, because 150 measurements were made, and no commit is sure enough; most likely, with "
         "70.0 %: 2 commits, 000000000001 to 000000000002; about 24 more measurements might decide it."
     ),
     "not built": (
@@ -58,7 +58,7 @@ NOTES = {
         "What may have changed: 70.0 %: 2 commits, 000000000001 to 000000000002; 20.0 %: nothing changed; "
         '10.0 %: 000000000003 "Commit number 3".',
         "A change above 8 % would probably have been found.",
-        "Run the same command again, and it goes on with as many measurements.",
+        "Run the same command again to continue with the same number of measurements.",
     ],
     "not built": [],
     "failing": ["Ended because there is hardly another change.", "acl failed in 000000000002: no route."],

@@ -214,7 +214,7 @@ def test_hundreds_of_changes_are_cut_with_the_smallest_left_out(
 
     written = content(mails.write(tmp_path, many, run=run))["regressions.txt"]
 
-    assert "150 regressions that no earlier mail told" in written
+    assert "150 regressions that no earlier mail reported" in written
     assert "50 with a smaller long-term change are left out" in written
     assert "\n51b-mrr " in written
     assert "\n50b-mrr " not in written
@@ -231,8 +231,8 @@ def test_single_run_of_a_group_may_be_an_accident(
 ) -> None:
     written = content(mails.write(tmp_path, [replace(make_verdict(), runs=1)], run=run))
 
-    assert "one run so far, which may be an accident" in written["regressions.txt"]
-    assert "one run so far, which may be an accident" in written["regressions.html"]
+    assert "one run so far, which may be an outlier" in written["regressions.txt"]
+    assert "one run so far, which may be an outlier" in written["regressions.html"]
 
 
 def test_slow_drift_is_called_one(tmp_path: Path, make_verdict: MakeVerdict, run: Run) -> None:

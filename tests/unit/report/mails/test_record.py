@@ -167,7 +167,7 @@ def test_record_that_is_none_is_refused_by_name(tmp_path: Path, content: str) ->
     (file,) = tmp_path.iterdir()
     file.write_bytes(content.encode("latin-1"))
 
-    with pytest.raises(UsageError, match="is no record of mails; remove it") as raised:
+    with pytest.raises(UsageError, match="is not a record of mails; remove it") as raised:
         record.pending(night(2), RUNS)
 
     assert file.name in str(raised.value)

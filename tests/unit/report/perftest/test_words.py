@@ -96,7 +96,7 @@ def test_notes_say_what_would_have_been_seen_where_it_is_undecided() -> None:
 
     notes = words.notes(replace(done, verdict=replace(done.verdict, tests=(undecided,))))
 
-    assert any(note.startswith("Where it is undecided, a difference of 1.") for note in notes)
+    assert any(note.startswith("For undecided tests, a difference of 1.") for note in notes)
 
 
 def test_notes_say_that_too_few_rounds_show_nothing_and_how_many_do() -> None:

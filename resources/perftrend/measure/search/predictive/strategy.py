@@ -199,4 +199,4 @@ class _Search:
         if upper_pps is not None and upper_pps <= self._parameters.minimum_pps:
             return lies_below(loss_ratio, max(self._evidence.losses_at(upper_pps)), upper_pps)
         floor = self._hopeless.get(loss_ratio)
-        return f"{floor}: there is no rate of loss ratio {loss_ratio:g}" if floor else ""
+        return f"{floor}: no rate has loss ratio {loss_ratio:g}" if floor else ""

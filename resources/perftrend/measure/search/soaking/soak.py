@@ -169,11 +169,11 @@ class _Soak:
         if critical_pps <= self._minimum:
             return (
                 f"the average loss at the lowest rate, {self._minimum:.6g} pps, exceeds "
-                f"{self._target:g}: the critical load lies below it"
+                f"{self._target:g}: the critical load is below it"
             )
         if hiccups > _LARGEST_HICCUP_SHARE * len(self._trials):
             return (
                 f"{hiccups} of {len(self._trials)} trials lost frames that their rate does not explain: "
-                f"no rate keeps an average loss of {self._target:g}"
+                f"no rate has an average loss of {self._target:g}"
             )
         return ""

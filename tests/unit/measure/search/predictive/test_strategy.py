@@ -93,9 +93,7 @@ def test_loss_at_every_rate_is_told_instead_of_searched() -> None:
     result = found("loss-floor")
 
     assert result.interval(0.005).invalid == ""
-    assert "of the frames are lost at every rate: there is no rate of loss ratio 0" in (
-        result.interval(0.0).invalid
-    )
+    assert "of the frames are lost at every rate: no rate has loss ratio 0" in result.interval(0.0).invalid
 
 
 def always(share: Callable[[float], float]) -> Measure:
@@ -258,7 +256,7 @@ def test_pdr_that_was_found_outlives_the_time_of_ndr() -> None:
 
     result = failure.value.result
     assert isinstance(result, SearchResult)
-    assert "search not done" in result.interval(0.0).invalid
+    assert "search not finished" in result.interval(0.0).invalid
     assert found("hard").interval(0.005) == result.interval(0.005)
 
 

@@ -82,11 +82,11 @@ def test_device_that_always_loses_is_flagged() -> None:
     result = soaked(DeviceModel(1e3))
 
     assert 1e4 == result.critical_pps
-    assert "critical load lies below it" in result.invalid
+    assert "critical load is below it" in result.invalid
 
 
 def test_device_that_returns_nothing_is_flagged() -> None:
-    assert "critical load lies below it" in soaked(answering(1_000_000, 0)).invalid
+    assert "critical load is below it" in soaked(answering(1_000_000, 0)).invalid
 
 
 @pytest.mark.parametrize(
