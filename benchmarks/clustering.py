@@ -45,10 +45,10 @@ from perftrend.analysis.cluster import (
     Seeding,
     automatic_k,
     centroid_step,
-    corrected,
     find_clusters,
     k_means,
     normalise,
+    t_statistic,
 )
 from perftrend.model import Better, Samples, TraceKey
 
@@ -156,7 +156,7 @@ def cell(traces: int, commits: int, repetitions: int) -> dict[str, Any]:
     if traces * k > SLOWEST_SCIPY:
         known.pop("scipy", None)
     measured = {
-        name: [divided(divide, made, rows, k, seed) for seed in range(repetitions)]
+        name: [measure_division(divide, made, rows, k, seed) for seed in range(repetitions)]
         for name, divide in known.items()
     }
     medians = {
@@ -179,7 +179,7 @@ def cell(traces: int, commits: int, repetitions: int) -> dict[str, Any]:
     }
 
 
-def divided(divide: Divide, made: Window, rows: Samples, k: int, seed: int) -> dict[str, float]:
+def measure_division(divide: Divide, made: Window, rows: Samples, k: int, seed: int) -> dict[str, float]:
     """Divide the rows, and return time and quality."""
     begun, worked = time.perf_counter(), time.process_time()
     centroids, labels = divide(rows, k, seed)
@@ -190,11 +190,11 @@ def divided(divide: Divide, made: Window, rows: Samples, k: int, seed: int) -> d
         "cpu_s": cpu_s,
         "error": float(distances.sum()),
         "squares": float((distances**2).sum()),
-        **judged(made, centroids, labels),
+        **evaluate_clusters(made, centroids, labels),
     }
 
 
-def judged(made: Window, centroids: Samples, labels: Labels) -> dict[str, float]:
+def evaluate_clusters(made: Window, centroids: Samples, labels: Labels) -> dict[str, float]:
     """Return the fraction of the changes that were found, and the number of false clusters, by statistic."""
     width = made.traces.shape[1]
     sizes = np.bincount(made.groups + 1, minlength=CHANGES + 1)
@@ -207,7 +207,7 @@ def judged(made: Window, centroids: Samples, labels: Labels) -> dict[str, float]
             continue
         beyond = {
             "": abs(step.regression) > CUTOFF * (width / TILE) ** 0.5,
-            " t": abs(corrected(step, width)) > CORRECTED_CUTOFF,
+            " t": abs(t_statistic(step, width)) > CORRECTED_CUTOFF,
         }
         for statistic in (name for name, interesting in beyond.items() if interesting):
             change = int(np.argmax(members[1:]))

@@ -106,10 +106,10 @@ def example_verdicts(tests: int, runs: int, *, seed: int = 7) -> list[Verdict]:
     randomness = np.random.default_rng(seed)
     nights = example_runs(runs)
     keys = islice(_keys(), tests)
-    told = [*STORIES, *[(Outcome.NORMAL, STEADY, "")] * max(0, tests - len(STORIES))]
+    stories = [*STORIES, *[(Outcome.NORMAL, STEADY, "")] * max(0, tests - len(STORIES))]
     return [
         _verdict(key, base, story, nights, randomness)
-        for (key, base), story in zip(keys, told[:tests], strict=True)
+        for (key, base), story in zip(keys, stories[:tests], strict=True)
     ]
 
 
@@ -159,7 +159,7 @@ def _verdict(
         for start, stop in pairwise(bounds)
         if np.isfinite(samples[start:stop]).any()
     )
-    median, average, deviation, outliers = _moving(samples)
+    median, average, deviation, outliers = _moving_statistics(samples)
     return Verdict(
         series=Series(key, "pps", Better.HIGHER, runs, samples, tuple(results)),
         outcome=outcome,
@@ -181,7 +181,7 @@ def _change(before: Group, after: Group) -> Change:
     return Change(after.start, before.mean, after.mean, direction)
 
 
-def _moving(samples: Samples) -> tuple[Samples, Samples, Samples, NDArray[np.bool_]]:
+def _moving_statistics(samples: Samples) -> tuple[Samples, Samples, Samples, NDArray[np.bool_]]:
     """Return median, average, deviation and outliers over the runs before, all untrimmed."""
     median, average, deviation = (np.full(samples.size, np.nan) for _ in range(3))
     for position in range(4, samples.size):

@@ -56,12 +56,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as place:
-        report = measured(Path(place), options.builds, options.tests)
+        report = measure(Path(place), options.builds, options.tests)
     print(json.dumps(report, indent=2) if options.json else table(report))
     return 0
 
 
-def measured(folder: Path, builds: int, tests: int) -> dict[str, Any]:
+def measure(folder: Path, builds: int, tests: int) -> dict[str, Any]:
     """Make the builds, and ingest them in three cases."""
     one = output(tests)
     packed_bytes = sum(write(folder / "served", build, one) for build in range(1, builds + 1))
@@ -69,12 +69,12 @@ def measured(folder: Path, builds: int, tests: int) -> dict[str, Any]:
     work = folder / "work"
     work.mkdir()
     rows: dict[str, dict[str, float]] = {}
-    with served(folder / "served") as url:
+    with serve(folder / "served") as url:
         for name in ("fetch, read, store", "read, store", "nothing is new"):
             if name == "read, store":
                 for file in work.glob("perftrend.sqlite*"):
                     file.unlink()
-            elapsed_s, peak_mb = ingested(url, work)
+            elapsed_s, peak_mb = ingest(url, work)
             rows[name] = {
                 "elapsed_s": elapsed_s,
                 "mb_per_s": 0.0 if name == "nothing is new" else unpacked_mb / elapsed_s,
@@ -89,7 +89,7 @@ def measured(folder: Path, builds: int, tests: int) -> dict[str, Any]:
     }
 
 
-def ingested(url: str, folder: Path) -> tuple[float, float]:
+def ingest(url: str, folder: Path) -> tuple[float, float]:
     """Run the job; return its time in seconds, and the peak memory of its largest process in MB."""
     checkout = Path(__file__).resolve().parent.parent
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PERFTREND_")}
@@ -99,7 +99,7 @@ def ingested(url: str, folder: Path) -> tuple[float, float]:
     }
     started = time.perf_counter()
     with subprocess.Popen(
-        [sys.executable, "-m", "jobs.ingest", url],
+        [sys.executable, "-m", "perftrend.cli.ingest", url],
         cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True,
     ) as job:  # fmt: skip
         peak_kb = 0
@@ -107,9 +107,9 @@ def ingested(url: str, folder: Path) -> tuple[float, float]:
             peak_kb = max(peak_kb, *_peaks_kb(job.pid), 0)
             time.sleep(WATCH_EVERY_S)
         elapsed_s = time.perf_counter() - started
-        said = job.communicate()[0]
+        stdout = job.communicate()[0]
     if job.returncode:
-        raise SystemExit(f"the job ended with exit code {job.returncode}: {said}")
+        raise SystemExit(f"the job ended with exit code {job.returncode}: {stdout}")
     return elapsed_s, peak_kb / 1024
 
 
@@ -155,7 +155,7 @@ def write(folder: Path, build: int, one: bytes) -> int:
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[str]:
+def serve(folder: Path) -> Iterator[str]:
     """Serve a folder with index pages from a process of its own; yield the URL."""
     command = [
         sys.executable,
@@ -170,10 +170,10 @@ def served(folder: Path) -> Iterator[str]:
     ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
         try:
-            said = server.stdout.readline() if server.stdout else ""
-            found = re.search(r"port (\d+)", said)
+            first_line = server.stdout.readline() if server.stdout else ""
+            found = re.search(r"port (\d+)", first_line)
             if not found:
-                raise SystemExit(f"the log server did not start: {said}")
+                raise SystemExit(f"the log server did not start: {first_line}")
             yield f"http://127.0.0.1:{found[1]}/"
         finally:
             server.kill()

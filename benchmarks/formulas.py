@@ -51,7 +51,7 @@ class Shelf:
         names = [format_key(TraceKey.of(test=f"64b-{row}", metric="mrr")) for row in range(rows)]
         self.rows = Rows(names, matrix)
 
-    def matching(self, query: Query, *, most: int) -> Rows:  # noqa: ARG002 - all rows match
+    def select(self, query: Query, *, most: int) -> Rows:  # noqa: ARG002 - all rows match
         """Return all rows."""
         return self.rows
 
@@ -100,13 +100,13 @@ def table(rows: Mapping[str, Mapping[str, float]]) -> str:
     return "\n".join([head, *lines])
 
 
-def _normalised(matrix: Samples) -> Samples:
+def _normalise(matrix: Samples) -> Samples:
     mean, deviation = (f(matrix, axis=1, keepdims=True) for f in (np.nanmean, np.nanstd))
     result: Samples = (matrix - mean) / deviation
     return result
 
 
-def _filled(matrix: Samples) -> Samples:
+def _fill(matrix: Samples) -> Samples:
     full = matrix.copy()
     for point in range(matrix.shape[1] - 2, -1, -1):
         holes = np.isnan(full[:, point])
@@ -134,10 +134,10 @@ FORMULAS: Mapping[str, Baseline] = {
     'max(filter(""))': lambda matrix: np.asarray(np.nanmax(matrix, axis=0)),
     'geo(filter(""))': lambda matrix: np.asarray(np.exp(np.nanmean(np.log(matrix), axis=0))),
     'std_dev(filter(""))': lambda matrix: np.asarray(np.nanstd(matrix, axis=0)),
-    'norm(filter(""))': _normalised,
-    'fill(filter(""))': _filled,
+    'norm(filter(""))': _normalise,
+    'fill(filter(""))': _fill,
     'iqrr(filter(""))': _without_outliers,
-    'ave(norm(fill(filter(""))))': lambda matrix: _mean(_normalised(_filled(matrix))),
+    'ave(norm(fill(filter(""))))': lambda matrix: _mean(_normalise(_fill(matrix))),
     'ratio(ave(filter("")), ave(filter("")))': lambda matrix: _mean(matrix) / _mean(matrix),
 }
 

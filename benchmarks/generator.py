@@ -15,8 +15,8 @@ from typing import Any, cast
 
 from perftrend.measure import lock, specification
 from perftrend.measure.embedded.drivers import EmbeddedGenerator
+from perftrend.measure.interference import CoreWatch
 from perftrend.measure.testbed import Testbed
-from perftrend.measure.watch import CoreWatch
 
 RATES_PPS = (10_000, 50_000, 100_000, 200_000)
 FRAMES = ("64B", "1518B", "IMIX")
@@ -32,7 +32,7 @@ def rows(testbed: Testbed, *, trials: int, duration_s: float) -> Iterator[dict[s
             errors, disturbed, inexact = [], 0, 0
             for _ in range(trials):
                 watch = CoreWatch([*generator.busy_processes(), *testbed.device.busy_processes()])
-                with watch.watching():
+                with watch.observe():
                     count = generator.count(rate_pps, duration_s)
                 inexact += count.sent != round(rate_pps * duration_s)
                 if watch.foreign:
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args(argv)
     spec = specification.load(given.testbed)
-    with lock.held(spec.lock, wait_s=3600), Testbed(spec) as testbed:
+    with lock.hold(spec.lock, wait_s=3600), Testbed(spec) as testbed:
         for row in rows(testbed, trials=given.trials, duration_s=given.duration):
             print(json.dumps(row) if given.json else _line(row), flush=True)
     return 0

@@ -46,15 +46,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
     options = parser.parse_args(argv)
     details = min(options.details, options.builds)
-    with serving(options.builds) as url:
-        rows = {name: measured(way, options.repeat) for name, way in ways(url, details).items()}
-    report = {"builds": options.builds, "details": details, "ways": completed(rows, options.builds, details)}
+    with run_double(options.builds) as url:
+        rows = {name: measure(way, options.repeat) for name, way in ways(url, details).items()}
+    report = {
+        "builds": options.builds,
+        "details": details,
+        "ways": combine_steps(rows, options.builds, details),
+    }
     print(json.dumps(report, indent=2) if options.json else table(report))
     return 0
 
 
 @contextmanager
-def serving(builds: int) -> Iterator[str]:
+def run_double(builds: int) -> Iterator[str]:
     """Run the double in its own process; yield its address."""
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.Process(target=serve, args=(builds, theirs), daemon=True)
@@ -91,7 +95,7 @@ def ways(url: str, details: int) -> dict[str, Callable[[], int]]:
     }
 
 
-def measured(way: Callable[[], int], repeat: int) -> dict[str, float]:
+def measure(way: Callable[[], int], repeat: int) -> dict[str, float]:
     """Return requests, best time and peak memory of one function."""
     times = []
     for _ in range(repeat):
@@ -107,7 +111,9 @@ def measured(way: Callable[[], int], repeat: int) -> dict[str, float]:
     return {"requests": sent.call_count, "elapsed_s": min(times), "peak_mb": peak / 1e6, "builds": builds}
 
 
-def completed(rows: dict[str, dict[str, float]], builds: int, details: int) -> dict[str, dict[str, float]]:
+def combine_steps(
+    rows: dict[str, dict[str, float]], builds: int, details: int
+) -> dict[str, dict[str, float]]:
     """Combine the two steps of python-jenkins, the second extrapolated to all builds."""
     ours, numbers, some = rows.values()
     share = builds / details

@@ -68,7 +68,7 @@ class Recorded:
 def main(argv: Sequence[str] | None = None) -> int:
     """Record, and print statistics of the noise."""
     options = _parser().parse_args(argv)
-    with errors.reported() as outcome:
+    with errors.report_to_stderr() as outcome:
         programs = dict(_program(text) for text in options.programs) or DEFAULT
         recorded = _record(options, programs)
         if any(each.times for each in recorded.values()):
@@ -90,7 +90,7 @@ def _record(options: argparse.Namespace, programs: Mapping[str, Sequence[str]]) 
             for at_s, done in _rounds(options):
                 progress.update(task, completed=done)
                 for name, command in programs.items():
-                    _add(recorded[name], _observed(observer, command), name, at_s(), file)
+                    _add(recorded[name], _observe(observer, command), name, at_s(), file)
                     _add(recorded[f"{name}{RAW}"], [_repetitions(command)], f"{name}{RAW}", at_s(), file)
                 time.sleep(options.pause)
     except FileExistsError:
@@ -118,11 +118,11 @@ def _rounds(options: argparse.Namespace) -> Iterator[tuple[Callable[[], float], 
         done = number / options.processes if options.processes else at_s() / (60 * options.minutes)
 
 
-def _observed(observer: Observer, command: Sequence[str]) -> list[tuple[float, ...]]:
+def _observe(observer: Observer, command: Sequence[str]) -> list[tuple[float, ...]]:
     """Return the output of each start until one was not disturbed; the last one counts."""
     printed = []
     for _ in observer.attempts():
-        with observer.observing():
+        with observer.observe():
             printed.append(_repetitions(command))
     return printed
 

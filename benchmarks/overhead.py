@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from perftrend import archive
-from perftrend.measure import trust
+from perftrend.measure import retry_invalid
 from perftrend.settings import TrialSettings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()
-        command = [sys.executable, "-P", "-m", "jobs.trending", "--testbed", given.testbed]
+        command = [sys.executable, "-P", "-m", "perftrend.cli.trending", "--testbed", given.testbed]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, text=True, check=False
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             trial for result in archive.read_output(outputs[0]) for trial in result.details.get("trials", [])
         ]
     spent_s = sum(trial["elapsed_s"] for trial in trials)
-    waited_s = waited_before([bool(trial["invalid"]) for trial in trials])
+    waited_s = sum_pauses_s([bool(trial["invalid"]) for trial in trials])
     row = {
         "exit_code": done.returncode,
         "whole_s": whole_s,
@@ -61,14 +61,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def waited_before(invalid: Sequence[bool]) -> float:
+def sum_pauses_s(invalid: Sequence[bool]) -> float:
     """Return the pauses of the job before trials that it repeated.
 
     :param invalid: whether each trial was not valid, in their order.
     """
     waited_s, attempt = 0.0, 0
     for is_invalid in invalid:
-        waited_s += trust.pause_s(attempt)
+        waited_s += retry_invalid.pause_s(attempt)
         attempt = (attempt + 1) % TrialSettings().attempts if is_invalid else 0
     return waited_s
 

@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder, _chromium() as browser:
         if options.screenshot:
             index = options.of.resolve() / "index.html" if options.of else _write_example(Path(folder))
-            _take_picture(browser, index, options.screenshot, options.scheme)
+            _make_screenshot(browser, index, options.screenshot, options.scheme)
             return 0
         seconds = _measure(browser, Path(folder), options)
         size = sum(file.stat().st_size for file in Path(folder).rglob("*") if file.is_file())
@@ -65,7 +65,7 @@ def _measure(browser: Browser, folder: Path, options: argparse.Namespace) -> dic
     results = example_results(verdicts)
     index = folder / "report" / "index.html"
     cells: dict[str, Callable[[], float]] = {
-        "write": lambda: _timed(lambda: _write(folder, verdicts, results)),
+        "write": lambda: _time_call(lambda: _write(folder, verdicts, results)),
         "open": lambda: _open(browser, index, scripts=True),
         "open without scripts": lambda: _open(browser, index, scripts=False),
         "draw the first graph": lambda: _draw(browser, index, graphs=1),
@@ -92,7 +92,7 @@ def _open(browser: Browser, index: Path, *, scripts: bool) -> float:
             page.goto(index.as_uri())
             page.screenshot()
 
-        return _timed(painted)
+        return _time_call(painted)
 
 
 def _draw(browser: Browser, index: Path, *, graphs: int) -> float:
@@ -105,11 +105,11 @@ def _draw(browser: Browser, index: Path, *, graphs: int) -> float:
                 page.locator("summary").nth(number).click()
                 page.locator(".plot .legend").nth(number).wait_for()
 
-            seconds = _timed(drawn)
+            seconds = _time_call(drawn)
     return seconds
 
 
-def _take_picture(browser: Browser, index: Path, file: Path, scheme: str) -> None:
+def _make_screenshot(browser: Browser, index: Path, file: Path, scheme: str) -> None:
     with _page(browser, scheme=scheme) as page:
         page.goto(index.as_uri())
         page.locator("summary").first.click()
@@ -142,7 +142,7 @@ def _page(browser: Browser, *, scripts: bool = True, scheme: str = "light") -> I
     context.close()
 
 
-def _timed(action: Callable[[], object]) -> float:
+def _time_call(action: Callable[[], object]) -> float:
     start = time.perf_counter()
     action()
     return time.perf_counter() - start

@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(argv)
-    rows = [measured(kind, options.devices, options.seconds) for kind in KINDS]
+    rows = [measure(kind, options.devices, options.seconds) for kind in KINDS]
     if options.json:
         print(json.dumps(rows, indent=2))
         return 0
@@ -57,11 +57,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def measured(kind: str, devices: int, seconds: float) -> dict[str, Any]:
+def measure(kind: str, devices: int, seconds: float) -> dict[str, Any]:
     """Run soak tests on devices of a kind; errors and widths are relative to the true critical load."""
     held, errors, widths, doubtful = 0, [], [], 0
     for seed in range(devices):
-        result, true_pps = _soaked(kind, seed, seconds)
+        result, true_pps = _soak(kind, seed, seconds)
         held += result.lower <= true_pps * (1.0 + _ROUNDING) and true_pps <= result.upper * (1.0 + _ROUNDING)
         errors.append(abs(result.critical_pps / true_pps - 1.0))
         widths.append((result.upper - result.lower) / true_pps)
@@ -75,7 +75,7 @@ def measured(kind: str, devices: int, seconds: float) -> dict[str, Any]:
     }
 
 
-def _soaked(kind: str, seed: int, seconds: float) -> tuple[SoakResult, float]:
+def _soak(kind: str, seed: int, seconds: float) -> tuple[SoakResult, float]:
     random = np.random.default_rng(seed)
     critical_pps = 10.0 ** random.uniform(4.7, 7.3)
     maximum_pps = critical_pps * random.uniform(1.05, 3.0)

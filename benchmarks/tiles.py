@@ -46,7 +46,7 @@ from perftrend.analysis.query import TraceTable, parse
 from perftrend.model import Better, Result, Run, Samples, Status, TraceKey
 from perftrend.store import Store
 from perftrend.store import store as storing
-from perftrend.store.tiles import POINTS, Column, StoredTrace, newest, writing
+from perftrend.store.tiles import POINTS, StoredTrace, TileColumn, newest, writer
 from perftrend.store.tiles.values import Ids
 
 SIZES = ((100_000, 1000),)
@@ -75,12 +75,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     sizes = [*options.sizes, *([FULL] if options.full else [])]
     if options.store and len(sizes) > 1:
         parser.error("one store takes one size")
-    report = [measured(traces, commits, options.store) for traces, commits in sizes]
+    report = [measure(traces, commits, options.store) for traces, commits in sizes]
     print(json.dumps(report, indent=2) if options.json else "\n\n".join(map(table, report)))
     return 0
 
 
-def measured(traces: int, commits: int, url: str | None) -> dict[str, Any]:
+def measure(traces: int, commits: int, url: str | None) -> dict[str, Any]:
     """Measure one size."""
     commits = -(-commits // POINTS) * POINTS
     with tempfile.TemporaryDirectory() as folder:
@@ -123,7 +123,7 @@ def _cells(store: Store, traces: Sequence[TraceKey], commits: int) -> Iterator[d
     for build in range(1, commits - 2):
         store.add(run_of(build), [])
     store.tiles.forget()
-    with _invented(len(traces), generator):
+    with _random_tiles(len(traces), generator):
         yield _once(f"tiles of {commits - 2} commits", store.tiles.remake)
     yield from _nights(store, traces, commits, generator)
     yield _once("axis", lambda: store.tiles.axis(TESTBED))
@@ -133,9 +133,9 @@ def _cells(store: Store, traces: Sequence[TraceKey], commits: int) -> Iterator[d
     units = {"unit": [trace.unit for trace in found], "better": [trace.better.value for trace in found]}
     yield _once("table", lambda: tables.append(TraceTable([trace.key for trace in found], units)))
     fresh = TraceTable([TraceKey.of(testbed=TESTBED, test=f"new-{number}") for number in range(10)])
-    yield _often("table with ten more", lambda: tables[0].followed_by(fresh))
-    yield from _choosing(tables[0])
-    yield from _reading(store, [trace.trace_id for trace in found], generator)
+    yield _often("table with ten more", lambda: tables[0].concatenate(fresh))
+    yield from _measure_selection(tables[0])
+    yield from _measure_reading(store, [trace.trace_id for trace in found], generator)
 
 
 def _nights(
@@ -143,7 +143,7 @@ def _nights(
 ) -> Iterator[dict[str, Any]]:
     for build, name in ((commits - 2, "night"), (commits - 1, "night that fills a tile")):
         spent: list[float] = []
-        with _timed(spent):
+        with _record_tile_times(spent):
             yield _once(name, partial(night, store, traces, build, generator))
         yield {"name": "  tiles of it", "seconds": sum(spent), "cpu_s": None}
     before = store.tiles.distrust(TESTBED, commits - 2)
@@ -153,7 +153,7 @@ def _nights(
         raise RuntimeError(f"the tiles of {before} to {after} commits were made, not those of the last two")
 
 
-def _choosing(traces: TraceTable) -> Iterator[dict[str, Any]]:
+def _measure_selection(traces: TraceTable) -> Iterator[dict[str, Any]]:
     for name, text in QUERIES.items():
         query = parse(text)
         yield _often(name, partial(traces.rows, query))
@@ -161,7 +161,9 @@ def _choosing(traces: TraceTable) -> Iterator[dict[str, Any]]:
     yield _often("choices", lambda: traces.choices(query))
 
 
-def _reading(store: Store, ids: list[int], generator: np.random.Generator) -> Iterator[dict[str, Any]]:
+def _measure_reading(
+    store: Store, ids: list[int], generator: np.random.Generator
+) -> Iterator[dict[str, Any]]:
     axis = store.tiles.axis(TESTBED)
     every = range(len(axis.columns))
     window = range(max(len(every) - POINTS, 0), len(every))
@@ -192,28 +194,28 @@ def night(store: Store, traces: Sequence[TraceKey], build: int, generator: np.ra
 
 
 @contextmanager
-def _invented(traces: int, generator: np.random.Generator) -> Iterator[None]:
+def _random_tiles(traces: int, generator: np.random.Generator) -> Iterator[None]:
     """Make tiles from random values."""
 
-    def values_of(_: Connection, columns: Sequence[Column], ids: Ids) -> Samples:
+    def values_of(_: Connection, columns: Sequence[TileColumn], ids: Ids) -> Samples:
         values = generator.normal(1e7, 1e5, (len(columns), len(ids)))
         values[:, (ids < 1) | (ids > traces)] = np.nan
         return values
 
     with (
-        mock.patch.object(writing, "values_of", values_of),
-        mock.patch.object(writing, "range_of", return_value=(1, traces)),
+        mock.patch.object(writer, "values_of", values_of),
+        mock.patch.object(writer, "range_of", return_value=(1, traces)),
     ):
         yield
 
 
 @contextmanager
-def _timed(spent: list[float]) -> Iterator[None]:
+def _record_tile_times(spent: list[float]) -> Iterator[None]:
     """Record the time for the tiles of a run."""
 
     def follow(connection: Connection, testbed: str, run_id: int) -> None:
         begin = time.perf_counter()
-        writing.follow(connection, testbed, run_id)
+        writer.follow(connection, testbed, run_id)
         spent.append(time.perf_counter() - begin)
 
     with mock.patch.object(storing, "follow", follow):
@@ -221,17 +223,17 @@ def _timed(spent: list[float]) -> Iterator[None]:
 
 
 def _once(name: str, do: Callable[[], object]) -> dict[str, Any]:
-    seconds, cpu = _clocked(do)
+    seconds, cpu = _time_call(do)
     return {"name": name, "seconds": seconds, "cpu_s": cpu}
 
 
 def _often(name: str, do: Callable[[], object]) -> dict[str, Any]:
     do()
-    seconds, cpu = zip(*(_clocked(do) for _ in range(REPETITIONS)), strict=True)
+    seconds, cpu = zip(*(_time_call(do) for _ in range(REPETITIONS)), strict=True)
     return {"name": name, "seconds": median(seconds), "cpu_s": median(cpu)}
 
 
-def _clocked(do: Callable[[], object]) -> tuple[float, float]:
+def _time_call(do: Callable[[], object]) -> tuple[float, float]:
     begin, cpu = time.perf_counter(), time.process_time()
     do()
     return time.perf_counter() - begin, time.process_time() - cpu

@@ -33,9 +33,9 @@ from rich.table import Table
 
 from benchmarks.power.delay import Noise
 from benchmarks.power.noises import NOISES as KINDS
-from benchmarks.power.series import replayed, replayed_nights
+from benchmarks.power.series import replay, resample
 from perftrend.analysis import Criteria, Vigilance
-from perftrend.analysis.news import WATCHFUL, findings, sight
+from perftrend.analysis.reportable_changes import WATCHFUL, findings, sight
 from perftrend.analysis.verdict import newest_outcome
 from perftrend.bisect.simulator.recording import Recording
 from perftrend.model import Better, Outcome, Run, Samples, Series, TraceKey
@@ -71,7 +71,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--recordings", nargs="+", type=Path, default=[], metavar="FILE", help="recordings to be replayed"
     )
     options = parser.parse_args(argv)
-    known = {**{name: _doubled(noise) for name, noise in KINDS.items()}, **_recorded(options.recordings)}
+    known = {
+        **{name: _double_noise(noise) for name, noise in KINDS.items()},
+        **_noise_from_recordings(options.recordings),
+    }
     kinds = {name: each for name, each in known.items() if name in (options.kinds or [name])}
     criteria = Criteria(
         outliers=options.outliers, vigilance=Vigilance(false_alarms_per_1000=options.false_alarms)
@@ -123,11 +126,11 @@ def _long(count: int, criteria: Criteria) -> Iterator[dict[str, Any]]:
     first, last = LONG_SIZES
     for noise in NOISES:
         series = _LEVEL * np.random.default_rng(18).normal(1, noise, (count, last))
-        told = [outcome(one[:size], criteria) for one in series for size in range(first, last + 1)]
+        outcomes = [outcome(one[:size], criteria) for one in series for size in range(first, last + 1)]
         yield {
             "noise": f"{noise:.1%}",
             **{
-                str(each): 1000 * _share(one is each for one in told)
+                str(each): 1000 * _share(one is each for one in outcomes)
                 for each in (Outcome.REGRESSION, Outcome.PROGRESSION)
             },
         }
@@ -138,23 +141,23 @@ def _noises(count: int, criteria: Criteria, *, kinds: Mapping[str, Noise]) -> It
     for name, noise in kinds.items():
         rng = np.random.default_rng([21, *name.encode()])
         traces = [_LEVEL * (1 + noise(rng, last)) for _ in range(count)]
-        told = [outcome(one[:size], criteria) for one in traces for size in range(first, last + 1)]
+        outcomes = [outcome(one[:size], criteria) for one in traces for size in range(first, last + 1)]
         yield {
             "kind": name,
             **{
-                str(each): 1000 * _share(one is each for one in told)
+                str(each): 1000 * _share(one is each for one in outcomes)
                 for each in (Outcome.REGRESSION, Outcome.PROGRESSION)
             },
-            "runs": len(told),
+            "runs": len(outcomes),
         }
 
 
-def _doubled(noise: Noise) -> Noise:
+def _double_noise(noise: Noise) -> Noise:
     """Return noise twice as wide: small steps that are found in 0.5 % would be too small to be reported."""
     return lambda rng, size: 2 * noise(rng, size)
 
 
-def _recorded(files: Iterable[Path]) -> dict[str, Noise]:
+def _noise_from_recordings(files: Iterable[Path]) -> dict[str, Noise]:
     """Return the noise of each program in recordings, by name."""
     found: dict[str, Noise] = {}
     for file in files:
@@ -162,8 +165,8 @@ def _recorded(files: Iterable[Path]) -> dict[str, Noise]:
         programs = dict.fromkeys(row[1] for row in csv.reader(lines))
         for program in programs:
             recording = Recording.read(file.stem, lines, program)
-            found[f"{recording.name}, a process a night"] = replayed_nights(recording)
-            found[f"{recording.name}, processes in a row"] = replayed(recording)
+            found[f"{recording.name}, a process a night"] = resample(recording)
+            found[f"{recording.name}, processes in a row"] = replay(recording)
     return found
 
 
@@ -177,10 +180,10 @@ def _price(count: int, criteria: Criteria) -> Iterator[dict[str, Any]]:
                 slow, lone = series.copy(), series[:, : before + 2].copy()
                 slow[:, before:] *= 1 - drop
                 lone[:, before] *= 1 - drop
-                told = [[outcome(one[: before + new], criteria) for new in (1, 2, 3)] for one in slow]
+                outcomes = [[outcome(one[: before + new], criteria) for new in (1, 2, 3)] for one in slow]
                 cells = (
-                    _share(each[0] is Outcome.REGRESSION for each in told),
-                    _share(Outcome.REGRESSION in each for each in told),
+                    _share(each[0] is Outcome.REGRESSION for each in outcomes),
+                    _share(Outcome.REGRESSION in each for each in outcomes),
                     _share(outcome(one, criteria) is Outcome.PROGRESSION for one in lone),
                 )
                 row[f"drop of {drop:.0%}"] = [round(100 * cell) for cell in cells]
@@ -194,12 +197,12 @@ def _delay(count: int, criteria: Criteria) -> Iterator[dict[str, Any]]:
             generator = np.random.default_rng([20, round(1000 * drop), round(1000 * noise)])
             series = _LEVEL * generator.normal(1, noise, (count, HISTORY + NEW_RUNS))
             series[:, HISTORY:] *= 1 - drop
-            median = float(np.median([_told_after(one, criteria) for one in series]))
+            median = float(np.median([_runs_until_report(one, criteria) for one in series]))
             row[f"noise of {noise:.1%}"] = str(int(median)) if median <= NEW_RUNS else "never"
         yield row
 
 
-def _told_after(samples: Samples, criteria: Criteria) -> int:
+def _runs_until_report(samples: Samples, criteria: Criteria) -> int:
     """Return the number of new runs until a regression is reported, or NEW_RUNS + 1 if none is."""
     for new in range(1, NEW_RUNS + 1):
         if outcome(samples[: HISTORY + new], criteria) is Outcome.REGRESSION:

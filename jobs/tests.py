@@ -15,7 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TextIO
 
-from jobs._options import Parser
+from perftrend.cli.options import Parser
 from perftrend.errors import nearest
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -171,7 +171,7 @@ def run_groups(groups: Sequence[Sequence[str]], arguments: Sequence[str]) -> boo
     verdict = f"failed: {', '.join(failed)}" if failed else "all checks passed"
     not_run = sum(count_not_run(STAGES[name]) for name in passed)
     busy = f"; {not_run} tests were not run because the cores were not quiet" if not_run else ""
-    report(f"{verdict} after {elapsed(begun)}{busy}")
+    report(f"{verdict} after {format_elapsed(begun)}{busy}")
     return not failed
 
 
@@ -188,11 +188,13 @@ def run_group(names: Sequence[str], arguments: Sequence[str]) -> dict[str, bool]
             for future in done:
                 stage = pending.pop(future)
                 passed[stage.name] = future.result()
-                report(f"{stage.name}: {'passed' if future.result() else 'FAILED'} after {elapsed(begun)}")
+                report(
+                    f"{stage.name}: {'passed' if future.result() else 'FAILED'} after {format_elapsed(begun)}"
+                )
                 for line in outcome(stage, passed=future.result()):
                     print(line, flush=True)
             for stage in pending.values() if not done else ():
-                report(f"{stage.name}: running for {elapsed(begun)}{progress(stage)}")
+                report(f"{stage.name}: running for {format_elapsed(begun)}{progress(stage)}")
     return passed
 
 
@@ -265,7 +267,7 @@ def count_not_run(stage: Stage) -> int:
     return int(found[1]) if found else 0
 
 
-def elapsed(since: float) -> str:
+def format_elapsed(since: float) -> str:
     """Return the time since a value of the monotonic clock in words, such as ``3 min 5 s``."""
     minutes, seconds = divmod(round(time.monotonic() - since), 60)
     return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"

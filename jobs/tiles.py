@@ -1,46 +1,10 @@
 """Create the missing tiles: the values of traces, packed for plots and clusters."""
 
-from __future__ import annotations
-
-import argparse
 import sys
-from collections.abc import Sequence
-from pathlib import Path
 
-from jobs import _options as options
-from perftrend.progress import ProgressLine
-from perftrend.settings import Settings
-from perftrend.store import Store
+from perftrend.cli.tiles import main, parser
 
-
-def parser() -> argparse.ArgumentParser:
-    """Describe the command line."""
-    described = options.Parser("tiles", __doc__, examples=["./run tiles --store team.sqlite"])
-    described.add_argument("--anew", action="store_true", help="delete all tiles first")
-    options.add_files(described, report=False, archive=False)
-    return described
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job and return its exit code."""
-    with options.reported() as outcome:
-        given = parser().parse_args(argv)
-        settings = Settings.load(given.settings, overrides={"store": given.store})
-        make(settings.store, anew=given.anew)
-    return outcome.exit_code
-
-
-def make(place: str | Path, *, anew: bool) -> None:
-    """Create the missing tiles of a store, and print the progress of each testbed."""
-    with Store.open(place, create=False) as store:
-        if anew:
-            store.tiles.forget()
-        with ProgressLine(sys.stdout) as line:
-            store.tiles.remake(lambda testbed, whole, columns: line.show(f"{testbed}: {whole} of {columns}"))
-        for testbed in store.tiles.testbeds():
-            columns = len(store.tiles.axis(testbed).columns)
-            print(f"{testbed}: {columns} column{'' if columns == 1 else 's'}")
-
+__all__ = ["main", "parser"]
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -34,9 +34,9 @@ from rich.console import Console
 from rich.progress import Progress
 
 from benchmarks.bisection import calibration, goals, tables
-from benchmarks.bisection.cells import CELLS, Cell, cells_named, recorded
+from benchmarks.bisection.cells import CELLS, Cell, cells_from_recording, cells_named
 from benchmarks.bisection.figures import Row
-from benchmarks.bisection.running import Asked, Bisected, run
+from benchmarks.bisection.running import BenchmarkPlan, Bisected, run
 from benchmarks.bisection.strategies import DEFAULT, EQUAL, strategy_named
 from benchmarks.numbers import finite
 from perftrend import errors
@@ -47,37 +47,39 @@ FULL = 1000
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the tables, or the same as JSON."""
     options = _parser().parse_args(argv)
-    with errors.reported() as outcome:
+    with errors.report_to_stderr() as outcome:
         _bisect(options)
     return outcome.exit_code
 
 
 def _bisect(options: argparse.Namespace) -> None:
-    asked = Asked(
+    plan = BenchmarkPlan(
         strategies=tuple(options.strategies),
         first=options.first,
         histories=FULL if options.full else options.histories,
         seed=options.seed,
         processes=options.processes,
     )
-    known = recorded(Path(options.recording[0]), options.recording[1]) if options.recording else CELLS
+    known = (
+        cells_from_recording(Path(options.recording[0]), options.recording[1]) if options.recording else CELLS
+    )
     cells = _cells(options.only, known)
-    if asked.histories < 1 or asked.processes < 1:
+    if plan.histories < 1 or plan.processes < 1:
         raise errors.UsageError("--histories and --processes are numbers from 1")
-    if asked.strategies[0] == EQUAL:
+    if plan.strategies[0] == EQUAL:
         raise errors.UsageError(f"--strategies: {EQUAL} is compared with the first; name another one first")
     console = Console(stderr=True)
     found: list[Bisected] = []
     with Progress(console=console, disable=not console.is_terminal) as progress:
-        task = progress.add_task("histories", total=len(cells) * len(asked.strategies) * asked.histories)
+        task = progress.add_task("histories", total=len(cells) * len(plan.strategies) * plan.histories)
         if not options.json:
             print(tables.heading())
-        for each in run(cells, asked, lambda number: progress.advance(task, number)):
+        for each in run(cells, plan, lambda number: progress.advance(task, number)):
             found.append(each)
             if not options.json:
                 print(*tables.lines(Row.of(each)), sep="\n", flush=True)
     rows = [Row.of(each) for each in found]
-    first = asked.strategies[0]
+    first = plan.strategies[0]
     named, leading = calibration.of_named(found, first), calibration.of_leading(found, first)
     verdicts = goals.verdicts(rows, named)
     if options.json:

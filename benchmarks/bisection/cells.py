@@ -16,9 +16,9 @@ from typing import Any
 from perftrend.bisect.simulator import (
     HistoryModel,
     Jumps,
-    Noise,
     Recording,
     SimulatedHistory,
+    SimulatedNoise,
     Swing,
     Walk,
 )
@@ -52,8 +52,8 @@ class Cell:
     @classmethod
     def of(cls, name: str, *ratios: float, **options: Any) -> Cell:  # noqa: ANN401 - of model and noise
         """Return a cell from options of the model and of its noise, and changes relative to the noise."""
-        known = Noise.__dataclass_fields__
-        noise = Noise(**{key: value for key, value in options.items() if key in known})
+        known = SimulatedNoise.__dataclass_fields__
+        noise = SimulatedNoise(**{key: value for key, value in options.items() if key in known})
         model = HistoryModel(
             changes=tuple(ratio * noise.deviation for ratio in ratios),
             noise=noise,
@@ -96,7 +96,7 @@ def cells_named(names: Sequence[str], cells: Sequence[Cell] | None = None) -> li
     ]
 
 
-def recorded(file: Path, program: str) -> list[Cell]:
+def cells_from_recording(file: Path, program: str) -> list[Cell]:
     """Return cells with the recorded noise of a program on a machine.
 
     :raises UsageError: if the file is not a recording of it.
@@ -119,7 +119,7 @@ def _both(kind: str, **options: Any) -> tuple[Cell, Cell]:  # noqa: ANN401 - of 
     return tuple(Cell.of(f"{kind}-r{r}", r, **options) for r in (2, 4))  # type: ignore[return-value]  # two
 
 
-_LARGEST = 100 * math.log(1.3) / Noise().deviation
+_LARGEST = 100 * math.log(1.3) / SimulatedNoise().deviation
 
 CELLS = (
     Cell.of("base-r1", 1),
@@ -139,9 +139,11 @@ CELLS = (
     *_both("modes", modes=2.0),
     *_both("t4", freedom=4.0, within=0.3),
     *_both("following", autocorrelation=0.5),
-    Cell.of("starts-5%", 5 / Noise(**STARTS).deviation, **STARTS),
+    Cell.of("starts-5%", 5 / SimulatedNoise(**STARTS).deviation, **STARTS),
     *(
-        Cell.of(f"speeds-{size}%", 100 * math.log1p(size / 100) / Noise(**SPEEDS).deviation, **SPEEDS)
+        Cell.of(
+            f"speeds-{size}%", 100 * math.log1p(size / 100) / SimulatedNoise(**SPEEDS).deviation, **SPEEDS
+        )
         for size in (5, 25)
     ),
     *_both("layout", layout=0.5),

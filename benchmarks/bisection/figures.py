@@ -57,7 +57,7 @@ class Figures:
     @classmethod
     def of(cls, strategy: str, scores: Sequence[Score]) -> Figures:
         """Return the figures of at least one bisection."""
-        taken = np.array([score.measurements for score in scores], np.float64)
+        measurements = np.array([score.measurements for score in scores], np.float64)
         named = [each for score in scores for each in score.named]
         return cls(
             strategy=strategy,
@@ -67,9 +67,9 @@ class Figures:
             complete=Share.of([score.complete for score in scores]),
             undecided=mean(score.kind == "undecided" for score in scores),
             no_difference=mean(score.kind == "no difference shown" for score in scores),
-            measurements=float(taken.mean()),
-            measurements_error=float(taken.std() / math.sqrt(taken.size)),
-            measurements_90=float(np.percentile(taken, 90)),
+            measurements=float(measurements.mean()),
+            measurements_error=float(measurements.std() / math.sqrt(measurements.size)),
+            measurements_90=float(np.percentile(measurements, 90)),
             builds=mean(score.builds for score in scores),
             minutes=mean(score.minutes for score in scores),
             stated=mean(confidence for confidence, _ in named),

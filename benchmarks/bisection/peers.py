@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from git_bayesect import Bisector  # type: ignore[import-untyped]  # it has no types
 
-from perftrend.bisect import Culprit, Kind, Measure, Outcome, State
+from perftrend.bisect import BisectOutcome, BisectState, Culprit, MeasureStep, OutcomeKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Threshold:
         """The options of its constructor."""
         return asdict(self)
 
-    def next(self, state: State) -> Measure | Outcome:
+    def next(self, state: BisectState) -> MeasureStep | BisectOutcome:
         """Follow git through all measurements, up to the missing one."""
         old, new = state.range.old, state.history.new
         if step := _threshold_lacks(state, self.repeats):
@@ -46,9 +46,9 @@ class Threshold:
         while True:
             halving = state.history.next_commit(good=good, bad=bad, skipped=state.broken)
             if halving.commit is None:
-                return Outcome(Kind.FOUND, "git found it", (Culprit(halving.suspects),))
+                return BisectOutcome(OutcomeKind.FOUND, "git found it", (Culprit(halving.suspects),))
             if state.times_measured(halving.commit) < self.repeats:
-                return Measure(halving.commit, "git chose it")
+                return MeasureStep(halving.commit, "git chose it")
             if (_average(state, halving.commit) > threshold) == (levels[0] > levels[1]):
                 good.append(halving.commit)
             else:
@@ -81,7 +81,7 @@ class Bayesect:
         """The options of its constructor."""
         return asdict(self)
 
-    def next(self, state: State) -> Measure | Outcome:
+    def next(self, state: BisectState) -> MeasureStep | BisectOutcome:
         """Return the choice of git_bayesect, which knows that a commit that does not build is innocent."""
         old, new = state.range.old, state.history.new
         if step := _threshold_lacks(state, self.ends):
@@ -103,21 +103,21 @@ class Bayesect:
         best = int(probability.argmax())
         if probability[best] >= self.confidence:
             culprit = Culprit(_hidden(line, best, state), float(probability[best]))
-            return Outcome(Kind.FOUND, "git bayesect found it", (culprit,))
+            return BisectOutcome(OutcomeKind.FOUND, "git bayesect found it", (culprit,))
         if len(state.measured) >= self.maximum_measurements:
-            return Outcome(Kind.UNDECIDED, "too many measurements")
-        return Measure(_buildable(line, chosen, state), "git bayesect chose it")
+            return BisectOutcome(OutcomeKind.UNDECIDED, "too many measurements")
+        return MeasureStep(_buildable(line, chosen, state), "git bayesect chose it")
 
 
-def _threshold_lacks(state: State, times: int) -> Measure | None:
+def _threshold_lacks(state: BisectState, times: int) -> MeasureStep | None:
     """Return an end that was measured fewer than ``times`` times; None if both were measured enough."""
     for end in (state.range.old, state.history.new):
         if state.times_measured(end) < times:
-            return Measure(end, "determines the threshold")
+            return MeasureStep(end, "determines the threshold")
     return None
 
 
-def _mainline(state: State) -> list[str]:
+def _mainline(state: BisectState) -> list[str]:
     """Return new and the commits before it, along first parents, to old."""
     first = {each.hash: each.parents[0] for each in state.range.commits}
     line = [state.history.new]
@@ -126,7 +126,7 @@ def _mainline(state: State) -> list[str]:
     return line
 
 
-def _buildable(line: list[str], chosen: int, state: State) -> str:
+def _buildable(line: list[str], chosen: int, state: BisectState) -> str:
     """Return a commit of a line; if it does not build, the neighbour that was measured less often.
 
     git_bayesect would choose it again and again.
@@ -136,7 +136,7 @@ def _buildable(line: list[str], chosen: int, state: State) -> str:
     return min((newer, older), key=state.times_measured)
 
 
-def _hidden(line: list[str], chosen: int, state: State) -> tuple[str, ...]:
+def _hidden(line: list[str], chosen: int, state: BisectState) -> tuple[str, ...]:
     """Return a commit of a line with those just before it that do not build, as a user would report it."""
     found = [line[chosen]]
     for commit in line[chosen + 1 :]:
@@ -146,7 +146,7 @@ def _hidden(line: list[str], chosen: int, state: State) -> tuple[str, ...]:
     return tuple(reversed(found))
 
 
-def _levels(state: State) -> dict[str, list[float]]:
+def _levels(state: BisectState) -> dict[str, list[float]]:
     """Return the average of each measurement of the first test, by commit; 0 if it failed."""
     found: dict[str, list[float]] = {}
     for each in state.measured:
@@ -155,6 +155,6 @@ def _levels(state: State) -> dict[str, list[float]]:
     return found
 
 
-def _average(state: State, commit: str) -> float:
+def _average(state: BisectState, commit: str) -> float:
     levels = _levels(state)[commit]
     return math.fsum(levels) / len(levels)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 
 from benchmarks.bisection.cells import Cell
-from benchmarks.bisection.scores import Score, scored
+from benchmarks.bisection.scores import Score, score_history
 from benchmarks.bisection.strategies import EQUAL, strategy_named
 
 REPEATS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20)
@@ -21,7 +21,7 @@ _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BenchmarkPlan:
     """The histories of each cell to bisect, and the strategies."""
 
     strategies: tuple[str, ...]
@@ -57,30 +57,30 @@ class Bisected:
     equal: Equal | None = None
 
 
-def run(cells: Sequence[Cell], asked: Asked, advance: Callable[[int], object]) -> Iterator[Bisected]:
+def run(cells: Sequence[Cell], plan: BenchmarkPlan, advance: Callable[[int], object]) -> Iterator[Bisected]:
     """Bisect cells, and yield each as soon as it is ready.
 
     :param advance: called with the number of finished bisections.
     """
-    plain = [name for name in asked.strategies if name != EQUAL]
-    with _single_threaded(), ProcessPoolExecutor(asked.processes, get_context("spawn")) as pool:
+    plain = [name for name in plan.strategies if name != EQUAL]
+    with _single_threaded(), ProcessPoolExecutor(plan.processes, get_context("spawn")) as pool:
         for cell in cells:
             scores = {}
             for name in plain:
-                scores[name] = _bisected(pool, cell, name, asked, advance)
+                scores[name] = _bisect_cell(pool, cell, name, plan, advance)
             equal = None
-            if EQUAL in asked.strategies and plain and len(cell.ratios) == 1:
-                equal = _equal(pool, cell, scores[plain[0]], asked, advance)
+            if EQUAL in plan.strategies and plain and len(cell.ratios) == 1:
+                equal = _equal(pool, cell, scores[plain[0]], plan, advance)
             yield Bisected(cell, scores, equal)
 
 
-def _bisected(
-    pool: ProcessPoolExecutor, cell: Cell, name: str, asked: Asked, advance: Callable[[int], object]
+def _bisect_cell(
+    pool: ProcessPoolExecutor, cell: Cell, name: str, plan: BenchmarkPlan, advance: Callable[[int], object]
 ) -> tuple[Score, ...]:
     found: list[Score] = []
     futures: list[Future[list[Score]]] = [
-        pool.submit(several, cell, name, asked.seed, asked.numbers[start : start + _AT_ONCE])
-        for start in range(0, asked.histories, _AT_ONCE)
+        pool.submit(several, cell, name, plan.seed, plan.numbers[start : start + _AT_ONCE])
+        for start in range(0, plan.histories, _AT_ONCE)
     ]
     for future in as_completed(futures):
         found += future.result()
@@ -92,29 +92,28 @@ def _equal(
     pool: ProcessPoolExecutor,
     cell: Cell,
     like: Sequence[Score],
-    asked: Asked,
+    plan: BenchmarkPlan,
     advance: Callable[[int], object],
 ) -> Equal:
     """Find the fewest repeats with as many right histories as another strategy, less one history."""
     misses = sum(not score.right for score in like) + 1
     futures = [
-        pool.submit(until, cell, f"{EQUAL}-{repeats}", asked.seed, asked.numbers, misses)
-        for repeats in REPEATS
+        pool.submit(until, cell, f"{EQUAL}-{repeats}", plan.seed, plan.numbers, misses) for repeats in REPEATS
     ]
     for repeats, future in zip(REPEATS, futures, strict=True):
         scores = future.result()
         if sum(not score.right for score in scores) <= misses:
             for each in futures:
                 each.cancel()
-            advance(asked.histories)
+            advance(plan.histories)
             return Equal(repeats, tuple(scores))
-    return Equal(None, _bisected(pool, cell, f"{EQUAL}-{REPEATS[-1]}", asked, advance))
+    return Equal(None, _bisect_cell(pool, cell, f"{EQUAL}-{REPEATS[-1]}", plan, advance))
 
 
 def several(cell: Cell, name: str, seed: int, numbers: Sequence[int]) -> list[Score]:
     """Bisect some histories of a cell by one strategy."""
     strategy = strategy_named(name)
-    return [scored(strategy, cell.history(number, seed), number) for number in numbers]
+    return [score_history(strategy, cell.history(number, seed), number) for number in numbers]
 
 
 def until(cell: Cell, name: str, seed: int, numbers: Sequence[int], misses: int) -> list[Score]:
@@ -122,7 +121,7 @@ def until(cell: Cell, name: str, seed: int, numbers: Sequence[int], misses: int)
     strategy = strategy_named(name)
     found: list[Score] = []
     for number in numbers:
-        found.append(scored(strategy, cell.history(number, seed), number))
+        found.append(score_history(strategy, cell.history(number, seed), number))
         misses -= not found[-1].right
         if misses < 0:
             break

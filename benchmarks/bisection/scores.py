@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from perftrend.bisect import Outcome, State, Strategy
+from perftrend.bisect import BisectOutcome, BisectState, Strategy
 from perftrend.bisect.simulator import SimulatedHistory, SimulatedTestbed, bisect
 
 Stated = tuple[float, bool]
@@ -31,22 +31,26 @@ class Score:
     """Including those that failed."""
     minutes: float
     kind: str
-    """The kind of outcome, see :class:`perftrend.bisect.Kind`."""
+    """The kind of outcome, see :class:`perftrend.bisect.OutcomeKind`."""
     named: tuple[Stated, ...]
     """The statements about each commit that was named with a confidence."""
     leading: tuple[Stated, ...]
     """The statements at each step, about the most suspected commits."""
 
 
-def scored(strategy: Strategy, history: SimulatedHistory, number: int = 0) -> Score:
+def score_history(strategy: Strategy, history: SimulatedHistory, number: int = 0) -> Score:
     """Bisect a history, and compare the named commits with the truth."""
     testbed = SimulatedTestbed(history)
     outcome, state = bisect(strategy, testbed)
-    return judged(history, outcome, state, testbed, number)
+    return score_outcome(history, outcome, state, testbed, number)
 
 
-def judged(
-    history: SimulatedHistory, outcome: Outcome, state: State, testbed: SimulatedTestbed, number: int = 0
+def score_outcome(
+    history: SimulatedHistory,
+    outcome: BisectOutcome,
+    state: BisectState,
+    testbed: SimulatedTestbed,
+    number: int = 0,
 ) -> Score:
     """Compare the named commits with the truth."""
     true = {frozenset(history.smallest_set(culprit)) for culprit in history.culprits}
@@ -63,11 +67,11 @@ def judged(
         minutes=testbed.clock_s / 60,
         kind=outcome.kind.value,
         named=tuple(each for each in stated if not math.isnan(each[0])),
-        leading=_leading(state, history.culprits),
+        leading=_leading_statements(state, history.culprits),
     )
 
 
-def _leading(state: State, culprits: Mapping[str, float]) -> tuple[Stated, ...]:
+def _leading_statements(state: BisectState, culprits: Mapping[str, float]) -> tuple[Stated, ...]:
     found = []
     for step in state.steps:
         suspected = [each for each in step.belief if each.commits]

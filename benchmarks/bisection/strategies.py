@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.bisection.peers import Bayesect, Threshold
-from perftrend.bisect import Adaptive, Documented, Measure, Outcome, State, Strategy
+from perftrend.bisect import Adaptive, BisectOutcome, BisectState, CsitHalving, MeasureStep, Strategy
 
 EQUAL = "documented"
 """The CSIT strategy with enough measurements of each build to be as reliable as the first one."""
@@ -35,7 +35,7 @@ class Unhurried:
         """The options of the strategy."""
         return self.strategy.options
 
-    def next(self, state: State) -> Measure | Outcome:
+    def next(self, state: BisectState) -> MeasureStep | BisectOutcome:
         """Return the step of the strategy, or the last one until its build was measured often enough."""
         if state.steps:
             last = state.steps[-1]
@@ -59,7 +59,7 @@ def strategy_named(name: str) -> Strategy:
     if kind == "adaptive":
         return Adaptive(**options)
     if base == "documented":
-        return Unhurried(Documented(repeats=int(number), **options), int(number))
+        return Unhurried(CsitHalving(repeats=int(number), **options), int(number))
     if base == "threshold":
         return Unhurried(Threshold(int(number), **options), int(number))
     if base == "bayesect":

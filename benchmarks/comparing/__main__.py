@@ -29,7 +29,7 @@ from rich.progress import Progress
 
 from benchmarks.comparing import methods
 from benchmarks.comparing.methods import Ending
-from benchmarks.comparing.patches import CELLS, Cell, Patch, patch, recorded
+from benchmarks.comparing.patches import CELLS, Cell, Patch, cell_from_recording, patch
 from benchmarks.comparing.shares import per_1000, share
 from benchmarks.tables import grid
 
@@ -60,7 +60,9 @@ class Row:
 def main(argv: Sequence[str] | None = None) -> int:
     """Simulate the chosen cells and print the results of the methods."""
     options = _parser().parse_args(argv)
-    cells = [CELLS[name] for name in options.only] + [recorded(each) for each in options.recordings]
+    cells = [CELLS[name] for name in options.only] + [
+        cell_from_recording(each) for each in options.recordings
+    ]
     plan = list(_plan(cells, options.patches, options.differences))
     console = Console(stderr=True)
     rows: list[Row] = []
@@ -126,13 +128,13 @@ def _endings(cell: Cell, simulated: Patch, number: int, maximum_rounds: int) -> 
     if cell.name == TESTBED and simulated.difference in MAIN_DIFFERENCES:
         known = methods.history_of(cell, number)
         yield OWN_WITH_HISTORY, methods.sequential(maximum_rounds, known_deviation=known)(simulated)
-    yield "documented, one start", methods.documented_once(simulated)
-    yield "documented, 5 starts", methods.documented_rounds(simulated)
-    yield "documented, 5 starts, all samples", methods.documented_samples(simulated)
+    yield "documented, one start", methods.csit_one_start(simulated)
+    yield "documented, 5 starts", methods.csit_round_averages(simulated)
+    yield "documented, 5 starts, all samples", methods.csit_all_samples(simulated)
     for name, test in (("Welch", methods.welch), ("Mann-Whitney", methods.mann_whitney)):
-        yield f"{name}, own rounds", methods.judged(test, simulated, own.rounds)
-        yield f"{name}, each round", methods.judged_each_round(test, maximum_rounds)(simulated)
-    strict = methods.judged_each_round(methods.welch, maximum_rounds, level=methods.STRICT_LEVEL)
+        yield f"{name}, own rounds", methods.apply_test(test, simulated, own.rounds)
+        yield f"{name}, each round", methods.apply_test_each_round(test, maximum_rounds)(simulated)
+    strict = methods.apply_test_each_round(methods.welch, maximum_rounds, level=methods.STRICT_LEVEL)
     yield "Welch at 0.001, each round", strict(simulated)
 
 

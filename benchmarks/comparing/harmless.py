@@ -24,14 +24,14 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from benchmarks.comparing.many import verdict
-from benchmarks.comparing.patches import CELLS, Cell, Patch, patch, recorded
+from benchmarks.comparing.patches import CELLS, Cell, Patch, cell_from_recording, patch
 from benchmarks.comparing.shares import share
 from benchmarks.tables import grid
 from perftrend.analysis.comparison import randomization_test
-from perftrend.perftest import Finding
+from perftrend.perftest import PatchFinding
 
 CONFIDENCE = 0.99
-_WRONG = {Finding.REGRESSION, Finding.PROGRESSION}
+_WRONG = {PatchFinding.REGRESSION, PatchFinding.PROGRESSION}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,9 @@ class Row:
 def main(argv: Sequence[str] | None = None) -> int:
     """Simulate the chosen cells and print how many patches were reported as slower or faster."""
     options = _parser().parse_args(argv)
-    cells = [CELLS[name] for name in options.cells] + [recorded(each) for each in options.recordings]
+    cells = [CELLS[name] for name in options.cells] + [
+        cell_from_recording(each) for each in options.recordings
+    ]
     rows = [_row(cell, tests, options) for cell in cells for tests in options.tests]
     if options.json:
         print(json.dumps({"rows": [asdict(row) for row in rows]}, indent=1))

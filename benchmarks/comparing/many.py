@@ -24,8 +24,8 @@ from benchmarks.comparing.patches import CELLS, Cell, Patch, patch
 from benchmarks.comparing.shares import per_1000, share
 from benchmarks.tables import grid
 from perftrend.analysis.comparison import PARENT, PATCH
-from perftrend.model import Measured, Sampled
-from perftrend.perftest import Criteria, Finding, Round, Verdict, judge
+from perftrend.model import BuildMeasurement, MetricSamples
+from perftrend.perftest import PatchCriteria, PatchFinding, PatchVerdict, Round, judge
 
 _BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -81,8 +81,8 @@ def _row(tests: int, options: argparse.Namespace) -> Row:
     numbers = range(options.first, options.first + options.patches)
     verdicts = [verdict(_tests(options, number, tests), options.maximum_rounds) for number in numbers]
     judged = [test for each in verdicts for test in each.tests]
-    found = [test.finding is Finding.REGRESSION for test in judged if test.test in slower]
-    shown = {Finding.REGRESSION, Finding.PROGRESSION}
+    found = [test.finding is PatchFinding.REGRESSION for test in judged if test.test in slower]
+    shown = {PatchFinding.REGRESSION, PatchFinding.PROGRESSION}
     false = [test.finding in shown for test in judged if test.test not in slower]
     return Row(
         tests,
@@ -110,13 +110,13 @@ def _tests(options: argparse.Namespace, number: int, tests: int) -> list[Patch]:
     ]
 
 
-def verdict(tests: Sequence[Patch], maximum_rounds: int) -> Verdict:
+def verdict(tests: Sequence[Patch], maximum_rounds: int) -> PatchVerdict:
     """Judge a patch after every block of rounds until it is settled.
 
     :param tests: the measurements of each of its tests; they are named by their index.
     """
     design = tests[0].design
-    criteria = Criteria(
+    criteria = PatchCriteria(
         threshold=0.01,
         confidence=0.99,
         formula="jumpavg-0.4",
@@ -125,7 +125,7 @@ def verdict(tests: Sequence[Patch], maximum_rounds: int) -> Verdict:
     )
     rounds = _rounds(tests)
     names = list(map(str, range(len(tests))))
-    found = Verdict()
+    found = PatchVerdict()
     for done in design.looks:
         found = judge(rounds[:done], names, criteria)
         if found.is_settled:
@@ -134,11 +134,13 @@ def verdict(tests: Sequence[Patch], maximum_rounds: int) -> Verdict:
 
 
 def _rounds(tests: Sequence[Patch]) -> list[Round]:
-    measured: dict[int, list[Measured]] = {PARENT: [], PATCH: []}
+    measured: dict[int, list[BuildMeasurement]] = {PARENT: [], PATCH: []}
     for place, one in enumerate(tests[0].observations):
         at = _BEGIN + timedelta(hours=one.at_h)
-        values = {str(test): Sampled(each.observations[place].samples) for test, each in enumerate(tests)}
-        measured[one.build].append(Measured("0" * 40, at, at, values, variant=one.variant))
+        values = {
+            str(test): MetricSamples(each.observations[place].samples) for test, each in enumerate(tests)
+        }
+        measured[one.build].append(BuildMeasurement("0" * 40, at, at, values, variant=one.variant))
     return [Round(*both) for both in zip(measured[PARENT], measured[PATCH], strict=True)]
 
 

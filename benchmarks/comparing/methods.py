@@ -20,7 +20,7 @@ from perftrend.analysis.comparison import (
     Comparison,
     Conclusion,
     compare,
-    documented,
+    compare_by_mdl,
     is_settled,
 )
 from perftrend.analysis.description import Floats
@@ -53,7 +53,7 @@ def sequential(maximum_rounds: int, *, known_deviation: float | None = None) -> 
     """Return perftrend's comparison, with a look after every block of rounds."""
 
     def method(patch: Patch) -> Ending:
-        rounds, found = followed(patch, maximum_rounds, known_deviation)
+        rounds, found = measure_until_settled(patch, maximum_rounds, known_deviation)
         signs = {Conclusion.REGRESSION: -1, Conclusion.PROGRESSION: 1}
         return Ending(
             signs.get(found.outcome, 0),
@@ -65,7 +65,7 @@ def sequential(maximum_rounds: int, *, known_deviation: float | None = None) -> 
     return method
 
 
-def followed(
+def measure_until_settled(
     patch: Patch, maximum_rounds: int, known_deviation: float | None = None
 ) -> tuple[int, Comparison]:
     """Measure block after block until the verdict is settled."""
@@ -82,30 +82,30 @@ def history_of(cell: Cell, number: int) -> float:
     return cell.between * math.exp(0.2 * rng.standard_normal())
 
 
-def documented_once(patch: Patch) -> Ending:
+def csit_one_start(patch: Patch) -> Ending:
     """Compare the five samples of one start of each build, by the CSIT method."""
     parent, current = (patch.samples(build, 1) for build in (PARENT, PATCH))
-    return _documented(parent, current, 1)
+    return _csit_ending(parent, current, 1)
 
 
-def documented_rounds(patch: Patch) -> Ending:
+def csit_round_averages(patch: Patch) -> Ending:
     """Compare the averages of five interleaved starts of each build, by the CSIT formula."""
     parent, current = (patch.averages(build, DOCUMENTED_ROUNDS) for build in (PARENT, PATCH))
-    return _documented(parent, current, DOCUMENTED_ROUNDS)
+    return _csit_ending(parent, current, DOCUMENTED_ROUNDS)
 
 
-def documented_samples(patch: Patch) -> Ending:
+def csit_all_samples(patch: Patch) -> Ending:
     """Compare all samples of five interleaved starts of each build, by the CSIT formula."""
     parent, current = (patch.samples(build, DOCUMENTED_ROUNDS) for build in (PARENT, PATCH))
-    return _documented(parent, current, DOCUMENTED_ROUNDS)
+    return _csit_ending(parent, current, DOCUMENTED_ROUNDS)
 
 
-def _documented(parent: Floats, current: Floats, rounds: int) -> Ending:
-    found = documented(parent.tolist(), current.tolist())
+def _csit_ending(parent: Floats, current: Floats, rounds: int) -> Ending:
+    found = compare_by_mdl(parent.tolist(), current.tolist())
     return Ending(int(np.sign(found.difference_percent)) if found.are_two else 0, rounds)
 
 
-def judged(
+def apply_test(
     test: Callable[[Floats, Floats], float], patch: Patch, rounds: int, *, level: float = LEVEL
 ) -> Ending:
     """Apply a test once, after a number of rounds."""
@@ -114,14 +114,14 @@ def judged(
     return Ending(shown, rounds)
 
 
-def judged_each_round(
+def apply_test_each_round(
     test: Callable[[Floats, Floats], float], maximum_rounds: int, *, level: float = LEVEL
 ) -> Method:
     """Return a method that applies a test after every round until it shows a difference."""
 
     def method(patch: Patch) -> Ending:
         looks = range(MINIMUM_ROUNDS, maximum_rounds + 1)
-        endings = (judged(test, patch, rounds, level=level) for rounds in looks)
+        endings = (apply_test(test, patch, rounds, level=level) for rounds in looks)
         return next((each for each in endings if each.shown), Ending(0, maximum_rounds))
 
     return method

@@ -93,7 +93,7 @@ CELLS = {
 }
 
 
-def recorded(source: str) -> Cell:
+def cell_from_recording(source: str) -> Cell:
     """Return a testbed with the recorded noise of a program on a machine.
 
     :param source: a file with a recording, a colon, and the name of the program.
@@ -163,7 +163,7 @@ def patch(
 def _noise(cell: Cell, at_s: Floats, samples: int, random: np.random.Generator) -> Floats:
     """Return the noise of each sample of each measurement, shape (measurements, samples), in per cent."""
     if cell.recording:
-        return cell.recording.replayed(at_s.size, random)
+        return cell.recording.replay(at_s.size, random)
     count, minutes = at_s.size, at_s / 60
     steps = np.sqrt(np.diff(minutes, prepend=0.0) / 60) * random.standard_normal(count)
     swing = np.sin(2 * math.pi * (minutes / SWING_MINUTES + random.random()))

@@ -40,7 +40,7 @@ from typing import Any
 from benchmarks import clustering, sizes
 from benchmarks.dashboard import pages, readers
 from benchmarks.dashboard.filling import WATCHED, Nights, look_for_changes
-from benchmarks.dashboard.process import serving
+from benchmarks.dashboard.process import serve
 from benchmarks.tables import grid
 from perftrend.store import Store
 from perftrend.store.tiles import POINTS
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.clusters:
         return clustering.main(["--sizes", *CLUSTERED, *(["--json"] if options.json else [])])
     traces, commits = FULL if options.full else options.size
-    report = measured(traces, -(-commits // POINTS) * POINTS, options)
+    report = measure(traces, -(-commits // POINTS) * POINTS, options)
     if options.json:
         print(json.dumps(report, indent=2))
     else:
@@ -79,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def measured(traces: int, commits: int, options: argparse.Namespace) -> dict[str, Any]:
+def measure(traces: int, commits: int, options: argparse.Namespace) -> dict[str, Any]:
     """Measure one size."""
     with tempfile.TemporaryDirectory() as name, _place(Path(name), options) as place:
         folder = Path(name)
@@ -97,15 +97,15 @@ def measured(traces: int, commits: int, options: argparse.Namespace) -> dict[str
                 begin = time.perf_counter()
                 look_for_changes(store)
                 report["look_s"] = time.perf_counter() - begin
-                with serving(folder, place, kept_bytes=None) as served:
+                with serve(folder, place, response_cache_bytes=None) as served:
                     report["start_s"] = served.start_s
-                    report["pages"] = list(pages.measured(served.url, options.requests))
-            with serving(folder, place, **(readers.NAMED if options.named else {})) as served:
+                    report["pages"] = list(pages.measure(served.url, options.requests))
+            with serve(folder, place, **(readers.NAMED if options.named else {})) as served:
                 if options.readers:
-                    report["readers"] = readers.measured(served, nights, folder, options)
+                    report["readers"] = readers.measure(served, nights, folder, options)
                 else:
-                    kept = pages.measured(served.url, options.requests)
-                    for page, same in zip(report["pages"], kept, strict=True):
+                    cached = pages.measure(served.url, options.requests)
+                    for page, same in zip(report["pages"], cached, strict=True):
                         page["kept_s"] = same["median_s"]
                     begin = time.perf_counter()
                     nights.measure()
@@ -147,16 +147,17 @@ def show(report: dict[str, Any]) -> None:
             f"a night of {report['traces']} results is stored in {report['night_s']:.1f} s"
         )
     if "readers" in report:
-        told = report["readers"]
-        first = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in told["first_s"].items())
+        figures = report["readers"]
+        first = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in figures["first_s"].items())
         print(f"just started: {first}")
         print(
-            f"{told['readers']} readers, {told['think_s']:g} s a page: {told['requests']} pages in "
-            f"{told['seconds']:.0f} s, median {told['median_s']:.3f} s, 95 % {told['p95_s']:.3f} s, "
-            f"99 % {told['p99_s']:.3f} s; {told['refused']} refused, {told['broken']} broken, "
-            f"{told['late']} late, {told['not_ok']} with errors; meanwhile {told['nights']} nights, "
-            f"{told['night_s']:.1f} s each; {told['cpu_s']:.0f} s of the CPU, "
-            f"{1000 * told['cpu_s'] / max(told['requests'], 1):.1f} ms a page; load {told['load']:.1f}"
+            f"{figures['readers']} readers, {figures['think_s']:g} s a page: {figures['requests']} pages in "
+            f"{figures['seconds']:.0f} s, median {figures['median_s']:.3f} s, 95 % {figures['p95_s']:.3f} s, "
+            f"99 % {figures['p99_s']:.3f} s; {figures['refused']} refused, {figures['broken']} broken, "
+            f"{figures['late']} late, {figures['not_ok']} with errors; meanwhile {figures['nights']} nights, "
+            f"{figures['night_s']:.1f} s each; {figures['cpu_s']:.0f} s of the CPU, "
+            f"{1000 * figures['cpu_s'] / max(figures['requests'], 1):.1f} ms a page; "
+            f"load {figures['load']:.1f}"
         )
 
 

@@ -15,7 +15,7 @@ from perftrend.dashboard.triage import evaluate
 from perftrend.model import Samples, TraceKey
 from perftrend.store import Store
 from perftrend.store.alerts import Rules
-from perftrend.store.tiles import Column, writing
+from perftrend.store.tiles import TileColumn, writer
 from perftrend.store.tiles.values import Ids
 
 WITH_RESULTS = 2
@@ -58,7 +58,7 @@ class Nights:
         self._store.add_all((run_of(build), []) for build in range(1, older))
         self._next = older
         self._store.tiles.forget()
-        with self._invented(older):
+        with self._random_tiles(older):
             self._store.tiles.remake()
         for _ in range(WITH_RESULTS):
             self.measure()
@@ -72,12 +72,12 @@ class Nights:
         self._next += 1
 
     @contextmanager
-    def _invented(self, commits: int) -> Iterator[None]:
+    def _random_tiles(self, commits: int) -> Iterator[None]:
         """Make tiles from random values."""
         count, generator = len(self._keys), self._generator
         changed = {run_of(build).versions["device"] for build in range(commits - _NEWER, commits)}
 
-        def values_of(_: Connection, columns: Sequence[Column], ids: Ids) -> Samples:
+        def values_of(_: Connection, columns: Sequence[TileColumn], ids: Ids) -> Samples:
             values = generator.normal(1e7, 1e5, (len(columns), len(ids)))
             late = np.array([column.revision in changed for column in columns])
             values[np.ix_(late, ids % _CHANGED == 0)] *= 1 + _STEP
@@ -85,7 +85,7 @@ class Nights:
             return values
 
         with (
-            mock.patch.object(writing, "values_of", values_of),
-            mock.patch.object(writing, "range_of", return_value=(1, count)),
+            mock.patch.object(writer, "values_of", values_of),
+            mock.patch.object(writer, "range_of", return_value=(1, count)),
         ):
             yield

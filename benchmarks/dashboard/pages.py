@@ -42,12 +42,12 @@ PAGES: Mapping[str, str] = {
 FORMS = {"HTML": "text/html", "JSON": "application/json"}
 
 
-def measured(url: str, requests_per_page: int) -> Iterator[dict[str, Any]]:
+def measure(url: str, requests_per_page: int) -> Iterator[dict[str, Any]]:
     """Yield the time of each page: the first time, and the median and 95 % of the others, in seconds."""
     with requests.Session() as session:
         for name, path in PAGES.items():
             for form, accepted in FORMS.items():
-                answers = [_asked(session, url + path, accepted) for _ in range(1 + requests_per_page)]
+                answers = [_request(session, url + path, accepted) for _ in range(1 + requests_per_page)]
                 first, *others = (seconds for seconds, _ in answers)
                 last = answers[-1][1]
                 yield {
@@ -61,7 +61,7 @@ def measured(url: str, requests_per_page: int) -> Iterator[dict[str, Any]]:
                 }
 
 
-def _asked(session: requests.Session, url: str, accepted: str) -> tuple[float, requests.Response]:
+def _request(session: requests.Session, url: str, accepted: str) -> tuple[float, requests.Response]:
     begin = time.perf_counter()
     answer = session.get(url, headers={"Accept": accepted}, timeout=120)
     return time.perf_counter() - begin, answer

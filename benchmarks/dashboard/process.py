@@ -37,31 +37,31 @@ class Serving:
 
     def megabytes(self, what: str = "VmHWM") -> int:
         """Return its memory: the peak, or with ``VmRSS`` the current use."""
-        told = Path(f"/proc/{self.process_id}/status").read_text()
-        found = re.search(rf"^{what}:\s+(\d+) kB$", told, re.MULTILINE)
+        status = Path(f"/proc/{self.process_id}/status").read_text()
+        found = re.search(rf"^{what}:\s+(\d+) kB$", status, re.MULTILINE)
         return int(found[1]) // 1000 if found else 0
 
     def cpu_s(self) -> float:
         """Return the CPU time that it has used, in seconds."""
-        told = Path(f"/proc/{self.process_id}/stat").read_text().rpartition(")")[2].split()
-        return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
+        fields = Path(f"/proc/{self.process_id}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
-def serving(folder: Path, place: str, **settings: object) -> Iterator[Serving]:
+def serve(folder: Path, place: str, **settings: object) -> Iterator[Serving]:
     """Serve a store until the context ends.
 
     :param settings: further settings of the dashboard.
     """
     (folder / "settings.yaml").write_text(yaml.safe_dump({"dashboard": SETTINGS | settings}))
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PERFTREND_")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PERFTREND_")}
     log = folder / "dashboard.log"
     begin = time.perf_counter()
     with log.open("w") as written:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "jobs.dashboard", "--settings", "settings.yaml",
+            [sys.executable, "-P", "-m", "perftrend.cli.dashboard", "--settings", "settings.yaml",
              "--store", place, "--address", "127.0.0.1:0"],
-            cwd=folder, env={**kept, "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'resources'}"},
+            cwd=folder, env={**environment, "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'resources'}"},
             stdout=subprocess.DEVNULL, stderr=written,
         )  # fmt: skip
         try:

@@ -55,7 +55,7 @@ end
 """
 
 
-def measured(served: Serving, nights: Nights, folder: Path, options: Namespace) -> dict[str, Any]:
+def measure(served: Serving, nights: Nights, folder: Path, options: Namespace) -> dict[str, Any]:
     """Let readers load pages while nights are stored, one after the other.
 
     :param options: ``count`` readers read each page for ``think`` seconds on average, for ``seconds`` in all;
@@ -85,16 +85,22 @@ def measured(served: Serving, nights: Nights, folder: Path, options: Namespace) 
     cpu_s = served.cpu_s()
     writer.start()
     try:
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     finally:
         ended.set()
         writer.join()
-    told: dict[str, Any] = json.loads(next(line for line in said.splitlines() if line.startswith("{")))
+    results: dict[str, Any] = json.loads(next(line for line in output.splitlines() if line.startswith("{")))
     return {
-        "first_s": first_s, "readers": options.count, "think_s": options.think, **told, "nights": len(took),
-        "night_s": sum(took) / max(len(took), 1), "cpu_s": served.cpu_s() - cpu_s,
-        "megabytes": served.megabytes(), "load": os.getloadavg()[0],
-    }  # fmt: skip
+        "first_s": first_s,
+        "readers": options.count,
+        "think_s": options.think,
+        **results,
+        "nights": len(took),
+        "night_s": sum(took) / max(len(took), 1),
+        "cpu_s": served.cpu_s() - cpu_s,
+        "megabytes": served.megabytes(),
+        "load": os.getloadavg()[0],
+    }
 
 
 def _first(url: str, headers: Mapping[str, str]) -> Iterator[tuple[str, float]]:

@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     console = Console(stderr=True)
     with Progress(console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task("cells", total=_steps(options, known))
-        report = _measured(options, known, lambda: progress.advance(task))
+        report = _measure(options, known, lambda: progress.advance(task))
     if options.json:
         print(json.dumps(finite(_plain(report)), indent=1))
     else:
@@ -80,7 +80,7 @@ def _steps(options: argparse.Namespace, known: dict[str, Detector]) -> int:
     return sum(count for part, count in steps.items() if part in options.only)
 
 
-def _measured(
+def _measure(
     options: argparse.Namespace, known: dict[str, Detector], advance: Callable[[], None]
 ) -> dict[str, Any]:
     sizes = curve.Sizes(options.traces, options.quiet_runs, options.new_runs)
@@ -155,8 +155,8 @@ def _print(report: dict[str, Any]) -> None:
             (noise, f"{each.per_1000:.1f}", str(each.alarms), str(each.exposure))
             for noise, each in report["noises"].items()
         )
-        told = ("noise", "per 1,000", "alarms", "quiet runs")
-        _table("first false regressions of the sequential detector", told, counts)
+        headings = ("noise", "per 1,000", "alarms", "quiet runs")
+        _table("first false regressions of the sequential detector", headings, counts)
     if "suspicion" in report:
         rows = (
             (each.noise, f"{each.drop:.0%}", f"{each.suspected:.2%}", f"{each.changed:.2%}")

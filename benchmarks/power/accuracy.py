@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.power.detectors import Detector
-from benchmarks.power.series import SCENARIOS, labelled
+from benchmarks.power.series import SCENARIOS, generate_trace
 
 TOLERANCE_RUNS = 2
 UNSCORED_RUNS = 5
@@ -53,7 +53,7 @@ def measure(
     results = []
     for index, (name, scenario) in enumerate(SCENARIOS.items()):
         rng = np.random.default_rng(index)
-        traces = [labelled(scenario, rng, size) for _ in range(series)]
+        traces = [generate_trace(scenario, rng, size) for _ in range(series)]
         for detector_name, detector in detectors.items():
             found = reported = real = 0
             for samples, starts in traces:

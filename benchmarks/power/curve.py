@@ -14,16 +14,16 @@ from benchmarks.power.delay import (
     Alarms,
     Cell,
     Noise,
+    apply_drop,
     count_alarms,
-    dropped,
     first_reports,
     first_sightings,
     quiet_traces,
-    stated,
+    sequential_name,
 )
 from benchmarks.power.detectors import Detector
 from benchmarks.power.series import LEVEL_PPS, normal, with_outliers
-from perftrend.analysis.sequential import State, Vigilance, monitor
+from perftrend.analysis.sequential import DetectorState, Vigilance, monitor
 from perftrend.model import Better, Samples
 
 # Detectors that take milliseconds per run are measured on a part of the traces.
@@ -88,14 +88,14 @@ def sweep(
         fresh = quiet_traces(noise, sizes.traces, sizes.new_runs, seed=200 + index)
         alarms += _own_alarms(quiet, size, vigilances, sizes.quiet_runs)
         for drop in drops:
-            cells += _own_cells([dropped(each, drop) for each in fresh], size, drop, vigilances)
+            cells += _own_cells([apply_drop(each, drop) for each in fresh], size, drop, vigilances)
         advance()
         for name, detector in peers.items():
             part = max(int(_PART.get(name, 1.0) * sizes.traces), 1)
             reports = [first_reports(each, detector) for each in quiet[: 3 * part]]
             alarms.append(count_alarms(name, size, reports, sizes.quiet_runs))
             for drop in drops:
-                runs = tuple(first_reports(dropped(each, drop), detector) for each in fresh[:part])
+                runs = tuple(first_reports(apply_drop(each, drop), detector) for each in fresh[:part])
                 cells.append(Cell(name, size, drop, runs))
             advance()
     return alarms, cells
@@ -113,7 +113,7 @@ def comparisons(alarms: list[Alarms], cells: list[Cell], new_runs: int) -> list[
         for name in {each.detector for each in alarms}
     }
     measured = {(each.detector, each.noise, each.drop): each for each in cells}
-    own = [stated(rate) for rate in RATES]
+    own = [sequential_name(rate) for rate in RATES]
     found = []
     for (peer, noise, drop), cell in measured.items():
         if peer in own:
@@ -172,8 +172,10 @@ def suspicions(traces: int) -> list[Suspicion]:
         if "outliers" in name:
             histories = [_calm_end(each, seed) for seed, each in enumerate(histories)]
         for drop in (0.0, 0.1):
-            states = [monitor(dropped(each, drop), better=Better.HIGHER).state for each in histories]
-            suspected, changed = (states.count(one) / traces for one in (State.SUSPECTED, State.CHANGED))
+            states = [monitor(apply_drop(each, drop), better=Better.HIGHER).state for each in histories]
+            suspected, changed = (
+                states.count(one) / traces for one in (DetectorState.SUSPECTED, DetectorState.CHANGED)
+            )
             found.append(Suspicion(name, drop, suspected, changed))
     return found
 
@@ -191,7 +193,7 @@ def _own_alarms(
 ) -> list[Alarms]:
     reports = [first_sightings(each, vigilances) for each in quiet]
     return [
-        count_alarms(stated(rate), noise, [each[index] for each in reports], quiet_runs)
+        count_alarms(sequential_name(rate), noise, [each[index] for each in reports], quiet_runs)
         for index, rate in enumerate(RATES)
     ]
 
@@ -199,6 +201,6 @@ def _own_alarms(
 def _own_cells(traces: list[Samples], noise: float, drop: float, vigilances: list[Vigilance]) -> list[Cell]:
     reports = [first_sightings(each, vigilances) for each in traces]
     return [
-        Cell(stated(rate), noise, drop, tuple(each[index] for each in reports))
+        Cell(sequential_name(rate), noise, drop, tuple(each[index] for each in reports))
         for index, rate in enumerate(RATES)
     ]

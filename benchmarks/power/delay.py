@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.power.detectors import SEQUENTIAL, Detector
 from benchmarks.power.series import LEVEL_PPS, Generator
-from perftrend.analysis.sequential import State, Vigilance, monitor
+from perftrend.analysis.sequential import DetectorState, Vigilance, monitor
 from perftrend.model import Better, Direction, Samples
 
 HISTORY_RUNS = 60
@@ -77,7 +77,7 @@ class Alarms:
         return 1000 * self.alarms / self.exposure
 
 
-def stated(rate: float) -> str:
+def sequential_name(rate: float) -> str:
     """Return the name of the sequential detector at a rate."""
     return f"{SEQUENTIAL} {rate:g}"
 
@@ -99,7 +99,7 @@ def first_sightings(samples: Samples, vigilances: Iterable[Vigilance]) -> list[f
         while waiting:
             index, vigilance = waiting[-1]
             found = monitor(samples[:stop], better=Better.HIGHER, vigilance=vigilance)
-            if found.state is not State.CHANGED or found.direction is not Direction.REGRESSION:
+            if found.state is not DetectorState.CHANGED or found.direction is not Direction.REGRESSION:
                 break
             reports[index] = stop - HISTORY_RUNS
             waiting.pop()
@@ -115,7 +115,7 @@ def quiet_traces(noise: Noise, traces: int, new_runs: int, *, seed: int) -> list
     return [LEVEL_PPS * (1 + noise(rng, HISTORY_RUNS + new_runs)) for _ in range(traces)]
 
 
-def dropped(samples: Samples, drop: float) -> Samples:
+def apply_drop(samples: Samples, drop: float) -> Samples:
     """Return a trace whose new runs are lower."""
     lowered = samples.copy()
     lowered[HISTORY_RUNS:] -= drop * LEVEL_PPS

@@ -12,7 +12,7 @@ NOISES: dict[str, Noise] = {
     "log-normal": series.log_normal,
     "restarts": series.restarts,
     **{
-        f"each run resembles the one before, r = {r}": series.remembering(r)
+        f"each run resembles the one before, r = {r}": series.autoregressive(r)
         for r in (0.1, 0.2, 0.3, 0.5, 0.7)
     },
     "5 % outliers": series.with_outliers(0.05),

@@ -63,7 +63,7 @@ def two_modes(rng: Generator, size: int) -> Samples:
     return noise - lower
 
 
-def drifting(rng: Generator, size: int) -> Samples:
+def linear_drift(rng: Generator, size: int) -> Samples:
     """Return noise of 0.5 % about a line that rises by 3 % over the series."""
     return rng.normal(0.0, 0.005, size) + np.linspace(0.0, 0.03, size)
 
@@ -95,7 +95,7 @@ def student(freedom: int) -> Callable[[Generator, int], Samples]:
     return noise
 
 
-def remembering(r: float) -> Callable[[Generator, int], Samples]:
+def autoregressive(r: float) -> Callable[[Generator, int], Samples]:
     """Return noise of 0.5 % that is correlated with the run before by a factor of r."""
 
     def noise(rng: Generator, size: int) -> Samples:
@@ -108,7 +108,7 @@ def remembering(r: float) -> Callable[[Generator, int], Samples]:
     return noise
 
 
-correlated = remembering(0.4)
+correlated = autoregressive(0.4)
 
 
 def starts(distance: float) -> Callable[[Generator, int], Samples]:
@@ -139,15 +139,15 @@ def slow_walk(rng: Generator, size: int) -> Samples:
     return values
 
 
-def replayed(recording: Recording) -> Callable[[Generator, int], Samples]:
+def replay(recording: Recording) -> Callable[[Generator, int], Samples]:
     """Return the recorded noise of one program, one process of the recording per run, in their order.
 
     Neighbouring runs are then seconds apart, and more similar than those of two nights.
     """
-    return lambda rng, size: np.expm1(recording.replayed(size, rng).mean(axis=1) / 100)
+    return lambda rng, size: np.expm1(recording.replay(size, rng).mean(axis=1) / 100)
 
 
-def replayed_nights(recording: Recording) -> Callable[[Generator, int], Samples]:
+def resample(recording: Recording) -> Callable[[Generator, int], Samples]:
     """Return the recorded noise of one program, one process from any place of the recording per run."""
     averages = recording.speeds.mean(axis=1)
     return lambda rng, size: np.expm1(rng.choice(averages, size) / 100)
@@ -164,12 +164,12 @@ SCENARIOS: dict[str, Scenario] = {
     "noise 3 %": Scenario(normal(0.03), 0.02, 0.1),
     "restarts": Scenario(restarts, 0.02, 0.1),
     "correlated": Scenario(correlated),
-    "drift": Scenario(drifting),
+    "drift": Scenario(linear_drift),
     "uneven": Scenario(normal(0.003), 0.04, 0.1, spreads=(1.0, 5.0)),
 }
 
 
-def labelled(scenario: Scenario, rng: Generator, size: int) -> tuple[Samples, list[int]]:
+def generate_trace(scenario: Scenario, rng: Generator, size: int) -> tuple[Samples, list[int]]:
     """Return a trace and the positions of its changes."""
     starts: list[int] = []
     position = int(rng.integers(20, 61))

@@ -11,8 +11,8 @@ import numpy as np
 
 from benchmarks.power.delay import HISTORY_RUNS
 from perftrend.analysis.certainty import certainty
-from perftrend.analysis.sequential import State, monitor
-from perftrend.analysis.shape import Shape, shape_of
+from perftrend.analysis.sequential import DetectorState, monitor
+from perftrend.analysis.shape import ChangeShape, shape_of
 from perftrend.model import Better, Group, Samples
 
 SLOPES = (0.02, 0.05, 0.1, 0.2)
@@ -49,10 +49,10 @@ def namings(traces: int) -> list[Naming]:
     new = np.arange(1.0, _NEW_RUNS + 1)
     courses: dict[str, Samples] = {f"drift of {slope:g} a run": slope * new for slope in SLOPES}
     courses |= {f"step of {step:g}": np.full(_NEW_RUNS, step) for step in STEPS}
-    return [_naming(name, course, traces) for name, course in courses.items()]
+    return [_follow_course(name, course, traces) for name, course in courses.items()]
 
 
-def _naming(name: str, course: Samples, traces: int) -> Naming:
+def _follow_course(name: str, course: Samples, traces: int) -> Naming:
     rng = np.random.default_rng(1)
     seen, called = [], []
     for _ in range(traces):
@@ -60,14 +60,14 @@ def _naming(name: str, course: Samples, traces: int) -> Naming:
         samples[HISTORY_RUNS:] -= course
         stop = _first_alarm(samples)
         seen.append(stop - HISTORY_RUNS)
-        called.append([shape_of(samples[: stop + later]) is Shape.DRIFT for later in LATER])
+        called.append([shape_of(samples[: stop + later]) is ChangeShape.DRIFT for later in LATER])
     shares = np.mean(called, axis=0)
     return Naming(name, float(np.median(seen)), tuple(shares.tolist()))
 
 
 def _first_alarm(samples: Samples) -> int:
     for stop in range(HISTORY_RUNS + 1, samples.size):
-        if monitor(samples[:stop], better=Better.HIGHER).state is State.CHANGED:
+        if monitor(samples[:stop], better=Better.HIGHER).state is DetectorState.CHANGED:
             return stop
     return samples.size
 

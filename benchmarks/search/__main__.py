@@ -68,7 +68,7 @@ _TABLE_WIDTH = 180
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the chosen cells, and print them and the goals; or draw a search of the first."""
     options = _parser().parse_args(argv)
-    with errors.reported() as outcome:
+    with errors.report_to_stderr() as outcome:
         cells = _cells(options)
         if options.plot:
             strategy, *_ = options.strategies or [DEFAULT_STRATEGY]

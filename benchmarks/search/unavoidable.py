@@ -75,15 +75,15 @@ class CalmDevice:
         :param width: the relative width of the intervals.
         :param early: whether trials end early.
         """
-        ndr, pdr, keep = self.ndr_pps, self.pdr_pps, 1.0 - width
+        ndr, pdr, lower_ratio = self.ndr_pps, self.pdr_pps, 1.0 - width
         least = _AIM * width * ndr
-        apart_s = 2.0 * self.final_s + self.proof_s(pdr / keep, LOSS_RATIOS[1], early=early)
-        lower_serves = min(pdr, ndr / keep) - max(ndr, pdr * keep) >= least
-        upper_serves = ndr / keep - pdr >= least
+        apart_s = 2.0 * self.final_s + self.proof_s(pdr / lower_ratio, LOSS_RATIOS[1], early=early)
+        lower_serves = min(pdr, ndr / lower_ratio) - max(ndr, pdr * lower_ratio) >= least
+        upper_serves = ndr / lower_ratio - pdr >= least
         ndr_upper_s = 0.0
         if not lower_serves and not upper_serves:
-            ndr_upper_s = self.proof_s(ndr / keep, LOSS_RATIOS[0], early=early)
-        if ndr - pdr * keep < least:
+            ndr_upper_s = self.proof_s(ndr / lower_ratio, LOSS_RATIOS[0], early=early)
+        if ndr - pdr * lower_ratio < least:
             return Unavoidable(apart_s + ndr_upper_s, apart_s)
-        together_s = self.final_s + self.proof_s(ndr / keep, LOSS_RATIOS[1], early=early)
+        together_s = self.final_s + self.proof_s(ndr / lower_ratio, LOSS_RATIOS[1], early=early)
         return Unavoidable(min(together_s, apart_s + ndr_upper_s), min(together_s, apart_s))

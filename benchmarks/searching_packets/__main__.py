@@ -51,20 +51,23 @@ _WAIT_S = 3600.0
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the configuration, each search, and the summary."""
     options = _parser().parse_args(argv)
-    with errors.reported() as outcome:
+    with errors.report_to_stderr() as outcome:
         if options.searches < 1:
             raise errors.UsageError(f"--searches is {options.searches}; give at least 1")
         spec = specification.load(options.testbed)
         device = {"forwarding": "ip4", "acl_rules": str(options.acl_rules)}
         found = []
-        with lock.held(spec.lock, wait_s=_WAIT_S, owner="a benchmark", say=_say), Testbed(spec) as testbed:
+        with (
+            lock.hold(spec.lock, wait_s=_WAIT_S, owner="a benchmark", report=_report),
+            Testbed(spec) as testbed,
+        ):
             about = {"testbed": spec.name, "simulated": spec.simulated, "frame": options.frame, **device}
-            _tell(options.json, about, "  ".join(f"{name} {value}" for name, value in about.items()))
+            _show(options.json, about, "  ".join(f"{name} {value}" for name, value in about.items()))
             for each in searches(testbed, pairs=options.searches, frame=options.frame, device_options=device):
                 found.append(each)
-                _tell(options.json, asdict(each), _line(each))
+                _show(options.json, asdict(each), _line(each))
         whole = summary(found)
-        _tell(options.json, asdict(whole), _table(whole))
+        _show(options.json, asdict(whole), _table(whole))
     return outcome.exit_code
 
 
@@ -81,11 +84,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _say(text: str) -> None:
+def _report(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 
-def _tell(as_json: bool, document: dict[str, Any], text: str) -> None:
+def _show(as_json: bool, document: dict[str, Any], text: str) -> None:
     print(json.dumps(document) if as_json else text, flush=True)
 
 

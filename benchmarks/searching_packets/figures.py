@@ -63,7 +63,7 @@ def summary(found: Sequence[Searched]) -> Summary:
     by_method = {method: [each for each in found if each.method == method] for method in METHODS}
     ours, peers = by_method.values()
     return Summary(
-        methods={method: _repeated(own) for method, own in by_method.items()},
+        methods={method: _summarise_method(own) for method, own in by_method.items()},
         ratios={name: _ratio(ours, peers, name) for name in ("trials_s", "wall_s")},
         noise=spread([each.flooded_pps for each in found if each.flooded_pps is not None]),
     )
@@ -78,7 +78,7 @@ def spread(rates: Sequence[float]) -> Spread:
     return Spread(len(rates), median, statistics.stdev(rates) / mean, (max(rates) - min(rates)) / mean)
 
 
-def _repeated(own: Sequence[Searched]) -> Repeated:
+def _summarise_method(own: Sequence[Searched]) -> Repeated:
     bounds = {goal: [each.intervals[number] for each in own] for number, goal in enumerate(GOALS)}
     again = {
         goal: [each.passed_again[number] for each in own if each.passed_again[number] is not None]

@@ -73,11 +73,11 @@ def searches(
         testbed.use(frame)
         parameters = nightly_parameters(testbed)
         for method in METHODS if pair % 2 else reversed(METHODS):
-            yield _searched(testbed, parameters, pair, method)
+            yield _search(testbed, parameters, pair, method)
         testbed.device.stop()
 
 
-def _searched(testbed: Testbed, parameters: Parameters, pair: int, method: str) -> Searched:
+def _search(testbed: Testbed, parameters: Parameters, pair: int, method: str) -> Searched:
     measure, final_s = testbed.trials.measure, parameters.final_duration_s
     flooded = measure(parameters.maximum_pps, final_s)
     testbed.trials.forget()

@@ -3,8 +3,8 @@
 import matplotlib.pyplot as plt
 import numpy as np
 
-from perftrend.analysis import State, Vigilance, monitor, partition
-from perftrend.analysis.evidence import STEPS, limit, scores
+from perftrend.analysis import DetectorState, Vigilance, monitor, partition
+from perftrend.analysis.change_evidence import STEPS, limit, scores
 from perftrend.model import Better, Direction
 
 generator = np.random.default_rng(5)
@@ -23,7 +23,7 @@ stops = range(20, samples.size + 1)
 told = next(
     stop
     for stop in stops
-    if stop > 60 and monitor(samples[:stop], better=Better.HIGHER).state is State.CHANGED
+    if stop > 60 and monitor(samples[:stop], better=Better.HIGHER).state is DetectorState.CHANGED
 )
 cut = next((stop for stop in stops if len(partition(samples[:stop]).groups) > 1), None)
 

@@ -39,16 +39,16 @@ class _Output:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        with self._discarding():
+        with self._discard_if_closed():
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        with self._discarding():
+        with self._discard_if_closed():
             self._stream.flush()
 
     @contextmanager
-    def _discarding(self) -> Iterator[None]:
+    def _discard_if_closed(self) -> Iterator[None]:
         try:
             yield
         except BrokenPipeError:

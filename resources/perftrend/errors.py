@@ -144,15 +144,15 @@ class SearchTimeoutError(TestbedError):
         self.result = result
 
 
-class Outcome:
-    """The exit code of a block that runs inside :func:`reported`."""
+class ExitStatus:
+    """The exit code of a block that runs inside :func:`report_to_stderr`."""
 
     def __init__(self) -> None:
         self.exit_code = EXIT_PASS
 
 
 @contextmanager
-def reported() -> Iterator[Outcome]:
+def report_to_stderr() -> Iterator[ExitStatus]:
     """Convert the errors that a user can act on to one line on stderr and an exit code.
 
     Used once, around the whole of a job's ``main``. A traceback that passes through is a defect.
@@ -163,28 +163,28 @@ def reported() -> Iterator[Outcome]:
             outcome.exit_code = trend(options)
         return outcome.exit_code
     """
-    outcome = Outcome()
+    outcome = ExitStatus()
     try:
         yield outcome
     except PerftrendError as error:
-        outcome.exit_code = _told(str(error), error.exit_code)
+        outcome.exit_code = _write_error(str(error), error.exit_code)
     except KeyboardInterrupt:
-        outcome.exit_code = _told("interrupted", EXIT_INTERRUPTED)
+        outcome.exit_code = _write_error("interrupted", EXIT_INTERRUPTED)
     except OSError as error:
-        outcome.exit_code = _told(explained(error), EXIT_SERVICE)
+        outcome.exit_code = _write_error(explain(error), EXIT_SERVICE)
 
 
-def explained(error: BaseException) -> str:
+def explain(error: BaseException) -> str:
     """Return the message of an error for users, in one line."""
-    told = str(error)
+    message = str(error)
     if isinstance(error, OSError):
         # A full disk or a missing permission can affect any write; its hint is the same everywhere.
         place = f"{error.filename}: " if error.filename else ""
-        told = f"{place}{error.strerror or error}{_OS_HINTS.get(error.errno or 0, '')}"
-    return " ".join(told.split())
+        message = f"{place}{error.strerror or error}{_OS_HINTS.get(error.errno or 0, '')}"
+    return " ".join(message.split())
 
 
-def _told(message: str, exit_code: int) -> int:
+def _write_error(message: str, exit_code: int) -> int:
     sys.stderr.write(f"perftrend: {' '.join(message.split())}\n")
     return exit_code
 

@@ -142,7 +142,7 @@ def measurement_of(document: Mapping[str, Any]) -> Measurement:
         raise _wrong(".".join(map(str, problem["loc"])), problem["msg"]) from error
     if measurement.started.utcoffset() is None or measurement.finished.utcoffset() is None:
         raise ArchiveError("the message's JSON is wrong: its times have no time zone")
-    return replace(measurement, phases=tuple(_expanded(phases, measurement)))
+    return replace(measurement, phases=tuple(_expand(phases, measurement)))
 
 
 def _wrong(place: str, reason: str) -> ArchiveError:
@@ -176,7 +176,7 @@ def _bounds(interval: Interval) -> _Bounds:
     return (*bounds, interval.invalid) if interval.invalid else bounds
 
 
-def _expanded(phases: Iterable[_Phase], measurement: Measurement) -> Iterator[Phase]:
+def _expand(phases: Iterable[_Phase], measurement: Measurement) -> Iterator[Phase]:
     after = 0
     for number, phase in enumerate(phases):
         steps = []
@@ -208,7 +208,7 @@ def _sentences(measurement: Measurement) -> Iterator[str]:
     if measurement.critical_load:
         yield from _critical_load(measurement.critical_load, measurement.frame_bytes)
     if measurement.held:
-        yield from _held(measurement.held, measurement.frame_bytes)
+        yield from _held_rate(measurement.held, measurement.frame_bytes)
     if measurement.invalid:
         yield f"This result is not valid: {_one_line(measurement.invalid)}."
     if measurement.simulated:
@@ -224,7 +224,7 @@ def _critical_load(load: CriticalLoad, frame_bytes: float) -> Iterator[str]:
         yield f"Trials that lost frames which their rate does not explain: {load.hiccups}."
 
 
-def _held(held: HeldRate, frame_bytes: float) -> Iterator[str]:
+def _held_rate(held: HeldRate, frame_bytes: float) -> Iterator[str]:
     yield (
         f"Held rate: {_rate(held.rate_pps, frame_bytes)}, loss ratio {held.loss_ratio:.3g}, on average at "
         f"most {held.loss_ratio_limit:.3g} with a confidence of {held.confidence:g}."

@@ -316,7 +316,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
+class MetricSamples:
     """The samples of one measurement of one build for one metric of one test."""
 
     samples: tuple[float, ...]
@@ -326,7 +326,7 @@ class Sampled:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class BuildMeasurement:
     """One measurement of one build of the product: the chosen tests, run once."""
 
     commit: str
@@ -334,7 +334,7 @@ class Measured:
     started: datetime
     """UTC."""
     finished: datetime
-    values: Mapping[str, Sampled] = field(default_factory=dict, hash=False)
+    values: Mapping[str, MetricSamples] = field(default_factory=dict, hash=False)
     """By the name of the test, followed by the metric if a test has several: ``64b-1c-ndrpdr pdr``."""
     failed: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Tests without a valid value, by the same names, and why."""

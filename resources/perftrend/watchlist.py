@@ -56,11 +56,11 @@ ListName = Annotated[str, Field(pattern=r"^[A-Za-z0-9](?:[._-]?[A-Za-z0-9_]){0,9
 Addresses = Annotated[tuple[Annotated[str, AfterValidator(_address)], ...], BeforeValidator(_several)]
 
 
-class _Strict(BaseModel):
+class _WatchlistModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class Entry(_Strict):
+class WatchlistEntry(_WatchlistModel):
     """A selection of tests, and how they are watched."""
 
     tags: Words | None = None
@@ -90,7 +90,7 @@ class Entry(_Strict):
         )
 
 
-class Alias(_Strict):
+class Alias(_WatchlistModel):
     """The old and the new value of a parameter of a trace."""
 
     parameter: Word = "test"
@@ -112,7 +112,7 @@ class Alias(_Strict):
             _check_pattern(self.pattern, self.now)
         return self
 
-    def renamed(self, value: str) -> str:
+    def rename(self, value: str) -> str:
         """Return the new value of an old one, and any other unchanged."""
         if self.pattern is None:
             return self.now if value == self.was else value
@@ -138,16 +138,16 @@ def _check_pattern(pattern: str, template: str) -> None:
         raise ValueError(f"should have a pattern and groups that can be used: {error}") from None
 
 
-class Watchlist(_Strict):
+class Watchlist(_WatchlistModel):
     """The whole file."""
 
-    tests: tuple[Entry, ...] = Field(min_length=1)
+    tests: tuple[WatchlistEntry, ...] = Field(min_length=1)
     aliases: tuple[Alias, ...] = ()
     """Applied in order, each to the result of the one before."""
     lists: Mapping[ListName, Words] = {}
     """Tag expressions by their name in comments, without the ``#``."""
 
-    def listed(self, name: str) -> tuple[str, ...]:
+    def find_list(self, name: str) -> tuple[str, ...]:
         """Return the tag expressions of a test list.
 
         :raises UsageError: if no list has that name; suggests the nearest.
@@ -157,7 +157,7 @@ class Watchlist(_Strict):
             raise errors.UsageError(f"no test list is named '#{name}'{choices}")
         return self.lists[name]
 
-    def renamed(self, key: TraceKey) -> TraceKey:
+    def rename(self, key: TraceKey) -> TraceKey:
         """Return the key of a trace under its newest names.
 
         A parameter that becomes empty is removed, and one that is missing counts as empty.
@@ -166,10 +166,10 @@ class Watchlist(_Strict):
             return key
         parameters = key.as_dict()
         for alias in self.aliases:
-            parameters[alias.parameter] = alias.renamed(parameters.get(alias.parameter, ""))
+            parameters[alias.parameter] = alias.rename(parameters.get(alias.parameter, ""))
         return TraceKey.of(**{name: value for name, value in parameters.items() if value})
 
-    def joined(self, series: Iterable[Series]) -> list[Series]:
+    def join(self, series: Iterable[Series]) -> list[Series]:
         """Join the series of renamed traces, in the order of their newest keys.
 
         If a run has results under the old and the new name, that under the new one counts. Series
@@ -177,8 +177,8 @@ class Watchlist(_Strict):
         """
         parts: dict[TraceKey, list[Series]] = {}
         apart: list[Series] = []
-        for one in sorted(series, key=lambda one: self.renamed(one.key) != one.key):
-            others = parts.setdefault(self.renamed(one.key), [])
+        for one in sorted(series, key=lambda one: self.rename(one.key) != one.key):
+            others = parts.setdefault(self.rename(one.key), [])
             if others and (others[0].unit, others[0].better) != (one.unit, one.better):
                 apart.append(one)
             else:
@@ -186,20 +186,20 @@ class Watchlist(_Strict):
         together = [_together(key, ones) for key, ones in parts.items()]
         return sorted([*together, *apart], key=lambda one: str(one.key))
 
-    def choose(self, keys: Iterable[TraceKey], tagged: Tagged) -> Chosen:
+    def choose(self, keys: Iterable[TraceKey], tagged: Tagged) -> WatchedTraces:
         """Return the traces that are watched, and the entries that match none of them.
 
         :param keys: all traces.
         :param tagged: returns the traces of the tests that match any of some tag expressions.
         """
-        watched: dict[TraceKey, Entry] = {}
+        watched: dict[TraceKey, WatchlistEntry] = {}
         unused = set(range(len(self.tests)))
         for key in keys:
             fitting = [number for number, entry in enumerate(self.tests) if entry.fits(key, tagged)]
             unused -= set(fitting)
             if fitting:
                 watched[key] = self.tests[fitting[0]]
-        return Chosen(watched, tuple(number + 1 for number in sorted(unused)))
+        return WatchedTraces(watched, tuple(number + 1 for number in sorted(unused)))
 
 
 def _together(key: TraceKey, parts: list[Series]) -> Series:
@@ -223,14 +223,14 @@ def _together(key: TraceKey, parts: list[Series]) -> Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class WatchedTraces:
     """The traces that are watched, each with its entry, and the entries that match none, from 1 on."""
 
-    watched: Mapping[TraceKey, Entry]
+    watched: Mapping[TraceKey, WatchlistEntry]
     unused: tuple[int, ...]
 
 
-_MODELS: Mapping[str, type[_Strict]] = {"tests": Entry, "aliases": Alias}
+_MODELS: Mapping[str, type[_WatchlistModel]] = {"tests": WatchlistEntry, "aliases": Alias}
 """The types of the list items in the file."""
 
 
@@ -249,10 +249,10 @@ def load(file: Path) -> Watchlist:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise errors.SettingsError(f"{where} is not valid YAML: {' '.join(str(error).split())}") from None
     except ValidationError as error:
-        raise errors.SettingsError(f"{where}: {_explained(error.errors()[0])}") from None
+        raise errors.SettingsError(f"{where}: {_explain(error.errors()[0])}") from None
 
 
-def _explained(error: ErrorDetails) -> str:
+def _explain(error: ErrorDetails) -> str:
     """Describe an invalid place in the file and what is expected there."""
     *place, last = error["loc"] or ("",)
     # Positions in messages begin with 1.

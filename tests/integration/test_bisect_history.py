@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from perftrend.bisect.history import History
+from perftrend.bisect.history import CommitHistory
 
 ROOT = 0
 
@@ -50,10 +50,10 @@ class Repository:
         log = self.git("bisect", "log")
         return set(re.findall(r"^# (?:possible )?first bad commit: \[(\w+)\]", log, re.MULTILINE))
 
-    def history(self, old: str, new: str, *, first_parent: bool = False) -> History:
+    def history(self, old: str, new: str, *, first_parent: bool = False) -> CommitHistory:
         listed = self.git("rev-list", "--reverse", "--parents", f"{old}..{new}").splitlines()
         commits = [Known(line.split()[0], tuple(line.split()[1:])) for line in listed]
-        return History(old, commits, first_parent=first_parent)
+        return CommitHistory(old, commits, first_parent=first_parent)
 
 
 def _stream(parents: list[list[int]]) -> str:

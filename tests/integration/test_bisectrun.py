@@ -65,7 +65,14 @@ class Bisected:
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Start ``git bisect run`` as a person does."""
         kept = inherited()
-        job = [sys.executable, "-P", "-m", "jobs.bisectrun", "--settings", str(self.folder / "settings.yaml")]
+        job = [
+            sys.executable,
+            "-P",
+            "-m",
+            "perftrend.cli.bisectrun",
+            "--settings",
+            str(self.folder / "settings.yaml"),
+        ]
         return subprocess.Popen(
             ["git", "bisect", "run", *job, *arguments],
             cwd=self.history.folder, env=kept | {"PYTHONPATH": str(ROOT)},

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from perftrend.archive import read_output
-from perftrend.builds import Builds, Built, load, opened
+from perftrend.builds import Builds, BuiltCommit, load, open_builds
 from perftrend.clients.git import Repository
 from perftrend.errors import EXIT_PASS, EXIT_TESTBED, BuildError, TestbedError
 from perftrend.measure import lock, specification
@@ -40,12 +40,12 @@ def project(product: RouterProduct, tmp_path: Path) -> ProjectSettings:
 
 
 @pytest.fixture
-def on_veth(require: Require) -> Iterator[Callable[[Built], Testbed]]:
+def on_veth(require: Require) -> Iterator[Callable[[BuiltCommit], Testbed]]:
     """Give what makes the testbed of a build; it is this test's alone."""
     spec = specification.load("1n-veth")
     reason = Testbed(spec).unusable()
     require(not reason, reason)
-    with lock.held(spec.lock, wait_s=600):
+    with lock.hold(spec.lock, wait_s=600):
         yield lambda built: Testbed(spec, device_options=built.device_options)
 
 
@@ -53,11 +53,11 @@ def on_veth(require: Require) -> Iterator[Callable[[Built], Testbed]]:
 def test_each_commit_forwards_every_frame_under_its_own_version(
     product: RouterProduct,
     project: ProjectSettings,
-    on_veth: Callable[[Built], Testbed],
+    on_veth: Callable[[BuiltCommit], Testbed],
     require_quiet: Callable[[str], None],
 ) -> None:
     commits = [product.commit(0), product.commit(SLOW_RULES)]
-    with opened(project) as builds:
+    with open_builds(project) as builds:
         for commit in commits:
             built = builds.build(commit)
             builds.install(built)
@@ -76,13 +76,13 @@ def test_each_commit_forwards_every_frame_under_its_own_version(
 def test_slower_commit_is_slower_on_real_packets(
     product: RouterProduct,
     project: ProjectSettings,
-    on_veth: Callable[[Built], Testbed],
+    on_veth: Callable[[BuiltCommit], Testbed],
     require_quiet: Callable[[str], None],
     record_property: Callable[[str, object], None],
 ) -> None:
     found = []
     commits = (product.commit(0), product.commit(SLOW_RULES))
-    with opened(project) as builds:
+    with open_builds(project) as builds:
         for commit in commits:
             built = builds.build(commit)
             builds.install(built)
@@ -100,11 +100,11 @@ def test_slower_commit_is_slower_on_real_packets(
 
 @pytest.mark.packets
 def test_commit_that_crashes_at_start_tells_its_last_words(
-    product: RouterProduct, project: ProjectSettings, on_veth: Callable[[Built], Testbed]
+    product: RouterProduct, project: ProjectSettings, on_veth: Callable[[BuiltCommit], Testbed]
 ) -> None:
     commit = product.crash_at_start()
     with (
-        opened(project) as builds,
+        open_builds(project) as builds,
         on_veth(builds.build(commit)) as testbed,
         pytest.raises(TestbedError, match="device has ended: the table of routes is corrupt"),
     ):
@@ -114,7 +114,7 @@ def test_commit_that_crashes_at_start_tells_its_last_words(
 def test_commit_that_does_not_build_tells_why(product: RouterProduct, project: ProjectSettings) -> None:
     commit = product.break_build()
 
-    with opened(project) as builds, pytest.raises(BuildError, match="build failed") as caught:
+    with open_builds(project) as builds, pytest.raises(BuildError, match="build failed") as caught:
         builds.build(commit)
 
     assert "SyntaxError: invalid syntax" in caught.value.last_lines
@@ -127,11 +127,19 @@ def test_suites_measure_the_program_that_the_settings_name(
     reason = Testbed(specification.load("1n-veth")).unusable()
     require(not reason, reason)
     commit = product.commit(0)
-    with opened(project) as builds:
+    with open_builds(project) as builds:
         options = builds.build(commit).device_options
         given = [word for name, value in options.items() for word in ("--device-option", f"{name}={value}")]
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "jobs.trending", "--tags", "mrrAND64bANDethip4-ip4base", *given],
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "perftrend.cli.trending",
+                "--tags",
+                "mrrAND64bANDethip4-ip4base",
+                *given,
+            ],
             cwd=tmp_path,
             env=os.environ
             | {

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from perftrend.builds.example import FILE, PROGRAM
-from perftrend.listener import keeper
+from perftrend.listener import supervisor
 from perftrend.measure import specification
 from perftrend.measure.testbed import Testbed
 from tests.integration.servers.gerrit import Pushed, Server, User, git
@@ -164,7 +164,7 @@ def test_culprit_is_reported_under_the_request_and_under_its_own_change(  # noqa
     branch.land_notes(5)
     asked_on = project.push({"README": "words\n"})
     listener.settings |= case.settings
-    listener.settings["gerrit"]["tell_culprit"] = True
+    listener.settings["gerrit"]["notify_culprit"] = True
     old = branch.hashes[0]
     line = f"bisecttest-{case.testbed} {old[:12]}{case.selection}"
     listener.start()
@@ -222,7 +222,7 @@ def test_bisection_that_is_aborted_says_so_and_goes_on_when_it_is_started_again(
 
 def abort_jobs(listener: Listener) -> None:
     """Tell the processes of the jobs to end, one after the other."""
-    ours = [keeper.__name__.encode(), *map(os.fsencode, listener.folder.glob("archives/requests/*"))]
+    ours = [supervisor.__name__.encode(), *map(os.fsencode, listener.folder.glob("archives/requests/*"))]
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             words = (process / "cmdline").read_bytes().split(b"\0")

@@ -15,8 +15,8 @@ import pytest
 import yaml
 from lxml import etree
 
-from perftrend.clients.jenkins import Build, Jenkins
-from perftrend.listener import keeper
+from perftrend.clients.jenkins import Jenkins, JenkinsBuild
+from perftrend.listener import supervisor
 from perftrend.measure import specification
 from perftrend.measure.testbed import Testbed
 from tests.integration.conftest import fetch
@@ -166,7 +166,7 @@ def test_job_outlives_its_listener_and_the_verdict_comes_once(
     until(lambda: any("round 1 of" in console for console in listener.consoles()))
     listener.end(signal.SIGKILL)
     [folder] = listener.folder.glob("archives/requests/*")
-    assert keeper.is_held(folder)
+    assert supervisor.is_held(folder)
     listener.start()
     until(listener.has_served)
 
@@ -202,7 +202,7 @@ def test_job_that_was_killed_goes_on_with_what_it_has_measured(
 
 def kill_jobs(listener: Listener) -> None:
     """Kill what a dead listener has left running, as a machine does that goes down."""
-    ours = [keeper.__name__.encode(), *map(os.fsencode, listener.folder.glob("archives/requests/*"))]
+    ours = [supervisor.__name__.encode(), *map(os.fsencode, listener.folder.glob("archives/requests/*"))]
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             words = (process / "cmdline").read_bytes().split(b"\0")
@@ -289,7 +289,7 @@ def test_jenkins_runs_the_job_and_its_verdict_names_the_build(  # noqa: PLR0917 
         listener.settings["listener"]["runner"] = "jenkins"
         listener.once()
 
-        def built(change: Pushed, number: int) -> tuple[Build, str]:
+        def built(change: Pushed, number: int) -> tuple[JenkinsBuild, str]:
             """Ask for a verdict, and return the build that gave it, with what it said."""
             ask(change, f"perftest-{CI_TESTBED}")
             listener.once()

@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 import requests
 
-from perftrend.dashboard.triage.alert_model import AlertRules
+from perftrend.dashboard.triage.alert_models import AlertRules
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store
 from tests.integration.servers import postgresql
@@ -315,7 +315,7 @@ def test_two_processes_on_postgresql_tell_everybody_once(
         both = [dashboard_of(tmp_path / name, told, team.robot, store=url) for name in ("a", "b")]
         with ThreadPoolExecutor(2) as pool, ExitStack() as stack:
             list(pool.map(stack.enter_context, both))
-            until(lambda: not store.alerts.outbox.waiting() and store.alerts.items.one(1), both[0])
+            until(lambda: not store.alerts.outbox.count_unsent() and store.alerts.items.one(1), both[0])
 
     assert (1, 1, 1) == (len(told.mailbox.mails), len(team.said(change)), len(told.hook.deliveries))
     assert 3 == checked(told.hook.deliveries[0])["count"]

@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from perftrend.dashboard import Site
-from perftrend.dashboard.clusters.options import Options
-from perftrend.dashboard.clusters.worker import Worker
+from perftrend.dashboard import AppContext
+from perftrend.dashboard.clusters.options import ClusterOptions
+from perftrend.dashboard.clusters.worker import ClusteringWorker
 from perftrend.settings import Settings
 from perftrend.store import Store
-from perftrend.store.clusterings import State
+from perftrend.store.clusterings import ClusteringState
 from tests.integration.accessibility import violations
 from tests.integration.servers import postgresql
 from tests.integration.servers.dashboard import (
@@ -51,7 +51,7 @@ def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
 def empty(dashboard: Dashboard) -> Dashboard:
     """Run a dashboard that knows no cluster."""
     with Store.open(dashboard.store) as store:
-        store.clusters.reset(None, keep="nothing", who="the test")
+        store.clusters.reset(None, except_status="nothing", user="the test")
     return dashboard
 
 
@@ -59,9 +59,11 @@ def empty(dashboard: Dashboard) -> Dashboard:
 def found(empty: Dashboard) -> Dashboard:
     """Run a dashboard that knows three clusters: each of nine traces makes one, and three have the step."""
     with Store.open(empty.store) as store:
-        store.clusterings.ask(TESTBED, Options().model_dump(), "the test")
+        store.clusterings.request(TESTBED, ClusterOptions().model_dump(), "the test")
         # The dashboard may be faster; then it is done in a moment.
-        while not Worker(Site.of(Settings(), store)).work_once() and not store.clusters.kept():
+        while (
+            not ClusteringWorker(AppContext.of(Settings(), store)).work_once() and not store.clusters.select()
+        ):
             time.sleep(0.05)
     return empty
 
@@ -110,7 +112,7 @@ def test_clustering_that_runs_is_cancelled(browser: Browser, empty: Dashboard, *
     ):
         # Run by somebody who never ends; the dashboard may be faster, and is done in a moment then.
         while True:
-            store.clusterings.ask(TESTBED, Options().model_dump(), "the test")
+            store.clusterings.request(TESTBED, ClusterOptions().model_dump(), "the test")
             if task := store.clusterings.claim(datetime.now(UTC)):
                 break
             time.sleep(0.05)
@@ -157,14 +159,14 @@ def test_two_processes_on_one_store_cluster_each_testbed_once(tmp_path: Path) ->
             stack.enter_context(each)
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end and 2 > sum(
-            task.state is State.DONE for task in store.clusterings.all()
+            task.state is ClusteringState.DONE for task in store.clusterings.all()
         ):
             time.sleep(0.2)
         # The other one has looked by then, too.
         time.sleep(5)
         ended = [(task.testbed, task.state) for task in store.clusterings.all()]
 
-    assert [(TESTBED, State.DONE), ("3n-skx", State.DONE)] == ended
+    assert [(TESTBED, ClusteringState.DONE), ("3n-skx", ClusteringState.DONE)] == ended
     said = "\n".join(line for each in both for line in each.said)
     assert [1, 1] == [said.count(f"clustering of {testbed}:") for testbed in (TESTBED, "3n-skx")], said
 

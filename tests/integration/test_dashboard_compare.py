@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from perftrend.archive import patch_report
-from perftrend.report.perftest import Subject, document
+from perftrend.report.perftest import PerftestSubject, document
 from perftrend.store import Store
 from tests.integration.accessibility import violations
 from tests.integration.servers.dashboard import (
@@ -49,7 +49,7 @@ def store_patch_test(folder: Path, build: int, *, rounds: int = 8, ended: bool =
     """Put a per-patch test into the store of a dashboard, as ``./run ingest`` does."""
     report = compared(
         {f"{TESTS[0]} mrr": (10e6, 9e6), f"{TESTS[1]} mrr": (20e6, 20e6)}, number=rounds,
-        subject=Subject(TESTBEDS[0], "a" * 40, "b" * 40, change=1234, patch_set=3),
+        subject=PerftestSubject(TESTBEDS[0], "a" * 40, "b" * 40, change=1234, patch_set=3),
     )  # fmt: skip
     content = json.dumps(document(report) | {"ended": ended}).encode()
     test, traces = patch_report.parse(content, job=JOB, build=build, name="report")

@@ -15,7 +15,7 @@ import yaml
 from lxml import etree
 from playwright.sync_api import Browser, expect
 
-from perftrend.clients.jenkins import Build, Jenkins
+from perftrend.clients.jenkins import Jenkins, JenkinsBuild
 from tests.integration.servers import checkout, hudson
 from tests.integration.servers.dashboard import Dashboard, fill, opened, save_picture
 from tests.products.histories import History
@@ -28,7 +28,7 @@ PLENTY_S = 300
 
 
 @pytest.fixture(scope="module")
-def build(jenkins_server: hudson.Server, tmp_path_factory: pytest.TempPathFactory) -> Build:
+def build(jenkins_server: hudson.Server, tmp_path_factory: pytest.TempPathFactory) -> JenkinsBuild:
     """Let the job of ``jjb/`` compare two commits of a product whose own command prints its numbers.
 
     The server has no git plugin, so its workspace is a clone that is made here. Without Gerrit the job is
@@ -64,7 +64,7 @@ def build(jenkins_server: hudson.Server, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="module")
-def report(build: Build, jenkins_server: hudson.Server) -> Any:
+def report(build: JenkinsBuild, jenkins_server: hudson.Server) -> Any:
     """Give what the job wrote, as it lies on the disk of the server."""
     artifacts = jenkins_server.home / "jobs" / JOB / "builds" / str(build.number) / "archive"
     return json.loads((artifacts / "report" / "perftest.json").read_text())
@@ -72,7 +72,7 @@ def report(build: Build, jenkins_server: hudson.Server) -> Any:
 
 @pytest.fixture(scope="module")
 def dashboard(
-    build: Build, jenkins_server: hudson.Server, tmp_path_factory: pytest.TempPathFactory
+    build: JenkinsBuild, jenkins_server: hudson.Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Dashboard]:
     """Run a dashboard that has the address of the Jenkins, and an empty archive."""
     folder = tmp_path_factory.mktemp("dashboard")
@@ -90,7 +90,7 @@ def asked(dashboard: Dashboard, patch: str) -> requests.Response:
 
 
 def test_build_is_compared_by_its_name(
-    browser: Browser, dashboard: Dashboard, build: Build, report: Any
+    browser: Browser, dashboard: Dashboard, build: JenkinsBuild, report: Any
 ) -> None:
     [test] = report["tests"]
     slower = average(test["parent"]) / average(test["current"])
@@ -113,7 +113,7 @@ def average(side: Any) -> float:
 
 @pytest.mark.parametrize("tail", ["", "console", "artifact/report/index.html"])
 def test_build_is_compared_by_any_address_of_it(
-    dashboard: Dashboard, build: Build, report: Any, tail: str
+    dashboard: Dashboard, build: JenkinsBuild, report: Any, tail: str
 ) -> None:
     answer = asked(dashboard, f"{build.url}{tail}")
 

@@ -53,12 +53,12 @@ def test_build_that_an_event_tells_of_is_in_the_store(tmp_path: Path) -> None:
     shutil.copy(OUTPUT, archive / "output.xml")
     settings = {"ingest_secret": SECRET, "ingest_source": str(tmp_path / "archives")}
     with serving(tmp_path / "dashboard", **settings) as dashboard:
-        ingest_event.tell(dashboard.url, SecretStr(SECRET), JOB, 17)
+        ingest_event.notify(dashboard.url, SecretStr(SECRET), JOB, 17)
         until(is_done(dashboard))
 
         runs = requests.get(f"{dashboard.url}/runs", params={"format": "json"}, timeout=60).json()
         assert [(JOB, 17)] == [(run["job"], run["build"]) for run in runs["testbeds"][0]["runs"]]
-        ingest_event.tell(dashboard.url, SecretStr(SECRET), JOB, 17)
+        ingest_event.notify(dashboard.url, SecretStr(SECRET), JOB, 17)
         until(is_done(dashboard, 2))
     with Store.open(dashboard.store) as store:
         assert [17] == [run.build for run in store.runs("2n-clx")]
@@ -67,7 +67,7 @@ def test_build_that_an_event_tells_of_is_in_the_store(tmp_path: Path) -> None:
 def test_build_that_comes_into_the_watched_folder_is_in_the_store(tmp_path: Path) -> None:
     watched = tmp_path / "watched"
     watched.mkdir()
-    with serving(tmp_path / "dashboard", watch=str(watched), watch_s=0.2) as dashboard:
+    with serving(tmp_path / "dashboard", watch_folder=str(watched), watch_s=0.2) as dashboard:
         archive = watched / JOB / "5"
         archive.mkdir(parents=True)
         shutil.copy(OUTPUT, archive / "output.xml")
@@ -84,7 +84,7 @@ def test_dashboard_that_was_killed_meanwhile_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "dashboard"
     folder.mkdir()
     with Store.open(folder / "store.sqlite") as store:
-        store.ingestions.ask(JOB, 17, now=datetime.now(UTC), most=1, source=str(tmp_path / "archives"))
+        store.ingestions.request(JOB, 17, now=datetime.now(UTC), most=1, source=str(tmp_path / "archives"))
     with serving(folder) as dashboard:
         until(is_done(dashboard))
 
@@ -99,7 +99,7 @@ def test_trending_tells_the_dashboard(tmp_path: Path) -> None:
             "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'resources'}",
         }
         command = [
-            sys.executable, "-P", "-m", "jobs.trending", "--testbed", "simulated", "--no-analysis",
+            sys.executable, "-P", "-m", "perftrend.cli.trending", "--testbed", "simulated", "--no-analysis",
             "--tags", "mrrAND64bANDethip4-ip4base", "--trial-multiplicity", "2",
         ]  # fmt: skip
         ran = subprocess.run(

@@ -17,7 +17,7 @@ from perftrend.dashboard.catalog import Catalog
 from perftrend.dashboard.triage import evaluate
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store
-from perftrend.store.alerts import Chosen, Rules, Triage
+from perftrend.store.alerts import ItemSelection, Rules, TriageEdit
 from tests.integration.accessibility import violations
 from tests.integration.servers import postgresql
 from tests.integration.servers.dashboard import (
@@ -96,9 +96,9 @@ def untouched(triaging: Dashboard) -> None:
 
 def make_new(dashboard: Dashboard) -> None:
     with Store.open(dashboard.store) as store:
-        items = store.alerts.items.chosen(Chosen(), limit=100)[0]
+        items = store.alerts.items.select(ItemSelection(), limit=100)[0]
         store.alerts.items.triage(
-            [Triage(item.identity, item.version, "new", "") for item in items], user="x"
+            [TriageEdit(item.identity, item.version, "new", "") for item in items], user="x"
         )
 
 

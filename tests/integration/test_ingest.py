@@ -24,9 +24,9 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from perftrend.archive.fetch import Cache, Fetcher, Limits, Pace, Wanted
+from perftrend.archive.fetch import BuildFilter, DownloadLimits, Fetcher, FileCache, RateLimiter
 from perftrend.archive.fetch.bucket import Bucket
-from perftrend.archive.fetch.cache import Begun
+from perftrend.archive.fetch.cache import PartialFile
 from perftrend.archive.fetch.tree import TreeSource
 from perftrend.store import Store
 from tests.integration.servers.environment import inherited
@@ -90,7 +90,7 @@ def held(folder: Path) -> Counter[str]:
     for note in (folder / "cache").glob("index/*/*.json"):
         sha256 = json.loads(note.read_bytes())["sha256"]
         with suppress(FileNotFoundError):
-            bytes_of[path_of(note)] = Cache(folder / "cache").object(sha256).stat().st_size
+            bytes_of[path_of(note)] = FileCache(folder / "cache").object(sha256).stat().st_size
     return bytes_of
 
 
@@ -152,7 +152,7 @@ def job(folder: Path, source: str, *arguments: str, **more: str) -> subprocess.P
     environment.setdefault("PERFTREND_FETCH_WORKERS", "8")
     with (folder / "said").open("w") as said:
         return subprocess.Popen(
-            [sys.executable, "-m", "jobs.ingest", source, *arguments],
+            [sys.executable, "-m", "perftrend.cli.ingest", source, *arguments],
             cwd=folder, env=environment, stdout=said, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
 
@@ -319,15 +319,15 @@ def test_transfer_from_s3_goes_on_where_it_stopped(
     client = boto3.client("s3", endpoint_url=s3, region_name="us-east-1")
     client.create_bucket(Bucket="resumed")
     client.put_object(Bucket="resumed", Key="job/1/output.xml.gz", Body=body)
-    source = TreeSource(Bucket("resumed", Pace(1000)))
-    [file] = source.files(next(source.builds(Wanted())))
-    cache = Cache(tmp_path)
+    source = TreeSource(Bucket("resumed", RateLimiter(1000)))
+    [file] = source.files(next(source.builds(BuildFilter())))
+    cache = FileCache(tmp_path)
     with cache.partial(file.location) as partial:
-        partial.begin(Begun(file.location, file.version))
+        partial.begin(PartialFile(file.location, file.version))
         partial.append(body[:100_000])
 
-    fetched = Fetcher(source, cache, Pace(1000), Limits()).fetch(file)
+    fetched = Fetcher(source, cache, RateLimiter(1000), DownloadLimits()).fetch(file)
 
     assert body == fetched.path.read_bytes()
     assert 200_000 == fetched.transferred
-    assert 0 == Fetcher(source, cache, Pace(1000), Limits()).fetch(file).transferred
+    assert 0 == Fetcher(source, cache, RateLimiter(1000), DownloadLimits()).fetch(file).transferred

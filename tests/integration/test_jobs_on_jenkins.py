@@ -20,7 +20,7 @@ import pytest
 import yaml
 from lxml import etree
 
-from perftrend.clients.jenkins import Build, Jenkins
+from perftrend.clients.jenkins import Jenkins, JenkinsBuild
 from perftrend.store import Store
 from tests.integration.servers import checkout, hudson
 from tests.integration.servers.environment import inherited
@@ -55,11 +55,11 @@ class Ci:
         for name in (TRENDING, ANALYSIS):
             checkout.check_out(self.made[name].findtext("scm//url"), self.workspaces[name])
 
-    def build(self, name: str, **parameters: str) -> Build:
+    def build(self, name: str, **parameters: str) -> JenkinsBuild:
         started = self.jenkins.start(name, parameters)
         return self.jenkins.wait(started, timeout_s=PLENTY_S, poll_s=0.5)
 
-    def downstream(self, build: Build, **more: str) -> Build:
+    def downstream(self, build: JenkinsBuild, **more: str) -> JenkinsBuild:
         """Start what the build's job says is to be started after it."""
         (start,) = self.made[build.job].iter("hudson.plugins.parameterizedtrigger.BuildTriggerConfig")
         assert "FAILED_OR_BETTER" == start.findtext("condition")
@@ -70,12 +70,12 @@ class Ci:
         }
         return self.build(start.findtext("projects"), **passed, **more)
 
-    def artifact(self, build: Build, path: str) -> bytes:
+    def artifact(self, build: JenkinsBuild, path: str) -> bytes:
         (found,) = (artifact for artifact in build.artifacts if re.fullmatch(path, artifact.path))
         with self.jenkins.open(found.url) as chunks:
             return b"".join(chunks)
 
-    def console(self, build: Build) -> list[str]:
+    def console(self, build: JenkinsBuild) -> list[str]:
         return "".join(self.jenkins.console(build.job, build.number)).splitlines()
 
 
@@ -144,7 +144,7 @@ def test_what_the_builds_archived_is_what_they_stored(ci: Ci, jenkins_server: hu
     fetched = ci.folder / "fetched.sqlite"
     for _ in range(2):
         ended = subprocess.run(
-            [sys.executable, "-m", "jobs.ingest", f"jenkins+{jenkins_server.url}", "--job", TRENDING,
+            [sys.executable, "-m", "perftrend.cli.ingest", f"jenkins+{jenkins_server.url}", "--job", TRENDING,
              "--store", str(fetched), "--cache", str(ci.folder / "cache")],
             cwd=ROOT, env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'resources'}"},
             check=False, capture_output=True, text=True,

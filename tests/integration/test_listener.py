@@ -27,21 +27,21 @@ STAND_IN = """
 import base64, os, sys
 sys.path[:0] = [{checkout!r}, {resources!r}]
 import signal
-from jobs import listener
-from perftrend.listener import on_this_machine
+from perftrend.cli import listener
+from perftrend.listener import local_runner
 
 JOB = "import base64, os; print(base64.b64decode(os.environ['GERRIT_EVENT_COMMENT_TEXT']).decode(), "
 JOB += "os.environ['GERRIT_CHANGE_NUMBER'], os.environ['GERRIT_PATCHSET_NUMBER'])"
-default = on_this_machine.OnThisMachine.__init__
+default = local_runner.LocalRunner.__init__
 def init(self, *arguments, **named):
     default(self, *arguments, **named, command=lambda request: [sys.executable, "-c", JOB])
-on_this_machine.OnThisMachine.__init__ = init
+local_runner.LocalRunner.__init__ = init
 {also}
 sys.exit(listener.main(["--settings", "settings.yaml", *sys.argv[1:]]))
 """
 
 DIES_AFTER_THE_CLAIM = (
-    "on_this_machine.OnThisMachine.begin = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)"
+    "local_runner.LocalRunner.begin = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)"
 )
 
 
@@ -264,7 +264,7 @@ def test_listener_killed_between_claim_and_start_starts_once(
 def test_listener_that_lost_its_store_starts_nothing_again(
     listener: Listener, gerrit: Gerrit, pushed: Pushed, say: Say
 ) -> None:
-    listener.settings["listener"]["look_back_s"] = 600
+    listener.settings["listener"]["lookback_s"] = 600
     listener.settings["listener"]["projects"] = [PROJECT]
     say(LINE)
     listener.once()
@@ -308,12 +308,12 @@ OF_GERRIT = (
     "GERRIT_PATCHSET_NUMBER", "GERRIT_PATCHSET_REVISION", "GERRIT_EVENT_HASH",
 )  # fmt: skip
 LOSES_THE_ANSWER = """
-from perftrend.listener import on_jenkins
-start = on_jenkins.Jenkins.start
+from perftrend.listener import jenkins_runner
+start = jenkins_runner.Jenkins.start
 def lost(*arguments):
     start(*arguments)
     os.kill(os.getpid(), signal.SIGKILL)
-on_jenkins.Jenkins.start = lost
+jenkins_runner.Jenkins.start = lost
 """
 
 

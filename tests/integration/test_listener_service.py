@@ -17,8 +17,8 @@ import requests
 
 from perftrend.store import Store
 from tests.doubles.gerrit import GerritDouble
-from tests.unit.jobs.conftest import bench
-from tests.unit.jobs.test_listener import LINE, commented, gerrit, run, settings, states
+from tests.unit.cli.conftest import bench
+from tests.unit.cli.test_listener import LINE, commented, gerrit, run, settings, states
 
 __all__ = ("bench", "gerrit", "settings")  # fixtures
 
@@ -30,7 +30,7 @@ class Service:
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "jobs.listener", "--settings", "settings.yaml"],
+            [sys.executable, "-m", "perftrend.cli.listener", "--settings", "settings.yaml"],
             stderr=subprocess.PIPE, text=True, env={**os.environ},
         )  # fmt: skip
         assert self.process.stderr
@@ -107,9 +107,9 @@ def test_listener_killed_between_claim_and_start_runs_the_job_once(
     commented(gerrit, LINE)
     dies = (
         "import os, sys\n"
-        "from jobs import listener\n"
-        "from perftrend.listener.on_this_machine import OnThisMachine\n"
-        "OnThisMachine.begin = lambda *_, **__: os.kill(os.getpid(), 9)\n"
+        "from perftrend.cli import listener\n"
+        "from perftrend.listener.local_runner import LocalRunner\n"
+        "LocalRunner.begin = lambda *_, **__: os.kill(os.getpid(), 9)\n"
         "listener.main(['--settings', 'settings.yaml', '--once'])\n"
     )
     killed = subprocess.run([sys.executable, "-c", dies], check=False, capture_output=True)

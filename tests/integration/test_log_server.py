@@ -15,17 +15,17 @@ import pytest
 
 from perftrend.archive.fetch import (
     ArchivedFile,
-    Cache,
+    BuildFilter,
+    BuildIngester,
     Claim,
     Credentials,
-    Fate,
+    DownloadLimits,
     Fetcher,
-    Limits,
-    Pace,
+    FileCache,
+    IngestStatus,
+    RateLimiter,
     Readers,
-    Taker,
     Version,
-    Wanted,
     Web,
 )
 from perftrend.archive.fetch.builds import Transfer
@@ -67,7 +67,7 @@ def without_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def web(**options: Any) -> Iterator[Web]:
-    with Web(Pace(1e6), timeout_s=60, first_pause_s=0.1, **options) as opened:
+    with Web(RateLimiter(1e6), timeout_s=60, first_pause_s=0.1, **options) as opened:
         yield opened
 
 
@@ -78,23 +78,23 @@ def opened(server: Server, path: str = "", **options: Any) -> Iterator[TreeSourc
 
 
 def fetcher(source: Any, folder: Path) -> Fetcher:
-    return Fetcher(source, Cache(folder / "cache"), Pace(1e6), Limits(first_pause_s=0.1))
+    return Fetcher(source, FileCache(folder / "cache"), RateLimiter(1e6), DownloadLimits(first_pause_s=0.1))
 
 
 def test_builds_are_taken_from_its_index_pages(server: Server, tmp_path: Path) -> None:
     location = str(tmp_path / "store.sqlite")
     Store.open(location).close()
     with opened(server) as source, Readers(location, 0, 10**9) as readers:
-        taker = Taker(source, fetcher(source, tmp_path), readers)
-        builds = list(source.builds(Wanted()))
+        taker = BuildIngester(source, fetcher(source, tmp_path), readers)
+        builds = list(source.builds(BuildFilter()))
         taken = [
-            taker.take(build, Claim(build.job, build.number, build.location, testbed="2n-clx"))
+            taker.ingest(build, Claim(build.job, build.number, build.location, testbed="2n-clx"))
             for build in builds
         ]
 
     assert [3, 2, 1] == [build.number for build in builds]
     assert {JOB.rpartition("/")[2]} == {build.job for build in builds}
-    assert [Fate.NEW, Fate.NEW, Fate.MISSING] == [one.fate for one in taken], taken
+    assert [IngestStatus.NEW, IngestStatus.NEW, IngestStatus.MISSING] == [one.fate for one in taken], taken
     with Store.open(location) as store:
         first, second = (
             [(result.key.parameters, result.samples) for result in store.results(run)]
@@ -106,7 +106,7 @@ def test_builds_are_taken_from_its_index_pages(server: Server, tmp_path: Path) -
 
 def test_index_tells_names_dates_and_sizes_that_are_exact(server: Server) -> None:
     with opened(server, f"{JOB}/2/") as source:
-        [build] = source.builds(Wanted())
+        [build] = source.builds(BuildFilter())
         [file] = source.files(build)
 
     assert "output.xml" == file.name
@@ -116,7 +116,7 @@ def test_index_tells_names_dates_and_sizes_that_are_exact(server: Server) -> Non
 
 def test_file_that_is_sent_as_packed_stays_packed(server: Server, tmp_path: Path) -> None:
     with opened(server, "encoded/") as source:
-        build = next(source.builds(Wanted()))
+        build = next(source.builds(BuildFilter()))
         [file] = source.files(build)
         fetched = fetcher(source, tmp_path).fetch(file)
 
@@ -221,6 +221,6 @@ def test_wrong_password_is_refused_and_not_told(server: Server) -> None:
         opened(server, "locked/", credentials=wrong) as source,
         pytest.raises(ServiceError, match="401") as caught,
     ):
-        list(source.builds(Wanted()))
+        list(source.builds(BuildFilter()))
 
     assert "guessed" not in str(caught.value)

@@ -348,7 +348,7 @@ def test_run_is_mailed_to_those_whom_it_concerns(tmp_path: Path) -> None:
     owned = [replace(verdicts[0], mail=("ada@example.org",)), *verdicts[1:]]
     run = verdicts[0].series.runs[-1]
     mailbox = Mailbox(refused={"gone@example.org": "550 5.1.1 no such user"})
-    record = mails.Record(tmp_path)
+    record = mails.MailRecord(tmp_path)
 
     def send(server: MailServer) -> tuple[str, ...]:
         return mails.send(

@@ -47,7 +47,7 @@ def opened(name: str, require: Require) -> Iterator[Testbed]:
     found = Testbed(spec)
     reason = found.unusable()
     require(not reason, reason)
-    with lock.held(spec.lock, wait_s=600), found:
+    with lock.hold(spec.lock, wait_s=600), found:
         yield found
 
 
@@ -217,7 +217,7 @@ def test_user_namespace_is_all_that_veth_pairs_need(require: Require, measure: M
     testbed = Testbed(rootless)
     require(not testbed.unusable(), testbed.unusable())
 
-    with lock.held(spec.lock, wait_s=600), testbed:
+    with lock.hold(spec.lock, wait_s=600), testbed:
         testbed.start_device({"acl_rules": "20"})
         testbed.use("64B")
         trial = measure(testbed, 10_000, 0.3)

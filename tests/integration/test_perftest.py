@@ -51,7 +51,7 @@ class Measured(Project):
             "PERFTREND_GERRIT_USER": self.robot.name,
             "PERFTREND_GERRIT_TOKEN": self.robot.password,
         }
-        command = [sys.executable, "-P", "-m", "jobs.perftest", "--settings", "settings.yaml"]
+        command = [sys.executable, "-P", "-m", "perftrend.cli.perftest", "--settings", "settings.yaml"]
         return subprocess.run(
             [*command, "--change", str(change.number), *arguments],
             cwd=self.folder, env=kept | SHORT | gerrit | {"PYTHONPATH": str(ROOT)},

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from tests.unit.jobs.conftest import bench
-from tests.unit.jobs.test_bisectrun import JOB, Place, place
-from tests.unit.jobs.test_perftest import PROFILE, SUITE, simulated
+from tests.unit.cli.conftest import bench
+from tests.unit.cli.test_bisectrun import JOB, Place, place
+from tests.unit.cli.test_perftest import PROFILE, SUITE, simulated
 
 __all__ = ("bench", "place", "simulated")  # fixtures
 

@@ -98,10 +98,10 @@ def test_store_moves_there_and_back_with_everything(url: str, tmp_path: Path) ->
     with Store.open(place) as store:
         for build in range(1, 31):
             store.add(run_of(build), results_of(float(build)))
-        key = store.short_urls.keep("testbed=2n-clx", user="me")
+        key = store.short_urls.save("testbed=2n-clx", user="me")
         store.invalidations.add(run_of(5), "a fan failed", author="me")
         store.patch_tests.add(PATCH_TEST, [PATCH_TRACE])
-        number = store.shortcuts.keep(["a", "b"], user="me")
+        number = store.shortcuts.save(["a", "b"], user="me")
     before = rows_of(place)
 
     assert sum(map(len, before.values())) == sum(maintenance.move(place, url).values())
@@ -112,7 +112,7 @@ def test_store_moves_there_and_back_with_everything(url: str, tmp_path: Path) ->
         assert [*range(1, 32)] == store.series("2n-clx")[0].samples.tolist()
         store.invalidations.add(run_of(6), "a fan failed", author="me")
         assert "testbed=2n-clx" == store.short_urls.query(key)
-        assert number != store.shortcuts.keep(["c"], user="me")
+        assert number != store.shortcuts.save(["c"], user="me")
         assert not store.patch_tests.add(PATCH_TEST, [PATCH_TRACE])
         assert store.patch_tests.add(replace(PATCH_TEST, build=8), [PATCH_TRACE])
         assert [PATCH_TRACE] == store.patch_tests.traces(PATCH_TEST)

@@ -42,7 +42,7 @@ SHORT = {
 
 def run(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-P", "-m", "jobs.trending", *arguments],
+        [sys.executable, "-P", "-m", "perftrend.cli.trending", *arguments],
         cwd=folder, env=clean() | SHORT | environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
@@ -155,7 +155,16 @@ def test_a_full_disk_is_told_in_one_line(tmp_path: Path, small_disk: Path, optio
 
 
 def test_a_second_job_waits_with_a_message_and_gives_up(tmp_path: Path) -> None:
-    waits = [sys.executable, "-P", "-m", "jobs.trending", "--testbed", "1n-loopback", "--tags", "mrrAND64b"]
+    waits = [
+        sys.executable,
+        "-P",
+        "-m",
+        "perftrend.cli.trending",
+        "--testbed",
+        "1n-loopback",
+        "--tags",
+        "mrrAND64b",
+    ]
     first = subprocess.Popen(
         waits, cwd=tmp_path, env=clean() | SHORT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
@@ -172,7 +181,7 @@ def test_a_second_job_waits_with_a_message_and_gives_up(tmp_path: Path) -> None:
 
 
 def test_kill_9_of_the_job_leaves_nothing_and_the_next_start_cleans_up(tmp_path: Path) -> None:
-    command = [sys.executable, "-P", "-m", "jobs.trending", "--testbed", "1n-loopback"]
+    command = [sys.executable, "-P", "-m", "perftrend.cli.trending", "--testbed", "1n-loopback"]
     first = subprocess.Popen(
         [*command, "--tags", "mrrAND64b"],
         cwd=tmp_path,

@@ -25,7 +25,7 @@ from perftrend.errors import StoreError
 from perftrend.measure import lock
 from perftrend.model import Run
 from perftrend.store import Store
-from tests.unit.jobs.conftest import bench, shared_bench
+from tests.unit.cli.conftest import bench, shared_bench
 
 __all__ = ("bench", "shared_bench")  # fixtures
 
@@ -67,7 +67,15 @@ class Started:
 @pytest.fixture
 def hanging(bench: Any) -> Iterator[Started]:
     (bench.folder / "hang.robot").write_text(HANGS)
-    command = [sys.executable, "-m", "jobs.trending", "--testbed", "simulated", "--suites", "hang.robot"]
+    command = [
+        sys.executable,
+        "-m",
+        "perftrend.cli.trending",
+        "--testbed",
+        "simulated",
+        "--suites",
+        "hang.robot",
+    ]
     with subprocess.Popen(
         command, env=os.environ | ALONE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as job:
@@ -88,7 +96,7 @@ def hanging(bench: Any) -> Iterator[Started]:
 def jenkins_run(shared_bench: Any) -> Any:
     """Give the job that ran as build 41 of a Jenkins job, in a process of its own."""
     done = subprocess.run(
-        [sys.executable, "-m", "jobs.trending", "--testbed", "simulated", *ONE_TEST],
+        [sys.executable, "-m", "perftrend.cli.trending", "--testbed", "simulated", *ONE_TEST],
         env=os.environ | ALONE | JENKINS,
         capture_output=True,
         text=True,

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs import _options as options
 from perftrend import errors
+from perftrend.cli import options
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 JOBS = sorted(file.stem for file in (CHECKOUT / "jobs").glob("[a-z]*.py") if file.stem != "tests")
@@ -33,7 +33,7 @@ def unread() -> Iterator[None]:
 
 
 def test_work_goes_on_to_its_own_exit_code() -> None:
-    with unread(), options.reported() as outcome:
+    with unread(), options.report_errors() as outcome:
         sys.stdout.write("written by the flush")
         sys.stdout.flush()
         sys.stdout.write("more than a buffer holds" * 10_000)
@@ -45,14 +45,14 @@ def test_work_goes_on_to_its_own_exit_code() -> None:
 
 
 def test_output_that_is_still_buffered_is_discarded() -> None:
-    with unread(), options.reported() as outcome:
+    with unread(), options.report_errors() as outcome:
         sys.stdout.write("a line")
 
     assert errors.EXIT_PASS == outcome.exit_code
 
 
 def test_error_that_nobody_reads_has_its_exit_code() -> None:
-    with unread(), options.reported() as outcome:
+    with unread(), options.report_errors() as outcome:
         raise errors.TestbedError("no carrier")
 
     assert errors.EXIT_TESTBED == outcome.exit_code
@@ -68,7 +68,7 @@ def test_help_that_nobody_reads_ends_well(job: str) -> None:
 
 def test_output_that_is_read_is_written(capsys: pytest.CaptureFixture[str]) -> None:
     before = sys.stdout, sys.stderr
-    with options.reported():
+    with options.report_errors():
         sys.stdout.write("verdict\n")
         sys.stderr.write("warning\n")
 
@@ -78,7 +78,7 @@ def test_output_that_is_read_is_written(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_output_may_be_closed_from_the_start() -> None:
     """Python then has no stream at all."""
-    with redirect_stdout(None), options.reported() as outcome:
+    with redirect_stdout(None), options.report_errors() as outcome:
         outcome.exit_code = errors.EXIT_REGRESSION
         assert sys.stdout is None
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from perftrend import errors, settings
+from perftrend.settings.tree import FORMER_NAMES
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 DOCS = CHECKOUT / "docs"
@@ -66,6 +67,7 @@ def test_the_settings_page_names_every_setting_with_its_default() -> None:
 
     assert settings.names() == sorted((name for name, _ in documented), key=settings.names().index)
     assert [] == [name for name, told in documented if told.strip("`") != default(name)]
+    assert [] == [name for name in FORMER_NAMES if f"``{name}`` " not in page]
 
 
 def test_git_ignores_the_folders_that_jobs_make() -> None:

@@ -9,13 +9,13 @@ from perftrend import errors
 
 
 def ended(error: BaseException) -> int:
-    with errors.reported() as outcome:
+    with errors.report_to_stderr() as outcome:
         raise error
     return outcome.exit_code
 
 
 def test_a_block_that_ends_well_has_the_exit_code_that_it_sets() -> None:
-    with errors.reported() as outcome:
+    with errors.report_to_stderr() as outcome:
         outcome.exit_code = errors.EXIT_REGRESSION
 
     assert 1 == outcome.exit_code
@@ -69,7 +69,7 @@ def test_a_system_error_names_the_file_and_what_to_do(
 
 
 def test_a_defect_is_not_hidden() -> None:
-    with pytest.raises(ZeroDivisionError), errors.reported():
+    with pytest.raises(ZeroDivisionError), errors.report_to_stderr():
         raise ZeroDivisionError
 
 

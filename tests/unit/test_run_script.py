@@ -136,7 +136,12 @@ def test_unknown_job_is_answered_with_the_nearest() -> None:
 
 def test_first_start_makes_the_environment_and_the_second_does_not(checkout: Checkout) -> None:
     checkout.run("trending", "--tags", "a b")
-    assert [*MADE, f"pip {checkout.top}", "compile", "job -P -m jobs.trending --tags a b"] == checkout.log
+    assert [
+        *MADE,
+        f"pip {checkout.top}",
+        "compile",
+        "job -P -m jobs.trending --tags a b",
+    ] == checkout.log
 
     _, _, err = checkout.run("trending")
     assert ["job -P -m jobs.trending"] == checkout.log

@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from perftrend import settings
 from perftrend.errors import SettingsError
 from perftrend.measure.search.mdr import DEFAULT_STRATEGY, STRATEGIES
-from perftrend.settings import Settings, TrialSettings
+from perftrend.settings import Settings, TrialSettings, variable
+from perftrend.settings.tree import FORMER_NAMES
 
 
 @pytest.fixture
@@ -79,6 +80,34 @@ def test_the_environment_writes_tables_as_pairs() -> None:
 
 def test_an_empty_variable_counts_as_not_given() -> None:
     assert Settings() == Settings.load(environment={"PERFTREND_TESTBED": " ", "PERFTREND_TRIAL_STARTS": ""})
+
+
+@pytest.mark.parametrize(("former", "name"), FORMER_NAMES.items())
+def test_former_names_are_accepted(file: Path, former: str, name: str) -> None:
+    section, key = former.split(".")
+    default = setting(Settings(), name)
+    value = "/srv/logs" if default is None else "true" if default is False else "2"
+
+    file.write_text(f"{section}: {{{key}: {value}}}\n")
+
+    expected = Settings.load(overrides={name: value})
+    assert expected == Settings.load(file, {}) == Settings.load(environment={variable(former): value})
+    assert setting(expected, name) != setting(Settings(), name)
+
+
+@pytest.mark.parametrize("names", ["notify_culprit tell_culprit", "tell_culprit notify_culprit"])
+def test_former_name_next_to_the_present_one_is_refused(file: Path, names: str) -> None:
+    one, other = names.split()
+    file.write_text(f"gerrit: {{{one}: true, {other}: false}}\n")
+
+    assert "gerrit.notify_culprit is given by its former name, too" in refusal(file=file)
+
+
+def setting(settings: Settings, name: str) -> object:
+    value: object = settings
+    for part in name.split("."):
+        value = getattr(value, part)
+    return value
 
 
 def test_other_programs_variables_are_left_alone() -> None:

@@ -143,7 +143,7 @@ def aliased(*aliases: dict[str, str]) -> Watchlist:
 def test_renamed_test_has_its_newest_name(
     aliases: list[dict[str, str]], before: TraceKey, after: TraceKey
 ) -> None:
-    assert after == aliased(*aliases).renamed(before)
+    assert after == aliased(*aliases).rename(before)
 
 
 def series(one: TraceKey, samples: dict[int, float], unit: str = "pps") -> Series:
@@ -167,7 +167,7 @@ def test_history_of_a_renamed_test_goes_on() -> None:
         key("a"),
     )
 
-    joined = aliased({"was": "old", "now": "z"}).joined([old, new, series(other, {1: 9.0})])
+    joined = aliased({"was": "old", "now": "z"}).join([old, new, series(other, {1: 9.0})])
 
     assert [other, key("z")] == [one.key for one in joined]
     assert [1.0, 2.0, 30.0, 40.0] == joined[1].samples.tolist()
@@ -179,7 +179,7 @@ def test_history_of_a_renamed_test_goes_on() -> None:
 def test_series_of_another_unit_stays_apart() -> None:
     old, new = series(key("old"), {1: 1.0}, unit="cps"), series(key("new"), {2: 2.0})
 
-    joined = aliased({"was": "old", "now": "new"}).joined([old, new])
+    joined = aliased({"was": "old", "now": "new"}).join([old, new])
 
     assert [(key("new"), "pps"), (key("old"), "cps")] == [(one.key, one.unit) for one in joined]
 
@@ -222,7 +222,7 @@ def lists(**named: object) -> Watchlist:
 def test_list_gives_its_tag_expressions() -> None:
     found = lists(nightly=["mrrAND64b", "pdr"], acl="*acl*")
 
-    assert (("mrrAND64b", "pdr"), ("*acl*",)) == (found.listed("nightly"), found.listed("acl"))
+    assert (("mrrAND64b", "pdr"), ("*acl*",)) == (found.find_list("nightly"), found.find_list("acl"))
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_list_gives_its_tag_expressions() -> None:
 )
 def test_unknown_list_names_the_nearest(name: str, hint: str) -> None:
     with pytest.raises(UsageError) as refused:
-        lists(nightly="mrr", acl="*acl*").listed(name)
+        lists(nightly="mrr", acl="*acl*").find_list(name)
 
     assert hint == str(refused.value)
 

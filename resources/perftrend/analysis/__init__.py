@@ -8,45 +8,45 @@ trace without changes, and ``step_fits`` fits a step to a window around each com
 """
 
 from perftrend.analysis.certainty import Certainty, certainty
+from perftrend.analysis.change_patterns import NamedChange, Pattern, name_patterns
 from perftrend.analysis.compliance import (
     WEEK_RUNS,
     WEEK_RUNS_ONE_TESTBED,
     Compliance,
     compliance,
     compliance_of,
-    known_at,
+    series_known_at,
 )
 from perftrend.analysis.mdl import GrowingPartition, Partition, partition, partition_all
-from perftrend.analysis.news import changes
-from perftrend.analysis.noise import Noise, noise
-from perftrend.analysis.patterns import NamedChange, Pattern, name_patterns
-from perftrend.analysis.sequential import Sighting, State, Vigilance, monitor, replay
-from perftrend.analysis.shape import Shape, shape_of
+from perftrend.analysis.noise import TraceNoise, noise
+from perftrend.analysis.reportable_changes import changes
+from perftrend.analysis.sequential import DetectorState, SuspectedChange, Vigilance, monitor, replay
+from perftrend.analysis.shape import ChangeShape, shape_of
 from perftrend.analysis.significance import Significance
 from perftrend.analysis.stepfit import StepFit, StepFits, StepMethod, best_step, step_fits
-from perftrend.analysis.trimmed import MovingStatistics, moving_statistics, outliers
+from perftrend.analysis.trimmed_statistics import MovingStatistics, moving_statistics, outliers
 from perftrend.analysis.verdict import Criteria, Method, evaluate, evaluate_all
 
 __all__ = [
     "WEEK_RUNS",
     "WEEK_RUNS_ONE_TESTBED",
     "Certainty",
+    "ChangeShape",
     "Compliance",
     "Criteria",
+    "DetectorState",
     "GrowingPartition",
     "Method",
     "MovingStatistics",
     "NamedChange",
-    "Noise",
     "Partition",
     "Pattern",
-    "Shape",
-    "Sighting",
     "Significance",
-    "State",
     "StepFit",
     "StepFits",
     "StepMethod",
+    "SuspectedChange",
+    "TraceNoise",
     "Vigilance",
     "best_step",
     "certainty",
@@ -55,7 +55,6 @@ __all__ = [
     "compliance_of",
     "evaluate",
     "evaluate_all",
-    "known_at",
     "monitor",
     "moving_statistics",
     "name_patterns",
@@ -64,6 +63,7 @@ __all__ = [
     "partition",
     "partition_all",
     "replay",
+    "series_known_at",
     "shape_of",
     "step_fits",
 ]

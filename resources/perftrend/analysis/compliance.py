@@ -6,7 +6,7 @@ months are 180 days or 180 samples, whichever is shorter.
 
 Two times are distinguished. Sample time is when a run was measured: the trend of one week ago is that of
 the group in which *today's* analysis puts the run of one week ago. Analysis time is how much was
-known: ``known_at`` removes what was measured later, so that everything calculated from the
+known: ``series_known_at`` removes what was measured later, so that everything calculated from the
 rest is what was, or would have been, reported on that day.
 
 Source: "Trend Analysis", sections Trend Compliance, Caveats, and Sample time and analysis time.
@@ -98,7 +98,7 @@ def compliance_of(
     :param week_runs: samples in one week.
     :raises SettingsError: if the moment has no time zone.
     """
-    known = series if as_of is None else known_at(series, as_of)
+    known = series if as_of is None else series_known_at(series, as_of)
     return compliance(
         partition(known.samples, formula=formula),
         known.samples,
@@ -108,7 +108,7 @@ def compliance_of(
     )
 
 
-def known_at(series: Series, moment: datetime) -> Series:
+def series_known_at(series: Series, moment: datetime) -> Series:
     """Return the part of a series that was known at a moment: the runs that had finished by then.
 
     :param series: the trace with its runs, in the order of time.

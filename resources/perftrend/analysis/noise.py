@@ -29,7 +29,7 @@ from perftrend.model import Group, Samples
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class TraceNoise:
     """The noise of the results of one trace without changes, in the unit of its samples."""
 
     within: float
@@ -55,7 +55,7 @@ class Noise:
         return self.between**2 / total if total else 0.0
 
 
-def noise(runs: Sequence[ArrayLike], groups: Sequence[Group]) -> Noise:
+def noise(runs: Sequence[ArrayLike], groups: Sequence[Group]) -> TraceNoise:
     """Estimate both deviations from the history of a trace.
 
     :param runs: the samples of each run in the order of time, n arrays of any size; values that are not
@@ -90,7 +90,7 @@ def noise(runs: Sequence[ArrayLike], groups: Sequence[Group]) -> Noise:
         explained = within if freedom_within else 0.0
         typical_size = (trials - share) / freedom_between
         between = math.sqrt(max(squares_between / freedom_between - explained, 0.0) / typical_size)
-    return Noise(math.sqrt(within), between, run_count, trials)
+    return TraceNoise(math.sqrt(within), between, run_count, trials)
 
 
 def _finite(samples: ArrayLike) -> Samples:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from perftrend.analysis.news import Findings
-from perftrend.analysis.sequential import Sighting
-from perftrend.analysis.shape import Shape
+from perftrend.analysis.reportable_changes import Findings
+from perftrend.analysis.sequential import SuspectedChange
+from perftrend.analysis.shape import ChangeShape
 from perftrend.analysis.significance import sample_count
-from perftrend.analysis.trimmed import MINIMUM_VALUES, SIGMAS, MovingStatistics
+from perftrend.analysis.trimmed_statistics import MINIMUM_VALUES, SIGMAS, MovingStatistics
 from perftrend.model import Series
 
 SUSPECTED = "; suspected: the next runs decide"
@@ -57,14 +57,14 @@ def step(series: Series, found: Findings, *, doubt: str = "") -> str:
     )
 
 
-def sighting(series: Series, found: Findings, seen: Sighting) -> str:
+def sighting(series: Series, found: Findings, seen: SuspectedChange) -> str:
     """Compare the runs since a sighted change with those before it."""
     since = found.confirmed
     count = int(np.count_nonzero(np.isfinite(series.samples[since : seen.position])))
     name = series.runs[seen.position].name
     newest = seen.position == series.samples.size - 1
     return (
-        f"{'a slow drift, ' if seen.shape is Shape.DRIFT else ''}{comparison(seen.after, seen.before)} "
+        f"{'a slow drift, ' if seen.shape is ChangeShape.DRIFT else ''}{comparison(seen.after, seen.before)} "
         f"the average of the {_runs(count)} before ({amount(seen.before, series.unit)})"
         f"{'' if newest else f', since {name}'}"
     )

@@ -1,10 +1,14 @@
 """Small changes, found early: the evidence since the last confirmed change, run after run.
 
 The partition needs many runs until a small step shortens the description. This detector accumulates
-evidence instead. If :mod:`.evidence` for a step exceeds its limit, the trace has changed.
+evidence instead. If :mod:`.change_evidence` for a step exceeds its limit, the trace has changed.
 
 Each run is weighted by the trace's own tails (:mod:`.tails`): a far-off newest run is
 *suspected* if the trace has such runs, or is too young to have had any, and the next ones decide.
+
+Distances are in robust sigmas, 1.4826 times the median distance from the median: the standard deviation
+if the noise is normal, and outliers cannot move it (Hampel, The influence curve and its role in robust
+estimation, 1974).
 
 Source: "Trend Analysis", sections Small regression and Reverted regression.
 """
@@ -20,9 +24,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from perftrend import errors
-from perftrend.analysis.evidence import MINIMUM_HISTORY, SIDES, newest_change
-from perftrend.analysis.excursions import FAR, newest_off, sigmas_off
-from perftrend.analysis.shape import Shape, shape_of
+from perftrend.analysis.change_evidence import MINIMUM_HISTORY, SIDES, newest_change
+from perftrend.analysis.shape import ChangeShape, shape_of
 from perftrend.analysis.tails import normal_scores
 from perftrend.model import Better, Direction, Samples
 
@@ -30,7 +33,7 @@ CONFIRMING_RUNS = 3
 """The number of runs that make a new level."""
 
 
-class State(StrEnum):
+class DetectorState(StrEnum):
     """The result of the detector for the newest runs."""
 
     QUIET = "quiet"
@@ -75,10 +78,10 @@ DEFAULT_VIGILANCE = Vigilance()
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class SuspectedChange:
     """The result of the detector after the newest run."""
 
-    state: State
+    state: DetectorState
     direction: Direction | None = None
     """None if the state is QUIET."""
     position: int = -1
@@ -89,21 +92,21 @@ class Sighting:
     """Average of the runs before, without far-off ones, in the unit of the samples."""
     after: float = math.nan
     """The same of the runs from the position on."""
-    shape: Shape = Shape.STEP
+    shape: ChangeShape = ChangeShape.STEP
     """Whether the runs since the last confirmed change look like a step or like a slow drift."""
 
     @property
     def confirmed(self) -> bool:
         """Whether enough runs support the change for the evidence to start again after it."""
-        return self.state is State.CHANGED and self.runs >= CONFIRMING_RUNS
+        return self.state is DetectorState.CHANGED and self.runs >= CONFIRMING_RUNS
 
 
-QUIET = Sighting(State.QUIET)
+QUIET = SuspectedChange(DetectorState.QUIET)
 
 
 def monitor(
     samples: ArrayLike, *, better: Better, since: int = 0, vigilance: Vigilance = DEFAULT_VIGILANCE
-) -> Sighting:
+) -> SuspectedChange:
     """Decide whether the newest runs differ from those since the last confirmed change.
 
     :param samples: run averages in the order of time, shape (n,), any unit; values that are not finite
@@ -124,13 +127,13 @@ def monitor(
     known = present.size - newest_off(sigmas)
     counted = normal_scores(present, known) if known else present
     found = newest_change(counted, better, vigilance.rates(vigilance.false_alarms_per_1000))
-    state = State.CHANGED
+    state = DetectorState.CHANGED
     if found is None:
-        found, state = _suspected(sigmas, better, vigilance), State.SUSPECTED
+        found, state = _find_suspected(sigmas, better, vigilance), DetectorState.SUSPECTED
     if found is None:
         return QUIET
     direction, runs = found
-    return Sighting(
+    return SuspectedChange(
         state=state,
         direction=direction,
         position=int(positions[-runs]),
@@ -143,7 +146,7 @@ def monitor(
 
 def replay(
     samples: ArrayLike, *, better: Better, since: int = 0, vigilance: Vigilance = DEFAULT_VIGILANCE
-) -> tuple[Sighting, ...]:
+) -> tuple[SuspectedChange, ...]:
     """Return the result of :func:`monitor` after each run, starting again after each confirmed change.
 
     A change is reported from its first sighting on, every day until it is confirmed or gone.
@@ -162,7 +165,7 @@ def replay(
     return tuple(sightings)
 
 
-def _suspected(sigmas: Samples, better: Better, vigilance: Vigilance) -> tuple[Direction, int] | None:
+def _find_suspected(sigmas: Samples, better: Better, vigilance: Vigilance) -> tuple[Direction, int] | None:
     """Return the direction of a newest run that is off, and 1; None if it is not."""
     rates = vigilance.rates(vigilance.suspicions_per_1000)
     worse = -sigmas[-1] if better is Better.HIGHER else sigmas[-1]
@@ -175,3 +178,33 @@ def _suspected(sigmas: Samples, better: Better, vigilance: Vigilance) -> tuple[D
 def _level(values: Samples) -> float:
     """Return the average of runs without those far off."""
     return float(values[np.abs(sigmas_off(values)) < FAR].mean())
+
+
+FAR = 4.5
+"""Sigmas from the median from which on a run counts as far off: one of 150,000 normal ones does."""
+
+EDGE = 3.0
+"""Sigmas up to which a run is within the noise."""
+
+_MAD_TO_SIGMA = 1.4826
+
+
+def sigmas_off(values: Samples) -> Samples:
+    """Return the distance of each run from the median of all, in robust sigmas, shape (n,).
+
+    :param values: run averages, finite, shape (n,), any unit. If more than half of them are
+        equal, the others are infinitely far.
+    """
+    offsets = values - np.median(values)
+    sigma = _MAD_TO_SIGMA * float(np.median(np.abs(offsets)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(offsets == 0, 0.0, offsets / sigma)
+
+
+def newest_off(sigmas: Samples) -> int:
+    """Return the number of newest runs that are off, without a run between that is not.
+
+    :param sigmas: the result of :func:`sigmas_off`.
+    """
+    off = np.abs(sigmas) > EDGE
+    return int(np.argmin(off[::-1])) if not off.all() else off.size

@@ -27,7 +27,7 @@ _LEAST_RUNS = 3
 _ROUNDING = 1e-12
 
 
-class Shape(StrEnum):
+class ChangeShape(StrEnum):
     """How a trace left its level."""
 
     STEP = "step"
@@ -35,13 +35,13 @@ class Shape(StrEnum):
     """A little with every run, since some run on and up to now."""
 
 
-def shape_of(values: Samples) -> Shape:
+def shape_of(values: Samples) -> ChangeShape:
     """Return whether runs left their level by a step or by a drift.
 
     :param values: run averages in the order of time, finite, shape (n,), any unit.
     :returns: STEP if the drift is not convincing, or if there are too few runs.
     """
-    return Shape.DRIFT if drift_evidence(values) > CONVINCING else Shape.STEP
+    return ChangeShape.DRIFT if drift_evidence(values) > CONVINCING else ChangeShape.STEP
 
 
 def drift_evidence(values: Samples) -> float:

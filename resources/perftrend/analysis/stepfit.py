@@ -67,7 +67,7 @@ class StepFits:
     statistic: Samples
     """The statistic of the method. Infinite if there is a step without any noise."""
 
-    def interesting(self, cutoff: float) -> NDArray[np.int8]:
+    def mark_interesting(self, cutoff: float) -> NDArray[np.int8]:
         """Mark the windows beyond the cutoff: 1 is a progression, -1 is a regression, 0 is neither.
 
         :param cutoff: for Mann-Whitney the largest probability, for a constant the value that
@@ -122,7 +122,7 @@ def step_fits(samples: ArrayLike, *, radius: int, better: Better, method: StepMe
     if present.size >= length:
         windows = sliding_window_view(values[present], length)
         commits = present[radius : radius + len(windows)]
-        step[commits], lse[commits], statistic[commits] = _fitted(windows, radius, method)
+        step[commits], lse[commits], statistic[commits] = _fit(windows, radius, method)
     if better is Better.LOWER:
         step = -step
         if method not in {StepMethod.MANN_WHITNEY, StepMethod.CONSTANT}:
@@ -158,7 +158,7 @@ def _squares(values: Samples) -> float:
     return float(((values - values.mean()) ** 2).sum())
 
 
-def _fitted(windows: Samples, radius: int, method: StepMethod) -> tuple[Samples, Samples, Samples]:
+def _fit(windows: Samples, radius: int, method: StepMethod) -> tuple[Samples, Samples, Samples]:
     """Return step, lse and statistic of windows, shape (m, length), as if higher is better."""
     # Relative to its first run a window of equal values has exactly no step and no deviation.
     offsets = windows - windows[:, :1]
@@ -222,10 +222,10 @@ def _tail(size: int) -> Samples:
     ways = np.zeros((size + 1, size**2 + 1))
     ways[0, 0] = 1.0
     for rank in range(1, 2 * size + 1):
-        for taken in range(min(rank, size), 0, -1):
-            below = rank - taken
+        for chosen in range(min(rank, size), 0, -1):
+            below = rank - chosen
             if below <= size:
-                ways[taken, below:] += ways[taken - 1, : size**2 + 1 - below]
+                ways[chosen, below:] += ways[chosen - 1, : size**2 + 1 - below]
     return np.cumsum(ways[size]) / comb(2 * size, size)
 
 

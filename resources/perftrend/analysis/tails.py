@@ -61,7 +61,7 @@ def _student_density(freedom: int, distance: Samples) -> Samples:
     return density
 
 
-def _mixed_density(share: float, distance: Samples) -> Samples:
+def _mixture_density(share: float, distance: Samples) -> Samples:
     core = np.exp(-(distance**2) / 2) / math.sqrt(2 * math.pi)
     density: Samples = np.log((1 - share) * core + share * _WIDE / math.pi / (_WIDE**2 + distance**2))
     return density
@@ -84,11 +84,11 @@ def _student(freedom: int, prior: float, quartile: float) -> _Distribution:
     )
 
 
-def _mixed(share: float, prior: float, quartile: float) -> _Distribution:
+def _mixture(share: float, prior: float, quartile: float) -> _Distribution:
     return _Distribution(
         prior,
         quartile,
-        lambda d: _mixed_density(share, d),
+        lambda d: _mixture_density(share, d),
         lambda d: (1 - share) * _normal_tail(d) + share * _wide_tail(d),
     )
 
@@ -97,8 +97,8 @@ _DISTRIBUTIONS = (
     _Distribution(0.65, 0.6745, lambda d: -(d**2) / 2 - math.log(2 * math.pi) / 2, _normal_tail),
     _student(4, 0.14, 0.7407),
     _student(2, 0.06, 0.8165),
-    _mixed(0.02, 0.10, 0.683),
-    _mixed(0.10, 0.05, 0.750),
+    _mixture(0.02, 0.10, 0.683),
+    _mixture(0.10, 0.05, 0.750),
 )
 
 

@@ -23,26 +23,31 @@ import numpy as np
 
 from perftrend import errors
 from perftrend.analysis import reasons
+from perftrend.analysis.change_details import detail_steps, detail_suspected_change, is_distinct_from
 from perftrend.analysis.compliance import WEEK_RUNS, compliance
 from perftrend.analysis.description import formula_named
-from perftrend.analysis.details import besides, detailed, sighted
 from perftrend.analysis.mdl import DEFAULT_FORMULA
-from perftrend.analysis.news import (
+from perftrend.analysis.reportable_changes import (
     PERHAPS_OUTLIER,
     WATCHFUL,
     Findings,
-    Rule,
+    ReportingRule,
+    as_change,
     bad_runs,
     counts,
     direction,
     findings,
+    has_been_reported,
     sight,
-    sighted_change,
-    told,
 )
-from perftrend.analysis.sequential import QUIET, Sighting, State, Vigilance
+from perftrend.analysis.sequential import QUIET, DetectorState, SuspectedChange, Vigilance
 from perftrend.analysis.significance import DEFAULT_SIGNIFICANCE, Significance
-from perftrend.analysis.trimmed import DEFAULT_WINDOW, MINIMUM_VALUES, MovingStatistics, moving_statistics
+from perftrend.analysis.trimmed_statistics import (
+    DEFAULT_WINDOW,
+    MINIMUM_VALUES,
+    MovingStatistics,
+    moving_statistics,
+)
 from perftrend.model import (
     Better,
     Change,
@@ -96,11 +101,11 @@ class Criteria:
             if getattr(self, name) < minimum:
                 raise errors.SettingsError(f"{name} is {getattr(self, name)}; give at least {minimum}")
 
-    def rule(self, better: Better) -> Rule:
+    def rule(self, better: Better) -> ReportingRule:
         """Return the parameters of all analyses of a trace."""
-        return Rule(better, self.formula, self.outliers, self.significance, self.vigilance)
+        return ReportingRule(better, self.formula, self.outliers, self.significance, self.vigilance)
 
-    def counting_from(self, minimum_change: float | None) -> Criteria:
+    def with_minimum_change(self, minimum_change: float | None) -> Criteria:
         """Return the criteria of a test with its own minimum change; None for the same."""
         if minimum_change is None:
             return self
@@ -126,7 +131,7 @@ def evaluate(series: Series, *, run: Run, criteria: Criteria = DEFAULT_CRITERIA)
         shown = _by_groups(series, found, sighting, rule)
     else:
         sighting = QUIET
-        shown = _Shown(_departures(series, moving))
+        shown = _ShownChanges(_departures(series, moving))
     if not series.runs or _identity(series.runs[-1]) != _identity(run):
         outcome, reason = Outcome.MISSING, f"no result in {run.name}, though the test was expected"
     elif absent := _without_value(series):
@@ -135,7 +140,7 @@ def evaluate(series: Series, *, run: Run, criteria: Criteria = DEFAULT_CRITERIA)
         outcome, reason = newest_outcome(series, found, sighting, rule, new_runs=criteria.new_runs)
     else:
         outcome, reason = _by_range(series, moving)
-    standing = compliance(
+    metrics = compliance(
         found.partition,
         found.values,
         times=[each.started for each in series.runs],
@@ -151,9 +156,9 @@ def evaluate(series: Series, *, run: Run, criteria: Criteria = DEFAULT_CRITERIA)
         vanished=shown.vanished,
         suspected=shown.suspected,
         bad_runs=shown.bad_runs,
-        trend=standing.trend,
-        runs=standing.runs,
-        long_term_change=standing.long_term_change,
+        trend=metrics.trend,
+        runs=metrics.runs,
+        long_term_change=metrics.long_term_change,
         moving_median=moving.moving_median,
         trimmed_average=moving.trimmed_average,
         trimmed_deviation=moving.trimmed_deviation,
@@ -189,7 +194,7 @@ def evaluate_all(
     strangers = sorted(wanted - {one.key for one in known}, key=str)
     present += [Series(key, "", Better.HIGHER, (), np.empty(0)) for key in strangers]
     return tuple(
-        evaluate(one, run=run, criteria=criteria.counting_from(minimum_changes.get(one.key)))
+        evaluate(one, run=run, criteria=criteria.with_minimum_change(minimum_changes.get(one.key)))
         for one in present
     )
 
@@ -231,7 +236,7 @@ def _without_value(series: Series) -> tuple[Outcome, str] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _ShownChanges:
     """The changes of a trace that users see, new or not."""
 
     changes: tuple[Change, ...]
@@ -240,23 +245,25 @@ class _Shown:
     bad_runs: tuple[Change, ...] = ()
 
 
-def _by_groups(series: Series, found: Findings, sighting: Sighting, rule: Rule) -> _Shown:
-    steps, vanished = detailed(series.samples, found, rule)
-    seen = sighted(found, sighting)
+def _by_groups(
+    series: Series, found: Findings, sighting: SuspectedChange, rule: ReportingRule
+) -> _ShownChanges:
+    steps, vanished = detail_steps(series.samples, found, rule)
+    seen = detail_suspected_change(found, sighting)
     suspected = None
-    if seen is not None and besides(seen, steps):
-        if sighting.state is State.SUSPECTED:
+    if seen is not None and is_distinct_from(seen, steps):
+        if sighting.state is DetectorState.SUSPECTED:
             suspected = seen
         else:
             steps = tuple(sorted((*steps, seen), key=lambda step: step.position))
-    elif found.doubts[-1:] == (PERHAPS_OUTLIER,) and sighting.state is not State.CHANGED:
+    elif found.doubts[-1:] == (PERHAPS_OUTLIER,) and sighting.state is not DetectorState.CHANGED:
         *before, suspected = steps
         steps = tuple(before)
-    return _Shown(steps, vanished, suspected, bad_runs(series.samples, found, rule))
+    return _ShownChanges(steps, vanished, suspected, bad_runs(series.samples, found, rule))
 
 
 def newest_outcome(
-    series: Series, found: Findings, sighting: Sighting, rule: Rule, *, new_runs: int = 1
+    series: Series, found: Findings, sighting: SuspectedChange, rule: ReportingRule, *, new_runs: int = 1
 ) -> tuple[Outcome, str]:
     """Return the outcome of the newest run, and why: by the last step of the partition, else by a sighting.
 
@@ -268,22 +275,24 @@ def newest_outcome(
     doubt = ""
     if found.steps and found.steps[-1].position == found.partition.groups[-1].start:
         newest, doubt = found.steps[-1], found.doubts[-1]
-        if not doubt and not told(series.samples, newest, rule=rule, new_runs=new_runs):
+        if not doubt and not has_been_reported(series.samples, newest, rule=rule, new_runs=new_runs):
             return Outcome(newest.direction.value), reasons.step(series, found)
-    seen = sighted_change(sighting)
-    told_of = reasons.sighting(series, found, sighting) if seen else ""
+    seen = as_change(sighting)
+    explanation = reasons.sighting(series, found, sighting) if seen else ""
     if (
         seen
         and counts(sighting, rule.significance)
-        and not told(series.samples, seen, rule=rule, sighted=True, new_runs=new_runs)
+        and not has_been_reported(series.samples, seen, rule=rule, sighted=True, new_runs=new_runs)
     ):
-        return Outcome(seen.direction.value), told_of
-    suspected = seen is not None and sighting.state is State.SUSPECTED and besides(seen, found.steps)
+        return Outcome(seen.direction.value), explanation
+    suspected = (
+        seen is not None and sighting.state is DetectorState.SUSPECTED and is_distinct_from(seen, found.steps)
+    )
     ending = reasons.SUSPECTED if suspected else ""
     if doubt:
         return Outcome.NORMAL, reasons.step(series, found, doubt=f", {doubt}") + ending
-    if sighting.state is State.CHANGED and not counts(sighting, rule.significance):
-        return Outcome.NORMAL, f"{told_of}, {rule.significance.too_small}"
+    if sighting.state is DetectorState.CHANGED and not counts(sighting, rule.significance):
+        return Outcome.NORMAL, f"{explanation}, {rule.significance.too_small}"
     return Outcome.NORMAL, reasons.within(series, found) + ending
 
 

@@ -1,14 +1,14 @@
 """Archived outputs: reading them, and entering them into the store."""
 
-from perftrend.archive.ingest import Ingested, ingest
-from perftrend.archive.pending import store_pending
-from perftrend.archive.reading import Output, Unknown, read_output
-from perftrend.archive.recorded import RecordedTest
+from perftrend.archive.ingest import OutputIngestion, ingest
+from perftrend.archive.reader import Output, Unknown, read_output
+from perftrend.archive.result_records import RecordedTest
 from perftrend.archive.results import of_test
+from perftrend.archive.unstored_runs import store_pending
 
 __all__ = [
-    "Ingested",
     "Output",
+    "OutputIngestion",
     "RecordedTest",
     "Unknown",
     "ingest",

@@ -13,7 +13,7 @@ DEPTH_LIMIT = 50
 """Maximum nesting of values that are read."""
 
 
-class Readable(Protocol):
+class BinaryFile(Protocol):
     """A file of bytes."""
 
     def read(self, size: int = -1, /) -> bytes:
@@ -29,7 +29,7 @@ class Cursor:
     :raises ArchiveError: by every method, if the file is not valid JSON.
     """
 
-    def __init__(self, file: Readable, charge: Callable[[str], None]) -> None:
+    def __init__(self, file: BinaryFile, charge: Callable[[str], None]) -> None:
         self._events = self._sound(ijson.basic_parse(file, use_float=True))
         self._charge = charge
         self._event: str
@@ -102,7 +102,7 @@ class Cursor:
         try:
             yield from events
         except (ijson.JSONError, UnicodeDecodeError) as error:
-            said = str(error).splitlines() or ["it is cut off"]
+            lines = str(error).splitlines() or ["it is cut off"]
             raise ArchiveError(
-                f"is not valid JSON: {said[0].strip()}; was the file cut off or damaged?"
+                f"is not valid JSON: {lines[0].strip()}; was the file cut off or damaged?"
             ) from error

@@ -77,22 +77,22 @@ def finite(text: str) -> float:
     return value
 
 
-def scaled(value: float, unit: str) -> tuple[float, str]:
+def scale_to_base_unit(value: float, unit: str) -> tuple[float, str]:
     """Return a value in a unit without a prefix: ``8.2 Gbps`` is ``8.2e9 bps``.
 
     :raises ValueError: if the unit is not known, or the value becomes too large.
     """
     if unit in _TIMES:
-        return _powered(value, _TIMES[unit]), "s"
+        return _scale_by_power(value, _TIMES[unit]), "s"
     if unit.lower() == "packets":
         return value, "packets"
     found = _UNIT.fullmatch(unit)
     if not found:
         raise ValueError(f"{unit[:20]!r} is not a known unit")
-    return _powered(value, _POWERS[found["scale"]]), found["unit"].lower()
+    return _scale_by_power(value, _POWERS[found["scale"]]), found["unit"].lower()
 
 
-def _powered(value: float, power: int) -> float:
+def _scale_by_power(value: float, power: int) -> float:
     """Multiply by a power of ten in decimal, as if the number had that unit: 8.296 Gbps is 8296000000 bps."""
     return finite(str(Decimal(str(value)).scaleb(power))) if power else value
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from perftrend.archive.reading import Output, Sources, Unknown
+from perftrend.archive.reader import Output, Sources, Unknown
 from perftrend.archive.source import name_of
 from perftrend.errors import ArchiveError
 from perftrend.model import Result, Run, TraceKey
@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # reading alone should not import the libraries of the databa
 
 
 @dataclass(frozen=True, slots=True)
-class Ingested:
+class OutputIngestion:
     """The result of ingesting an output."""
 
     run: Run
@@ -28,7 +28,7 @@ class Ingested:
     """Unknown parts of the output, by their form."""
 
 
-def ingest(store: Store, run: Run, source: Sources) -> Ingested:
+def ingest(store: Store, run: Run, source: Sources) -> OutputIngestion:
     """Read an output and enter its results into the store, in one transaction.
 
     :param run: the run of the output. Versions are completed from the tests' messages; a run with a
@@ -58,7 +58,7 @@ def ingest(store: Store, run: Run, source: Sources) -> Ingested:
         suites_finished=output.finished,
     )
     results = of_experiment(results, run.experiment)
-    return Ingested(run, results, store.add(run, results), output.unknown)
+    return OutputIngestion(run, results, store.add(run, results), output.unknown)
 
 
 def _name(source: Sources) -> str:
@@ -78,8 +78,8 @@ def of_experiment(results: Iterable[Result], experiment: str) -> tuple[Result, .
 
 def without_doubles(results: Iterable[Result]) -> tuple[Result, ...]:
     """Return one result per trace, invalid if there are several: it is unknown which one counts."""
-    kept: dict[TraceKey, Result] = {}
+    by_trace: dict[TraceKey, Result] = {}
     for result in results:
-        doubt = "the output holds several tests of this name in this suite" if result.key in kept else ""
-        kept[result.key] = replace(result, invalid=doubt) if doubt else result
-    return tuple(kept.values())
+        doubt = "the output holds several tests of this name in this suite" if result.key in by_trace else ""
+        by_trace[result.key] = replace(result, invalid=doubt) if doubt else result
+    return tuple(by_trace.values())

@@ -11,8 +11,8 @@ from typing import Any
 from perftrend.archive import resultmodel
 from perftrend.archive.cursor import Cursor
 from perftrend.archive.jsontext import JsonOutline
-from perftrend.archive.recorded import SUITES_LIMIT, Record, RecordedTest, Suite, after, moment
-from perftrend.archive.source import Stream
+from perftrend.archive.result_records import SUITES_LIMIT, RecordedTest, Suite, SuiteRecord, after, moment
+from perftrend.archive.source import ByteStream
 from perftrend.errors import ArchiveError
 
 
@@ -23,7 +23,7 @@ class NoResultError(ArchiveError):
 _PASSED_OVER = ("body", "setup", "teardown", "telemetry", "statistics", "errors")
 
 
-def read_suites(stream: Stream, record: Record, *, name: str = "") -> None:
+def read_suites(stream: ByteStream, record: SuiteRecord, *, name: str = "") -> None:
     """Enter all suites and tests of a JSON file into a record, up to damage.
 
     :param name: the file's name, which is the name of the test if a result contains none.
@@ -32,7 +32,7 @@ def read_suites(stream: Stream, record: Record, *, name: str = "") -> None:
     """
     cursor = Cursor(JsonOutline(stream, record.heading.lines), record.charge)
     fields: dict[str, Any] = {}
-    reader = _Reader(cursor, record)
+    reader = _JsonReader(cursor, record)
     root = Suite()
     record.root.suites.append(root)
     for key in cursor.members():
@@ -54,10 +54,10 @@ def read_suites(stream: Stream, record: Record, *, name: str = "") -> None:
         raise NoResultError("is neither an output of Robot Framework nor the result of a test")
 
 
-class _Reader:
+class _JsonReader:
     """Reads suites and tests from a cursor that is positioned before them."""
 
-    def __init__(self, cursor: Cursor, record: Record) -> None:
+    def __init__(self, cursor: Cursor, record: SuiteRecord) -> None:
         self._cursor = cursor
         self._record = record
 

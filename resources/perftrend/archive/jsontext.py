@@ -1,6 +1,6 @@
 """The outline of a large JSON file: everything except values that are not used.
 
-The counterpart of :mod:`perftrend.archive.outline` for JSON: the ends of the bodies of tests, their set-ups
+The counterpart of :mod:`perftrend.archive.xml_skip` for JSON: the ends of the bodies of tests, their set-ups
 and teardowns are found by brackets alone, and these values are replaced by ``null``. Whether the kinds of
 brackets match is not checked.
 """
@@ -13,9 +13,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from perftrend.archive import source
-from perftrend.archive.brackets import Brackets, Outside, Places
+from perftrend.archive.json_skip import Brackets, Outside, Places
 from perftrend.archive.loglines import LogLines
-from perftrend.archive.source import Stream, TextCheck
+from perftrend.archive.source import ByteStream, TextCheck
 from perftrend.errors import ArchiveError
 
 NESTING_LIMIT = 10_000
@@ -38,7 +38,7 @@ _NEAR = 64
 class JsonOutline:
     """Reads JSON in pieces and returns everything that is not skipped; a file object for a parser."""
 
-    def __init__(self, stream: Stream, lines: LogLines) -> None:
+    def __init__(self, stream: ByteStream, lines: LogLines) -> None:
         self._stream = stream
         self._lines = lines
         self._brackets = Brackets()
@@ -79,7 +79,7 @@ class JsonOutline:
 
     def _outside(self, text: bytes) -> Iterator[bytes]:
         """Yield the parts of a piece that are not skipped."""
-        found = self._brackets.take(text)
+        found = self._brackets.scan(text)
         if found.depths.size and found.depths.max() > NESTING_LIMIT:
             raise ArchiveError(f"is nested more than {NESTING_LIMIT} deep")
         # Most pieces are skipped completely, and need no values.
@@ -87,13 +87,13 @@ class JsonOutline:
         start = index = 0
         while True:
             if self._around is not None:
-                index = _closing(found.depths, index, self._around) + 1
+                index = _find_closing(found.depths, index, self._around) + 1
                 start = self._skip(text, start, found, index)
                 if self._around is not None:
                     return
             if values is None:
                 values = _values(text, found)
-            index = self._keyed(text, start, found, values[values.searchsorted(index) :])
+            index = self._find_value_to_skip(text, start, found, values[values.searchsorted(index) :])
             stop = int(found.places[index]) if index < found.places.size else len(text)
             self._before = (self._before + text[max(start, stop - _KEY_BYTES) : stop])[-_KEY_BYTES:]
             if index == found.places.size:
@@ -104,7 +104,7 @@ class JsonOutline:
             self._around = int(found.depths[index]) - 1
             start = stop
 
-    def _keyed(self, text: bytes, start: int, found: Outside, values: Places) -> int:
+    def _find_value_to_skip(self, text: bytes, start: int, found: Outside, values: Places) -> int:
         """Return the index of the first bracket that opens a value to skip; past the end if there is none."""
         for index in values:
             place = int(found.places[index])
@@ -121,7 +121,7 @@ class JsonOutline:
         is_whole = index <= found.places.size
         end = int(found.places[index - 1]) + 1 if is_whole else len(text)
         if self._in_set_up:
-            self._lines.take(text[start:end])
+            self._lines.search(text[start:end])
         if is_whole:
             self._lines.end()
             self._around = None
@@ -147,7 +147,7 @@ def _values(text: bytes, found: Outside) -> Places:
     return np.flatnonzero(found.opens & (_AFTER_KEY[before] | (found.places == 0)))
 
 
-def _closing(depths: Places, index: int, around: int) -> int:
+def _find_closing(depths: Places, index: int, around: int) -> int:
     """Return the first index at or after ``index`` with the depth ``around``; past the end if none has."""
     near = _NEAR
     while index < depths.size:

@@ -1,6 +1,6 @@
 """Log lines of set-ups with the versions of the measured programs and the testbed.
 
-Set-ups are skipped as text (see :mod:`perftrend.archive.outline`), so the lines are searched in the text, in
+Set-ups are skipped as text (see :mod:`perftrend.archive.xml_skip`), so the lines are searched in the text, in
 XML and JSON alike: a line begins after a tag, a quote or a line break.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-_KEEP_BYTES = 400
+_OVERLAP_BYTES = 400
 """Bytes of a piece that are retained for the next one, since a line may extend over both."""
 
 _HINTS = (b"ersion:", b"estbed:")
@@ -39,10 +39,10 @@ class LogLines:
             roles.setdefault("device", self._versions["dpdk"])
         return self._versions | roles
 
-    def take(self, piece: bytes) -> None:
+    def search(self, piece: bytes) -> None:
         """Search the next piece of a set-up."""
         text = self._rest + piece
-        self._rest = text[-_KEEP_BYTES:]
+        self._rest = text[-_OVERLAP_BYTES:]
         if any(hint in text for hint in _HINTS):
             for found in _LINE.finditer(text):
                 if found["testbed"]:
@@ -57,5 +57,5 @@ class LogLines:
     def field(self, name: str, value: str) -> None:
         """Search a suite's metadata, such as ``VPP version`` and its value."""
         self.end()
-        self.take(f"\n{name}: {value}\n".encode())
+        self.search(f"\n{name}: {value}\n".encode())
         self.end()

@@ -11,9 +11,17 @@ from datetime import datetime
 
 from lxml import etree
 
-from perftrend.archive.outline import Outline
-from perftrend.archive.recorded import SUITES_LIMIT, Heading, Record, RecordedTest, Suite, after, moment
-from perftrend.archive.source import Stream
+from perftrend.archive.result_records import (
+    SUITES_LIMIT,
+    Heading,
+    RecordedTest,
+    Suite,
+    SuiteRecord,
+    after,
+    moment,
+)
+from perftrend.archive.source import ByteStream
+from perftrend.archive.xml_skip import Outline
 from perftrend.errors import ArchiveError
 
 __all__ = ["Heading", "RecordedTest", "read_suites"]
@@ -32,7 +40,7 @@ _TEXTS = {
 class _Target:
     """Receives the parser's events and enters suites and tests into a record."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: SuiteRecord) -> None:
         self._record = record
         self._path: list[str] = []
         self._suites: list[Suite] = [record.root]
@@ -72,7 +80,7 @@ class _Target:
         self._path.pop()
         parent = self._path[-1] if self._path else ""
         if self._text is not None and (parent, tag) in _TEXTS:
-            self._take(tag, parent, "".join(self._text))
+            self._store_text(tag, parent, "".join(self._text))
             self._text = None
         elif tag == "test" and parent == "suite" and self._test:
             self._suites[-1].tests.append(self._test)
@@ -94,7 +102,7 @@ class _Target:
         self._suites[-1].suites.append(suite)
         self._suites.append(suite)
 
-    def _take(self, tag: str, parent: str, text: str) -> None:
+    def _store_text(self, tag: str, parent: str, text: str) -> None:
         if tag in ("meta", "item"):
             self._suites[-1].metadata[self._item] = text
         elif tag == "status" and parent == "suite":
@@ -105,7 +113,7 @@ class _Target:
             self._test.message = text
 
 
-def read_suites(stream: Stream, record: Record) -> None:
+def read_suites(stream: ByteStream, record: SuiteRecord) -> None:
     """Enter all suites and tests of an output.xml into a record, up to damage.
 
     :raises ArchiveError: if the file is damaged; the message contains the position.

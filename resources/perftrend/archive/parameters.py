@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from perftrend.archive.recorded import RecordedTest
+from perftrend.archive.result_records import RecordedTest
 
 _TAG_FORMS = {
     "frame": re.compile(r"(\d+B|IMIX)", re.IGNORECASE),
@@ -26,7 +26,7 @@ _NAME_FORMS = {
 }
 _NIC = re.compile(r"\d+ge\d+p\d+\w+", re.IGNORECASE)
 _SMALL = ("driver", "nic")
-_TAKEN = ("testbed", "metric", "test", "suite", "experiment")
+_RESERVED = ("testbed", "metric", "test", "suite", "experiment")
 _OTHER = re.compile(r"(?P<name>[A-Za-z]\w*)=(?P<value>.+)")
 _NUMBERED = re.compile(r"tc\d+-(?P<name>.+)", re.IGNORECASE)
 
@@ -58,7 +58,7 @@ def of_test(test: RecordedTest) -> dict[str, str]:
     for name, value in found:
         parameters.setdefault(name, value.lower() if name in _SMALL else value.upper())
     for tag in filter(None, map(_OTHER.fullmatch, test.tags)):
-        if tag["name"] not in _TAKEN:
+        if tag["name"] not in _RESERVED:
             parameters.setdefault(tag["name"], tag["value"])
     return parameters
 
@@ -72,9 +72,9 @@ def name_of(test: RecordedTest) -> str:
 def metrics_of(test: RecordedTest) -> list[str]:
     """Return the metrics that a test measures, also if it failed before: by its tags, or its name's end."""
     tags = [tag.upper() for tag in test.tags]
-    if told := [metric for tag in tags for metric in _METRICS.get(tag, ())]:
+    if metrics := [metric for tag in tags for metric in _METRICS.get(tag, ())]:
         ratios = filter(None, map(_FURTHER_PDR.fullmatch, tags)) if "NDRPDR" in tags else ()
-        return list(dict.fromkeys([*told, *(f"pdr_{ratio[1].lower()}" for ratio in ratios)]))
+        return list(dict.fromkeys([*metrics, *(f"pdr_{ratio[1].lower()}" for ratio in ratios)]))
     if "HOSTSTACK" in tags:
         rates = {"CPS", "RPS"} & {word.upper() for word in _words(test.name)}
         return ["hoststack_rate" if rates else "hoststack_bandwidth"]
@@ -89,8 +89,8 @@ def unit_of(metric: str, test: RecordedTest) -> str:
         return _UNITS[metric]
     if metric not in (*_COUNTING, "hoststack_rate"):
         return "pps"
-    told = {word.lower() for text in (test.name, *test.tags) for word in re.split(r"[-_ ]", text)}
-    return next((unit for unit in ("cps", "tps", "rps") if unit in told), "pps")
+    words = {word.lower() for text in (test.name, *test.tags) for word in re.split(r"[-_ ]", text)}
+    return next((unit for unit in ("cps", "tps", "rps") if unit in words), "pps")
 
 
 def lower_is_better(metric: str) -> bool:

@@ -41,7 +41,7 @@ class _Round(_Part):
     samples: list[float | None]
 
 
-class _Observed(_Part):
+class _PatchReportTest(_Part):
     rounds: list[_Round]
 
     @property
@@ -55,8 +55,8 @@ class _Test(_Part):
     unit: _Unit
     better: Better
     finding: _Text
-    parent: _Observed
-    current: _Observed
+    parent: _PatchReportTest
+    current: _PatchReportTest
 
 
 class _Report(_Part):

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from perftrend.archive.foreign import Reading
-from perftrend.archive.fragments import finite, scaled
-from perftrend.archive.recorded import Heading, RecordedTest, moment
+from perftrend.archive.csit_messages import MetricValue
+from perftrend.archive.fragments import finite, scale_to_base_unit
+from perftrend.archive.result_records import Heading, RecordedTest, moment
 from perftrend.model import Better
 
 _MARKS = ("test_id", "test_name_long", "test_type")
@@ -83,65 +83,68 @@ def _read(result: object, test: RecordedTest) -> None:
         return
     test.unknown += [f"{kind}: {key[:40]!r}" for key in result if key not in known and key != "type"]
     try:
-        told = dict(_readings(kind, result))
+        readings = dict(_readings(kind, result))
     except ValueError as error:
         test.unknown.append(f"{kind}: {error}")
     else:
-        test.readings = {metric: reading for metric, reading in told.items() if reading.samples}
+        test.readings = {metric: reading for metric, reading in readings.items() if reading.samples}
 
 
-def _readings(kind: str, result: Mapping[str, Any]) -> Iterator[tuple[str, Reading]]:
+def _readings(kind: str, result: Mapping[str, Any]) -> Iterator[tuple[str, MetricValue]]:
     """Yield the reading of each metric of a result.
 
     :raises ValueError: if a value is not a finite number, or a unit is not known.
     """
     if kind == "mrr":
         rate = _at(result, "receive_rate")
-        yield "mrr", _reading(_at(rate, "rate"), "pps", details=_bandwidth(rate))
+        yield "mrr", _metric_value(_at(rate, "rate"), "pps", details=_bandwidth(rate))
     elif kind == "ndrpdr":
-        yield "ndr", _searched(_at(result, "ndr"))
+        yield "ndr", _metric_value_of_bounds(_at(result, "ndr"))
         latencies = _latencies(result)
-        yield "pdr", _searched(_at(result, "pdr"), {"latency_us": latencies} if latencies else {})
+        yield (
+            "pdr",
+            _metric_value_of_bounds(_at(result, "pdr"), {"latency_us": latencies} if latencies else {}),
+        )
     elif kind == "soak":
-        yield "soak", _searched(_at(result, "critical_rate"))
+        yield "soak", _metric_value_of_bounds(_at(result, "critical_rate"))
     elif kind == "reconf":
         held = _at(result, "aggregate_rate")
         rates, _ = _values(_at(held, "rate"), "pps")
         details = {"aggregate_rate": {"rate": rates[0]} | _bandwidth(held)} if rates else {}
         loss = _at(result, "loss")
-        yield "reconf_packets", _reading(_at(loss, "packet"), "packets", Better.LOWER, details)
-        yield "reconf_time", _reading(_at(loss, "time"), "s", Better.LOWER, details)
+        yield "reconf_packets", _metric_value(_at(loss, "packet"), "packets", Better.LOWER, details)
+        yield "reconf_time", _metric_value(_at(loss, "time"), "s", Better.LOWER, details)
     elif kind == "hoststack":
-        yield "hoststack_bandwidth", _reading(_at(result, "bandwidth"), "bps")
-        yield "hoststack_rate", _reading(_at(result, "rate"), "rps")
+        yield "hoststack_bandwidth", _metric_value(_at(result, "bandwidth"), "bps")
+        yield "hoststack_rate", _metric_value(_at(result, "rate"), "rps")
 
 
-def _searched(bounds: object, details: Mapping[str, Any] | None = None) -> Reading:
-    told = dict(details or {})
+def _metric_value_of_bounds(bounds: object, details: Mapping[str, Any] | None = None) -> MetricValue:
+    all_details = dict(details or {})
     for side in ("lower", "upper"):
         bound = _at(bounds, side)
         if (rate := _at(bound, "rate")) is not None:
             rates, _ = _values(rate, "pps")
-            told[side] = {"rate": rates[0]} | _bandwidth(bound) if rates else {}
-    return _reading(_at(bounds, "lower", "rate"), "pps", details=told)
+            all_details[side] = {"rate": rates[0]} | _bandwidth(bound) if rates else {}
+    return _metric_value(_at(bounds, "lower", "rate"), "pps", details=all_details)
 
 
-def _reading(
+def _metric_value(
     quantity: object, unit: str, better: Better = Better.HIGHER, details: Mapping[str, Any] | None = None
-) -> Reading:
+) -> MetricValue:
     samples, unit = _values(quantity, unit)
-    return Reading(samples, unit=unit, better=better, details=dict(details or {}))
+    return MetricValue(samples, unit=unit, better=better, details=dict(details or {}))
 
 
 def _values(quantity: object, unit: str) -> tuple[tuple[float, ...], str]:
     """Return the values of a number or of ``{"values" or "value" or "avg": …, "unit": …}``, scaled."""
-    told = quantity
+    raw = quantity
     if isinstance(quantity, dict):
         unit = str(quantity.get("unit") or unit)
-        told = next((quantity[name] for name in _VALUES if quantity.get(name) not in (None, [])), None)
-    each = [] if told is None else told if isinstance(told, list) else [told]
-    scaled_values = tuple(scaled(finite(str(value)), unit)[0] for value in each)
-    return scaled_values, scaled(0.0, unit)[1]
+        raw = next((quantity[name] for name in _VALUES if quantity.get(name) not in (None, [])), None)
+    each = [] if raw is None else raw if isinstance(raw, list) else [raw]
+    scaled_values = tuple(scale_to_base_unit(finite(str(value)), unit)[0] for value in each)
+    return scaled_values, scale_to_base_unit(0.0, unit)[1]
 
 
 def _bandwidth(rate: object) -> dict[str, float]:
@@ -153,13 +156,13 @@ def _latencies(result: Mapping[str, Any]) -> dict[str, list[dict[str, Any] | Non
     """Return latencies by load, forward and reverse, in the form of messages: ``{"90%": […]}``."""
     directions = [_at(result, f"latency_{name}") for name in ("forward", "reverse")]
     loads = {load: None for direction in directions if isinstance(direction, dict) for load in direction}
-    told = {
+    by_load = {
         f"{found[1]}%" if (found := _LOAD.fullmatch(load)) else load: [
             _latency(_at(direction, load)) for direction in directions
         ]
         for load in loads
     }
-    return {load: streams for load, streams in told.items() if any(streams)}
+    return {load: streams for load, streams in by_load.items() if any(streams)}
 
 
 def _latency(fields: object) -> dict[str, Any] | None:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from perftrend import message
-from perftrend.archive import foreign, fragments, parameters
-from perftrend.archive.foreign import Reading, Told
-from perftrend.archive.recorded import RecordedTest
+from perftrend.archive import csit_messages, fragments, parameters
+from perftrend.archive.csit_messages import MetricValue, ParsedMessage
+from perftrend.archive.result_records import RecordedTest
 from perftrend.errors import ArchiveError
 from perftrend.model import Better, Measurement, Result, Status, TraceKey
 
@@ -28,7 +28,7 @@ _STATUS = {"PASS": Status.PASS, "FAIL": Status.FAIL, "SKIP": Status.SKIP, "NOT R
 
 
 @dataclass(frozen=True, slots=True)
-class Interpreted:
+class InterpretedResults:
     """The results of a test."""
 
     results: tuple[Result, ...]
@@ -45,23 +45,25 @@ def of_test(test: RecordedTest, *, testbed: str = "") -> Iterator[Result]:
     yield from interpret(test, testbed=testbed).results
 
 
-def interpret(test: RecordedTest, *, testbed: str = "") -> Interpreted:
+def interpret(test: RecordedTest, *, testbed: str = "") -> InterpretedResults:
     """Return a test's results and the unknown forms; arguments are those of :func:`of_test`."""
     status = _STATUS.get(test.status, Status.FAIL)
     expected = parameters.metrics_of(test)
     text = fragments.plain(test.message)
-    measurement, told, reason = _told(test, text, expected)
+    measurement, parsed, reason = _parse_test(test, text, expected)
     if measurement:
-        readings = told.readings
+        readings = parsed.readings
         expected = expected or ([] if readings else [measurement.kind])
     else:
-        readings = {_named(metric, reading, test): reading for metric, reading in told.readings.items()}
-    missing = [metric for metric in expected if metric not in told.readings]
-    unknown = [*test.unknown, *told.unknown]
+        readings = {
+            _metric_name(metric, reading, test): reading for metric, reading in parsed.readings.items()
+        }
+    missing = [metric for metric in expected if metric not in parsed.readings]
+    unknown = [*test.unknown, *parsed.unknown]
     if status is Status.PASS and missing and not readings and not unknown:
         unknown.append(fragments.shape(text))
     for metric in missing:
-        readings[metric] = _missing(metric, test, reason if status is Status.PASS else "")
+        readings[metric] = _invalid_value(metric, test, reason if status is Status.PASS else "")
     if not readings and not unknown:
         unknown.append(NO_PERFORMANCE_TEST)
     key = parameters.of_test(test) | {
@@ -83,7 +85,7 @@ def interpret(test: RecordedTest, *, testbed: str = "") -> Interpreted:
                 details=_details(measurement) if measurement else reading.details,
             )
         )
-    return Interpreted(tuple(results), tuple(unknown))
+    return InterpretedResults(tuple(results), tuple(unknown))
 
 
 def _average(samples: tuple[float, ...]) -> tuple[float, str]:
@@ -94,28 +96,34 @@ def _average(samples: tuple[float, ...]) -> tuple[float, str]:
     return (math.fsum(samples) / len(samples) if samples else math.nan), ""
 
 
-def _told(test: RecordedTest, text: str, expected: list[str]) -> tuple[Measurement | None, Told, str]:
+def _parse_test(
+    test: RecordedTest, text: str, expected: list[str]
+) -> tuple[Measurement | None, ParsedMessage, str]:
     """Return the readings of the test, and the reason for metrics that are missing."""
     if test.readings is not None:
-        return None, Told(dict(test.readings)), "the result tells no such metric"
+        return None, ParsedMessage(dict(test.readings)), "the result tells no such metric"
     try:
         measurement = message.parse(text)
     except ArchiveError as error:
-        return None, Told(unknown=[fragments.shape(str(error))]), str(error)
+        return None, ParsedMessage(unknown=[fragments.shape(str(error))]), str(error)
     if measurement:
-        return measurement, Told(dict(_of_measurement(measurement))), "the message tells no such result"
-    told = foreign.read(text, expected=expected)
-    reason = "the message tells no such result" if told.readings else _UNKNOWN_FORM
-    return None, told, reason
+        return (
+            measurement,
+            ParsedMessage(dict(_of_measurement(measurement))),
+            "the message tells no such result",
+        )
+    parsed = csit_messages.read(text, expected=expected)
+    reason = "the message tells no such result" if parsed.readings else _UNKNOWN_FORM
+    return None, parsed, reason
 
 
-def _of_measurement(measurement: Measurement) -> Iterator[tuple[str, Reading]]:
+def _of_measurement(measurement: Measurement) -> Iterator[tuple[str, MetricValue]]:
     for name, samples in measurement.rates.items():
         interval = measurement.intervals.get(name)
-        yield name, Reading(samples, measurement.invalid or (interval.invalid if interval else ""))
+        yield name, MetricValue(samples, measurement.invalid or (interval.invalid if interval else ""))
 
 
-def _named(metric: str, reading: Reading, test: RecordedTest) -> str:
+def _metric_name(metric: str, reading: MetricValue, test: RecordedTest) -> str:
     """Return the metric's name with its unit, if the unit differs from the expected one.
 
     A trace has one unit; without this, a night in another unit could not be stored with the others.
@@ -126,9 +134,9 @@ def _named(metric: str, reading: Reading, test: RecordedTest) -> str:
     return metric if reading.unit == usual else f"{metric}_{reading.unit}"
 
 
-def _missing(metric: str, test: RecordedTest, reason: str) -> Reading:
+def _invalid_value(metric: str, test: RecordedTest, reason: str) -> MetricValue:
     better = Better.LOWER if parameters.lower_is_better(metric) else Better.HIGHER
-    return Reading(invalid=reason, unit=parameters.unit_of(metric, test), better=better)
+    return MetricValue(invalid=reason, unit=parameters.unit_of(metric, test), better=better)
 
 
 def _details(measurement: Measurement) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from perftrend.archive.pending import MARK
-from perftrend.clients.git.locking import taken
+from perftrend.archive.unstored_runs import MARK
+from perftrend.clients.git.file_locks import acquire
 from perftrend.errors import ArchiveError
 
 _PRUNED = ".pruned"
@@ -26,7 +26,7 @@ _LOCK = ".lock"
 
 
 @dataclass(frozen=True, slots=True)
-class Expired:
+class ExpiredEntry:
     """A folder or a session that may be removed."""
 
     path: Path
@@ -34,7 +34,7 @@ class Expired:
     """Total size of its files in bytes."""
 
 
-def expired_builds(archive: Path, before: datetime) -> Iterator[Expired]:
+def find_expired_builds(archive: Path, before: datetime) -> Iterator[ExpiredEntry]:
     """Yield the builds of an archive, ``JOB/NUMBER``, that were last changed before a point in time.
 
     Folders left over by a removal that was killed are included, whatever their age.
@@ -45,12 +45,14 @@ def expired_builds(archive: Path, before: datetime) -> Iterator[Expired]:
         folders = _folders(job)
         builds = sorted((each for each in folders if each.name.isdecimal()), key=lambda each: int(each.name))
         left = (each for each in folders if each.name.removesuffix(_PRUNED).removeprefix(".").isdecimal())
-        yield from (_measured(each) for each in left if each not in builds)
+        yield from (_measure_folder(each) for each in left if each not in builds)
         for build in builds[:-1]:
-            yield from _expired(build, before)
+            yield from _find_expired(build, before)
 
 
-def expired_folders(parent: Path, before: datetime, *, except_for: Collection[str]) -> Iterator[Expired]:
+def find_expired_folders(
+    parent: Path, before: datetime, *, except_for: Collection[str]
+) -> Iterator[ExpiredEntry]:
     """Yield the folders in a folder that were last changed before a point in time.
 
     :param except_for: names of folders that are in use.
@@ -58,12 +60,12 @@ def expired_folders(parent: Path, before: datetime, *, except_for: Collection[st
     """
     for folder in _folders(parent):
         if folder.name.endswith(_PRUNED):
-            yield _measured(folder)
+            yield _measure_folder(folder)
         elif folder.name not in except_for:
-            yield from _expired(folder, before)
+            yield from _find_expired(folder, before)
 
 
-def expired_sessions(folder: Path, before: datetime) -> Iterator[Expired]:
+def find_expired_sessions(folder: Path, before: datetime) -> Iterator[ExpiredEntry]:
     """Yield the sessions of bisections that were last changed before a point in time.
 
     :raises ArchiveError: if the folder cannot be read.
@@ -77,10 +79,10 @@ def expired_sessions(folder: Path, before: datetime) -> Iterator[Expired]:
             # The bisection has just ended.
             continue
         if status.st_mtime < before.timestamp() and not is_in_use:
-            yield Expired(path, status.st_size)
+            yield ExpiredEntry(path, status.st_size)
 
 
-def remove(expired: Expired) -> None:
+def remove(expired: ExpiredEntry) -> None:
     """Remove a folder or a session, but not a session that a job has started to use meanwhile.
 
     :raises ArchiveError: if it cannot be removed.
@@ -103,7 +105,7 @@ def _remove_folder(path: Path) -> None:
 
 def _remove_session(path: Path) -> None:
     lock_file = path.with_suffix(_LOCK)
-    lock = taken(lock_file, wait=False)
+    lock = acquire(lock_file, wait=False)
     if lock is None:
         return
     try:
@@ -123,7 +125,7 @@ def _folders(parent: Path) -> list[Path]:
         raise ArchiveError(f"{parent}: cannot be read: {error.strerror}") from error
 
 
-def _expired(folder: Path, before: datetime) -> Iterator[Expired]:
+def _find_expired(folder: Path, before: datetime) -> Iterator[ExpiredEntry]:
     """Yield a folder if it may be removed."""
     size = 0
     for path in (folder, *_content(folder)):
@@ -137,11 +139,11 @@ def _expired(folder: Path, before: datetime) -> Iterator[Expired]:
         if is_in_use or status.st_mtime >= before.timestamp():
             return
         size += status.st_size if not path.is_dir() else 0
-    yield Expired(folder, size)
+    yield ExpiredEntry(folder, size)
 
 
-def _measured(folder: Path) -> Expired:
-    return Expired(folder, sum(path.lstat().st_size for path in _content(folder) if path.is_file()))
+def _measure_folder(folder: Path) -> ExpiredEntry:
+    return ExpiredEntry(folder, sum(path.lstat().st_size for path in _content(folder) if path.is_file()))
 
 
 def _content(folder: Path) -> Iterator[Path]:

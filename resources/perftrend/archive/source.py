@@ -30,7 +30,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
-class Stream(Protocol):
+class ByteStream(Protocol):
     """A source of bytes."""
 
     def read1(self, size: int, /) -> bytes:
@@ -45,14 +45,14 @@ def name_of(source: Source) -> str:
 
 
 @contextmanager
-def opened(source: Source) -> Generator[Stream, None, None]:
+def open_stream(source: Source) -> Generator[ByteStream, None, None]:
     """Open a path, or use a file as it is; gzip is detected by its first bytes, whatever the name.
 
     :raises OSError: if it cannot be opened; the stream raises it too, EOFError and zlib.error if gzip data is
         damaged, and ArchiveError if it expands like a bomb.
     """
     if isinstance(source, (str, Path)):
-        with Path(source).open("rb") as file, opened(file) as stream:
+        with Path(source).open("rb") as file, open_stream(file) as stream:
             yield stream
         return
     buffered = io.BufferedReader(source)  # type: ignore[type-var]  # any file of bytes is suitable
@@ -65,10 +65,10 @@ def opened(source: Source) -> Generator[Stream, None, None]:
 class _Gunzip:
     """Gzip data of one or several members, decompressed in pieces."""
 
-    def __init__(self, packed: Stream) -> None:
+    def __init__(self, packed: ByteStream) -> None:
         self._packed = packed
         self._member = zlib.decompressobj(_GZIP_WINDOW)
-        self._taken = 0
+        self._consumed = 0
         self._given = 0
 
     def read1(self, size: int, /) -> bytes:
@@ -83,7 +83,7 @@ class _Gunzip:
                 raise EOFError("the end marker is missing")
             text = self._member.decompress(packed, size)
             self._given += len(text)
-            if self._given > max(SWELLING_FREE_BYTES, SWELLING_LIMIT * self._taken):
+            if self._given > max(SWELLING_FREE_BYTES, SWELLING_LIMIT * self._consumed):
                 raise ArchiveError(f"the gzip data swells to over {SWELLING_LIMIT} times its size; refused")
             if text:
                 return text
@@ -92,7 +92,7 @@ class _Gunzip:
         if self._member.eof and self._member.unused_data:
             return self._member.unused_data
         more = self._packed.read1(CHUNK_BYTES)
-        self._taken += len(more)
+        self._consumed += len(more)
         return more
 
 

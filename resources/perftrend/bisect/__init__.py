@@ -1,33 +1,33 @@
 """Search for the commit that changed the performance.
 
-``decide`` is the three-way rule of CSIT, ``History`` implements git's order of halving, ``Documented`` and
-``Adaptive`` are the strategies, and a ``Session`` builds and measures the commits that a strategy chooses and
-records all of it in a file.
+``decide`` is the three-way rule of CSIT, ``CommitHistory`` implements git's order of halving, ``CsitHalving``
+and ``Adaptive`` are the strategies, and a ``BisectSession`` builds and measures the commits that a strategy
+chooses and records all of it in a file.
 """
 
 from perftrend.bisect.adaptive import Adaptive
-from perftrend.bisect.decide import Decision, Pair, compare, decide
-from perftrend.bisect.documented import Documented
-from perftrend.bisect.history import Halving, History
-from perftrend.bisect.outcome import Culprit, Effect, Kind, Measure, Outcome, Suspicion
-from perftrend.bisect.session import Session, load
-from perftrend.bisect.state import Range, State, Strategy
+from perftrend.bisect.decide import BuildPair, Decision, compare, decide
+from perftrend.bisect.halving import CsitHalving
+from perftrend.bisect.history import CommitHistory, HalvingStep
+from perftrend.bisect.outcome import BisectOutcome, Culprit, Effect, MeasureStep, OutcomeKind, Suspicion
+from perftrend.bisect.session import BisectSession, load
+from perftrend.bisect.state import BisectState, CommitRange, Strategy
 
 __all__ = [
     "Adaptive",
+    "BisectOutcome",
+    "BisectSession",
+    "BisectState",
+    "BuildPair",
+    "CommitHistory",
+    "CommitRange",
+    "CsitHalving",
     "Culprit",
     "Decision",
-    "Documented",
     "Effect",
-    "Halving",
-    "History",
-    "Kind",
-    "Measure",
-    "Outcome",
-    "Pair",
-    "Range",
-    "Session",
-    "State",
+    "HalvingStep",
+    "MeasureStep",
+    "OutcomeKind",
     "Strategy",
     "Suspicion",
     "compare",

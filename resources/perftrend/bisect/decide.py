@@ -8,7 +8,7 @@ with one maximum over all its samples, and summed over the tests.
 
 The result does not depend on which direction is better: a relative difference is relative to the larger
 of both averages, so that a rate and its inverse, a time, give the same one. The direction only names the
-change, see :meth:`Pair.direction`.
+change, see :meth:`BuildPair.direction`.
 
 A test without a value in a build counts as zeros there, as many as the most that another build has:
 forwarding nothing is a change, too. Samples that are not finite are ignored, and so are tests whose
@@ -36,7 +36,7 @@ TestSamples: TypeAlias = Mapping[str, Sequence[float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Weighing:
+class GroupingWeights:
     """The three groupings of one test."""
 
     bits: Mapping[Grouping, float]
@@ -58,11 +58,11 @@ class Decision:
     """The end that the middle build becomes."""
     bits: Mapping[Grouping, float]
     """Of each grouping, summed over the tests."""
-    tests: Mapping[str, Weighing]
+    tests: Mapping[str, GroupingWeights]
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class BuildPair:
     """One test in two builds, described as one group and as two."""
 
     together: Group
@@ -118,17 +118,17 @@ def decide(
     names = dict.fromkeys(name for build in (early, middle, late) for name in build)
     weighings = {}
     for name in names:
-        parts = _filled([build.get(name, ()) for build in (early, middle, late)])
+        parts = _fill_with_zeros([build.get(name, ()) for build in (early, middle, late)])
         if parts:
-            weighings[name] = _weighed(parts, _Counter(counting, parts, unit))
+            weighings[name] = _weigh(parts, _Counter(counting, parts, unit))
     bits = {way: math.fsum(each.bits[way] for each in weighings.values()) for way in _WAYS}
     grouping = min(_WAYS, key=bits.__getitem__)
-    return Decision(grouping, _replaced(grouping, weighings), bits, weighings)
+    return Decision(grouping, _choose_side(grouping, weighings), bits, weighings)
 
 
 def compare(
     early: Sequence[float], late: Sequence[float], *, formula: str = NEWER, unit: float | None = None
-) -> Pair | None:
+) -> BuildPair | None:
     """Compare two builds by one test, as the console reports old and new.
 
     :param early: samples of the early build; if empty, it failed there, and counts as zeros.
@@ -137,12 +137,12 @@ def compare(
     :raises SettingsError: if the formula does not exist.
     """
     counting = formula_named(formula)
-    parts = _filled([early, late])
+    parts = _fill_with_zeros([early, late])
     if not parts:
         return None
     counter = _Counter(counting, parts, unit)
     (together,), (first, second) = counter.groups([np.concatenate(parts)]), counter.groups(parts)
-    return Pair(together, (first, second))
+    return BuildPair(together, (first, second))
 
 
 def relative_difference(one: float, other: float) -> float:
@@ -183,7 +183,7 @@ class _Counter:
         return float(self._formula.later_bits(in_units[:1], in_units[1:], self._maximum)[0])
 
 
-def _filled(builds: Sequence[Sequence[float]]) -> list[Floats]:
+def _fill_with_zeros(builds: Sequence[Sequence[float]]) -> list[Floats]:
     """Return the samples, with zeros for builds without any; an empty list if no sample is above zero."""
     parts = [np.array([value for value in samples if math.isfinite(value)], float) for samples in builds]
     most = max(part.size for part in parts)
@@ -192,7 +192,7 @@ def _filled(builds: Sequence[Sequence[float]]) -> list[Floats]:
     return [part if part.size else np.zeros(most) for part in parts]
 
 
-def _weighed(parts: Sequence[Floats], counter: _Counter) -> Weighing:
+def _weigh(parts: Sequence[Floats], counter: _Counter) -> GroupingWeights:
     early, middle, late = parts
     groups = {
         "early": counter.groups([np.concatenate([early, middle]), late]),
@@ -200,7 +200,7 @@ def _weighed(parts: Sequence[Floats], counter: _Counter) -> Weighing:
         "apart": counter.groups(parts),
     }
     first, second, third = (group.mean for group in groups["apart"])
-    return Weighing(
+    return GroupingWeights(
         {way: math.fsum(group.bits for group in groups[way]) for way in _WAYS},
         {way: groups[way] for way in _WAYS},
         relative_difference(first, second),
@@ -208,7 +208,7 @@ def _weighed(parts: Sequence[Floats], counter: _Counter) -> Weighing:
     )
 
 
-def _replaced(grouping: Grouping, weighings: Mapping[str, Weighing]) -> Side:
+def _choose_side(grouping: Grouping, weighings: Mapping[str, GroupingWeights]) -> Side:
     if grouping != "apart":
         return grouping
     early = math.fsum(each.early_difference for each in weighings.values())

@@ -18,7 +18,7 @@ from typing import Protocol
 from perftrend.errors import UsageError
 
 
-class Commit(Protocol):
+class HistoryCommit(Protocol):
     """The required attributes of a commit."""
 
     @property
@@ -31,7 +31,7 @@ class Commit(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Halving:
+class HalvingStep:
     """The commit to test next, or the suspects if none is left."""
 
     commit: str | None
@@ -40,7 +40,7 @@ class Halving:
     skipped ones hide it."""
 
 
-class History:
+class CommitHistory:
     """The commits of a range: reachable from the new commit and not from the old one.
 
     :param old: hash of the old commit, which is not in the range.
@@ -50,7 +50,7 @@ class History:
         does not lead to the new commit.
     """
 
-    def __init__(self, old: str, commits: Sequence[Commit], *, first_parent: bool = False) -> None:
+    def __init__(self, old: str, commits: Sequence[HistoryCommit], *, first_parent: bool = False) -> None:
         self.old = old
         self.first_parent = first_parent
         chosen = _mainline(commits) if first_parent else list(commits)
@@ -60,7 +60,7 @@ class History:
         self._index = {commit: index for index, commit in enumerate(self.commits)}
         if len(self._index) != len(self.commits):
             raise UsageError("the range contains a commit twice; list it by git rev-list --reverse")
-        self.parents: tuple[tuple[int, ...], ...] = tuple(map(self._known_parents, chosen))
+        self.parents: tuple[tuple[int, ...], ...] = tuple(map(self._parent_indices, chosen))
         self.ancestors: tuple[int, ...] = self._ancestors()
         """For each commit, the set of those in the range that it contains, including itself."""
 
@@ -80,7 +80,7 @@ class History:
             raise UsageError(f"commit {commit} is not between {self.old} and {self.new}")
         return self._index[commit]
 
-    def contained(self, commit: str) -> int:
+    def reachable_from(self, commit: str) -> int:
         """Return the set of commits of the range that a commit contains; 0 for the old one."""
         index = self.index(commit)
         return self.ancestors[index] if index >= 0 else 0
@@ -89,24 +89,24 @@ class History:
         """Return the hashes of a set of commits, oldest first."""
         return tuple(self.commits[index] for index in members(chosen))
 
-    def next_commit(self, *, good: Iterable[str], bad: str, skipped: Collection[str] = ()) -> Halving:
+    def next_commit(self, *, good: Iterable[str], bad: str, skipped: Collection[str] = ()) -> HalvingStep:
         """Choose the commit that ``git bisect`` would.
 
         :param good: commits known to be before the change, the old one among them.
         :param bad: a commit known to be after it.
         :param skipped: commits that cannot be built.
         """
-        candidates = self.contained(bad)
+        candidates = self.reachable_from(bad)
         for commit in good:
-            candidates &= ~self.contained(commit)
+            candidates &= ~self.reachable_from(commit)
         last = self.index(bad)
         passed = sum(1 << self.index(commit) for commit in set(skipped) - {self.old})
-        choice = self._unskipped(candidates, last, passed) if passed else self._halfway(candidates)
+        choice = self._choose_unskipped(candidates, last, passed) if passed else self._halfway(candidates)
         if choice is None or choice == last:
-            return Halving(None, self.hashes(candidates & passed | 1 << last))
-        return Halving(self.commits[choice], ())
+            return HalvingStep(None, self.hashes(candidates & passed | 1 << last))
+        return HalvingStep(self.commits[choice], ())
 
-    def _known_parents(self, commit: Commit) -> tuple[int, ...]:
+    def _parent_indices(self, commit: HistoryCommit) -> tuple[int, ...]:
         parents = commit.parents[:1] if self.first_parent else commit.parents
         known = tuple(self._index[parent] for parent in parents if parent in self._index)
         if any(parent >= self._index[commit.hash] for parent in known):
@@ -135,7 +135,7 @@ class History:
                 return index
         return max(order, key=lambda index: self._distance(index, candidates, total))
 
-    def _unskipped(self, candidates: int, last: int, passed: int) -> int | None:
+    def _choose_unskipped(self, candidates: int, last: int, passed: int) -> int | None:
         total = candidates.bit_count()
         order = sorted(
             members(candidates),
@@ -165,9 +165,9 @@ def members(chosen: int) -> Iterable[int]:
         chosen ^= lowest
 
 
-def _mainline(commits: Sequence[Commit]) -> list[Commit]:
+def _mainline(commits: Sequence[HistoryCommit]) -> list[HistoryCommit]:
     by_hash = {commit.hash: commit for commit in commits}
-    line: list[Commit] = []
+    line: list[HistoryCommit] = []
     current = commits[-1] if commits else None
     while current is not None:
         line.append(current)

@@ -74,7 +74,7 @@ class Journal:
         records: list[dict[str, Any]] = []
         whole = 0
         for line in content.splitlines(keepends=True):
-            record = _parsed(line)
+            record = _parse(line)
             if record is None:
                 break
             records.append(record)
@@ -95,7 +95,7 @@ class Journal:
             os.close(folder)
 
 
-def _parsed(line: bytes) -> dict[str, Any] | None:
+def _parse(line: bytes) -> dict[str, Any] | None:
     if not line.endswith(b"\n"):
         return None
     try:

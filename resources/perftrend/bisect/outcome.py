@@ -10,7 +10,7 @@ from enum import StrEnum
 from perftrend.model import Better, Direction
 
 
-class Kind(StrEnum):
+class OutcomeKind(StrEnum):
     """How a bisection ended."""
 
     FOUND = "found"
@@ -64,7 +64,7 @@ class Culprit:
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class MeasureStep:
     """The next step: build a commit, unless it is built, and measure it once."""
 
     commit: str
@@ -88,10 +88,10 @@ class Suspicion:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BisectOutcome:
     """The outcome of a bisection."""
 
-    kind: Kind
+    kind: OutcomeKind
     reason: str
     """The reason why it ended, in one sentence for users."""
     culprits: tuple[Culprit, ...] = ()

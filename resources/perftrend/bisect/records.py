@@ -12,25 +12,25 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from perftrend.bisect.outcome import Measure, Outcome, Suspicion
-from perftrend.bisect.state import Commit, Range, State, Strategy
-from perftrend.model import Better, Measured, Sampled, finite
+from perftrend.bisect.outcome import BisectOutcome, MeasureStep, Suspicion
+from perftrend.bisect.state import BisectState, CommitRange, RangeCommit, Strategy
+from perftrend.model import Better, BuildMeasurement, MetricSamples, finite
 
 FORMAT = "perftrend-bisection-1"
 
 Record = dict[str, Any]
 
 
-def of_range(asked: Range, strategy: Strategy) -> Record:
+def of_range(commit_range: CommitRange, strategy: Strategy) -> Record:
     """Return the first record."""
     return {
         "record": "range",
         "format": FORMAT,
-        "old": asked.old,
-        "first_parent": asked.first_parent,
+        "old": commit_range.old,
+        "first_parent": commit_range.first_parent,
         "strategy": strategy.name,
         "options": dict(strategy.options),
-        "commits": [[each.hash, *each.parents] for each in asked.commits],
+        "commits": [[each.hash, *each.parents] for each in commit_range.commits],
     }
 
 
@@ -44,7 +44,7 @@ def of_broken(commit: str, reason: str) -> Record:
     return {"record": "broken", "commit": commit, "reason": reason}
 
 
-def of_measured(measured: Measured) -> Record:
+def of_measured(measured: BuildMeasurement) -> Record:
     """Return the record of a measurement; a sample that is not finite becomes null."""
     values = {
         test: {
@@ -57,8 +57,8 @@ def of_measured(measured: Measured) -> Record:
     return {
         "record": "measured",
         "commit": measured.commit,
-        "started": _told(measured.started),
-        "finished": _told(measured.finished),
+        "started": _format_time(measured.started),
+        "finished": _format_time(measured.finished),
         "values": values,
         "failed": dict(measured.failed),
         "archive": measured.archive,
@@ -66,7 +66,7 @@ def of_measured(measured: Measured) -> Record:
     }
 
 
-def of_decided(step: Measure) -> Record:
+def of_decided(step: MeasureStep) -> Record:
     """Return the record of a decision."""
     return {
         "record": "decided",
@@ -78,7 +78,7 @@ def of_decided(step: Measure) -> Record:
     }
 
 
-def of_ended(outcome: Outcome) -> Record:
+def of_ended(outcome: BisectOutcome) -> Record:
     """Return the record of the outcome, for users and programs; a replay does not need it."""
     return {
         "record": "ended",
@@ -105,18 +105,18 @@ def of_ended(outcome: Outcome) -> Record:
     }
 
 
-def range_of(record: Mapping[str, Any]) -> Range:
+def range_of(record: Mapping[str, Any]) -> CommitRange:
     """Parse the range in the first record.
 
     :raises LookupError, TypeError, ValueError: if it is not a range.
     """
     if record["record"] != "range" or record["format"] != FORMAT:
         raise ValueError(f"no {FORMAT}")
-    commits = tuple(Commit(str(each[0]), tuple(map(str, each[1:]))) for each in record["commits"])
-    return Range(str(record["old"]), commits, bool(record["first_parent"]))
+    commits = tuple(RangeCommit(str(each[0]), tuple(map(str, each[1:]))) for each in record["commits"])
+    return CommitRange(str(record["old"]), commits, bool(record["first_parent"]))
 
 
-def replayed(state: State, record: Mapping[str, Any]) -> State:
+def replay(state: BisectState, record: Mapping[str, Any]) -> BisectState:
     """Return the state after one more record.
 
     :raises LookupError, TypeError, ValueError: if it is invalid.
@@ -127,12 +127,12 @@ def replayed(state: State, record: Mapping[str, Any]) -> State:
     if kind == "broken":
         return state.with_broken(str(record["commit"]), str(record["reason"]))
     if kind == "measured":
-        return state.with_measured(_measured(record))
+        return state.with_measured(_parse_measurement(record))
     if kind == "decided":
-        step = Measure(
+        step = MeasureStep(
             str(record["commit"]),
             str(record["reason"]),
-            _believed(record["belief"]),
+            _parse_belief(record["belief"]),
             str(record.get("against", "")),
             record.get("remaining"),
         )
@@ -142,16 +142,16 @@ def replayed(state: State, record: Mapping[str, Any]) -> State:
     raise ValueError(f"unknown record {kind!r}")
 
 
-def _measured(record: Mapping[str, Any]) -> Measured:
+def _parse_measurement(record: Mapping[str, Any]) -> BuildMeasurement:
     values = {
-        str(test): Sampled(
+        str(test): MetricSamples(
             tuple(math.nan if sample is None else float(sample) for sample in each["samples"]),
             str(each["unit"]),
             Better(each["better"]),
         )
         for test, each in record["values"].items()
     }
-    return Measured(
+    return BuildMeasurement(
         str(record["commit"]),
         datetime.fromisoformat(record["started"]),
         datetime.fromisoformat(record["finished"]),
@@ -177,9 +177,9 @@ def _suspicions(belief: Sequence[Suspicion]) -> list[list[Any]]:
     return [[round(each.probability, 6), *each.commits] for each in belief]
 
 
-def _believed(belief: Sequence[Sequence[Any]]) -> tuple[Suspicion, ...]:
+def _parse_belief(belief: Sequence[Sequence[Any]]) -> tuple[Suspicion, ...]:
     return tuple(Suspicion(tuple(map(str, each[1:])), float(each[0])) for each in belief)
 
 
-def _told(moment: datetime) -> str:
+def _format_time(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat()

@@ -15,11 +15,11 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from perftrend.bisect import records
 from perftrend.bisect.journal import Journal
-from perftrend.bisect.likely import likely
-from perftrend.bisect.outcome import Measure, Outcome
-from perftrend.bisect.state import Range, State, Strategy
+from perftrend.bisect.outcome import BisectOutcome, MeasureStep
+from perftrend.bisect.prefetch import likely
+from perftrend.bisect.state import BisectState, CommitRange, Strategy
 from perftrend.errors import BuildError, UsageError
-from perftrend.model import Measured
+from perftrend.model import BuildMeasurement
 
 
 class Ready(Protocol):
@@ -32,11 +32,11 @@ class Ready(Protocol):
 
 Built = TypeVar("Built", bound=Ready)
 
-Told = Measure | Measured | Outcome | BuildError
+SessionEvent = MeasureStep | BuildMeasurement | BisectOutcome | BuildError
 """The events of a session: the next measurement, its result, a failed build, the outcome."""
 
 
-class Session(Generic[Built]):
+class BisectSession(Generic[Built]):
     """A bisection with its file.
 
     :param file: the file of the records; if it contains records, the bisection is resumed.
@@ -48,60 +48,62 @@ class Session(Generic[Built]):
     :param cached: commits that take no time to build, if known; strategies prefer them.
     :param expect: is called before each measurement with the commits that will probably be built next, the
         most probable first, so that it can begin to build them. It does not affect decisions or records.
-    :param tell: is called with each event.
+    :param notify: is called with each event.
     :raises UsageError: if the range is invalid, or the file is of another bisection or not a session.
     """
 
     def __init__(
         self,
         file: Path,
-        asked: Range,
+        commit_range: CommitRange,
         strategy: Strategy,
         *,
         build: Callable[[str], Built],
-        measure: Callable[[Built], Measured],
+        measure: Callable[[Built], BuildMeasurement],
         cached: Collection[str] = (),
         expect: Callable[[Iterator[str]], object] = lambda _: None,
-        tell: Callable[[Told], object] = lambda _: None,
+        notify: Callable[[SessionEvent], object] = lambda _: None,
     ) -> None:
         self._file = file
-        self._asked = asked
+        self._commit_range = commit_range
         self._strategy = strategy
         self._build = build
         self._measure = measure
         self._cached = cached
         self._expect = expect
-        self._tell = tell
+        self._notify = notify
         self._ready: dict[str, Built] = {}
-        asked.history  # noqa: B018 - raises for an invalid range before a file is created
+        commit_range.history  # noqa: B018 - raises for an invalid range before a file is created
 
-    def run(self) -> Outcome:
+    def run(self) -> BisectOutcome:
         """Continue until the strategy ends the search.
 
         :raises PerftrendError: from measuring, and from building except for BuildError; run again to resume.
         :raises OSError: if the file cannot be written.
         """
         with Journal(self._file) as journal:
-            state = self._opened(journal)
+            state = self._load_state(journal)
             # Both ends first: if one does not build, there is nothing to measure, and the first
             # measurements should not be separated by a build.
-            for end in (self._asked.old, self._asked.history.new):
+            for end in (self._commit_range.old, self._commit_range.history.new):
                 if not state.measured and end not in state.broken:
-                    state = self._built(journal, state, end)
+                    state = self._build_commit(journal, state, end)
             while True:
                 step = self._strategy.next(state)
-                if isinstance(step, Outcome):
+                if isinstance(step, BisectOutcome):
                     if journal.records[-1]["record"] != "ended":
                         journal.append(records.of_ended(step))
-                    self._tell(step)
+                    self._notify(step)
                     return step
                 state = self._done(journal, state, step)
 
-    def _opened(self, journal: Journal) -> State:
-        first = records.of_range(self._asked, self._strategy)
+    def _load_state(self, journal: Journal) -> BisectState:
+        first = records.of_range(self._commit_range, self._strategy)
         if not journal.records:
             journal.append(first)
-            for commit in sorted({self._asked.old, *self._asked.history.commits} & set(self._cached)):
+            for commit in sorted(
+                {self._commit_range.old, *self._commit_range.history.commits} & set(self._cached)
+            ):
                 journal.append(records.of_built(commit, 0.0))
         if journal.records[0] != first:
             raise UsageError(
@@ -110,24 +112,24 @@ class Session(Generic[Built]):
             )
         return state_of(journal.records, self._file)
 
-    def _done(self, journal: Journal, state: State, step: Measure) -> State:
+    def _done(self, journal: Journal, state: BisectState, step: MeasureStep) -> BisectState:
         decided = records.of_decided(step)
         # After a kill, the decision may be recorded already, perhaps with its build.
         if next(each for each in reversed(journal.records) if each["record"] != "built") != decided:
             journal.append(decided)
-            state = records.replayed(state, decided)
-        self._tell(step)
-        state = self._built(journal, state, step.commit)
+            state = records.replay(state, decided)
+        self._notify(step)
+        state = self._build_commit(journal, state, step.commit)
         if step.commit in state.broken:
             return state
         self._expect(likely(self._strategy, state, step))
         measured = replace(self._measure(self._ready[step.commit]), against=step.against)
         journal.append(records.of_measured(measured))
-        self._tell(measured)
+        self._notify(measured)
         # Replay the record, so that a session that was never killed decides the same.
-        return records.replayed(state, journal.records[-1])
+        return records.replay(state, journal.records[-1])
 
-    def _built(self, journal: Journal, state: State, commit: str) -> State:
+    def _build_commit(self, journal: Journal, state: BisectState, commit: str) -> BisectState:
         """Build a commit, or record that it cannot be built."""
         if commit in self._ready:
             return state
@@ -135,15 +137,15 @@ class Session(Generic[Built]):
             self._ready[commit] = self._build(commit)
         except BuildError as error:
             journal.append(records.of_broken(commit, " ".join(str(error).split())))
-            self._tell(error)
-            return records.replayed(state, journal.records[-1])
+            self._notify(error)
+            return records.replay(state, journal.records[-1])
         if commit in state.built:
             return state
         journal.append(records.of_built(commit, self._ready[commit].took_s))
-        return records.replayed(state, journal.records[-1])
+        return records.replay(state, journal.records[-1])
 
 
-def state_of(known: list[dict[str, Any]], file: Path) -> State:
+def state_of(known: list[dict[str, Any]], file: Path) -> BisectState:
     """Return the state after records.
 
     :param file: the file of the records, for messages.
@@ -151,9 +153,9 @@ def state_of(known: list[dict[str, Any]], file: Path) -> State:
     """
     line = 1
     try:
-        state = State(records.range_of(known[0]))
+        state = BisectState(records.range_of(known[0]))
         for line, record in enumerate(known[1:], start=2):  # noqa: B007 - for the message
-            state = records.replayed(state, record)
+            state = records.replay(state, record)
     except (AttributeError, LookupError, TypeError, ValueError):
         raise UsageError(
             f"{file}: line {line} is not a record of a bisection; remove the file to start again"
@@ -161,7 +163,7 @@ def state_of(known: list[dict[str, Any]], file: Path) -> State:
     return state
 
 
-def load(file: Path) -> State:
+def load(file: Path) -> BisectState:
     """Read a session for display.
 
     :raises UsageError: if it is not a session, or another process works on it.
@@ -175,6 +177,6 @@ def load(file: Path) -> State:
         return state_of(journal.records, file)
 
 
-def _difference(there: dict[str, Any], asked: dict[str, Any]) -> str:
-    names = [name for name in asked if there.get(name) != asked[name]]
+def _difference(there: dict[str, Any], requested: dict[str, Any]) -> str:
+    names = [name for name in requested if there.get(name) != requested[name]]
     return f"contains a bisection that differs in {' and '.join(name.replace('_', ' ') for name in names)}"

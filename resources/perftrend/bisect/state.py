@@ -8,13 +8,13 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from perftrend.bisect import history
-from perftrend.bisect.history import History
-from perftrend.bisect.outcome import Measure, Outcome
-from perftrend.model import Measured
+from perftrend.bisect.history import CommitHistory
+from perftrend.bisect.outcome import BisectOutcome, MeasureStep
+from perftrend.model import BuildMeasurement
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class RangeCommit:
     """A commit of the range."""
 
     hash: str
@@ -22,56 +22,58 @@ class Commit:
 
 
 @dataclass(frozen=True)
-class Range:
+class CommitRange:
     """The commits to search.
 
-    :raises UsageError: from ``history``, if they are not a valid range, see :class:`History`.
+    :raises UsageError: from ``history``, if they are not a valid range, see :class:`CommitHistory`.
     """
 
     old: str
-    commits: tuple[Commit, ...]
-    """Oldest first, see :class:`History`; the last is the new one."""
+    commits: tuple[RangeCommit, ...]
+    """Oldest first, see :class:`CommitHistory`; the last is the new one."""
     first_parent: bool = False
 
     @classmethod
-    def of(cls, old: str, commits: Sequence[history.Commit], *, first_parent: bool = False) -> Range:
+    def of(
+        cls, old: str, commits: Sequence[history.HistoryCommit], *, first_parent: bool = False
+    ) -> CommitRange:
         """Create a range from a repository's own kind of commits."""
-        return cls(old, tuple(Commit(each.hash, tuple(each.parents)) for each in commits), first_parent)
+        return cls(old, tuple(RangeCommit(each.hash, tuple(each.parents)) for each in commits), first_parent)
 
     @cached_property
-    def history(self) -> History:
+    def history(self) -> CommitHistory:
         """How the commits descend from each other."""
-        return History(self.old, self.commits, first_parent=self.first_parent)
+        return CommitHistory(self.old, self.commits, first_parent=self.first_parent)
 
 
 @dataclass(frozen=True)
-class State:
+class BisectState:
     """The content of a session's records; strategies use nothing else."""
 
-    range: Range
+    range: CommitRange
     built: Mapping[str, float] = field(default_factory=dict)
     """Duration in seconds, for each commit that was built."""
     broken: Mapping[str, str] = field(default_factory=dict)
     """The reason, for each commit that could not be built."""
-    measured: tuple[Measured, ...] = ()
+    measured: tuple[BuildMeasurement, ...] = ()
     """In the order of measuring."""
-    steps: tuple[Measure, ...] = ()
+    steps: tuple[MeasureStep, ...] = ()
     """The decided measurements, including the unfinished last one."""
 
     @property
-    def history(self) -> History:
+    def history(self) -> CommitHistory:
         """How the commits descend from each other."""
         return self.range.history
 
-    def with_built(self, commit: str, seconds: float) -> State:
+    def with_built(self, commit: str, seconds: float) -> BisectState:
         """Return the state after a build."""
         return replace(self, built={**self.built, commit: seconds})
 
-    def with_broken(self, commit: str, reason: str) -> State:
+    def with_broken(self, commit: str, reason: str) -> BisectState:
         """Return the state after a build that failed."""
         return replace(self, broken={**self.broken, commit: reason})
 
-    def with_measured(self, measured: Measured, against: str = "") -> State:
+    def with_measured(self, measured: BuildMeasurement, against: str = "") -> BisectState:
         """Return the state after a measurement.
 
         :param against: the other commit of its pair; by default, that of the measurement.
@@ -79,7 +81,7 @@ class State:
         measured = replace(measured, against=against or measured.against)
         return replace(self, measured=_by_test((*self.measured, measured)))
 
-    def with_step(self, step: Measure) -> State:
+    def with_step(self, step: MeasureStep) -> BisectState:
         """Return the state after a decision."""
         return replace(self, steps=(*self.steps, step))
 
@@ -105,14 +107,14 @@ class State:
         return sum(each.commit == commit for each in self.measured)
 
 
-def _by_test(measured: tuple[Measured, ...]) -> tuple[Measured, ...]:
+def _by_test(measured: tuple[BuildMeasurement, ...]) -> tuple[BuildMeasurement, ...]:
     """Count the failure of a whole measurement as a failure of each test.
 
     A command reports the names of its tests with the values. If it fails, the failure has another name.
     """
     tests = dict.fromkeys(test for each in measured for test in each.values)
 
-    def named(each: Measured) -> Measured:
+    def named(each: BuildMeasurement) -> BuildMeasurement:
         if not tests or each.values or not each.failed or each.failed.keys() & tests.keys():
             return each
         return replace(each, failed=dict.fromkeys(tests, next(iter(each.failed.values()))))
@@ -131,5 +133,5 @@ class Strategy(Protocol):
     def options(self) -> Mapping[str, Any]:
         """The parameters that are recorded in the session's file: plain values of JSON."""
 
-    def next(self, state: State) -> Measure | Outcome:
+    def next(self, state: BisectState) -> MeasureStep | BisectOutcome:
         """Return the next measurement, or the outcome."""

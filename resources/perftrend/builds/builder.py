@@ -9,22 +9,26 @@ from __future__ import annotations
 import copy
 import hashlib
 import os
+import re
+import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
-from perftrend.builds import commands, templates, using
-from perftrend.builds.cache import Built, Cache, modified
+from perftrend.builds import commands, numbers, templates
+from perftrend.builds.cache import BuildCache, BuiltCommit, modification_time
+from perftrend.builds.cancellation import Stop, StoppedError
 from perftrend.builds.observation import Observer
 from perftrend.builds.profile import load
-from perftrend.builds.stopping import Stop, StoppedError
 from perftrend.builds.tables import Profile
 from perftrend.builds.work import Work
-from perftrend.clients.git import Address, Repository
-from perftrend.clients.git.locking import taken
-from perftrend.errors import BuildError, SettingsError
-from perftrend.model import Measured
+from perftrend.clients.git import Address, Repository, folders
+from perftrend.clients.git.file_locks import acquire
+from perftrend.errors import BuildError, SettingsError, TestbedError
+from perftrend.model import BuildMeasurement
 from perftrend.settings import ProjectSettings
 
 _LOGS_PER_BUILD = 10
@@ -34,7 +38,7 @@ _MORE_THAN_A_MOMENT = 2
 """Checks that find the lock held: the holder is then not one that only checks for eviction."""
 
 
-def _nothing(_: str) -> None:
+def _log_nothing(_: str) -> None:
     """Log nothing."""
 
 
@@ -48,7 +52,7 @@ def profile_of(project: ProjectSettings) -> Profile:
     return load(project.profile, project.profiles, project.parameters)
 
 
-def opened(project: ProjectSettings, *, log: Callable[[str], None] = _nothing) -> Builds:
+def open_builds(project: ProjectSettings, *, log: Callable[[str], None] = _log_nothing) -> Builds:
     """Open the builds of the settings: the profile, a mirror of the repository, the folder.
 
     :raises SettingsError: if no profile or no repository is set, or one is not valid.
@@ -82,12 +86,12 @@ class Builds:
         repository: Repository,
         folder: Path,
         maximum: int = 50,
-        log: Callable[[str], None] = _nothing,
+        log: Callable[[str], None] = _log_nothing,
     ) -> None:
         self.profile = profile
         self.repository = repository
         self.folder = folder.resolve()
-        self._cache = Cache(self.folder, maximum)
+        self._cache = BuildCache(self.folder, maximum)
         self._log = log
         self._failed: dict[str, BuildError] = {}
         self._in_use: dict[str, int] = {}
@@ -119,7 +123,7 @@ class Builds:
         stoppable._stop = stop
         return stoppable
 
-    def kept(self, commit: str) -> bool:
+    def is_cached(self, commit: str) -> bool:
         """Return whether a commit is cached, and its build takes almost no time."""
         return self._cache.files(self._key(commit)).is_dir()
 
@@ -127,7 +131,7 @@ class Builds:
         """Return the log file with the output of the commands of a step; it may not exist."""
         return self._work(commit).log(step)
 
-    def build(self, commit: str) -> Built:
+    def build(self, commit: str) -> BuiltCommit:
         """Build a commit, or return its cached build.
 
         If another process builds it already, wait for it. A commit that failed fails again at
@@ -143,8 +147,8 @@ class Builds:
             raise self._failed[commit]
         self.repository.commit(commit)
         was_made, looks = False, 0
-        while (built := self._taken(commit, was_kept=not was_made)) is None:
-            holding = taken(self._cache.lock(self._key(commit)), wait=False)
+        while (built := self._acquire_cached(commit, was_cached=not was_made)) is None:
+            holding = acquire(self._cache.lock(self._key(commit)), wait=False)
             if holding is None:
                 # The process that builds it now will then use it for any time: check for both.
                 looks += 1
@@ -169,33 +173,33 @@ class Builds:
             raise StoppedError
         self._log(f"{self._work(commit).what}: another process builds or uses it; waiting")
 
-    def _taken(self, commit: str, *, was_kept: bool) -> Built | None:
+    def _acquire_cached(self, commit: str, *, was_cached: bool) -> BuiltCommit | None:
         """Put the cached build of a commit into use; return None if it has to be built."""
         key = self._key(commit)
         holding = self._in_use.get(key)
         if holding is None:
-            holding = taken(self._cache.lock(key), shared=True, wait=False)
+            holding = acquire(self._cache.lock(key), shared=True, wait=False)
             if holding is None:
                 return None
-        manifest = self._cache.trusted(key)
+        manifest = self._cache.verify(key)
         if manifest is None:
             os.close(holding)
             self._in_use.pop(key, None)
             return None
         if self._in_use.setdefault(key, holding) != holding:
             os.close(holding)  # another thread took it into use meanwhile
-        self._cache.used(key)
+        self._cache.touch(key)
         folder = self._cache.files(key)
         values = self._work(commit).values(artifacts=folder)
         options = {
-            name: templates.expanded(value, values) for name, value in self.profile.device_options.items()
+            name: templates.expand(value, values) for name, value in self.profile.device_options.items()
         }
-        return Built(commit, folder, options, manifest.took_s, was_kept)
+        return BuiltCommit(commit, folder, options, manifest.took_s, was_cached)
 
     def _make(self, commit: str) -> bool:
         """Build a commit, whose lock is held, unless another process has done so; return whether it built."""
         key, work = self._key(commit), self._work(commit)
-        if self._cache.trusted(key) is not None:
+        if self._cache.verify(key) is not None:
             return False
         if self._stop:
             self._stop.check()
@@ -212,19 +216,19 @@ class Builds:
                 raise
             paths = _artifacts(work, source)
             took_s = time.monotonic() - began
-            self._cache.keep(key, source, paths, took_s=took_s)
+            self._cache.add(key, source, paths, took_s=took_s)
         self._log(f"{work.what}: built in {took_s:.0f} s")
         return True
 
-    def install(self, built: Built) -> None:
+    def install(self, built: BuiltCommit) -> None:
         """Install a build where it is measured, and verify that it is the installed one.
 
         :raises BuildError: if it cannot be installed, or does not identify itself, because of this commit.
         :raises TestbedError: if another commit is installed afterwards, or this machine is at fault.
         """
-        using.install(self._work(built.commit), built.folder)
+        install(self._work(built.commit), built.folder)
 
-    def measure(self, built: Built, number: int = 1) -> Measured:
+    def measure(self, built: BuiltCommit, number: int = 1) -> BuildMeasurement:
         """Measure a build by the profile's command, once, while the machine is observed.
 
         :param number: the number of the measurement of this build, from 1; it selects the variant.
@@ -236,7 +240,7 @@ class Builds:
         :raises TestbedError: if this machine cannot run it.
         """
         work, place = self._work(built.commit), self.folder / "measuring"
-        return using.measure(work, built.folder, place, self._observer, number)
+        return measure(work, built.folder, place, self._observer, number)
 
     def _work(self, commit: str) -> Work:
         return Work(self.profile, commit, self.folder / "logs", self._log, self._stop)
@@ -246,7 +250,7 @@ class Builds:
 
     def _remove_old_logs(self) -> None:
         """Remove old logs; logs are retained for far more commits than builds are."""
-        logs = sorted(self.folder.glob("logs/*.log"), key=modified)
+        logs = sorted(self.folder.glob("logs/*.log"), key=modification_time)
         for path in logs[: -_LOGS_PER_BUILD * self._cache.maximum]:
             path.unlink(missing_ok=True)
 
@@ -275,3 +279,97 @@ def _files(path: Path) -> Iterator[Path]:
         yield path
     elif path.is_dir() and not path.is_symlink():
         yield from (each for each in path.rglob("*") if each.is_file())
+
+
+_HASH = re.compile(r"(?<![0-9a-f])[0-9a-f]{7,40}(?![0-9a-f])")
+_PADDING_BYTES = 1032
+"""The environment of each variant is larger by this, which is not a multiple of a cache line or a page."""
+
+
+def install(work: Work, artifacts: Path) -> None:
+    """Install a build, and verify that it is the installed one.
+
+    :raises BuildError: if it cannot be installed, or does not identify itself, because of this commit.
+    :raises TestbedError: if another commit is installed afterwards, or this machine is at fault otherwise.
+    """
+    values = work.values(artifacts=artifacts)
+    steps = work.steps("install", artifacts, allows_background=True)
+    steps.run(templates.command(words, values) for words in work.profile.install)
+    if work.profile.identify is None:
+        return
+    command = templates.command(work.profile.identify, values)
+    steps = work.steps("identify", artifacts)
+    hashes = _HASH.findall(steps.output(command).decode(errors="replace").lower())
+    if not any(work.commit.startswith(each) for each in hashes):
+        reported = f"reports {' and '.join(hashes[:3])}" if hashes else "names no commit"
+        raise TestbedError(
+            f"{work.what}: it was installed, but {command[0]} {reported}; "
+            f"another version runs on this machine, see {steps.log}"
+        )
+
+
+def measure(
+    work: Work, artifacts: Path, place: Path, observer: Observer, number: int = 1
+) -> BuildMeasurement:
+    """Measure a build by the profile's command, once.
+
+    :param place: the folder in which the artifacts are copied for each start of the command: the files that
+        it writes must not change the next start, or the cache.
+    :param number: the number of the measurement of this build, from 1; it selects the variant.
+    :returns: the values; or a failed test, if the command fails, times out or prints something else than
+        numbers.
+    :raises SettingsError: if the profile has no such command.
+    :raises TestbedError: if this machine cannot run it.
+    """
+    measure_table = work.profile.measure
+    if measure_table is None:
+        raise SettingsError(f"profile {work.profile.name} is measured on a testbed; it has no command")
+    variant = (number - 1) % measure_table.variants
+    found, why, disturbed = {}, "", ""
+    started = datetime.now(UTC)
+    try:
+        repetitions = []
+        for _ in range(measure_table.repetitions):
+            printed, disturbance = _observe(work, artifacts, place, observer, variant)
+            repetitions.append(numbers.read(printed, measure_table))
+            disturbed = disturbed or disturbance
+        found = numbers.combine(repetitions)
+    except BuildError as error:
+        why = str(error)
+    except ValueError as error:
+        why = f"{error}; see {work.log('measure')}"
+    return BuildMeasurement(
+        commit=work.commit,
+        started=started,
+        finished=datetime.now(UTC),
+        values=found,
+        failed={measure_table.test: why} if why else {},
+        variant=variant,
+        disturbed=disturbed,
+    )
+
+
+def _observe(work: Work, artifacts: Path, place: Path, observer: Observer, variant: int) -> tuple[bytes, str]:
+    """Return the output of the command, and what disturbed the last attempt."""
+    assert work.profile.measure is not None  # noqa: S101 - checked before
+    if work.profile.measure.remote:
+        return _output(work, artifacts, place, nullcontext(), variant), ""
+    for _ in observer.attempts():
+        printed = _output(work, artifacts, place, observer.observe(), variant)
+        with work.log("measure").open("a") as log:
+            log.write(f"# {observer.seen}\n")
+    return printed, observer.seen.disturbed
+
+
+def _output(
+    work: Work, artifacts: Path, place: Path, observing: AbstractContextManager[None], variant: int
+) -> bytes:
+    assert work.profile.measure is not None  # noqa: S101 - checked before
+    with folders.own(place, f"{work.commit[:12]}-") as copy:
+        shutil.copytree(artifacts, copy)
+        with observing:
+            # In this block the number of available cores is that of the observation.
+            values = {**work.values(artifacts=copy), "variant": str(variant)}
+            layout = {"LAYOUT_VARIANT": str(variant), "LAYOUT_PADDING": "." * (_PADDING_BYTES * variant)}
+            steps = work.steps("measure", copy, variables=layout)
+            return steps.output(templates.command(work.profile.measure.command, values))

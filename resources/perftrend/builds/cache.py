@@ -23,14 +23,14 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from perftrend.clients.git.locking import taken
+from perftrend.clients.git.file_locks import acquire
 
 _MANIFEST = "manifest.json"
 _FILES = "files"
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class BuiltCommit:
     """A commit that is built: its artifacts, ready for installation and measurement."""
 
     commit: str
@@ -41,12 +41,12 @@ class Built:
     """Options for the driver of the testbed's device."""
     took_s: float
     """The duration of the build, now or when it was cached."""
-    was_kept: bool
+    was_cached: bool
     """Whether it was in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class BuiltFile:
     """A file of an entry."""
 
     size: int
@@ -62,14 +62,14 @@ class Manifest:
     profile: str
     """The hash of the build configuration."""
     took_s: float
-    files: Mapping[str, File]
+    files: Mapping[str, BuiltFile]
     """By their paths, relative to the folder of the artifacts."""
 
 
 _TYPE = TypeAdapter(Manifest)
 
 
-class Cache:
+class BuildCache:
     """A folder of builds; several processes and threads may use it."""
 
     def __init__(self, folder: Path, maximum: int) -> None:
@@ -84,7 +84,7 @@ class Cache:
         """Return the folder of the artifacts of an entry, which may not exist."""
         return self._entry(key) / _FILES
 
-    def trusted(self, key: str) -> Manifest | None:
+    def verify(self, key: str) -> Manifest | None:
         """Return the manifest of an entry; None if the entry does not exist, or was modified.
 
         The caller must hold its lock.
@@ -92,18 +92,18 @@ class Cache:
         entry = self._entry(key)
         try:
             manifest = _TYPE.validate_json((entry / _MANIFEST).read_bytes())
-            is_whole = f"{manifest.commit}-{manifest.profile}" == key and manifest.files == _listed(
+            is_whole = f"{manifest.commit}-{manifest.profile}" == key and manifest.files == _list_files(
                 entry / _FILES
             )
         except (FileNotFoundError, NotADirectoryError, ValidationError):
             return None
         return manifest if is_whole else None
 
-    def used(self, key: str) -> None:
+    def touch(self, key: str) -> None:
         """Record that an entry is used now."""
         os.utime(self.lock(key))
 
-    def keep(self, key: str, source: Path, paths: Iterable[Path], *, took_s: float) -> None:
+    def add(self, key: str, source: Path, paths: Iterable[Path], *, took_s: float) -> None:
         """Copy artifacts into a new entry.
 
         The caller must hold its lock exclusively.
@@ -117,7 +117,7 @@ class Cache:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source / path, target)
         commit, _, profile = key.partition("-")
-        manifest = Manifest(commit, profile, took_s, _listed(staging / _FILES))
+        manifest = Manifest(commit, profile, took_s, _list_files(staging / _FILES))
         (staging / _MANIFEST).write_bytes(_TYPE.dump_json(manifest, indent=1))
         _to_disk(staging)
         entry = self._entry(key)
@@ -133,21 +133,23 @@ class Cache:
         begun = {path.name for path in self._folder.glob("staging/*")}
         locks = {path.stem for path in self._folder.glob("kept/*.lock")}
         for key in begun | {key for key in locks if not self._entry(key).exists()}:
-            self._remove_unused(key, keep_entry=True)
+            self._remove_unused(key, retain_entry=True)
         entries = {
-            path.name: modified(self.lock(path.name)) for path in self._folder.glob("kept/*") if path.is_dir()
+            path.name: modification_time(self.lock(path.name))
+            for path in self._folder.glob("kept/*")
+            if path.is_dir()
         }
         oldest = sorted(entries, key=lambda key: entries[key])
         for key in oldest[: max(0, len(entries) - self.maximum)]:
             self._remove_unused(key)
 
-    def _remove_unused(self, key: str, *, keep_entry: bool = False) -> None:
-        holding = taken(self.lock(key), wait=False)
+    def _remove_unused(self, key: str, *, retain_entry: bool = False) -> None:
+        holding = acquire(self.lock(key), wait=False)
         if holding is None:
             return
         try:
             shutil.rmtree(self._staging(key), ignore_errors=True)
-            if not keep_entry:
+            if not retain_entry:
                 shutil.rmtree(self._entry(key), ignore_errors=True)
             if not self._entry(key).exists():
                 self.lock(key).unlink(missing_ok=True)
@@ -161,7 +163,7 @@ class Cache:
         return self._folder / "staging" / key
 
 
-def modified(path: Path) -> float:
+def modification_time(path: Path) -> float:
     """Return when a file was last written, in seconds; 0 if it is gone."""
     try:
         return path.stat().st_mtime
@@ -169,14 +171,14 @@ def modified(path: Path) -> float:
         return 0.0
 
 
-def _listed(folder: Path) -> dict[str, File]:
+def _list_files(folder: Path) -> dict[str, BuiltFile]:
     """Return all files below a folder."""
     found = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             with path.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
-            found[path.relative_to(folder).as_posix()] = File(path.stat().st_size, digest)
+            found[path.relative_to(folder).as_posix()] = BuiltFile(path.stat().st_size, digest)
     return found
 
 

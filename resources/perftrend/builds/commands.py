@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from perftrend.builds.stopping import Stop
+from perftrend.builds.cancellation import Stop
 from perftrend.errors import BuildError, TestbedError
 
 LAST_LINES = 20
@@ -40,7 +40,7 @@ _FAULTS_OF_THE_MACHINE = {
     "dpkg frontend lock": "another program installs packages; wait for it",
 }
 """Messages of a command whose failure is not caused by the commit."""
-_SAY_EVERY_S = 60.0
+_REPORT_EVERY_S = 60.0
 _TAIL_BYTES = 20_000
 _LONGEST_LINE = 300
 _STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -65,7 +65,7 @@ class Steps:
     :param name: their name in messages: ``build``, ``install``, ….
     :param what: their subject in messages: ``commit 1234567890ab of router``.
     :param timeout_s: for all of them together.
-    :param keeps: whether processes that they leave in the background continue.
+    :param allows_background: whether processes that they leave in the background continue.
     :param stop: ends them when it is set.
     """
 
@@ -75,8 +75,8 @@ class Steps:
     environment: Mapping[str, str]
     log: Path
     timeout_s: float
-    say: Callable[[str], None]
-    keeps: bool = False
+    report: Callable[[str], None]
+    allows_background: bool = False
     stop: Stop | None = None
 
     def run(self, commands: Iterable[Sequence[str]]) -> None:
@@ -128,7 +128,7 @@ class Steps:
             try:
                 in_time = self._wait(process.pid, end, command)
             finally:
-                if in_time and self.keeps:
+                if in_time and self.allows_background:
                     with suppress(BrokenPipeError):  # the command has ended its own guard
                         ours.write(b"\n")
                 else:
@@ -148,12 +148,12 @@ class Steps:
             if self.stop:
                 ended.register(self.stop, select.POLLIN)
             while (left := end - time.monotonic()) > 0:
-                is_ready = ended.poll(1000 * min(left, _SAY_EVERY_S))
+                is_ready = ended.poll(1000 * min(left, _REPORT_EVERY_S))
                 if self.stop:
                     self.stop.check()
                 if is_ready:
                     return True
-                self.say(f"{self.what}: {command[0]}, {(time.monotonic() - began) / 60:.0f} min")
+                self.report(f"{self.what}: {command[0]}, {(time.monotonic() - began) / 60:.0f} min")
             return bool(select.select([descriptor], [], [], 0)[0])
         finally:
             os.close(descriptor)

@@ -126,8 +126,8 @@ def _stream() -> Iterator[str]:
     files: dict[str, str] = {}
     for number, (subject, path, text) in enumerate(_COMMITS):
         files[path] = text if path == FILE else files.get(path, "") + text
-        who = f"{_AUTHOR} {_FIRST_S + number * _APART_S} +0000"
-        yield f"commit refs/heads/main\nauthor {who}\ncommitter {who}\n{_data(subject)}"
+        identity = f"{_AUTHOR} {_FIRST_S + number * _APART_S} +0000"
+        yield f"commit refs/heads/main\nauthor {identity}\ncommitter {identity}\n{_data(subject)}"
         yield f"M 100644 inline {path}\n{_data(files[path])}"
 
 

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from perftrend.builds.commands import MOST_BYTES
-from perftrend.builds.tables import Measure
-from perftrend.model import Sampled
+from perftrend.builds.tables import MeasureTable
+from perftrend.model import MetricSamples
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _LONGEST = 60
 
 
-def read(printed: bytes, measure: Measure) -> Mapping[str, Sampled]:
+def read(printed: bytes, measure: MeasureTable) -> Mapping[str, MetricSamples]:
     """Return the samples of each test, in the order of their lines.
 
     :raises ValueError: for text that is not a number and not to be ignored, for output without numbers, and
@@ -34,17 +34,17 @@ def read(printed: bytes, measure: Measure) -> Mapping[str, Sampled]:
     if not found:
         raise ValueError("it printed no number")
     return {
-        name: Sampled(samples=tuple(samples), unit=unit, better=measure.better)
+        name: MetricSamples(samples=tuple(samples), unit=unit, better=measure.better)
         for name, (unit, samples) in found.items()
     }
 
 
-def joined(repetitions: Iterable[Mapping[str, Sampled]]) -> dict[str, Sampled]:
+def combine(repetitions: Iterable[Mapping[str, MetricSamples]]) -> dict[str, MetricSamples]:
     """Return the samples of several starts of the command combined, in their order.
 
     :raises ValueError: for a test with two units.
     """
-    found: dict[str, Sampled] = {}
+    found: dict[str, MetricSamples] = {}
     for repetition in repetitions:
         for name, more in repetition.items():
             known = found.get(name, replace(more, samples=()))
@@ -58,7 +58,7 @@ def _two_units(name: str, one: str, other: str) -> str:
     return f"the test {name[:_LONGEST]!r} has two units, {one!r} and {other!r}"
 
 
-def _samples(text: str, measure: Measure) -> Iterator[tuple[str, float, str]]:
+def _samples(text: str, measure: MeasureTable) -> Iterator[tuple[str, float, str]]:
     """Yield test, number and unit."""
     lines = list(_lines(text, measure))
     if measure.prints == "json":
@@ -69,7 +69,7 @@ def _samples(text: str, measure: Measure) -> Iterator[tuple[str, float, str]]:
         words = line.split()
         try:
             if measure.prints == "named":
-                name, number, unit = _named(words)
+                name, number, unit = _parse_named(words)
                 yield name, number, unit or measure.unit
             else:
                 yield measure.test, _number(line), measure.unit
@@ -79,7 +79,7 @@ def _samples(text: str, measure: Measure) -> Iterator[tuple[str, float, str]]:
             ) from None
 
 
-def _lines(text: str, measure: Measure) -> Iterator[tuple[int, str]]:
+def _lines(text: str, measure: MeasureTable) -> Iterator[tuple[int, str]]:
     """Yield the lines that are not empty and not ignored, with their numbers from 1."""
     ignored = [re.compile(pattern) for pattern in measure.ignore]
     for position, line in enumerate(text.splitlines(), 1):
@@ -88,7 +88,7 @@ def _lines(text: str, measure: Measure) -> Iterator[tuple[int, str]]:
             yield position, stripped
 
 
-def _named(words: list[str]) -> tuple[str, float, str]:
+def _parse_named(words: list[str]) -> tuple[str, float, str]:
     """Read ``name: number``, ``name number`` or either with a unit after it."""
     line = " ".join(words)
     *name, last = words
@@ -97,10 +97,10 @@ def _named(words: list[str]) -> tuple[str, float, str]:
         unit = last
         *name, last = name
     number = _number(last, line)
-    told = " ".join(name).rstrip(":= ")
-    if not told:
+    test_name = " ".join(name).rstrip(":= ")
+    if not test_name:
         raise ValueError(f"{line[:_LONGEST]!r} has no name before its number")
-    return told, number, unit
+    return test_name, number, unit
 
 
 def _number(word: str, line: str = "") -> float:
@@ -110,12 +110,12 @@ def _number(word: str, line: str = "") -> float:
     return number
 
 
-def _of_json(text: str, measure: Measure) -> Iterator[tuple[str, float]]:
+def _of_json(text: str, measure: MeasureTable) -> Iterator[tuple[str, float]]:
     try:
-        told = json.loads(text, parse_int=float)
+        document = json.loads(text, parse_int=float)
     except (ValueError, RecursionError):
         raise ValueError(f"it printed no valid JSON: {text[:_LONGEST]!r}") from None
-    tests = told if isinstance(told, dict) else {measure.test: told}
+    tests = document if isinstance(document, dict) else {measure.test: document}
     for name, values in tests.items():
         for value in values if isinstance(values, list) else [values]:
             if not isinstance(value, float) or not math.isfinite(value):

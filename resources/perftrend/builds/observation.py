@@ -76,7 +76,7 @@ def measure_pulse(core: int) -> Pulse:
     """Time loops on a core until they get no faster."""
     cpu_s, elapsed_s = [math.inf], [math.inf]
     steady = 0
-    with pinned({core}):
+    with pin_to_cores({core}):
         while steady < _STEADY and len(cpu_s) <= _LONGEST:
             began, ran = time.perf_counter(), time.thread_time()
             _loop()
@@ -95,7 +95,7 @@ def _loop() -> int:
 
 
 @contextmanager
-def pinned(cores: Collection[int]) -> Iterator[None]:
+def pin_to_cores(cores: Collection[int]) -> Iterator[None]:
     """Let this thread, and the processes that it starts meanwhile, use these cores alone."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
@@ -123,7 +123,7 @@ def _usage(columns: list[float]) -> Usage:
     return Usage(own, columns[_STEAL])
 
 
-def _allowed() -> Collection[int]:
+def _available_cores() -> Collection[int]:
     return os.sched_getaffinity(0)
 
 
@@ -137,8 +137,8 @@ def _of_children_s() -> float:
 class Gauges:
     """The readings of a machine; tests replace them."""
 
-    cores: Callable[[], Collection[int]] = _allowed
-    pin: Callable[[Collection[int]], AbstractContextManager[None]] = pinned
+    cores: Callable[[], Collection[int]] = _available_cores
+    pin: Callable[[Collection[int]], AbstractContextManager[None]] = pin_to_cores
     pulse: Callable[[int], Pulse] = measure_pulse
     usage: Callable[[], Mapping[int, Usage]] = read_usage
     commands_s: Callable[[], float] = _of_children_s
@@ -147,7 +147,7 @@ class Gauges:
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class StartObservation:
     """The observations of one start of a command."""
 
     cores: Collection[int] = ()
@@ -200,7 +200,7 @@ class Observer:
         self._fastest_s = math.inf
         self._in_a_row: dict[str, int] = {}
         """Starts up to the last one that were all disturbed, by kind."""
-        self.seen = Observation()
+        self.seen = StartObservation()
         """The last start."""
 
     def attempts(self) -> Iterator[int]:
@@ -220,7 +220,7 @@ class Observer:
             self._warn(f"{self.seen.disturbed}; it is used anyway")
 
     @contextmanager
-    def observing(self) -> Iterator[None]:
+    def observe(self) -> Iterator[None]:
         """Choose the cores for this thread and the processes that it starts, and observe them meanwhile."""
         gauges = self._gauges
         before = self._fast_pulses() if self._one_core else self._pulses()
@@ -232,7 +232,7 @@ class Observer:
         used = _difference(usage, gauges.usage(), cores)
         after = {core: gauges.pulse(core) for core in before if core in cores}
         others_s = max(0.0, used.busy_s - commands_s)
-        self.seen = Observation(cores, before, after, elapsed_s, others_s, used.stolen_s)
+        self.seen = StartObservation(cores, before, after, elapsed_s, others_s, used.stolen_s)
         self._in_a_row = {kind: self._in_a_row.get(kind, 0) + 1 for kind in self.seen.disturbances}
 
     def _pulses(self) -> Mapping[int, Pulse]:

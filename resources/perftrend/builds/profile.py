@@ -19,10 +19,10 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from perftrend.builds import templates
-from perftrend.builds.tables import ALWAYS, BUILDING, MEASURING, Measure, Parameter, Profile
+from perftrend.builds.tables import ALWAYS, BUILDING, MEASURING, MeasureTable, Profile, ProfileParameter
 from perftrend.errors import SettingsError, nearest
 
-__all__ = ["Measure", "Parameter", "Profile", "load", "names"]
+__all__ = ["MeasureTable", "Profile", "ProfileParameter", "load", "names"]
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _RESERVED = {*ALWAYS, *BUILDING, *MEASURING}
@@ -31,7 +31,7 @@ _RESERVED = {*ALWAYS, *BUILDING, *MEASURING}
 class _Open(BaseModel):
     """The part of a profile that is needed to read the rest."""
 
-    parameters: dict[str, Parameter]
+    parameters: dict[str, ProfileParameter]
 
 
 def load(name: str, folder: Path | None = None, parameters: Mapping[str, str] = _NOTHING) -> Profile:
@@ -53,10 +53,10 @@ def load(name: str, folder: Path | None = None, parameters: Mapping[str, str] = 
         raise SettingsError(f"{place} is not a YAML mapping")
     try:
         declared = _Open.model_validate({"parameters": content.pop("parameters", {})}).parameters
-        told = _given(content, _values(name, declared, parameters))
-        return Profile.model_validate({"name": name, **told, "parameters": declared})
+        resolved = _substitute(content, _values(name, declared, parameters))
+        return Profile.model_validate({"name": name, **resolved, "parameters": declared})
     except ValidationError as error:
-        raise SettingsError(f"{place}: {_explained(error)}") from None
+        raise SettingsError(f"{place}: {_explain(error)}") from None
     except RecursionError:
         raise SettingsError(f"{place}: it contains itself") from None
 
@@ -78,7 +78,9 @@ def _files(folder: Path | None) -> Iterator[tuple[str, Traversable]]:
                 yield file.name.removesuffix(".yaml"), file
 
 
-def _values(profile: str, declared: Mapping[str, Parameter], given: Mapping[str, str]) -> Mapping[str, str]:
+def _values(
+    profile: str, declared: Mapping[str, ProfileParameter], given: Mapping[str, str]
+) -> Mapping[str, str]:
     """Return the value of each parameter."""
     for name in declared:
         if not templates.is_name(name) or name in _RESERVED:
@@ -101,12 +103,12 @@ def _values(profile: str, declared: Mapping[str, Parameter], given: Mapping[str,
     return values
 
 
-def _given(value: Any, parameters: Mapping[str, str]) -> Any:  # noqa: ANN401 - any YAML value
+def _substitute(value: Any, parameters: Mapping[str, str]) -> Any:  # noqa: ANN401 - any YAML value
     """Replace the parameters in all texts of a part of a profile."""
     if isinstance(value, str):
-        return templates.filled_in(value, parameters)
+        return templates.substitute(value, parameters)
     if isinstance(value, dict):
-        return {key: _given(each, parameters) for key, each in value.items()}
+        return {key: _substitute(each, parameters) for key, each in value.items()}
     if isinstance(value, list):
         return [each for item in value for each in _items(item, parameters)]
     return value
@@ -114,15 +116,15 @@ def _given(value: Any, parameters: Mapping[str, str]) -> Any:  # noqa: ANN401 - 
 
 def _items(item: Any, parameters: Mapping[str, str]) -> list[Any]:  # noqa: ANN401 - any YAML value
     """Return the replacement of an item of a list: none or several if words are spliced in."""
-    words = templates.spliced(item, parameters) if isinstance(item, str) else None
+    words = templates.splice(item, parameters) if isinstance(item, str) else None
     if words is not None:
         return words
-    found = _given(item, parameters)
+    found = _substitute(item, parameters)
     # A command that consists only of an empty parameter has nothing to do.
     return [] if item and found == [] else [found]
 
 
-def _explained(error: ValidationError) -> str:
+def _explain(error: ValidationError) -> str:
     """Return the first error, its place, and the key that was probably meant."""
     first = error.errors()[0]
     place = ".".join(map(str, first["loc"]))

@@ -25,17 +25,17 @@ ALWAYS = ("python", "commit", "jobs")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def _built(text: str) -> str:
+def _check_build_word(text: str) -> str:
     templates.check(text, BUILDING)
     return text
 
 
-def _used(text: str) -> str:
+def _check_use_word(text: str) -> str:
     templates.check(text, USING)
     return text
 
 
-def _measured(text: str) -> str:
+def _check_measure_word(text: str) -> str:
     templates.check(text, MEASURING)
     return text
 
@@ -67,22 +67,24 @@ def _pattern(text: str) -> str:
     return text
 
 
-BuildCommand = Annotated[tuple[Annotated[str, AfterValidator(_built)], ...], Field(min_length=1)]
-UseWord = Annotated[str, AfterValidator(_used)]
+BuildCommand = Annotated[tuple[Annotated[str, AfterValidator(_check_build_word)], ...], Field(min_length=1)]
+UseWord = Annotated[str, AfterValidator(_check_use_word)]
 UseCommand = Annotated[tuple[UseWord, ...], Field(min_length=1)]
-MeasureCommand = Annotated[tuple[Annotated[str, AfterValidator(_measured)], ...], Field(min_length=1)]
+MeasureCommand = Annotated[
+    tuple[Annotated[str, AfterValidator(_check_measure_word)], ...], Field(min_length=1)
+]
 Glob = Annotated[Text, AfterValidator(_inside)]
 Variable = Annotated[Text, AfterValidator(_variable)]
 Pattern = Annotated[Text, AfterValidator(_pattern)]
 
 
-class Table(BaseModel):
+class ProfileTable(BaseModel):
     """A part of a profile, which is immutable and rejects unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Parameter(Table):
+class ProfileParameter(ProfileTable):
     """A parameter of a profile."""
 
     description: Text
@@ -91,7 +93,7 @@ class Parameter(Table):
     """The value if none is given; none: a value is required."""
 
 
-class Timeouts(Table):
+class Timeouts(ProfileTable):
     """The time limits of all commands of a step together."""
 
     build: Seconds = 7200.0
@@ -100,7 +102,7 @@ class Timeouts(Table):
     measure: Seconds = 3600.0
 
 
-class Measure(Table):
+class MeasureTable(ProfileTable):
     """A command that prints numbers."""
 
     command: MeasureCommand
@@ -126,14 +128,14 @@ class Measure(Table):
     """The number of layouts that successive measurements of a build cycle through."""
 
 
-class Profile(Table):
+class Profile(ProfileTable):
     """The steps to build and measure a product."""
 
     name: Text
     """The name of its file."""
     description: Text
     """A description of the product, in a sentence."""
-    parameters: dict[str, Parameter] = {}
+    parameters: dict[str, ProfileParameter] = {}
     """The parameters, by name: ``{name}`` in any word of the file, ``{name...}`` for several words."""
     repository: Text | None = None
     """The source of the commits, a URL or a path; none: the settings define it."""
@@ -151,7 +153,7 @@ class Profile(Table):
     """A command whose output names the commit that is installed, by 7 digits or more of its hash."""
     device_options: dict[str, UseWord] = {}
     """Options for the driver of the testbed's device."""
-    measure: Measure | None = None
+    measure: MeasureTable | None = None
     """The command that measures it; none: the suites do, on the testbed."""
     timeouts_s: Timeouts = Timeouts()
     """The time limit of each step."""
@@ -159,5 +161,5 @@ class Profile(Table):
     @property
     def hash(self) -> str:
         """A hash of the build configuration: 16 hex digits that change with all inputs of an artifact."""
-        told = self.model_dump(mode="json", include={"build", "environment", "inherit", "artifacts"})
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+        inputs = self.model_dump(mode="json", include={"build", "environment", "inherit", "artifacts"})
+        return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]

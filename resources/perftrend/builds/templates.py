@@ -23,7 +23,7 @@ def is_name(text: str) -> bool:
     return bool(_NAME.fullmatch(text))
 
 
-def filled_in(text: str, parameters: Mapping[str, str]) -> str:
+def substitute(text: str, parameters: Mapping[str, str]) -> str:
     """Replace the parameters in a text and leave everything else unchanged, including other placeholders."""
 
     def value(token: re.Match[str]) -> str:
@@ -32,7 +32,7 @@ def filled_in(text: str, parameters: Mapping[str, str]) -> str:
     return _TOKEN.sub(value, text)
 
 
-def spliced(word: str, parameters: Mapping[str, str]) -> list[str] | None:
+def splice(word: str, parameters: Mapping[str, str]) -> list[str] | None:
     """Return the words for ``{name...}``; None for a word that is not a known ``{name...}``.
 
     :raises SettingsError: if a quote in the value has no end.
@@ -64,7 +64,7 @@ def check(text: str, known: Iterable[str]) -> None:
             raise ValueError(f"{unknown}{nearest(token['name'], known)}")
 
 
-def expanded(text: str, values: Mapping[str, str]) -> str:
+def expand(text: str, values: Mapping[str, str]) -> str:
     """Return a checked text with its placeholders replaced by their values."""
 
     def value(token: re.Match[str]) -> str:
@@ -75,4 +75,4 @@ def expanded(text: str, values: Mapping[str, str]) -> str:
 
 def command(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
     """Return the argument list of checked words."""
-    return [expanded(word, values) for word in words]
+    return [expand(word, values) for word in words]

@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Literal
 
 from perftrend.builds import commands, templates
+from perftrend.builds.cancellation import Stop
 from perftrend.builds.commands import Steps
-from perftrend.builds.stopping import Stop
 from perftrend.builds.tables import Profile
 from perftrend.errors import UsageError
 
@@ -32,7 +32,7 @@ class Work:
     commit: str
     logs: Path
     """The folder for the logs."""
-    say: Callable[[str], None]
+    report: Callable[[str], None]
     stop: Stop | None = None
     """Ends the commands when it is set."""
 
@@ -60,20 +60,20 @@ class Work:
         :param folders: ``source`` or ``artifacts``.
         """
         jobs = len(os.sched_getaffinity(0))
-        told = {name: str(path) for name, path in folders.items()}
-        return {"python": sys.executable, "commit": self.commit, "jobs": str(jobs), **told}
+        paths = {name: str(path) for name, path in folders.items()}
+        return {"python": sys.executable, "commit": self.commit, "jobs": str(jobs), **paths}
 
     def steps(
         self,
         name: Literal["build", "install", "identify", "measure"],
         folder: Path,
         *,
-        keeps: bool = False,
+        allows_background: bool = False,
         variables: Mapping[str, str] = _NONE,
     ) -> Steps:
         """Return the runner for the commands of a step in a folder.
 
-        :param keeps: whether processes that they leave in the background continue.
+        :param allows_background: whether processes that they leave in the background continue.
         :param variables: variables of the environment, which those of the profile override.
         """
         log = self.log(name)
@@ -81,18 +81,17 @@ class Work:
         if name == "build":
             log.write_bytes(b"")
         values = self.values()
-        told = {
-            variable: templates.expanded(value, values)
-            for variable, value in self.profile.environment.items()
+        profile_variables = {
+            variable: templates.expand(value, values) for variable, value in self.profile.environment.items()
         }
         return Steps(
             name=name,
             what=self.what,
             folder=folder,
-            environment=commands.environment({**variables, **told}, self.profile.inherit),
+            environment=commands.environment({**variables, **profile_variables}, self.profile.inherit),
             log=log,
             timeout_s=getattr(self.profile.timeouts_s, name),
-            say=self.say,
-            keeps=keeps,
+            report=self.report,
+            allows_background=allows_background,
             stop=self.stop,
         )

@@ -14,7 +14,7 @@ import time
 import requests
 from pydantic import SecretStr
 
-from perftrend.clients.web.session import Session
+from perftrend.clients.web.session import HttpSession
 from perftrend.errors import ServiceError
 
 MOMENT_HEADER = "X-Perftrend-Timestamp"
@@ -30,7 +30,7 @@ def signature(secret: SecretStr, moment: str, body: bytes) -> str:
     return "sha256=" + hmac.new(secret.get_secret_value().encode(), message, hashlib.sha256).hexdigest()
 
 
-def tell(url: str, secret: SecretStr, job: str, build: int, *, timeout_s: float = 10.0) -> None:
+def notify(url: str, secret: SecretStr, job: str, build: int, *, timeout_s: float = 10.0) -> None:
     """Notify the dashboard at an address of a build.
 
     :raises ServiceError: if it does not accept the event.
@@ -46,7 +46,7 @@ def tell(url: str, secret: SecretStr, job: str, build: int, *, timeout_s: float 
     address = url.rstrip("/") + PATH
     try:
         with (
-            Session(timeout_s=timeout_s) as session,
+            HttpSession(timeout_s=timeout_s) as session,
             session.post(address, data=body, headers=headers, stream=True) as answer,
         ):
             status = answer.status_code

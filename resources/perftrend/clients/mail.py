@@ -125,13 +125,13 @@ class MailServer:
         except (OSError, smtplib.SMTPException, UnicodeError) as error:
             kind = MailRefusedError if isinstance(error, _OF_ONE_MAIL) else ServiceError
             # Not chained: errors of smtplib may contain what was sent, including the password.
-            raise kind(f"mail to {mail.recipient} by {self.name}: {_explained(error, self)}") from None
+            raise kind(f"mail to {mail.recipient} by {self.name}: {_explain(error, self)}") from None
 
     def _send_once(self, message: bytes, recipient: str) -> None:
         conversation = _TlsConversation(self) if self.security == "tls" else _Conversation(self)
         try:
             if self.security == "starttls":
-                conversation.starttls(context=self.trusted())
+                conversation.starttls(context=self.tls_context())
             if self.user is not None and self.password is not None:
                 conversation.login(self.user, self.password.get_secret_value())
             conversation.sendmail(self.sender, [recipient], message)
@@ -141,7 +141,7 @@ class MailServer:
         finally:
             conversation.close()
 
-    def trusted(self) -> ssl.SSLContext:
+    def tls_context(self) -> ssl.SSLContext:
         """Return the TLS context with the trusted certificates."""
         return self.context or ssl.create_default_context()
 
@@ -150,7 +150,7 @@ class _Conversation(smtplib.SMTP):
     """A connection that is closed if the whole session takes too long."""
 
     def __init__(self, server: MailServer) -> None:
-        self._limit = threading.Timer(_PATIENCE * server.timeout_s, self._cut)
+        self._limit = threading.Timer(_PATIENCE * server.timeout_s, self._shut_down)
         self._limit.daemon = True
         self._limit.start()
         try:
@@ -167,7 +167,7 @@ class _Conversation(smtplib.SMTP):
         self._limit.cancel()
         super().close()
 
-    def _cut(self) -> None:
+    def _shut_down(self) -> None:
         if self.sock is not None:
             with suppress(OSError):
                 # Below TLS, which would wait for the server's close_notify.
@@ -180,7 +180,7 @@ class _TlsConversation(_Conversation, smtplib.SMTP_SSL):
     @override
     def _open(self, server: MailServer) -> None:
         smtplib.SMTP_SSL.__init__(
-            self, server.host, server.port, timeout=server.timeout_s, context=server.trusted()
+            self, server.host, server.port, timeout=server.timeout_s, context=server.tls_context()
         )
 
 
@@ -205,23 +205,23 @@ def _is_temporary(code: int) -> bool:
     return code == _NO_ANSWER or code in _TEMPORARY
 
 
-def _explained(error: Exception, server: MailServer) -> str:
+def _explain(error: Exception, server: MailServer) -> str:
     """Return in one line what went wrong and what to do."""
     return next(explain(error, server) for kind, explain in _EXPLANATIONS if isinstance(error, kind))
 
 
-def _refused_user(error: smtplib.SMTPAuthenticationError, server: MailServer) -> str:
+def _user_refusal(error: smtplib.SMTPAuthenticationError, server: MailServer) -> str:
     # The server's reply may repeat what was sent.
     user = header(server.user or "")
     return f"user {user!r} was refused ({error.smtp_code}); check mail.user and mail.password"
 
 
-def _refused_recipient(error: smtplib.SMTPRecipientsRefused, _: MailServer) -> str:
+def _recipient_refusal(error: smtplib.SMTPRecipientsRefused, _: MailServer) -> str:
     code, answer = next(iter(error.recipients.values()))
     return f"the recipient was refused: {_answer(code, answer)}"
 
 
-def _refused(error: smtplib.SMTPResponseException, _: MailServer) -> str:
+def _refusal(error: smtplib.SMTPResponseException, _: MailServer) -> str:
     return f"refused: {_answer(error.smtp_code, error.smtp_error)}"
 
 
@@ -240,9 +240,9 @@ def _not_connected(error: OSError, _: MailServer) -> str:
 
 # The first match applies: smtplib's errors are OSErrors, and so are those of TLS.
 _EXPLANATIONS: tuple[tuple[type[Exception], Callable[..., str]], ...] = (
-    (smtplib.SMTPAuthenticationError, _refused_user),
-    (smtplib.SMTPRecipientsRefused, _refused_recipient),
-    (smtplib.SMTPResponseException, _refused),
+    (smtplib.SMTPAuthenticationError, _user_refusal),
+    (smtplib.SMTPRecipientsRefused, _recipient_refusal),
+    (smtplib.SMTPResponseException, _refusal),
     (smtplib.SMTPServerDisconnected, lambda _, __: "the server closed the connection; try again later"),
     (smtplib.SMTPException, _not_offered),
     (ssl.SSLCertVerificationError, _not_trusted),

@@ -48,9 +48,9 @@ class Webhooks:
     """Trusted certificates; None: those of the system."""
 
     def __post_init__(self) -> None:
-        self.allowed()
+        self.parse_networks()
 
-    def allowed(self) -> list[Network]:
+    def parse_networks(self) -> list[Network]:
         """Return the networks that may be reached in addition to public ones."""
         try:
             return [ipaddress.ip_network(each) for each in self.networks]
@@ -66,7 +66,7 @@ class Webhooks:
         :raises SettingsError: if there is no secret.
         :raises ServiceError: if its host may not be reached, or the server does not accept the message.
         """
-        parts = checked(url)
+        parts = check_url(url)
         if self.secret is None:
             raise SettingsError("dashboard.alert_secret is not set; webhooks are signed with it")
         shown = f"webhook {parts.scheme}://{parts.hostname}"
@@ -78,13 +78,13 @@ class Webhooks:
             "X-Perftrend-Signature": f"sha256={signature}",
         }
         address = self._reachable(parts, shown)
-        connection = _Pinned(parts, str(address), self)
+        connection = _PinnedConnection(parts, str(address), self)
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         try:
             status = connection.send_once(path, body, headers)
         except (OSError, http.client.HTTPException) as error:
             # Not chained: the error may contain the address, including its secret parts.
-            raise ServiceError(f"{shown}: {_explained(error, self.timeout_s)}") from None
+            raise ServiceError(f"{shown}: {_explain(error, self.timeout_s)}") from None
         if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
             is_elsewhere = HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST
             hint = (
@@ -94,11 +94,11 @@ class Webhooks:
 
     def _reachable(self, parts: SplitResult, shown: str) -> Address:
         try:
-            told = socket.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_STREAM)
+            resolved = socket.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError):
             raise ServiceError(f"{shown}: unknown host; check the address") from None
-        addresses = [ipaddress.ip_address(str(each[4][0]).partition("%")[0]) for each in told]
-        allowed = self.allowed()
+        addresses = [ipaddress.ip_address(str(each[4][0]).partition("%")[0]) for each in resolved]
+        allowed = self.parse_networks()
         for address in addresses:
             if not may_reach(address, allowed):
                 raise ServiceError(
@@ -109,7 +109,7 @@ class Webhooks:
         return addresses[0]
 
 
-def checked(url: str) -> SplitResult:
+def check_url(url: str) -> SplitResult:
     """Return the parts of an address that messages may be sent to.
 
     :raises UsageError: if messages cannot be sent to it.
@@ -129,7 +129,7 @@ def checked(url: str) -> SplitResult:
     return parts
 
 
-class _Pinned(http.client.HTTPConnection):
+class _PinnedConnection(http.client.HTTPConnection):
     """A connection to a fixed IP address, independent of what the host name resolves to."""
 
     def __init__(self, parts: SplitResult, address: str, webhooks: Webhooks) -> None:
@@ -147,7 +147,7 @@ class _Pinned(http.client.HTTPConnection):
 
     def send_once(self, path: str, body: bytes, headers: dict[str, str]) -> int:
         """Send a request and return the status of the response. The body is not read."""
-        limit = threading.Timer(_PATIENCE * self._webhooks.timeout_s, self._cut)
+        limit = threading.Timer(_PATIENCE * self._webhooks.timeout_s, self._shut_down)
         limit.daemon = True
         limit.start()
         try:
@@ -157,13 +157,13 @@ class _Pinned(http.client.HTTPConnection):
             limit.cancel()
             self.close()
 
-    def _cut(self) -> None:
+    def _shut_down(self) -> None:
         if self.sock is not None:
             with suppress(OSError):
                 socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
 
 
-def _explained(error: Exception, timeout_s: float) -> str:
+def _explain(error: Exception, timeout_s: float) -> str:
     match error:
         case TimeoutError():
             return f"no answer within {timeout_s:g} s"

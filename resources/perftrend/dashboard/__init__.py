@@ -5,7 +5,7 @@ for users and JSON for programs; see :mod:`perftrend.dashboard.pages`.
 """
 
 from perftrend.dashboard.app import WORKS, make_app
-from perftrend.dashboard.site import Site
-from perftrend.dashboard.warming import warm_up
+from perftrend.dashboard.context import AppContext
+from perftrend.dashboard.startup import warm_up
 
-__all__ = ["WORKS", "Site", "make_app", "warm_up"]
+__all__ = ["WORKS", "AppContext", "make_app", "warm_up"]

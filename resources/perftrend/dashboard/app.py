@@ -16,61 +16,61 @@ from typing_extensions import override
 import perftrend
 from perftrend.dashboard import health, openapi, static
 from perftrend.dashboard.annotations import routes as annotating
+from perftrend.dashboard.auth import Authenticator, activity_routes, login_routes
+from perftrend.dashboard.auth import routes as users
+from perftrend.dashboard.auth.session_renewal import RenewedSessions
 from perftrend.dashboard.background import Work
 from perftrend.dashboard.clusters import routes as clusters
-from perftrend.dashboard.clusters.worker import Worker
+from perftrend.dashboard.clusters.worker import ClusteringWorker
 from perftrend.dashboard.compare import routes as compare
+from perftrend.dashboard.context import AppContext
+from perftrend.dashboard.error_pages import FAULTS, handle_errors
 from perftrend.dashboard.explore import routes as explore
-from perftrend.dashboard.faults import FAULTS, handle_errors
-from perftrend.dashboard.front.bodies import Bounded
-from perftrend.dashboard.front.clients import Clients
-from perftrend.dashboard.front.headers import Guarded
-from perftrend.dashboard.front.heads import Headed
-from perftrend.dashboard.front.hosts import Hosted, known_hosts
-from perftrend.dashboard.front.precedence import Preferred
-from perftrend.dashboard.front.rates import Buckets, Limited
-from perftrend.dashboard.front.records import Recorded
-from perftrend.dashboard.ingesting import routes as ingestions
-from perftrend.dashboard.ingesting.folder import watching
-from perftrend.dashboard.ingesting.worker import ingesting
-from perftrend.dashboard.kept.keeper import Keeper
-from perftrend.dashboard.missing_tiles import missing_tiles
+from perftrend.dashboard.ingestion import routes as ingestions
+from perftrend.dashboard.ingestion.folder import folder_watcher
+from perftrend.dashboard.ingestion.worker import ingestion_worker
+from perftrend.dashboard.middleware.access_log import AccessLog
+from perftrend.dashboard.middleware.body_limit import BodyLimit
+from perftrend.dashboard.middleware.clients import Clients
+from perftrend.dashboard.middleware.head_requests import HeadRequests
+from perftrend.dashboard.middleware.rate_limit import Buckets, RateLimit
+from perftrend.dashboard.middleware.request_priority import RequestPriority
+from perftrend.dashboard.middleware.security_headers import SecurityHeaders
+from perftrend.dashboard.middleware.trusted_hosts import TrustedHosts, allowed_hosts
+from perftrend.dashboard.missing_tiles import tile_worker
 from perftrend.dashboard.pages import NAVIGATION
+from perftrend.dashboard.response_cache.cache import ResponseCache
 from perftrend.dashboard.runs import routes as runs
-from perftrend.dashboard.site import Site
-from perftrend.dashboard.triage import alerting
+from perftrend.dashboard.triage import alert_routes
 from perftrend.dashboard.triage import routes as triage
-from perftrend.dashboard.triage.watchman import watchman
-from perftrend.dashboard.users import Gate, log, signing_in
-from perftrend.dashboard.users import routes as users
-from perftrend.dashboard.users.renewal import RenewedSessions
-from perftrend.store.patience import patience
+from perftrend.dashboard.triage.alert_worker import watchman
+from perftrend.store.deadlines import patience
 
 ROUTERS: tuple[APIRouter, ...] = (
     static.router,
     health.router,
     explore.router,
     triage.router,
-    alerting.router,
+    alert_routes.router,
     clusters.router,
     compare.router,
     annotating.router,
     runs.router,
     ingestions.router,
-    signing_in.router,
+    login_routes.router,
     users.router,
-    log.router,
+    activity_routes.router,
 )
 """The routers of all pages, and of what all pages share."""
 
-WORKS: tuple[Work, ...] = (missing_tiles, Worker, watchman, ingesting, watching)
+WORKS: tuple[Work, ...] = (tile_worker, ClusteringWorker, watchman, ingestion_worker, folder_watcher)
 """The background tasks of a dashboard in production."""
 
 _PACKED_FROM_BYTES = 1000
 _PACKING_LEVEL = 5
 
 
-def make_app(site: Site, *, works: Sequence[Work] = ()) -> FastAPI:
+def make_app(site: AppContext, *, works: Sequence[Work] = ()) -> FastAPI:
     """Return the application that serves a site.
 
     :param works: background tasks, which run from startup to shutdown.
@@ -96,7 +96,7 @@ def make_app(site: Site, *, works: Sequence[Work] = ()) -> FastAPI:
     )
     handle_errors(app)
     routes = [route for router in ROUTERS for route in router.routes]
-    app.add_middleware(Keeper, routes=routes, site=site, gate=app.state.gate)
+    app.add_middleware(ResponseCache, routes=routes, site=site, gate=app.state.gate)
     app.add_middleware(RenewedSessions, gate=app.state.gate)
     app.add_middleware(GZipMiddleware, minimum_size=_PACKED_FROM_BYTES, compresslevel=_PACKING_LEVEL)
     paths = {route.path for route in routes if isinstance(route, APIRoute)}
@@ -116,10 +116,10 @@ def _pages() -> APIRouter:
 class _Dashboard(FastAPI):
     """Adds the middleware of ``front`` outside all other, even outside the handler of server errors."""
 
-    def __init__(self, site: Site, **options: object) -> None:
+    def __init__(self, site: AppContext, **options: object) -> None:
         super().__init__(**options)  # type: ignore[arg-type]  # FastAPI's own
         self.state.site = site
-        self.state.gate = Gate(site.settings.dashboard, site.store, site.metrics)
+        self.state.gate = Authenticator(site.settings.dashboard, site.store, site.metrics)
         chosen = site.settings.dashboard
         self._clients = Clients(chosen.proxies)
         self._buckets = Buckets(chosen.requests_per_second, chosen.burst)
@@ -127,22 +127,22 @@ class _Dashboard(FastAPI):
     @override
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
-            gate: Gate = self.state.gate
+            gate: Authenticator = self.state.gate
             openapi.complete(super().openapi(), is_public=gate.is_public)
         return super().openapi()
 
     @override
     def build_middleware_stack(self) -> ASGIApp:
         inner = super().build_middleware_stack()
-        site: Site = self.state.site
+        site: AppContext = self.state.site
         chosen = site.settings.dashboard
-        front: ASGIApp = Preferred(inner, traffic=site.traffic)
-        front = Bounded(front, maximum_bytes=chosen.maximum_bytes)
-        front = Limited(front, buckets=self._buckets)
-        front = Hosted(front, hosts=known_hosts(chosen))
-        front = Guarded(front, secure=(chosen.url or "").startswith("https:"))
-        front = Headed(front)
-        front = Recorded(front, metrics=site.metrics, clients=self._clients)
+        front: ASGIApp = RequestPriority(inner, traffic=site.traffic)
+        front = BodyLimit(front, maximum_bytes=chosen.maximum_bytes)
+        front = RateLimit(front, buckets=self._buckets)
+        front = TrustedHosts(front, hosts=allowed_hosts(chosen))
+        front = SecurityHeaders(front, secure=(chosen.url or "").startswith("https:"))
+        front = HeadRequests(front)
+        front = AccessLog(front, metrics=site.metrics, clients=self._clients)
 
         async def stack(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TypeAlias
 
-from perftrend.dashboard.site import Site
-from perftrend.errors import PerftrendError, explained
+from perftrend.dashboard.context import AppContext
+from perftrend.errors import PerftrendError, explain
 
 LOG = logging.getLogger(__name__)
 
-Work: TypeAlias = Callable[[Site], AbstractContextManager[object]]
+Work: TypeAlias = Callable[[AppContext], AbstractContextManager[object]]
 """Returns a context manager: entering it starts the task, and the task has ended when it is left."""
 
 RETRY_S = 60.0
@@ -21,11 +21,13 @@ RETRY_S = 60.0
 
 def defect(error: Exception) -> str:
     """Return the message to show to users for an unexpected error; the log contains the details."""
-    return f"a defect, {type(error).__name__}: {explained(error)}"
+    return f"a defect, {type(error).__name__}: {explain(error)}"
 
 
 @contextmanager
-def running(site: Site, work: Callable[[Site, threading.Event], None]) -> Iterator[None]:
+def run_in_background(
+    site: AppContext, work: Callable[[AppContext, threading.Event], None]
+) -> Iterator[None]:
     """Run a task in a thread while the block runs.
 
     :param work: returns when it is done or when the event is set, which it checks about every second. If it
@@ -33,7 +35,7 @@ def running(site: Site, work: Callable[[Site, threading.Event], None]) -> Iterat
         :data:`RETRY_S`.
     """
     ending = threading.Event()
-    thread = threading.Thread(target=_keep_on, args=(site, work, ending), name=work.__name__)
+    thread = threading.Thread(target=_run_with_retries, args=(site, work, ending), name=work.__name__)
     thread.start()
     try:
         yield
@@ -42,10 +44,12 @@ def running(site: Site, work: Callable[[Site, threading.Event], None]) -> Iterat
         thread.join()
 
 
-def _keep_on(site: Site, work: Callable[[Site, threading.Event], None], ending: threading.Event) -> None:
+def _run_with_retries(
+    site: AppContext, work: Callable[[AppContext, threading.Event], None], ending: threading.Event
+) -> None:
     while not ending.is_set():
         try:
-            with site.store.changes.unhurried():
+            with site.store.changes.suspend_commit_count():
                 work(site, ending)
         except PerftrendError as error:
             LOG.error("%s: %s", work.__name__, error)

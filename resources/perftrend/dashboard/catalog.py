@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perftrend.analysis.formula import Query, Term
-from perftrend.analysis.query import Choice, TraceTable
+from perftrend.analysis.query import TraceTable, ValueChoice
 from perftrend.model import Better, TraceKey
 from perftrend.store import Store
 from perftrend.store.renames import FormerTrace
@@ -62,11 +62,11 @@ class Traces:
             by_hash={trace.hash: trace for trace in stored},
         )
 
-    def followed_by(self, more: Traces) -> Traces:
+    def concatenate(self, more: Traces) -> Traces:
         """Return these traces and others, which have greater ids."""
         return Traces(
             stored=(*self.stored, *more.stored),
-            table=self.table.followed_by(more.table),
+            table=self.table.concatenate(more.table),
             ids=np.concatenate((self.ids, more.ids)),
             units=np.concatenate((self.units, more.units)),
             lower_is_better=np.concatenate((self.lower_is_better, more.lower_is_better)),
@@ -82,7 +82,7 @@ class Traces:
         return self
 
     @cached_property
-    def choices(self) -> Callable[[Query], dict[str, list[Choice]]]:
+    def choices(self) -> Callable[[Query], dict[str, list[ValueChoice]]]:
         """Function from a query to the choices for narrowing it; callers must not modify the result."""
         # Counting all values of all parameters is slow, and most pages begin with the same few queries.
         return lru_cache(maxsize=_CHOICES)(self.table.choices)
@@ -125,7 +125,7 @@ class Catalog:
             newest = self._now.stored[-1].trace_id if self._now.stored else 0
             more = self._store.tiles.traces(after=newest)
             if more:
-                self._now = self._now.followed_by(Traces.of(more))
+                self._now = self._now.concatenate(Traces.of(more))
             return self._now
 
     def _read(self) -> Traces:

@@ -9,11 +9,11 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel
 
 from perftrend.dashboard import metrics
+from perftrend.dashboard.auth import Viewer
+from perftrend.dashboard.context import AppContext, Context
 from perftrend.dashboard.pages import json_of
-from perftrend.dashboard.site import Site, TheSite
-from perftrend.dashboard.users import Viewer
 from perftrend.errors import StoreError
-from perftrend.store.patience import patience
+from perftrend.store.deadlines import patience
 
 router = APIRouter()
 
@@ -34,14 +34,14 @@ class Health(BaseModel):
 
 
 @router.get("/healthz", response_model=Health)
-def healthz(site: TheSite) -> Response:
+def healthz(site: Context) -> Response:
     """Report whether the database is reachable and has free disk space. Authentication is not required."""
     problems = list(_problems(site))
-    told = Health(healthy=not problems, problems=problems)
-    return _not_kept(json_of(told, status=503 if problems else 200))
+    model = Health(healthy=not problems, problems=problems)
+    return _disable_caching(json_of(model, status=503 if problems else 200))
 
 
-def _problems(site: Site) -> Iterator[str]:
+def _problems(site: AppContext) -> Iterator[str]:
     try:
         with patience(_PATIENCE_S):
             site.store.tiles.testbeds()
@@ -55,11 +55,11 @@ def _problems(site: Site) -> Iterator[str]:
 
 
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
-def numbers(site: TheSite, _: Viewer) -> Response:
+def numbers(site: Context, _: Viewer) -> Response:
     """Return the metrics for Prometheus. If reading requires authentication, scrape with an API token."""
-    return _not_kept(Response(site.metrics.text(), media_type=metrics.TEXT))
+    return _disable_caching(Response(site.metrics.text(), media_type=metrics.TEXT))
 
 
-def _not_kept(answer: Response) -> Response:
+def _disable_caching(answer: Response) -> Response:
     answer.headers["Cache-Control"] = "no-store"
     return answer

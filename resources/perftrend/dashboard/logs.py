@@ -17,15 +17,15 @@ class JsonLines(logging.Formatter):
 
     @override
     def format(self, record: logging.LogRecord) -> str:
-        told: dict[str, object] = {
+        entry: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "event": " ".join(record.getMessage().split()),
-            **getattr(record, "told", {}),
+            **getattr(record, "fields", {}),
         }
         if record.exc_info:
-            told["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(told, default=str)
+            entry["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(entry, default=str)
 
 
 def log_to(stream: TextIO) -> None:

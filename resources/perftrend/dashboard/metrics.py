@@ -44,13 +44,13 @@ class Metrics:
             registry=self.registry,
         )
 
-        self.kept_answers = Counter(
+        self.cacheable_responses = Counter(
             "perftrend_dashboard_kept_answers",
             "Cacheable responses of pages: from the cache, or computed.",
             ["origin"],
             registry=self.registry,
         )
-        self.kept_bytes = Gauge(
+        self.cached_bytes = Gauge(
             "perftrend_dashboard_kept_bytes", "Memory used by cached responses.", registry=self.registry
         )
 

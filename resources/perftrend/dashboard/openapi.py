@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from perftrend.dashboard.users import Role
+from perftrend.dashboard.auth import Role
 
 ABOUT = """\
 Every page is also available as JSON under the same URL: send the header `Accept: application/json`, or add
@@ -54,8 +54,8 @@ def complete(document: dict[str, Any], *, is_public: bool) -> None:
         for method, operation in operations.items():
             responses, role = operation["responses"], _role(operation)
             for status in _statuses(method, path, operation):
-                told = {"description": _ERRORS[status], "content": {_JSON: {"schema": _FAULT}}}
-                responses.setdefault(status, told)
+                response = {"description": _ERRORS[status], "content": {_JSON: {"schema": _FAULT}}}
+                responses.setdefault(status, response)
             if role is not None:
                 for each in responses.values():
                     if _JSON in each.get("content", {}):
@@ -70,7 +70,7 @@ def complete(document: dict[str, Any], *, is_public: bool) -> None:
 
 def _role(operation: dict[str, Any]) -> Role | None:
     """Return the role that an operation requires; None: it requires none."""
-    titles = (title for each in operation.get("security", ()) for told in each.values() for title in told)
+    titles = (title for each in operation.get("security", ()) for scopes in each.values() for title in scopes)
     return max(map(Role.of, titles), default=None)
 
 

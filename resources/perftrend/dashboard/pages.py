@@ -16,8 +16,8 @@ from pydantic import BaseModel
 from starlette.responses import HTMLResponse, RedirectResponse
 
 from perftrend.dashboard import formats, static
-from perftrend.dashboard.kept.blanks import form_token
-from perftrend.dashboard.users import current_user
+from perftrend.dashboard.auth import current_user
+from perftrend.dashboard.response_cache.placeholders import form_token
 
 NAVIGATION: Mapping[str, str] = {
     "/": "Explore",
@@ -51,7 +51,7 @@ def page(
     if wants_json(request):
         answer = json_of(model, status=status)
     else:
-        answer = HTMLResponse(rendered(request, template, model=model, title=title, **extra), status)
+        answer = HTMLResponse(render(request, template, model=model, title=title, **extra), status)
     answer.headers.update({"Vary": "Accept, Cookie", "Cache-Control": "private, no-cache", **(headers or {})})
     return answer
 
@@ -76,14 +76,14 @@ def json_of(model: BaseModel, *, status: int = 200) -> Response:
 
 def wants_json(request: Request) -> bool:
     """Return whether a request prefers JSON; the default is HTML."""
-    asked = request.query_params.get("format")
-    if asked in ("json", "html"):
-        return asked == "json"
+    requested = request.query_params.get("format")
+    if requested in ("json", "html"):
+        return requested == "json"
     accepted = qualities(request.headers.get("accept", ""))
     return accepted.get(_JSON, 0.0) > max(accepted.get(_HTML, 0.0), accepted.get("*/*", 0.0) - 0.001)
 
 
-def rendered(request: Request, template: str, **values: object) -> str:
+def render(request: Request, template: str, **values: object) -> str:
     """Render a template with the values that every page needs."""
     app = request.app
     known = {

@@ -27,7 +27,7 @@ _PLOTLY = f"plotly-{get_plotlyjs_version()}.min.js"
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class StaticFile:
     """A file to serve."""
 
     kind: str
@@ -62,7 +62,7 @@ def plotly_file(request: Request, name: str) -> Response:
     """Return plotly's JavaScript."""
     if name != _PLOTLY:
         raise HTTPException(404, "this file does not exist")
-    return _answer(request, _plotly(), kept=_FOR_GOOD)
+    return _answer(request, _plotly(), cache_control=_FOR_GOOD)
 
 
 @router.get("/static/{version}/{name}")
@@ -71,18 +71,18 @@ def our_file(request: Request, version: str, name: str) -> Response:
     found = _files().get(name)
     if found is None:
         raise HTTPException(404, "this file does not exist")
-    return _answer(request, found, kept=_FOR_GOOD if version == _version() else _ONCE)
+    return _answer(request, found, cache_control=_FOR_GOOD if version == _version() else _ONCE)
 
 
-def _answer(request: Request, file: File, *, kept: str) -> Response:
-    headers = {"Cache-Control": kept, "Vary": "Accept-Encoding"}
+def _answer(request: Request, file: StaticFile, *, cache_control: str) -> Response:
+    headers = {"Cache-Control": cache_control, "Vary": "Accept-Encoding"}
     if file.packed and "gzip" in request.headers.get("accept-encoding", ""):
         return Response(file.packed, media_type=file.kind, headers={**headers, "Content-Encoding": "gzip"})
     return Response(file.content, media_type=file.kind, headers=headers)
 
 
 @cache
-def _files() -> dict[str, File]:
+def _files() -> dict[str, StaticFile]:
     return {
         entry.name: _file(entry.name, entry.read_bytes()) for entry in _FOLDER.iterdir() if entry.is_file()
     }
@@ -97,11 +97,11 @@ def _version() -> str:
 
 
 @cache
-def _plotly() -> File:
+def _plotly() -> StaticFile:
     return _file(_PLOTLY, (resources.files("plotly") / "package_data" / "plotly.min.js").read_bytes())
 
 
-def _file(name: str, content: bytes) -> File:
+def _file(name: str, content: bytes) -> StaticFile:
     kind = "text/javascript" if name.endswith(".js") else mimetypes.guess_type(name)[0]
     packed = gzip.compress(content, 6, mtime=0) if len(content) >= _SMALLEST else b""
-    return File(kind or "application/octet-stream", content, packed)
+    return StaticFile(kind or "application/octet-stream", content, packed)

@@ -16,17 +16,15 @@ from typing_extensions import override
 
 from perftrend import message
 from perftrend.errors import ArchiveError
+from perftrend.execution.robot import TERMINAL
 from perftrend.measure import search
 from perftrend.model import Interval
 from perftrend.progress import ProgressLine
 
-TERMINAL = "TERMINAL_OF_PERFTREND"
-"""The variable with the path of the job's terminal, if standard output is a pipe to the job."""
-
 _MEGA = 1e6
 
 
-class Progress:
+class SuiteProgress:
     """Writes to standard output as tests end; see the option ``--listener`` of Robot Framework."""
 
     ROBOT_LISTENER_API_VERSION = 3
@@ -35,7 +33,7 @@ class Progress:
         """Print the result of a test."""
         del data
         seconds = result.elapsed_time.total_seconds()
-        _output().write(f"  {result.name:<40} {_told(result)}  ({seconds:.0f} s)\n")
+        _output().write(f"  {result.name:<40} {_format_result(result)}  ({seconds:.0f} s)\n")
         _output().flush()
 
     def end_suite(self, data: running.TestSuite, result: result.TestSuite) -> None:
@@ -63,9 +61,9 @@ class SearchProgress(ProgressLine):
         if self._of_job is not None:
             self._of_job.close()
 
-    def tell(self, step: search.Progress) -> None:
+    def show_step(self, step: search.TrialProgress) -> None:
         """Show the progress after a trial."""
-        self.show(_searching(step))
+        self.show(_format_progress(step))
 
 
 def _terminal_of_job() -> TextIO | None:
@@ -86,7 +84,7 @@ def _output() -> TextIO:
     return sys.__stdout__ or sys.stdout
 
 
-def _searching(step: search.Progress) -> str:
+def _format_progress(step: search.TrialProgress) -> str:
     """Return one line: ``  ~62 s left, final: NDR 11.9800 to 12.0400, PDR … Mpps``."""
     known = zip(step.loss_ratios, step.intervals, strict=False)
     is_one_pdr = sum(map(bool, step.loss_ratios)) <= 1
@@ -106,7 +104,7 @@ def _bounds(interval: Interval) -> str:
     return f"{interval.lower / _MEGA:.4f} to {interval.upper / _MEGA:.4f}"
 
 
-def _told(test: result.TestCase) -> str:
+def _format_result(test: result.TestCase) -> str:
     if not test.passed:
         ended = "SKIPPED" if test.skipped else "FAILED"
         return f"{ended}: {test.message.splitlines()[0] if test.message else 'no reason given'}"
@@ -117,5 +115,5 @@ def _told(test: result.TestCase) -> str:
     if measured is None:
         return "passed"
     averages = {name: sum(samples) / len(samples) for name, samples in measured.rates.items()}
-    told = ", ".join(f"{name.upper()} {rate / _MEGA:.4f} Mpps" for name, rate in averages.items())
-    return f"{told}, NOT VALID: {measured.invalid}" if measured.invalid else told
+    text = ", ".join(f"{name.upper()} {rate / _MEGA:.4f} Mpps" for name, rate in averages.items())
+    return f"{text}, NOT VALID: {measured.invalid}" if measured.invalid else text

@@ -40,12 +40,12 @@ class TestbedKeywords:
         spec = specification.load(settings.testbed, settings.testbeds)
         with contextlib.ExitStack() as opening:
             place = opening.enter_context(
-                lock.held(
+                lock.hold(
                     spec.lock,
                     capacity=spec.places,
                     wait_s=settings.wait_s,
                     owner="a Robot Framework run",
-                    say=logger.console,
+                    report=logger.console,
                 )
             )
             self._testbed = opening.enter_context(

@@ -34,13 +34,13 @@ class Health:
     @property
     def json(self) -> bytes:
         """The response body of ``/healthz``."""
-        told = {
+        content = {
             "healthy": not self.problems,
             "connected": self.is_connected,
             "seconds_behind": round(self.seconds_behind, 1),
             "problems": self.problems,
         }
-        return json.dumps(told).encode() + b"\n"
+        return json.dumps(content).encode() + b"\n"
 
 
 Page = tuple[HTTPStatus, str, bytes]
@@ -67,7 +67,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing, since polling every few seconds would fill the log."""
 
 
-class _Server(ThreadingHTTPServer):
+class _HealthServer(ThreadingHTTPServer):
     daemon_threads = True
 
     @override
@@ -76,7 +76,7 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def served(address: str, *, health: Callable[[], Health], metrics: Callable[[], bytes]) -> Iterator[str]:
+def serve(address: str, *, health: Callable[[], Health], metrics: Callable[[], bytes]) -> Iterator[str]:
     """Serve the pages while the block runs; yield the actual address.
 
     :param address: ``host:port``; port 0 selects a free one.
@@ -88,14 +88,14 @@ def served(address: str, *, health: Callable[[], Health], metrics: Callable[[], 
         raise SettingsError(f"listener.address is {address}; its port should be from 0 to {_LARGEST_PORT}")
 
     def healthz() -> Page:
-        told = health()
-        status = HTTPStatus.SERVICE_UNAVAILABLE if told.problems else HTTPStatus.OK
-        return status, _JSON_TYPE, told.json
+        current = health()
+        status = HTTPStatus.SERVICE_UNAVAILABLE if current.problems else HTTPStatus.OK
+        return status, _JSON_TYPE, current.json
 
     pages = {"/healthz": healthz, "/metrics": lambda: (HTTPStatus.OK, _METRICS_TYPE, metrics())}
     handler = type("_BoundHandler", (_Handler,), {"pages": pages})
     try:
-        server = _Server((host.strip("[]"), int(port)), handler)
+        server = _HealthServer((host.strip("[]"), int(port)), handler)
     except OSError as error:
         raise ServiceError(
             f"listener.address is {address}; listening there failed ({error.strerror or error}); "

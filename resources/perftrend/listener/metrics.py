@@ -20,11 +20,11 @@ class Metrics:
             "queue_length", "Requests that wait for a decision, a start or an answer."
         )
 
-    def _counter(self, name: str, told: str, *labels: str) -> Counter:
-        return Counter(f"perftrend_listener_{name}", told, labels, registry=self._registry)
+    def _counter(self, name: str, documentation: str, *labels: str) -> Counter:
+        return Counter(f"perftrend_listener_{name}", documentation, labels, registry=self._registry)
 
-    def _gauge(self, name: str, told: str) -> Gauge:
-        return Gauge(f"perftrend_listener_{name}", told, registry=self._registry)
+    def _gauge(self, name: str, documentation: str) -> Gauge:
+        return Gauge(f"perftrend_listener_{name}", documentation, registry=self._registry)
 
     def text(self) -> bytes:
         """Return all metrics in the Prometheus text format."""

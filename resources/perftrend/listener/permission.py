@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 
-from perftrend.clients.gerrit import Account, Group
-from perftrend.store.requests import JOBS, Request, State
+from perftrend.clients.gerrit import Account, AccountGroup
+from perftrend.store.requests import JOBS, Request, RequestState
 
 DAY = timedelta(days=1)
-_STARTING_NOTHING = (State.REFUSED, State.TOLD, State.FAILED)
+_STARTING_NOTHING = (RequestState.REFUSED, RequestState.DRY_RUN, RequestState.FAILED)
 
 
 def beyond_limit(today: Iterable[Request], *, most: int, starts: bool) -> str:
@@ -42,13 +42,13 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
 
 
-def is_told(today: Iterable[Request]) -> bool:
+def is_notified(today: Iterable[Request]) -> bool:
     """Return whether the user has already been notified of a limit."""
-    return any(each.state is State.LIMITED for each in today)
+    return any(each.state is RequestState.LIMITED for each in today)
 
 
 def outside_groups(
-    account: Account, groups: Sequence[str], groups_of: Callable[[Account], Iterable[Group]]
+    account: Account, groups: Sequence[str], groups_of: Callable[[Account], Iterable[AccountGroup]]
 ) -> str:
     """Return a message if a user may not start jobs, otherwise an empty string.
 

@@ -7,18 +7,18 @@ from collections.abc import Callable, Sequence
 
 from perftrend.clients.gerrit import Gerrit, UnavailableError
 from perftrend.errors import PerftrendError, ServiceError, StoreError
-from perftrend.listener.desk import Desk
+from perftrend.listener.comment_poller import CommentPoller
+from perftrend.listener.event_stream import EventReceiver, Wakes
 from perftrend.listener.health import Health
-from perftrend.listener.looking import Looking
 from perftrend.listener.metrics import Metrics
-from perftrend.listener.watch import Wakes, Watch
+from perftrend.listener.request_processor import RequestProcessor
 
 _SOON_S = 1.0
 """Interval between checks of running jobs, and of builds without a number."""
 _LONGEST_PAUSE_S = 60.0
 
 
-class Service:
+class ListenerService:
     """The main loop, which connects events, comments, requests and the runner.
 
     :param poll_s: interval between polls of all changes, in addition to events.
@@ -29,19 +29,19 @@ class Service:
     def __init__(
         self,
         gerrit: Gerrit,
-        looking: Looking,
-        desk: Desk,
+        looking: CommentPoller,
+        desk: RequestProcessor,
         *,
         wakes: Wakes,
-        watch: Watch | None,
+        watch: EventReceiver | None,
         metrics: Metrics,
         groups: Sequence[str],
         poll_s: float,
-        say: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
         self._gerrit, self._looking, self._desk = gerrit, looking, desk
         self._wakes, self._watch, self._metrics = wakes, watch, metrics
-        self._groups, self._poll_s, self._say = groups, poll_s, say
+        self._groups, self._poll_s, self._report = groups, poll_s, report
         self._is_prepared = False
         self._pause_s = _SOON_S
         self._looked_at = self._next_look = self._resume_at = time.monotonic()
@@ -101,7 +101,7 @@ class Service:
     def _attempt(self) -> bool:
         """Poll and process what is due; return whether to call this again soon."""
         began = time.monotonic()
-        changes, everywhere = self._wakes.take()
+        changes, everywhere = self._wakes.drain()
         everywhere |= began >= self._next_look
         has_looked = is_left = False
         try:
@@ -113,7 +113,7 @@ class Service:
             has_looked = True
             is_left = self._serve()
         except (ServiceError, StoreError) as error:
-            self._failed(error)
+            self._record_failure(error)
             if not has_looked:
                 self._look_again(changes, everywhere=everywhere)
         else:
@@ -141,15 +141,15 @@ class Service:
         try:
             return self._desk.runner.tend()
         except StoreError as error:
-            self._failed(error)
+            self._record_failure(error)
             return True
 
-    def _failed(self, error: PerftrendError) -> None:
+    def _record_failure(self, error: PerftrendError) -> None:
         """Record a failure, and schedule the next attempt."""
         if str(error) != self._problem:
-            self._say(str(error))
+            self._report(str(error))
         self._problem = str(error)
         self._metrics.failures.labels("store" if isinstance(error, StoreError) else "service").inc()
-        asked_s = error.retry_after_s if isinstance(error, UnavailableError) else None
-        self._resume_at = time.monotonic() + max(self._pause_s, min(asked_s or 0.0, _LONGEST_PAUSE_S))
+        retry_after_s = error.retry_after_s if isinstance(error, UnavailableError) else None
+        self._resume_at = time.monotonic() + max(self._pause_s, min(retry_after_s or 0.0, _LONGEST_PAUSE_S))
         self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)

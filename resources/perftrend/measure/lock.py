@@ -24,11 +24,11 @@ _MODE = 0o666
 """Every user must be able to lock the file and to write the holder's name into it."""
 _LONGEST_HOLDER = 300
 _LOOK_EVERY_S = 0.2
-_SAY_EVERY_S = 60.0
+_REPORT_EVERY_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LockedPlace:
     """A locked place on a testbed."""
 
     descriptor: int
@@ -38,35 +38,35 @@ class Place:
 
 
 @contextlib.contextmanager
-def held(
+def hold(
     name: str,
     *,
     capacity: int = 1,
     wait_s: float = 0.0,
     owner: str = "",
-    say: Callable[[str], None] | None = None,
-) -> Iterator[Place]:
+    report: Callable[[str], None] | None = None,
+) -> Iterator[LockedPlace]:
     """Acquire one of the testbed's places; the kernel releases it however this process ends.
 
     :param name: the name of the lock, from the testbed's file.
     :param wait_s: maximum time to wait for a place.
     :param owner: name of the holder, for messages of other jobs.
-    :param say: called once a minute with a message that names the current holder.
+    :param report: called once a minute with a message that names the current holder.
     :returns: the place. A child process that inherits its file descriptor also holds it, and learns that from
         the variables :data:`HELD` and :data:`HELD_INSTANCE`.
     :raises TestbedError: if no place becomes free within that time.
     """
     if os.environ.get(HELD) == name:
-        yield Place(-1, int(os.environ.get(HELD_INSTANCE, "0")))
+        yield LockedPlace(-1, int(os.environ.get(HELD_INSTANCE, "0")))
         return
     end = time.monotonic() + wait_s
-    next_say = 0.0
+    next_report = 0.0
     while True:
         for slot in range(capacity):
             descriptor = _try(_file(name, slot), owner)
             if descriptor is not None:
                 try:
-                    yield Place(descriptor, slot)
+                    yield LockedPlace(descriptor, slot)
                 finally:
                     os.close(descriptor)
                 return
@@ -76,9 +76,9 @@ def held(
             raise errors.TestbedError(
                 f"testbed {name} is in use by {holder}; wait longer with --wait SECONDS"
             )
-        if say and now >= next_say:
-            say(f"testbed {name} is in use by {holder}; waiting for up to {end - now:.0f} s")
-            next_say = now + _SAY_EVERY_S
+        if report and now >= next_report:
+            report(f"testbed {name} is in use by {holder}; waiting for up to {end - now:.0f} s")
+            next_report = now + _REPORT_EVERY_S
         time.sleep(min(_LOOK_EVERY_S, max(0.0, end - now)))
 
 

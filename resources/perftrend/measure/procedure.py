@@ -19,11 +19,12 @@ from typing import Any
 from perftrend.errors import SearchTimeoutError, SettingsError
 from perftrend.measure.interfaces import Counters
 from perftrend.measure.plan import HoldPlan, MrrPlan, SearchPlan, SoakPlan
+from perftrend.measure.retry_invalid import EXACT, OVERLOAD, WIDTH_PART
 from perftrend.measure.search import (
     Measure,
     OnStep,
-    Progress,
     SearchResult,
+    TrialProgress,
     binary_search,
     bounds_below,
     hold,
@@ -33,7 +34,6 @@ from perftrend.measure.search import (
     within,
 )
 from perftrend.measure.testbed import Testbed
-from perftrend.measure.trust import EXACT, OVERLOAD, WIDTH_PART
 from perftrend.model import CriticalLoad, HeldRate, Interval, Measurement, Phase, Trial
 
 
@@ -100,7 +100,7 @@ class Procedure:
         accepted: list[Trial] = []
         try:
             result = mdr_search(
-                self._keeping(accepted, deviation=WIDTH_PART * plan.relative_width),
+                self._create_recording_measure(accepted, deviation=WIDTH_PART * plan.relative_width),
                 minimum_pps=plan.minimum_pps,
                 maximum_pps=self._testbed.maximum_pps,
                 loss_ratios=tuple(goals.values()),
@@ -116,9 +116,9 @@ class Procedure:
             )
         except SearchTimeoutError as error:
             if not isinstance(error.result, SearchResult) or not error.result.is_any_found:
-                raise self._unfinished(error, goals, accepted, plan) from None
+                raise self._timeout_error(error, goals, accepted, plan) from None
             result = error.result
-        found = self._searched("ndrpdr", _intervals(result, goals), result.invalid, plan)
+        found = self._finish_search("ndrpdr", _intervals(result, goals), result.invalid, plan)
         conditional = _conditional_throughput(result, goals) if plan.trials_per_bound > 1 else {}
         return replace(
             found,
@@ -156,7 +156,7 @@ class Procedure:
                 )
             except SearchTimeoutError as error:
                 intervals[name] = Interval(lower_pps, upper_pps, str(error))
-        found = self._searched(kind, intervals, first.invalid, plan)
+        found = self._finish_search(kind, intervals, first.invalid, plan)
         return replace(found, loss_ratios=dict(goals), mrr_pps=self._mrr_pps([first]))
 
     def soak(self, plan: SoakPlan, *, on_step: OnStep | None = None) -> Measurement:
@@ -166,7 +166,7 @@ class Procedure:
         """
         before = self._testbed.counters()
         result = soak(
-            self._followed("soak", plan.total_duration_s, on_step),
+            self._create_progress_measure("soak", plan.total_duration_s, on_step),
             minimum_pps=plan.minimum_pps,
             maximum_pps=self._testbed.maximum_pps,
             target_loss_ratio=plan.target_loss_ratio,
@@ -200,7 +200,7 @@ class Procedure:
             )
         before = self._testbed.counters()
         result = hold(
-            self._followed("hold", plan.duration_s, on_step),
+            self._create_progress_measure("hold", plan.duration_s, on_step),
             rate_pps=plan.rate_pps,
             duration_s=plan.duration_s,
             slices=plan.slices,
@@ -219,17 +219,17 @@ class Procedure:
             ),
         )
 
-    def _followed(self, what: str, total_s: float, on_step: OnStep | None) -> Measure:
+    def _create_progress_measure(self, what: str, total_s: float, on_step: OnStep | None) -> Measure:
         """Return a measure function that reports the rest of the planned time after each trial."""
         spent: list[Trial] = []
-        keeping = self._keeping(spent)
+        measure_and_record = self._create_recording_measure(spent)
 
         def measure(rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
-            trial = keeping(rate_pps, duration_s, fail_above)
+            trial = measure_and_record(rate_pps, duration_s, fail_above)
             if on_step is not None:
                 left_s = total_s - sum(trial.duration_s for trial in spent)
                 elapsed_s = sum(trial.elapsed_s for trial in spent)
-                on_step(Progress(what, (), (), elapsed_s, seconds_left=max(0.0, left_s)))
+                on_step(TrialProgress(what, (), (), elapsed_s, seconds_left=max(0.0, left_s)))
             return trial
 
         return measure
@@ -240,7 +240,7 @@ class Procedure:
         is_highest = first.rate_pps >= self._testbed.maximum_pps * (1 - EXACT)
         return first.receive_rate_pps if is_highest and not first.invalid else 0.0
 
-    def _keeping(self, accepted: list[Trial], *, deviation: float = EXACT) -> Measure:
+    def _create_recording_measure(self, accepted: list[Trial], *, deviation: float = EXACT) -> Measure:
         """Return a measure function that appends each of its trials to ``accepted``."""
 
         def measure(rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
@@ -250,7 +250,7 @@ class Procedure:
 
         return measure
 
-    def _unfinished(
+    def _timeout_error(
         self,
         error: SearchTimeoutError,
         goals: Mapping[str, float],
@@ -273,7 +273,7 @@ class Procedure:
         )
         return SearchTimeoutError(f"{error}; bounds so far, not confirmed: {', '.join(bounds)}", measurement)
 
-    def _searched(
+    def _finish_search(
         self, kind: str, intervals: Mapping[str, Interval], doubt: str, plan: SearchPlan
     ) -> Measurement:
         for name, interval in intervals.items():

@@ -17,7 +17,7 @@ from perftrend import errors
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class _Strict(BaseModel):
+class _SpecificationModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
@@ -25,21 +25,21 @@ NODES = ("tg", "dut")
 """The nodes that drivers know: the traffic generator, and the device under test."""
 
 
-class NodeFile(_Strict):
+class NodeFile(_SpecificationModel):
     """A node: the core for its busy process (``auto``, a number, or none) and the options of its driver."""
 
     cpu: int | Literal["auto"] | None = None
     options: Mapping[str, str] = {}
 
 
-class DriverFile(_Strict):
+class DriverFile(_SpecificationModel):
     """A driver by the name of its entry point, and its options."""
 
     driver: str
     options: Mapping[str, str] = {}
 
 
-class LinkFile(_Strict):
+class LinkFile(_SpecificationModel):
     """Capacity of the link: a frame rate for both directions together, or a bit rate for each."""
 
     pps: Positive | None = None
@@ -60,7 +60,7 @@ class LinkFile(_Strict):
         return 2 * self.bits_per_s / 8 / (frame_bytes + preamble_and_gap)
 
 
-class MrrFile(_Strict):
+class MrrFile(_SpecificationModel):
     """Defaults of MRR measurements on the testbed."""
 
     duration_s: Positive = 1.0
@@ -68,7 +68,7 @@ class MrrFile(_Strict):
     starts: Annotated[int, Field(ge=1)] = 1
 
 
-class SearchFile(_Strict):
+class SearchFile(_SpecificationModel):
     """Defaults of searches for NDR and PDR on the testbed."""
 
     initial_duration_s: Positive = 1.0
@@ -76,7 +76,7 @@ class SearchFile(_Strict):
     minimum_pps: Positive = 20_000.0
 
 
-class Specification(_Strict):
+class Specification(_SpecificationModel):
     """The contents of a testbed file."""
 
     name: str
@@ -103,7 +103,7 @@ class Specification(_Strict):
     simulated: bool = False
 
     @model_validator(mode="after")
-    def _known(self) -> Specification:
+    def _check_consistency(self) -> Specification:
         for name in [*self.nodes, *(name for instance in self.instances for name in instance)]:
             if name not in NODES:
                 raise ValueError(f"node {name!r} is unknown{errors.nearest(name, NODES)}")

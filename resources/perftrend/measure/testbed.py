@@ -8,11 +8,11 @@ from typing import Any
 
 from perftrend import errors
 from perftrend.measure import specification
-from perftrend.measure.embedded.frames import Profile
+from perftrend.measure.embedded.frames import FrameProfile
 from perftrend.measure.interfaces import Counters, Device, Node, TrafficGenerator, Wiring
+from perftrend.measure.interference import schedstat, two_cores
+from perftrend.measure.retry_invalid import TrustedTrials
 from perftrend.measure.specification import Specification
-from perftrend.measure.trust import TrustedTrials
-from perftrend.measure.watch import schedstat, two_cores
 from perftrend.measure.wiring import run
 
 _REACHED_SHARE = 0.9
@@ -57,9 +57,9 @@ class Testbed:
         generator = specification.driver("traffic_generators", spec.generator.driver)
         self.generator: TrafficGenerator = generator(self._wiring, nodes[0], spec.generator.options)
         self.device: Device = specification.driver("devices", spec.device.driver)(self._wiring, nodes[1])
-        self._asked_for = dict(device_options or {})
+        self._user_options = dict(device_options or {})
         self._options: dict[str, str] = {}
-        self.profile = Profile.named("64B")
+        self.profile = FrameProfile.parse("64B")
         self.maximum_pps = 0.0
         """The highest rate to measure at with the selected traffic, both directions together."""
         self.trials = TrustedTrials(self.generator, self._busy_processes, attempts=attempts)
@@ -93,11 +93,11 @@ class Testbed:
 
     def check(self) -> None:
         """Validate the device options. :raises SettingsError: naming the invalid option."""
-        self.device.check({**self.spec.device.options, **self._asked_for})
+        self.device.check({**self.spec.device.options, **self._user_options})
 
     def start_device(self, options: Mapping[str, str]) -> None:
         """Start a new instance of the device with a test's options, which the user's options override."""
-        self._options = {**self.spec.device.options, **options, **self._asked_for}
+        self._options = {**self.spec.device.options, **options, **self._user_options}
         self.device.start(self._options)
 
     def restart_device(self) -> None:
@@ -108,14 +108,14 @@ class Testbed:
     def use(self, frame: str) -> None:
         """Select the traffic and determine its highest rate; the device must be started.
 
-        :param frame: a name for :meth:`~perftrend.measure.embedded.frames.Profile.named`.
+        :param frame: a name for :meth:`~perftrend.measure.embedded.frames.FrameProfile.named`.
         """
-        self.profile = Profile.named(frame)
+        self.profile = FrameProfile.parse(frame)
         self.generator.use(self.profile.name, bridged=self._options.get("forwarding") == "l2")
-        self.maximum_pps = self._reached_pps()
+        self.maximum_pps = self._measure_maximum_pps()
         self.trials.forget()
 
-    def _reached_pps(self) -> float:
+    def _measure_maximum_pps(self) -> float:
         """Return the link rate, or the rate that the generator sustains if that is lower."""
         reached_pps = 0.0
         for _ in range(_LOOKS):

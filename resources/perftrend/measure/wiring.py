@@ -25,21 +25,21 @@ class Namespace:
     """A network namespace that exists while this object is open.
 
     :param user: whether it is in a user namespace, in which this user is root; only root can do without one.
-    :param beside: another namespace whose user namespace this one shares.
+    :param user_namespace_of: another namespace whose user namespace this one shares.
     """
 
-    def __init__(self, *, user: bool, beside: Namespace | None = None) -> None:
+    def __init__(self, *, user: bool, user_namespace_of: Namespace | None = None) -> None:
         self.pid: int
         self._own_user = user
         command = ["unshare", "--net"]
         if self._own_user:
-            if beside is None:
+            if user_namespace_of is None:
                 command = ["unshare", "--user", "--map-root-user", "--net"]
             else:
                 command = [
                     "nsenter",
                     "-t",
-                    str(beside.pid),
+                    str(user_namespace_of.pid),
                     "--user",
                     "--preserve-credentials",
                     "--",
@@ -58,8 +58,8 @@ class Namespace:
         assert self._holder.stdout is not None  # noqa: S101 - opened as a pipe above
         line = self._holder.stdout.readline()
         if not line:
-            _, said = self._holder.communicate()
-            raise errors.TestbedError(f"no network namespace: {said.strip() or 'refused'}")
+            _, error_output = self._holder.communicate()
+            raise errors.TestbedError(f"no network namespace: {error_output.strip() or 'refused'}")
         self.pid = int(line)
 
     def command(self, command: Sequence[str]) -> list[str]:
@@ -88,8 +88,8 @@ def run(command: Sequence[str], text: str = "") -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise errors.TestbedError(f"{command[0]}: {error}") from None
     if done.returncode:
-        said = done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}"
-        raise errors.TestbedError(f"{' '.join(command)}: {said}")
+        message = done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}"
+        raise errors.TestbedError(f"{' '.join(command)}: {message}")
     return done.stdout
 
 
@@ -127,7 +127,7 @@ class VethPairs(Wiring):
 
     def _open(self) -> None:
         self._namespaces.append(generator := Namespace(user=self._user))
-        self._namespaces.append(device := Namespace(user=self._user, beside=generator))
+        self._namespaces.append(device := Namespace(user=self._user, user_namespace_of=generator))
         for namespace in self._namespaces:
             # No interface may send frames of its own: every frame that is counted was sent by a trial.
             _set(namespace, "net/ipv6/conf/default/disable_ipv6", "1")

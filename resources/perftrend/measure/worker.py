@@ -27,7 +27,7 @@ def python_module(module: str, arguments: Sequence[str]) -> list[str]:
     return [sys.executable, "-m", module, *arguments]
 
 
-class Worker:
+class WorkerProcess:
     """A process that writes ``{"ready": …}`` once it is ready, and then one line for each request.
 
     :param name: name of the process in messages.
@@ -57,7 +57,7 @@ class Worker:
             self.close()
             raise
 
-    def ask(self, request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+    def request(self, request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
         """Send a request and return the response.
 
         :raises TestbedError: if the worker has ended or does not respond in time.
@@ -67,7 +67,7 @@ class Worker:
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
         except OSError:
-            raise self._failed("has ended") from None
+            raise self._failure("has ended") from None
         return self.read(timeout_s)
 
     def signal(self, number: int) -> None:
@@ -87,20 +87,20 @@ class Worker:
                 # A late line would be mistaken for the response to the next request.
                 self._process.kill()
                 self._process.wait()
-                raise self._failed(f"did not respond within {timeout_s:g} s")
+                raise self._failure(f"did not respond within {timeout_s:g} s")
         line = self._process.stdout.readline()
         if not line:
-            raise self._failed("has ended")
+            raise self._failure("has ended")
         try:
             answer: dict[str, Any] = json.loads(line)
         except ValueError:
-            raise self._failed(f"wrote {line.strip()!r}, which is not a valid response") from None
+            raise self._failure(f"wrote {line.strip()!r}, which is not a valid response") from None
         return answer
 
-    def _failed(self, what: str) -> errors.TestbedError:
+    def _failure(self, what: str) -> errors.TestbedError:
         self._errors.seek(0)
-        said = [line.strip() for line in self._errors.read().splitlines() if line.strip()]
-        return errors.TestbedError(f"{self._name} {what}{': ' + said[-1] if said else ''}")
+        lines = [line.strip() for line in self._errors.read().splitlines() if line.strip()]
+        return errors.TestbedError(f"{self._name} {what}{': ' + lines[-1] if lines else ''}")
 
     def close(self) -> None:
         """Terminate the worker, and kill it if it does not end; may be called more than once."""

@@ -1,37 +1,35 @@
 """Per-patch tests: a change under review and its parent, measured in random order, and the verdict.
 
-The functions that make and measure a build are injected. ``measured_rounds`` runs the rounds, ``judge``
+The functions that make and measure a build are injected. ``measure_rounds`` runs the rounds, ``judge``
 returns the verdict after each block of them.
 """
 
-from perftrend.perftest.record import Asked, begun
-from perftrend.perftest.rounds import Measure, Round, Side, measured_rounds
+from perftrend.perftest.record import PatchComparison, find_earlier_build
+from perftrend.perftest.rounds import BuildSide, Measure, Round, measure_rounds
 from perftrend.perftest.verdict import (
-    NOT_VALID,
     Broken,
-    Criteria,
-    Finding,
-    Judged,
-    Observed,
-    Verdict,
+    PatchCriteria,
+    PatchFinding,
+    PatchTestResults,
+    PatchTestVerdict,
+    PatchVerdict,
+    collect_results,
     judge,
-    observed,
 )
 
 __all__ = [
-    "NOT_VALID",
-    "Asked",
     "Broken",
-    "Criteria",
-    "Finding",
-    "Judged",
+    "BuildSide",
     "Measure",
-    "Observed",
+    "PatchComparison",
+    "PatchCriteria",
+    "PatchFinding",
+    "PatchTestResults",
+    "PatchTestVerdict",
+    "PatchVerdict",
     "Round",
-    "Side",
-    "Verdict",
-    "begun",
+    "collect_results",
+    "find_earlier_build",
     "judge",
-    "measured_rounds",
-    "observed",
+    "measure_rounds",
 ]

@@ -14,7 +14,7 @@ FILE = "asked.json"
 
 
 @dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))
-class Asked:
+class PatchComparison:
     """What is compared, where and by which tests: rounds of other requests do not count."""
 
     testbed: str
@@ -32,7 +32,7 @@ class Asked:
     request: str = field(default="", compare=False)
     """An identifier of the comment with the request; empty without a comment."""
 
-    def keep(self, folder: Path) -> None:
+    def save(self, folder: Path) -> None:
         """Store the request, or check that it equals the stored one.
 
         :param folder: the folder of the build in the archive.
@@ -41,9 +41,9 @@ class Asked:
         earlier = read(folder)
         if earlier is None:
             folder.mkdir(parents=True, exist_ok=True)
-            beside = folder / f".{FILE}.unfinished"
-            beside.write_bytes(_ASKED.dump_json(self, indent=1))
-            beside.replace(folder / FILE)
+            temporary = folder / f".{FILE}.unfinished"
+            temporary.write_bytes(_ADAPTER.dump_json(self, indent=1))
+            temporary.replace(folder / FILE)
         elif earlier != self:
             differing = next(name for name in self.__slots__ if getattr(earlier, name) != getattr(self, name))
             raise UsageError(
@@ -52,38 +52,40 @@ class Asked:
             )
 
 
-_ASKED = TypeAdapter(Asked)
+_ADAPTER = TypeAdapter(PatchComparison)
 
 
-def begun(folder: Path, asked: Asked) -> int | None:
+def find_earlier_build(folder: Path, comparison: PatchComparison) -> int | None:
     """Return the newest build that the same request has begun with the same comparison; None if none.
 
     A request is started again only if its job was killed.
 
     :param folder: the folder of the job in the archive.
     """
-    if not asked.request:
+    if not comparison.request:
         return None
     builds = (int(entry.name) for entry in folder.glob("[0-9]*") if entry.name.isdecimal())
-    return next((each for each in sorted(builds, reverse=True) if _is_of(asked, folder / str(each))), None)
+    return next(
+        (each for each in sorted(builds, reverse=True) if _is_of(comparison, folder / str(each))), None
+    )
 
 
-def _is_of(asked: Asked, folder: Path) -> bool:
+def _is_of(comparison: PatchComparison, folder: Path) -> bool:
     try:
         earlier = read(folder)
     except ArchiveError:
         return False
-    return earlier is not None and (earlier, earlier.request) == (asked, asked.request)
+    return earlier is not None and (earlier, earlier.request) == (comparison, comparison.request)
 
 
-def read(folder: Path) -> Asked | None:
+def read(folder: Path) -> PatchComparison | None:
     """Return the request of a build; None if it has not begun.
 
     :raises ArchiveError: if the file cannot be read or is not valid.
     """
     file = folder / FILE
     try:
-        return _ASKED.validate_json(file.read_bytes())
+        return _ADAPTER.validate_json(file.read_bytes())
     except FileNotFoundError:
         return None
     except (OSError, ValidationError):

@@ -16,10 +16,10 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from perftrend.analysis.comparison import PARENT, Design
-from perftrend.model import Measured
+from perftrend.model import BuildMeasurement
 
 
-class Side(StrEnum):
+class BuildSide(StrEnum):
     """One of the two builds. The archive's folders have these names.
 
     Source: "Bisecting", section Basic operation.
@@ -30,7 +30,7 @@ class Side(StrEnum):
     """The patch."""
 
 
-Measure: TypeAlias = Callable[[Side, int], Measured]
+Measure: TypeAlias = Callable[[BuildSide, int], BuildMeasurement]
 """Measures a build in a round, counted from 1."""
 
 
@@ -38,21 +38,23 @@ Measure: TypeAlias = Callable[[Side, int], Measured]
 class Round:
     """Both builds, each measured once."""
 
-    parent: Measured
-    current: Measured
+    parent: BuildMeasurement
+    current: BuildMeasurement
 
-    def __getitem__(self, side: Side) -> Measured:
-        return self.parent if side is Side.PARENT else self.current
+    def __getitem__(self, side: BuildSide) -> BuildMeasurement:
+        return self.parent if side is BuildSide.PARENT else self.current
 
 
-def measured_rounds(measure: Measure, design: Design, *, seed: str) -> Iterator[Sequence[Round]]:
+def measure_rounds(measure: Measure, design: Design, *, seed: str) -> Iterator[Sequence[Round]]:
     """Yield all rounds up to now after each block, until the caller stops.
 
     :param seed: what distinguishes this comparison from others; the same one repeats the order.
     """
-    done: dict[Side, list[Measured]] = {side: [] for side in Side}
+    done: dict[BuildSide, list[BuildMeasurement]] = {side: [] for side in BuildSide}
     for block in range(len(design.blocks)):
         for build in design.order(seed, block):
-            side = Side.PARENT if build == PARENT else Side.CURRENT
+            side = BuildSide.PARENT if build == PARENT else BuildSide.CURRENT
             done[side].append(measure(side, len(done[side]) + 1))
-        yield tuple(Round(*both) for both in zip(done[Side.PARENT], done[Side.CURRENT], strict=True))
+        yield tuple(
+            Round(*both) for both in zip(done[BuildSide.PARENT], done[BuildSide.CURRENT], strict=True)
+        )

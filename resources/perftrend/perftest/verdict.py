@@ -18,19 +18,18 @@ from perftrend.analysis.comparison import (
     PATCH,
     Comparison,
     Conclusion,
+    CsitComparison,
     Design,
-    Documented,
     Observation,
     compare,
-    deciding,
-    documented,
+    compare_by_mdl,
+    decision_probability,
 )
-from perftrend.analysis.comparison.settled import CHANCE
-from perftrend.model import Better, Sampled
-from perftrend.perftest.rounds import Round, Side
+from perftrend.analysis.comparison.stopping_rule import CHANCE
+from perftrend.execution.suite_measurement import NOT_VALID
+from perftrend.model import Better, MetricSamples
+from perftrend.perftest.rounds import BuildSide, Round
 
-NOT_VALID = "not valid: "
-"""The prefix of a reason if a test ran, but its result is not valid."""
 _NO_RESULT = "the measurement has no result for it"
 _HOUR_S = 3600.0
 _FEWEST = 2
@@ -39,7 +38,7 @@ _HOPEFUL = 0.1
 """If the vote is clear, an undecided test that is decided with at most this probability is not waited for."""
 
 
-class Finding(StrEnum):
+class PatchFinding(StrEnum):
     """The findings for a test; the worst first."""
 
     REGRESSION = "regression"
@@ -52,17 +51,17 @@ class Finding(StrEnum):
 
 
 _FINDINGS = {
-    Conclusion.REGRESSION: Finding.REGRESSION,
-    Conclusion.PROGRESSION: Finding.PROGRESSION,
-    Conclusion.NO_DIFFERENCE: Finding.SAME,
-    Conclusion.UNDECIDED: Finding.UNDECIDED,
+    Conclusion.REGRESSION: PatchFinding.REGRESSION,
+    Conclusion.PROGRESSION: PatchFinding.PROGRESSION,
+    Conclusion.NO_DIFFERENCE: PatchFinding.SAME,
+    Conclusion.UNDECIDED: PatchFinding.UNDECIDED,
 }
-_WORSE = frozenset({Finding.REGRESSION, Finding.FAILS})
-_FINE = frozenset({Finding.SAME, Finding.PROGRESSION, Finding.REPAIRED})
+_WORSE = frozenset({PatchFinding.REGRESSION, PatchFinding.FAILS})
+_FINE = frozenset({PatchFinding.SAME, PatchFinding.PROGRESSION, PatchFinding.REPAIRED})
 
 
 @dataclass(frozen=True, slots=True)
-class Criteria:
+class PatchCriteria:
     """The parameters of a verdict."""
 
     threshold: float
@@ -84,10 +83,10 @@ class Criteria:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class PatchTestResults:
     """The results of one build for one test, round by round."""
 
-    values: Mapping[int, Sampled]
+    values: Mapping[int, MetricSamples]
     """By round, from 1."""
     failed: Mapping[int, str]
     """The rounds in which the test failed, and why."""
@@ -106,16 +105,16 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class PatchTestVerdict:
     """One test of both builds."""
 
     test: str
-    finding: Finding
-    parent: Observed
-    current: Observed
+    finding: PatchFinding
+    parent: PatchTestResults
+    current: PatchTestResults
     comparison: Comparison | None = None
     """None if there is nothing to compare."""
-    documented: Documented | None = None
+    documented: CsitComparison | None = None
     """The comparison by description length, by the method in "Bisecting"."""
     chance: float = 0.0
     """The probability that the remaining rounds decide the test; 0 if it is decided."""
@@ -133,7 +132,7 @@ class Judged:
         return self._any.better if self._any else Better.HIGHER
 
     @property
-    def _any(self) -> Sampled | None:
+    def _any(self) -> MetricSamples | None:
         return next(iter([*self.parent.values.values(), *self.current.values.values()]), None)
 
     @property
@@ -146,17 +145,17 @@ class Judged:
 class Broken:
     """A build that failed."""
 
-    side: Side
+    side: BuildSide
     reason: str
     """Which step, and how."""
     last_lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PatchVerdict:
     """The verdict on a patch."""
 
-    tests: tuple[Judged, ...] = ()
+    tests: tuple[PatchTestVerdict, ...] = ()
     """The worst first, and among equals the largest difference."""
     rounds: int = 0
     broken: Broken | None = None
@@ -171,7 +170,7 @@ class Verdict:
     def vote(self) -> int:
         """-1: the patch makes something worse; 1: all was measured, and nothing is worse; 0: not known."""
         if self.broken:
-            return -1 if self.broken.side is Side.CURRENT else 0
+            return -1 if self.broken.side is BuildSide.CURRENT else 0
         findings = {test.finding for test in self.tests}
         if findings & _WORSE:
             return -1
@@ -189,25 +188,25 @@ class Verdict:
         findings = {test.finding for test in self.tests}
         if findings & _WORSE:
             return errors.EXIT_UNSTABLE if unstable else errors.EXIT_REGRESSION
-        is_whole = bool(findings) and Finding.NOT_MEASURED not in findings
+        is_whole = bool(findings) and PatchFinding.NOT_MEASURED not in findings
         return errors.EXIT_PASS if is_whole else errors.EXIT_TESTBED
 
 
-def judge(rounds: Sequence[Round], tests: Sequence[str], criteria: Criteria) -> Verdict:
+def judge(rounds: Sequence[Round], tests: Sequence[str], criteria: PatchCriteria) -> PatchVerdict:
     """Compare both builds by all rounds up to now.
 
     :param tests: the names of all tests that should be measured.
     """
-    judged = [_judged(test, rounds, criteria, tests=len(tests)) for test in tests]
+    judged = [_judge_test(test, rounds, criteria, tests=len(tests)) for test in tests]
     is_blamed = any(test.finding in _WORSE and not test.chance for test in judged)
     # Earlier, the probability may still be too low for a test with a real difference.
     is_late = 2 * len(rounds) >= criteria.maximum_rounds
     least = _HOPEFUL if is_blamed and is_late else CHANCE
     settled = [replace(test, is_settled=test.chance <= least) for test in judged]
-    return Verdict(tuple(sorted(settled, key=_rank)), len(rounds))
+    return PatchVerdict(tuple(sorted(settled, key=_rank)), len(rounds))
 
 
-def observed(test: str, side: Side, rounds: Sequence[Round]) -> Observed:
+def collect_results(test: str, side: BuildSide, rounds: Sequence[Round]) -> PatchTestResults:
     """Collect the results of one build for a test."""
     values, failed, untrusted = {}, {}, {}
     for number, each in enumerate(rounds, 1):
@@ -221,35 +220,37 @@ def observed(test: str, side: Side, rounds: Sequence[Round]) -> Observed:
             untrusted[number] = reason.removeprefix(NOT_VALID)
         else:
             failed[number] = reason
-    return Observed(values, failed, untrusted)
+    return PatchTestResults(values, failed, untrusted)
 
 
-def _judged(test: str, rounds: Sequence[Round], criteria: Criteria, *, tests: int) -> Judged:
-    parent, current = (observed(test, side, rounds) for side in Side)
+def _judge_test(
+    test: str, rounds: Sequence[Round], criteria: PatchCriteria, *, tests: int
+) -> PatchTestVerdict:
+    parent, current = (collect_results(test, side, rounds) for side in BuildSide)
     if current.is_broken or parent.is_broken:
-        return Judged(test, _broken(parent, current), parent, current)
+        return PatchTestVerdict(test, _judge_broken(parent, current), parent, current)
     if min(len(parent.values), len(current.values)) < _FEWEST:
-        return Judged(test, Finding.NOT_MEASURED, parent, current, chance=1.0)
-    return _compared(test, rounds, parent, current, criteria, tests=tests)
+        return PatchTestVerdict(test, PatchFinding.NOT_MEASURED, parent, current, chance=1.0)
+    return _compare_test(test, rounds, parent, current, criteria, tests=tests)
 
 
-def _broken(parent: Observed, current: Observed) -> Finding:
+def _judge_broken(parent: PatchTestResults, current: PatchTestResults) -> PatchFinding:
     if current.is_broken and parent.values and not parent.failed:
-        return Finding.FAILS
+        return PatchFinding.FAILS
     if parent.is_broken and current.values and not current.failed:
-        return Finding.REPAIRED
-    return Finding.NOT_MEASURED
+        return PatchFinding.REPAIRED
+    return PatchFinding.NOT_MEASURED
 
 
-def _compared(
+def _compare_test(
     test: str,
     rounds: Sequence[Round],
-    parent: Observed,
-    current: Observed,
-    criteria: Criteria,
+    parent: PatchTestResults,
+    current: PatchTestResults,
+    criteria: PatchCriteria,
     *,
     tests: int,
-) -> Judged:
+) -> PatchTestVerdict:
     better = next(iter(parent.values.values())).better
     observations = _observations(test, rounds)
     comparison = compare(
@@ -262,22 +263,22 @@ def _compared(
         tests=tests,
     )
     enough = min(len(parent.values), len(current.values)) >= criteria.minimum_rounds
-    return Judged(
+    return PatchTestVerdict(
         test,
         _FINDINGS[comparison.outcome],
         parent,
         current,
         comparison,
-        documented(parent.samples, current.samples, formula=criteria.formula, better=better),
-        chance=deciding(comparison, criteria.maximum_rounds - len(rounds)) if enough else 1.0,
+        compare_by_mdl(parent.samples, current.samples, formula=criteria.formula, better=better),
+        chance=decision_probability(comparison, criteria.maximum_rounds - len(rounds)) if enough else 1.0,
     )
 
 
 def _observations(test: str, rounds: Sequence[Round]) -> list[Observation]:
     """Return the values of a test in the order of time; without samples if a measurement has none."""
-    builds = {Side.PARENT: PARENT, Side.CURRENT: PATCH}
+    builds = {BuildSide.PARENT: PARENT, BuildSide.CURRENT: PATCH}
     measured = sorted(
-        ((each[side], builds[side]) for each in rounds for side in Side), key=lambda one: one[0].started
+        ((each[side], builds[side]) for each in rounds for side in BuildSide), key=lambda one: one[0].started
     )
     first = measured[0][0].started
     return [
@@ -291,6 +292,6 @@ def _observations(test: str, rounds: Sequence[Round]) -> list[Observation]:
     ]
 
 
-def _rank(judged: Judged) -> tuple[int, float, str]:
+def _rank(judged: PatchTestVerdict) -> tuple[int, float, str]:
     size = abs(judged.comparison.relative) if judged.comparison else 0.0
-    return list(Finding).index(judged.finding), -size, judged.test
+    return list(PatchFinding).index(judged.finding), -size, judged.test

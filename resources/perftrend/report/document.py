@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from perftrend.model import Change, Result, Run, Series, Verdict, finite
-from perftrend.report.table import WORST_FIRST, Row, passes, rows, sentence
+from perftrend.report.table import WORST_FIRST, VerdictRow, passes, rows, sentence
 from perftrend.wording import plain
 
 FORMAT = "perftrend-report-1"
@@ -27,7 +27,7 @@ _WAY = ("loss_ratios", "trials", "phases")
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class TrendReport:
     """The contents of a report."""
 
     verdicts: Sequence[Verdict]
@@ -45,7 +45,7 @@ class Report:
     """URL of the dashboard; None if there is none."""
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[VerdictRow]:
         """The table, worst first."""
         return rows(self.verdicts)
 
@@ -87,7 +87,7 @@ def as_json(
     :param results: the run's results with their details, which contain the steps of each search.
     :returns: JSON in ASCII, with a newline at the end.
     """
-    return dumps(document(Report(verdicts, run, method, window, title, notices, results)))
+    return dumps(document(TrendReport(verdicts, run, method, window, title, notices, results)))
 
 
 def dumps(data: object) -> str:
@@ -95,7 +95,7 @@ def dumps(data: object) -> str:
     return json.dumps(data, allow_nan=False, separators=(",", ":")) + "\n"
 
 
-def document(report: Report) -> dict[str, Any]:
+def document(report: TrendReport) -> dict[str, Any]:
     """Return everything that the page shows, ready for JSON."""
     table = RunTable()
     details = {result.key.hash: result.details for result in report.results}
@@ -203,7 +203,7 @@ def not_valid(series: Series, *, number: Callable[[float], float | None]) -> lis
     ]
 
 
-def _test(row: Row, table: RunTable) -> dict[str, Any]:
+def _test(row: VerdictRow, table: RunTable) -> dict[str, Any]:
     verdict = row.verdict
     parameters = verdict.series.key.as_dict()
     return {

@@ -17,7 +17,7 @@ import jinja2
 
 from perftrend.report import page
 from perftrend.report.markup import environment
-from perftrend.report.replace import replaced
+from perftrend.report.replace import replace_directory
 from perftrend.wording import plain
 
 INDEX, STYLE, MESSAGE, CONSOLE = page.INDEX, "style.css", "message.txt", "console.txt"
@@ -31,13 +31,13 @@ def write_files(directory: Path, files: Mapping[str, str]) -> Path:
     :raises UsageError: if the directory contains anything that is not part of a report.
     :raises OSError: if it cannot be written; an old report is then unchanged.
     """
-    with replaced(directory, names=page.NAMES) as fresh:
+    with replace_directory(directory, names=page.NAMES) as fresh:
         for name, text in files.items():
             (fresh / name).write_text(text, encoding="utf-8")
     return directory / INDEX
 
 
-def rendered(template: str, **values: object) -> str:
+def render(template: str, **values: object) -> str:
     """Render a page."""
     return _templates().get_template(template).render(**values)
 
@@ -46,7 +46,7 @@ def rendered(template: str, **values: object) -> str:
 def _templates() -> jinja2.Environment:
     # A search writes its page after each step, so the compiled template is cached.
     found = environment()
-    found.filters |= {"plain": plain, "moment": _moment, "signed": _signed}
+    found.filters |= {"plain": plain, "moment": _moment, "signed": _use_minus_sign}
     return found
 
 
@@ -56,7 +56,7 @@ def style(*names: str) -> str:
     return "".join(folder.joinpath(name).read_text("utf-8") for name in (STYLE, *names))
 
 
-def dumped(document: Mapping[str, Any]) -> str:
+def format_json(document: Mapping[str, Any]) -> str:
     """Return a report's document as JSON."""
     return json.dumps(document, allow_nan=False, indent=1) + "\n"
 
@@ -65,6 +65,6 @@ def _moment(moment: datetime | None) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}" if moment else ""
 
 
-def _signed(text: str) -> str:
+def _use_minus_sign(text: str) -> str:
     """Replace hyphens by the true minus sign, which is as wide as the plus."""
     return text.replace("-", "\N{MINUS SIGN}")

@@ -12,10 +12,12 @@ No file name comes from a test: a test's anchor in the page is the hash of its t
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
 from urllib.parse import urlencode
@@ -23,14 +25,16 @@ from urllib.parse import urlencode
 import jinja2
 from plotly.offline import get_plotlyjs
 
-from perftrend.model import Outcome, Result, Run, TraceKey, Verdict
-from perftrend.report.courses import courses
-from perftrend.report.document import Report, RunTable, document, dumps, history, run_entry
+from perftrend import message
+from perftrend.errors import ArchiveError
+from perftrend.model import Measurement, Outcome, Result, Run, TraceKey, Verdict
+from perftrend.report import search_graph
+from perftrend.report.change_texts import courses
+from perftrend.report.document import RunTable, TrendReport, document, dumps, history, run_entry
 from perftrend.report.markup import environment
-from perftrend.report.replace import replaced
-from perftrend.report.searches import Search, searches
+from perftrend.report.replace import replace_directory
 from perftrend.report.sparkline import HEIGHT, WIDTH, sparkline
-from perftrend.report.table import SYMBOLS, WORST_FIRST, Row, passes, sentence
+from perftrend.report.table import SYMBOLS, WORST_FIRST, VerdictRow, passes, sentence
 from perftrend.wording import percent, plain
 
 INDEX = "index.html"
@@ -74,9 +78,9 @@ def write(
     :raises UsageError: if the directory contains anything that is not part of a report.
     :raises OSError: if it cannot be written; an old report is then unchanged.
     """
-    report = Report(verdicts, run, method, window, title, notices, results, dashboard)
+    report = TrendReport(verdicts, run, method, window, title, notices, results, dashboard)
     rows, found = report.rows, searches(results)
-    with replaced(directory, names=NAMES) as fresh:
+    with replace_directory(directory, names=NAMES) as fresh:
         _write_page(fresh, report, rows, found)
         _write_data(fresh / "data", rows)
         _write_searches(fresh, found.values())
@@ -86,7 +90,9 @@ def write(
     return directory / INDEX
 
 
-def _write_page(directory: Path, report: Report, rows: Sequence[Row], searches: Mapping[str, Search]) -> None:
+def _write_page(
+    directory: Path, report: TrendReport, rows: Sequence[VerdictRow], searches: Mapping[str, SearchDrawing]
+) -> None:
     counts = {outcome: sum(row.outcome is outcome for row in rows) for outcome in WORST_FIRST}
     html = (
         _environment()
@@ -108,20 +114,20 @@ def _write_page(directory: Path, report: Report, rows: Sequence[Row], searches: 
     _put(directory / INDEX, html)
 
 
-def _write_data(directory: Path, rows: Sequence[Row]) -> None:
+def _write_data(directory: Path, rows: Sequence[VerdictRow]) -> None:
     """Write the data of the interactive graphs, a few tests per file, and the runs that they share."""
     directory.mkdir()
     table = RunTable()
     for first in range(0, len(rows), TESTS_PER_FILE):
         tests = [
-            {"unit": plain(row.verdict.series.unit), **history(row.verdict, table, number=_rounded)}
+            {"unit": plain(row.verdict.series.unit), **history(row.verdict, table, number=_round)}
             for row in rows[first : first + TESTS_PER_FILE]
         ]
         _put(directory / f"{first // TESTS_PER_FILE}.js", _script("receiveTests", first, tests))
     _put(directory / "runs.js", _script("receiveRuns", [run_entry(run) for run in table.runs]))
 
 
-def _write_searches(directory: Path, found: Iterable[Search]) -> None:
+def _write_searches(directory: Path, found: Iterable[SearchDrawing]) -> None:
     """Write the graph of each search, and the style sheet that positions it."""
     drawn = {search.number: search for search in found}
     for number, search in drawn.items():
@@ -144,7 +150,7 @@ def _script(function: str, *arguments: object) -> str:
     return f"perftrend.{function}({text});\n"
 
 
-def _rounded(value: float) -> float | None:
+def _round(value: float) -> float | None:
     """Round to seven digits, more than a pixel or a reader can distinguish; None if it is not finite."""
     return float(f"{value:.7g}") if math.isfinite(value) else None
 
@@ -159,9 +165,9 @@ def _environment() -> jinja2.Environment:
     made.filters |= {
         "percent": percent,
         "plain": plain,
-        "signed": _signed,
+        "signed": _use_minus_sign,
         "slug": _slug,
-        "exploring": _exploring,
+        "exploring": _explore_url,
     }
     made.filters |= {"courses": courses, "moment": _moment, "unit": _unit, "value": _value}
     return made
@@ -171,7 +177,7 @@ def _moment(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
 
 
-def _signed(text: str) -> str:
+def _use_minus_sign(text: str) -> str:
     """Replace a leading hyphen by the true minus sign, which is as wide as a plus."""
     return text.replace("-", "\N{MINUS SIGN}", 1) if text.startswith("-") else text
 
@@ -181,7 +187,7 @@ def _slug(outcome: Outcome) -> str:
     return outcome.replace(" ", "-")
 
 
-def _exploring(key: TraceKey, dashboard: str) -> str:
+def _explore_url(key: TraceKey, dashboard: str) -> str:
     """Return the URL of a trace in the dashboard."""
     chosen = [(name if name == "testbed" else f"p.{name}", value) for name, value in key.parameters]
     return f"{dashboard}/?{urlencode(chosen)}"
@@ -194,3 +200,48 @@ def _value(value: float, unit: str) -> str:
 
 def _unit(unit: str) -> str:
     return "Mpps" if unit == "pps" else plain(unit)
+
+
+@dataclass(frozen=True)
+class SearchDrawing:
+    """A search that can be drawn."""
+
+    number: int
+    """From 0, in the order of the results."""
+    measurement: Measurement
+
+    @cached_property
+    def sentence(self) -> str:
+        """A description of the graph."""
+        return search_graph.sentence(self.measurement.phases, self._loss_ratios)
+
+    @property
+    def picture(self) -> str:
+        """The graph as SVG."""
+        one = self.measurement
+        return search_graph.svg(one.phases, self._loss_ratios, simulated=one.simulated)
+
+    @property
+    def _loss_ratios(self) -> tuple[float, ...]:
+        return tuple(self.measurement.loss_ratios.values())
+
+
+def searches(results: Iterable[Result]) -> dict[str, SearchDrawing]:
+    """Return the searches of a run by the hashes of their traces.
+
+    :param results: the run's results with their details; results without details have no search.
+    """
+    found: dict[str, SearchDrawing] = {}
+    drawn: dict[str, SearchDrawing] = {}
+    for result in results:
+        if not result.details.get("phases"):
+            continue
+        key = json.dumps(result.details, sort_keys=True)
+        if key not in drawn:
+            try:
+                drawn[key] = SearchDrawing(len(drawn), message.measurement_of(result.details))
+            except ArchiveError:
+                # Such as one of a newer perftrend: its values are known, but its steps are not.
+                continue
+        found[result.key.hash] = drawn[key]
+    return found

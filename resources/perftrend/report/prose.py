@@ -24,7 +24,7 @@ def excerpt(lines: Iterable[str]) -> list[str]:
     return [plain(line).replace("\t", "    ").rstrip()[:_LONGEST_LINE] for line in lines if line.strip()]
 
 
-def counted(count: int, word: str) -> str:
+def format_count(count: int, word: str) -> str:
     """Return a count with its word: ``1 round``, ``2 rounds``."""
     return f"{count} {word}{'' if count == 1 else 's'}"
 

@@ -26,7 +26,7 @@ _ABANDONED_S = 3600.0
 
 
 @contextmanager
-def replaced(directory: Path, *, names: Collection[str]) -> Iterator[Path]:
+def replace_directory(directory: Path, *, names: Collection[str]) -> Iterator[Path]:
     """Yield an empty directory to fill, which replaces ``directory`` at the end.
 
     :param directory: the directory to replace; its parents are created.

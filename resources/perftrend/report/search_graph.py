@@ -133,9 +133,9 @@ class _Picture:
         self._loss_ratios = loss_ratios
         self._steps = [step for phase in phases for step in phase.steps]
         times = (step.trial.elapsed_s for step in self._steps)
-        self._ends = list(itertools.accumulate(times, lambda *pair: _bounded(sum(pair)), initial=0.0))
-        self._time = Scale(0.0, _bounded(_TIME_AFTER * self._ends[-1]) or 1.0, LEFT, RIGHT)
-        self._rate = Scale(*_interesting(phases, loss_ratios), BOTTOM, TOP)
+        self._ends = list(itertools.accumulate(times, lambda *pair: _clamp(sum(pair)), initial=0.0))
+        self._time = Scale(0.0, _clamp(_TIME_AFTER * self._ends[-1]) or 1.0, LEFT, RIGHT)
+        self._rate = Scale(*_visible_range(phases, loss_ratios), BOTTOM, TOP)
 
     def x(self, seconds: float) -> float:
         return self._time(seconds)
@@ -204,7 +204,7 @@ class _Picture:
         )
 
 
-def _interesting(phases: Sequence[Phase], loss_ratios: Sequence[float]) -> tuple[float, float]:
+def _visible_range(phases: Sequence[Phase], loss_ratios: Sequence[float]) -> tuple[float, float]:
     """Return the rates to show: the last bounds and some interval widths around them."""
     highest = max((trial.rate_pps for phase in phases for trial in phase.trials), default=0.0)
     last = [interval for _, interval in _last(phases, loss_ratios)]
@@ -216,10 +216,10 @@ def _interesting(phases: Sequence[Phase], loss_ratios: Sequence[float]) -> tuple
         low, high = max(0.0, low - around), max(high, min(high + around, _SHARE_ABOVE * highest))
     if high - low <= _LEAST_SPAN * high:
         low, high = low / _SHARE_ABOVE, _SHARE_ABOVE * high
-    return low, _bounded(high) if low < high else _MEGA
+    return low, _clamp(high) if low < high else _MEGA
 
 
-def _bounded(value: float) -> float:
+def _clamp(value: float) -> float:
     """Return a value, or the largest float instead of infinity."""
     return min(value, sys.float_info.max)
 
@@ -266,7 +266,7 @@ def _span(interval: Interval) -> str:
 
 def _about(step: Step) -> str:
     trial = step.trial
-    early = f", ended after {trial.elapsed_s:.2g} s" if _ended_early(trial) else ""
+    early = f", ended after {trial.elapsed_s:.2g} s" if _has_ended_early(trial) else ""
     rate = f"{trial.rate_pps / _MEGA:.4f} Mpps"
     return f"{rate} for {trial.duration_s:.3g} s{early}: {_loss(trial)}. {_reason(step)}"
 
@@ -274,10 +274,10 @@ def _about(step: Step) -> str:
 def _loss(trial: Trial) -> str:
     if trial.received == trial.sent:
         return "nothing lost"
-    return f"{100 * trial.loss_ratio:.3g} % lost" + (" by then" if _ended_early(trial) else "")
+    return f"{100 * trial.loss_ratio:.3g} % lost" + (" by then" if _has_ended_early(trial) else "")
 
 
-def _ended_early(trial: Trial) -> bool:
+def _has_ended_early(trial: Trial) -> bool:
     return trial.elapsed_s < _ENDED_EARLY * trial.duration_s
 
 

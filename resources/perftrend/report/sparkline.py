@@ -82,7 +82,7 @@ def sparkline(verdict: Verdict) -> Sparkline:
         band=_band(x, y(above), y(below)),
         regressions=_dots(x, y(_begins(verdict, Direction.REGRESSION))),
         progressions=_dots(x, y(_begins(verdict, Direction.PROGRESSION))),
-        suspected=_dots(x, y(_suspected(verdict))),
+        suspected=_dots(x, y(_suspected_values(verdict))),
         low=low,
         high=high,
     )
@@ -110,7 +110,7 @@ def _not_valid(verdict: Verdict) -> Samples:
     return values
 
 
-def _suspected(verdict: Verdict) -> Samples:
+def _suspected_values(verdict: Verdict) -> Samples:
     """Return the value of each suspected run, NaN elsewhere."""
     values = np.full(verdict.series.samples.size, np.nan)
     runs = suspected_runs(verdict)

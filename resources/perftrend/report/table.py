@@ -52,7 +52,7 @@ _LEAST_DECIMALS, _MOST_DECIMALS = 2, 6
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class VerdictRow:
     """One verdict as text."""
 
     verdict: Verdict
@@ -77,7 +77,7 @@ class Row:
         return SYMBOLS[self.verdict.outcome]
 
 
-def rows(verdicts: Iterable[Verdict]) -> list[Row]:
+def rows(verdicts: Iterable[Verdict]) -> list[VerdictRow]:
     """Sort and format the verdicts, with as many decimals as the smallest trend needs."""
     ordered = sorted(verdicts, key=_rank)
     decimals = _decimals(verdict.trend for verdict in ordered if verdict.series.unit == "pps")
@@ -92,9 +92,9 @@ def sentence(verdicts: Sequence[Verdict]) -> str:
     if not verdicts:
         return "No test was analysed"
     counts = Counter(verdict.outcome for verdict in verdicts)
-    parts = [_counted(counts[outcome], outcome) for outcome in _SENTENCE_ORDER if counts[outcome]]
+    parts = [_format_count(counts[outcome], outcome) for outcome in _SENTENCE_ORDER if counts[outcome]]
     tests = len({_identity(verdict) for verdict in verdicts})
-    whole = _counted(tests, "test") + ("" if tests == 1 else "s")
+    whole = _format_count(tests, "test") + ("" if tests == 1 else "s")
     if tests != len(verdicts):
         whole = f"{len(verdicts)} results in {whole}"
     return f"{', '.join(parts)} of {whole}"
@@ -105,9 +105,9 @@ def passes(verdicts: Iterable[Verdict]) -> bool:
     return all(verdict.outcome in PASSING for verdict in verdicts)
 
 
-def _row(verdict: Verdict, decimals: int) -> Row:
+def _row(verdict: Verdict, decimals: int) -> VerdictRow:
     parameters = verdict.series.key.as_dict()
-    return Row(
+    return VerdictRow(
         verdict=verdict,
         test=_line(parameters.get("test", str(verdict.series.key))),
         suite=_line(parameters.get("suite", "")),
@@ -157,6 +157,6 @@ def _identity(verdict: Verdict) -> tuple[str, str]:
     return parameters.get("suite", ""), parameters.get("test", str(verdict.series.key))
 
 
-def _counted(count: int, word: str) -> str:
+def _format_count(count: int, word: str) -> str:
     plural = "s" if count > 1 and word in _COUNTABLE else ""
     return f"{count} {word}{plural}"

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from perftrend.model import Outcome, Verdict
-from perftrend.report.table import Row, passes, rows, sentence
+from perftrend.report.table import VerdictRow, passes, rows, sentence
 from perftrend.wording import NOTHING
 
 _STYLES = {
@@ -59,7 +59,7 @@ def terminal_table(verdicts: Sequence[Verdict], *, stream: TextIO) -> None:
     stream.write(lines.encode(encoding, "replace").decode(encoding))
 
 
-def _table(content: Sequence[Row], *, with_reasons: bool, longest: int | None) -> Table:
+def _table(content: Sequence[VerdictRow], *, with_reasons: bool, longest: int | None) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
     table.add_column("Test", overflow="fold", min_width=16)
     table.add_column("Frame", no_wrap=True)
@@ -78,19 +78,19 @@ def _table(content: Sequence[Row], *, with_reasons: bool, longest: int | None) -
     return table
 
 
-def _print_reasons(content: Sequence[Row], console: Console) -> None:
-    told = [row for row in content if row.outcome is not Outcome.NORMAL and row.reason]
-    for row in told:
+def _print_reasons(content: Sequence[VerdictRow], console: Console) -> None:
+    reported = [row for row in content if row.outcome is not Outcome.NORMAL and row.reason]
+    for row in reported:
         console.print(Text.assemble(_outcome(row), f" {row.test}: {_reason(row)}"))
-    if told:
+    if reported:
         console.print()
 
 
-def _outcome(row: Row) -> Text:
+def _outcome(row: VerdictRow) -> Text:
     return Text(str(row.outcome), style=_STYLES[row.outcome])
 
 
-def _reason(row: Row, longest: int | None = None) -> str:
+def _reason(row: VerdictRow, longest: int | None = None) -> str:
     """Return the reason on one line."""
     reason = " ".join(row.reason.split())
     return textwrap.shorten(reason, longest, placeholder=" ...") if longest else reason

@@ -22,18 +22,20 @@ SettingPath = tuple[str, ...]
 """The path of a setting in the tree: ``("trial", "duration_s")``."""
 
 
-class Given:
+class GivenSettings:
     """Values by the full path of their setting, each with the place that it came from.
 
     :param root: the model of the whole tree.
+    :param former: the present name of each setting that was renamed, by its former name.
     """
 
-    def __init__(self, root: type[BaseModel]) -> None:
+    def __init__(self, root: type[BaseModel], former: Mapping[str, str]) -> None:
         self._fields = fields(root)
         self._names = [".".join(path) for path in self._fields]
         self._tables = {
             path: field for path, field in self._fields.items() if get_origin(field.annotation) is dict
         }
+        self._former = {tuple(old.split(".")): tuple(new.split(".")) for old, new in former.items()}
         self._values: dict[SettingPath, Any] = {}
         self._sources: dict[SettingPath, str] = {}
 
@@ -54,19 +56,20 @@ class Given:
             raise SettingsError(
                 f"settings file {file} is not valid YAML: {' '.join(str(error).split())}"
             ) from None
-        self._take((), content, f"settings file {file}")
+        self._store_value((), content, f"settings file {file}")
 
     def read_environment(self, environment: Mapping[str, str]) -> None:
         """Read the values of environment variables with the prefix."""
         variables = {variable(name): tuple(name.split(".")) for name in self._names}
+        variables |= {variable(".".join(path)): path for path in self._former}
         for name, value in environment.items():
             if not name.startswith(PREFIX) or name == FILE_VARIABLE:
                 continue
             if name not in variables:
-                choices = nearest(name, [*variables, FILE_VARIABLE])
+                choices = nearest(name, [*map(variable, self._names), FILE_VARIABLE])
                 raise SettingsError(f"environment: no setting has the variable {name}{choices}")
             if value.strip():
-                self._take(variables[name], value, f"environment variable {name}")
+                self._store_value(variables[name], value, f"environment variable {name}")
 
     def read_command_line(self, overrides: Mapping[str, Any]) -> None:
         """Read the values of options; reject secrets, because all users of a machine see command lines."""
@@ -78,7 +81,7 @@ class Given:
                     f"give it by {variable(name)} or in the settings file"
                 )
             if value is not None:
-                self._take(path, value, "command line")
+                self._store_value(path, value, "command line")
 
     def tree(self) -> dict[str, Any]:
         """Return the values, nested like the root.
@@ -111,30 +114,37 @@ class Given:
         # A location continues into the value: item 2 of a list, the branch of an alternative.
         path = next(place[:length] for length in range(len(place), -1, -1) if place[:length] in self._values)
         expected = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
-        shown = self._shown(path, self._values[path])
+        shown = self._format_value(path, self._values[path])
         return f"{self.source(*path)}: {'.'.join(path)}{shown}; it {expected}"
 
-    def _take(self, path: SettingPath, value: object, source: str) -> None:
+    def _store_value(self, path: SettingPath, value: object, source: str) -> None:
         """Store a value under its path; split sections and tables, so that places merge key by key."""
+        path = self._former.get(path, path)
         if path in self._tables:
             for key, item in _table(".".join(path), value, source).items():
                 self._values[*path, str(key)] = item
                 self._sources[*path, str(key)] = source
         elif path in self._fields:
+            if self._sources.get(path) == source:
+                raise SettingsError(
+                    f"{source}: {'.'.join(path)} is given by its former name, too; remove one"
+                )
             self._values[path] = value
             self._sources[path] = source
         elif any(known[: len(path)] == path for known in self._fields):
             # A section whose every line is a comment is empty.
             if not isinstance(value, Mapping | None):
                 where = ".".join(path) or "the top"
-                raise SettingsError(f"{source}: {where}{self._shown(path, value)}; give a table of settings")
+                raise SettingsError(
+                    f"{source}: {where}{self._format_value(path, value)}; give a table of settings"
+                )
             for key, item in (value or {}).items():
-                self._take((*path, str(key)), item, source)
+                self._store_value((*path, str(key)), item, source)
         else:
             name = ".".join(path)
             raise SettingsError(f"{source}: no setting is named {name!r}{nearest(name, self._names)}")
 
-    def _shown(self, path: SettingPath, value: object) -> str:
+    def _format_value(self, path: SettingPath, value: object) -> str:
         """Return a wrong value as text, unless it is a secret or may contain one."""
         if path and any(known[: len(path)] == path and self._is_secret(known) for known in self._fields):
             return " cannot be used (not shown: it may be secret)"

@@ -181,7 +181,7 @@ class GerritSettings(Section):
     """Jobs that one user may start on one change in 24 hours."""
     post: bool = True
     """Whether verdicts are posted."""
-    tell_culprit: bool = False
+    notify_culprit: bool = False
     """Whether a bisection also notifies the change that made a test worse."""
 
 
@@ -214,7 +214,7 @@ class ListenerSettings(Section):
     """Gerrit projects whose comments are read; none for all that the user can see."""
     address: Server = "127.0.0.1:9464"
     """Where health and metrics are served, ``host:port``."""
-    look_back_s: Seconds = 86400.0
+    lookback_s: Seconds = 86400.0
     """Maximum age of a comment at the very first start; later on, comments of any age are read."""
     poll_s: Seconds = 300.0
     """Interval at which Gerrit is queried for comments without an event."""
@@ -271,7 +271,7 @@ class BisectSettings(Section):
     """Measurements after which it ends undecided; the same command continues with as many more."""
     maximum_changes: Count = 3
     """Maximum number of changes that are reported, the largest first."""
-    inside: bool = False
+    search_equal_ends: bool = False
     """Whether commits between are measured even if old and new do not differ."""
     builds_ahead: Annotated[int, BeforeValidator(as_number), Field(ge=0)] = 2
     """Commits that are built while another is measured, if that does not disturb the measurement."""
@@ -363,9 +363,9 @@ class DashboardSettings(Section):
     """Total time that a request waits for the database before it is answered with 503."""
     stop_timeout_s: Seconds = 10.0
     """Time that requests under way may take when the dashboard is stopped."""
-    kept_bytes: Count | None = 64 * 1024**2
+    response_cache_bytes: Count | None = 64 * 1024**2
     """Memory for cached responses, in bytes; none to disable the cache."""
-    behind_s: Seconds = 1.0
+    cache_max_age_s: Seconds = 1.0
     """How far behind the store a cached response may be, if another process has written."""
     cluster_period_s: Seconds | None = 900.0
     """Interval at which testbeds with new values are clustered; none to cluster only on request."""
@@ -407,7 +407,7 @@ class DashboardSettings(Section):
     """Shell patterns of the jobs that events may report."""
     ingest_source: Text | None = None
     """Location of their builds, as for ``./run ingest``; none for the Jenkins of the settings."""
-    watch: Folder | None = None
+    watch_folder: Folder | None = None
     """Folder whose new archives, ``JOB/NUMBER/…``, are ingested; none to watch no folder."""
     watch_s: Seconds = 10.0
     """Interval at which it is scanned; files that changed since the last scan are not complete yet."""

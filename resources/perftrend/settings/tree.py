@@ -13,7 +13,7 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError
 
 from perftrend.errors import SettingsError, nearest
-from perftrend.settings.places import FILE_VARIABLE, Given, fields
+from perftrend.settings.places import FILE_VARIABLE, GivenSettings, fields
 from perftrend.settings.sections import (
     STRICT,
     AnalysisSettings,
@@ -34,6 +34,17 @@ from perftrend.settings.sections import (
 )
 from perftrend.settings.values import Folder, Number, Seconds, Text, Words
 
+FORMER_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "bisect.inside": "bisect.search_equal_ends",
+        "dashboard.behind_s": "dashboard.cache_max_age_s",
+        "dashboard.kept_bytes": "dashboard.response_cache_bytes",
+        "dashboard.watch": "dashboard.watch_folder",
+        "gerrit.tell_culprit": "gerrit.notify_culprit",
+        "listener.look_back_s": "listener.lookback_s",
+    }
+)
+"""The present names of settings that were renamed; the next release removes the former ones."""
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _PASSWORD = re.compile(r"(?<=://)(?P<user>[^:/?#@]*):[^/?#]*@")
 
@@ -115,11 +126,11 @@ class Settings(BaseModel):
 
         Passwords in the URLs of the database and of the repository are removed, too.
         """
-        told = self.model_dump(mode="json", exclude_none=True)
-        told["store"] = _PASSWORD.sub(r"\g<user>@", self.store)
+        values = self.model_dump(mode="json", exclude_none=True)
+        values["store"] = _PASSWORD.sub(r"\g<user>@", self.store)
         if self.project.repository:
-            told["project"]["repository"] = _PASSWORD.sub(r"\g<user>@", self.project.repository)
-        return yaml.safe_dump(told, sort_keys=False)
+            values["project"]["repository"] = _PASSWORD.sub(r"\g<user>@", self.project.repository)
+        return yaml.safe_dump(values, sort_keys=False)
 
     @classmethod
     def load(
@@ -137,7 +148,7 @@ class Settings(BaseModel):
         :raises SettingsError: if a name or a value is wrong; the message names its place.
         """
         file = file or environment.get(FILE_VARIABLE)
-        given = Given(cls)
+        given = GivenSettings(cls, FORMER_NAMES)
         if file:
             given.read_file(Path(file))
         given.read_environment(environment)
@@ -158,7 +169,7 @@ def names() -> list[str]:
     return [".".join(path) for path in fields(Settings)]
 
 
-def _require_agreement(settings: Settings, given: Given) -> None:
+def _require_agreement(settings: Settings, given: GivenSettings) -> None:
     """Reject values that are valid by themselves, but not together."""
     search, soak, analysis = settings.search, settings.soak, settings.analysis
     if search.strategy != "predictive" and search.trials_per_bound > 1:

@@ -27,7 +27,7 @@ def _text(value: object) -> object:
     return str(value) if isinstance(value, int | float) else value
 
 
-def _filled(value: str) -> str:
+def _require_nonempty(value: str) -> str:
     if not value:
         raise ValueError("Input should not be empty")
     return value
@@ -65,10 +65,10 @@ def moment_of(text: str, *, of_day: time) -> datetime:
     except ValueError:
         pass
     try:
-        told = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError("write 2026-03-02, or 2026-03-02T18:00+01:00") from None
-    return told if told.tzinfo else told.replace(tzinfo=UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _secret(value: object) -> object:
@@ -80,7 +80,7 @@ def _secret(value: object) -> object:
     return value.strip()
 
 
-def _matching(pattern: str, form: str) -> AfterValidator:
+def _pattern_validator(pattern: str, form: str) -> AfterValidator:
     """Return a check whose message shows the expected form instead of the pattern."""
 
     def check(value: str) -> str:
@@ -110,7 +110,7 @@ def _is_plain_http(url: str) -> bool:
 
 
 MaybeEmpty = Annotated[str, BeforeValidator(_text)]
-Text = Annotated[MaybeEmpty, AfterValidator(_filled)]
+Text = Annotated[MaybeEmpty, AfterValidator(_require_nonempty)]
 Words = Annotated[tuple[Text, ...], BeforeValidator(_words)]
 Folder = Annotated[Path, BeforeValidator(_path)]
 Number = Annotated[float, BeforeValidator(as_number)]
@@ -124,10 +124,15 @@ Days = Annotated[Count, Field(le=36500)]
 HttpUrl = Annotated[str, BeforeValidator(_http_url)]
 """An address without user and password, which have settings of their own."""
 Server = Annotated[
-    Text, _matching(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}", "host:port, such as localhost:25")
+    Text,
+    _pattern_validator(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}", "host:port, such as localhost:25"),
 ]
-Host = Annotated[Text, _matching(r"[A-Za-z0-9:][A-Za-z0-9._:-]*", "the name or the address of a host")]
-Address = Annotated[Text, _matching(r"[^\s@,;<>\"]+@[^\s@,;<>\"]+", "user@host, without a name around it")]
+Host = Annotated[
+    Text, _pattern_validator(r"[A-Za-z0-9:][A-Za-z0-9._:-]*", "the name or the address of a host")
+]
+Address = Annotated[
+    Text, _pattern_validator(r"[^\s@,;<>\"]+@[^\s@,;<>\"]+", "user@host, without a name around it")
+]
 """A mail address, without a name around it."""
 Addresses = Annotated[tuple[Address, ...], BeforeValidator(_words)]
 Secret = Annotated[SecretStr | None, BeforeValidator(_secret), Field(exclude=True, repr=False)]

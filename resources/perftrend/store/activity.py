@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from perftrend.store.connection import reading, writing
+from perftrend.store.connection import read_transaction, write_transaction
 from perftrend.store.schema import activity
 
 LONGEST_SUBJECT = 255
@@ -51,7 +51,7 @@ class Activity:
 
     def record(self, user: str, action: str, subject: str, detail: str = "") -> None:
         """Record an action, in its own transaction."""
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             record(connection, user, action, subject, detail)
 
     def newest(
@@ -70,5 +70,5 @@ class Activity:
             query = query.where(activity.c.user == user)
         if before is not None:
             query = query.where(activity.c.number < before)
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return [Act(**row) for row in connection.execute(query).mappings()]

@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection, Engine, RowMapping
 
 from perftrend.errors import UsageError
 from perftrend.store.activity import record
-from perftrend.store.connection import reading, writing
+from perftrend.store.connection import read_transaction, write_transaction
 from perftrend.store.schema import annotated
 
 LONGEST_TEXT = 4000
@@ -57,7 +57,7 @@ class Annotation:
 
 
 @dataclass(frozen=True, slots=True)
-class Edited:
+class NoteEditResult:
     """The result of an edit."""
 
     is_done: bool
@@ -83,7 +83,7 @@ class Annotations:
             if _HASH.fullmatch(commit):
                 by_stem.setdefault(commit[:_STEM], []).append(commit)
         found: dict[str, list[Annotation]] = {}
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             for stems in _parts(list(by_stem)):
                 for each in _select(connection, annotated.c.stem.in_(stems)):
                     if testbed is not None and each.testbed not in {None, testbed}:
@@ -100,12 +100,12 @@ class Annotations:
         """
         condition = sa.true() if before is None else annotated.c.id < before
         query = sa.select(annotated).where(condition).order_by(annotated.c.id.desc()).limit(limit)
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return [_annotation(row) for row in connection.execute(query).mappings()]
 
     def find(self, identity: int) -> Annotation | None:
         """Return an annotation; None if it does not exist."""
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return _find(connection, identity)
 
     def add(self, commit: str, text: str, *, user: str, testbed: str | None = None) -> Annotation:
@@ -115,48 +115,48 @@ class Annotations:
         :raises UsageError: if that is not a hash, or if the text is empty or too long.
         """
         row = {
-            "revision": checked_commit(commit),
+            "revision": validate_commit(commit),
             "testbed": testbed or None,
-            "text": checked_text(text),
+            "text": validate_text(text),
             "author": user,
             "created": datetime.now(UTC),
             "edited_by": "",
             "version": 1,
         }
         row["stem"] = str(row["revision"])[:_STEM]
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             key = connection.execute(sa.insert(annotated), row).inserted_primary_key
             added = _find(connection, int(key[0]) if key else 0)
             if added is None:
                 raise AssertionError("what was entered in this transaction is there")
-            record(connection, user, "annotated", added.subject, _told(added))
+            record(connection, user, "annotated", added.subject, _describe(added))
         return added
 
-    def edit(self, identity: int, text: str, *, version: int, user: str) -> Edited:
+    def edit(self, identity: int, text: str, *, version: int, user: str) -> NoteEditResult:
         """Change the text of an annotation, unless it has been edited since.
 
         :param version: of the annotation that the edit was made from.
         :raises UsageError: if the text is empty or too long.
         """
-        text = checked_text(text)
-        with writing(self._engine) as connection:
+        text = validate_text(text)
+        with write_transaction(self._engine) as connection:
             before = _find(connection, identity)
             change = sa.update(annotated).where(_of_version(identity, version))
             columns = {"text": text, "edited": datetime.now(UTC), "edited_by": user, "version": version + 1}
             if before is None or connection.execute(change.values(**columns)).rowcount == 0:
-                return Edited(is_done=False, annotation=before)
-            record(connection, user, "edited", before.subject, f"was: {_told(before)}")
-            return Edited(is_done=True, annotation=_find(connection, identity))
+                return NoteEditResult(is_done=False, annotation=before)
+            record(connection, user, "edited", before.subject, f"was: {_describe(before)}")
+            return NoteEditResult(is_done=True, annotation=_find(connection, identity))
 
-    def delete(self, identity: int, *, version: int, user: str) -> Edited:
+    def delete(self, identity: int, *, version: int, user: str) -> NoteEditResult:
         """Delete an annotation, unless it has been edited since; the activity log retains its text."""
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             before = _find(connection, identity)
             deletion = sa.delete(annotated).where(_of_version(identity, version))
             if before is None or connection.execute(deletion).rowcount == 0:
-                return Edited(is_done=False, annotation=before)
-            record(connection, user, "deleted", before.subject, f"was: {_told(before)}")
-            return Edited(is_done=True, annotation=before)
+                return NoteEditResult(is_done=False, annotation=before)
+            record(connection, user, "deleted", before.subject, f"was: {_describe(before)}")
+            return NoteEditResult(is_done=True, annotation=before)
 
 
 def subject_of(identity: int) -> str:
@@ -164,7 +164,7 @@ def subject_of(identity: int) -> str:
     return f"annotation {identity}"
 
 
-def checked_commit(text: str) -> str:
+def validate_commit(text: str) -> str:
     """Return the hash of a commit as it is stored.
 
     :raises UsageError: if it is not a hash.
@@ -175,17 +175,17 @@ def checked_commit(text: str) -> str:
     return commit
 
 
-def checked_text(text: str) -> str:
+def validate_text(text: str) -> str:
     """Return the text of an annotation as it is stored.
 
     :raises UsageError: if it is empty or too long.
     """
-    kept = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "").strip()
-    if not kept:
+    cleaned = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "").strip()
+    if not cleaned:
         raise UsageError("the text is empty; enter a text, or delete the annotation")
-    if len(kept) > LONGEST_TEXT:
-        raise UsageError(f"the text has {len(kept)} characters; write at most {LONGEST_TEXT}")
-    return kept
+    if len(cleaned) > LONGEST_TEXT:
+        raise UsageError(f"the text has {len(cleaned)} characters; write at most {LONGEST_TEXT}")
+    return cleaned
 
 
 def _of_version(identity: int, version: int) -> sa.ColumnElement[bool]:
@@ -215,7 +215,7 @@ def _annotation(row: RowMapping) -> Annotation:
     )
 
 
-def _told(annotation: Annotation) -> str:
+def _describe(annotation: Annotation) -> str:
     of = f"{annotation.commit} on {annotation.testbed}" if annotation.testbed else annotation.commit
     return f"{of}: {annotation.text}"
 

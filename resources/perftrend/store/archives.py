@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from perftrend.store.connection import entering, reading, writing
+from perftrend.store.connection import read_transaction, savepoint, write_transaction
 from perftrend.store.schema import patch_tests, read_archives, runs
 
 
@@ -30,7 +30,7 @@ class Archives:
         may_go_on = sa.not_(patch_tests.c.ended) & (read_archives.c.version == "")
         of_runs = query.join(runs).where(runs.c.job == job)
         of_patches = query.join(patch_tests).where(patch_tests.c.job == job, sa.not_(may_go_on))
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             found = connection.execute(sa.union_all(of_runs, of_patches))
             return {row.location: row.version for row in found}
 
@@ -43,7 +43,7 @@ class Archives:
             .where(read_archives.c.location == sa.bindparam("place"), read_archives.c.version == "")
             .values(version=sa.bindparam("found"))
         )
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             connection.execute(changed, [{"place": place, "found": each} for place, each in versions.items()])
 
 
@@ -64,7 +64,7 @@ def note_read(
     if connection.execute(changed).rowcount:
         return
     try:
-        with entering(connection):
+        with savepoint(connection):
             connection.execute(sa.insert(read_archives), {"location": location, **noted})
     except sa.exc.IntegrityError:
         # Another process has read it meanwhile.

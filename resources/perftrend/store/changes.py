@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from perftrend.errors import StoreError
-from perftrend.store.connection import commits_of, explained, reading, uncounted
+from perftrend.store.connection import commits_of, read_transaction, suspend_commit_count, translate_errors
 
 
 class Changes:
@@ -26,7 +26,7 @@ class Changes:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._lock = threading.Lock()
-        self._kept: Connection | None = None
+        self._connection: Connection | None = None
         self._opened = 0
 
     @property
@@ -42,7 +42,7 @@ class Changes:
         :raises StoreError: if the database cannot be queried; for SQLite, the next value then is a new one.
         """
         if self._engine.dialect.name != "sqlite":
-            with reading(self._engine) as connection:
+            with read_transaction(self._engine) as connection:
                 snapshot: str = connection.execute(sa.text("SELECT pg_current_snapshot()::text")).scalar_one()
             return snapshot
         with self._lock:
@@ -53,9 +53,9 @@ class Changes:
                 raise
 
     @staticmethod
-    def unhurried() -> AbstractContextManager[None]:
+    def suspend_commit_count() -> AbstractContextManager[None]:
         """Exclude the commits of this thread in the block from :attr:`own`: only :meth:`state` shows them."""
-        return uncounted()
+        return suspend_commit_count()
 
     def close(self) -> None:
         """Close the connection."""
@@ -63,16 +63,16 @@ class Changes:
             self._close()
 
     def _data_version(self) -> Hashable:
-        with explained(self._engine):
-            if self._kept is None:
-                self._kept = self._engine.connect()
+        with translate_errors(self._engine):
+            if self._connection is None:
+                self._connection = self._engine.connect()
                 self._opened += 1
-            with self._kept.begin():
-                version = self._kept.exec_driver_sql("PRAGMA data_version").scalar_one()
+            with self._connection.begin():
+                version = self._connection.exec_driver_sql("PRAGMA data_version").scalar_one()
             # Numbers of two connections cannot be compared.
             return self._opened, version
 
     def _close(self) -> None:
-        if self._kept is not None:
-            self._kept.close()
-            self._kept = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import IntegrityError
 
 from perftrend.store.activity import record
-from perftrend.store.connection import entering, reading, writing
+from perftrend.store.connection import read_transaction, savepoint, write_transaction
 from perftrend.store.schema import clusterings
 
 LEASE = timedelta(seconds=60)
@@ -29,12 +29,12 @@ MOST_ATTEMPTS = 3
 """Attempts after which an unfinished clustering is given up, because it probably kills its processes."""
 
 
-class State(StrEnum):
+class ClusteringState(StrEnum):
     """The state of a clustering."""
 
     IDLE = "idle"
     """None was ever requested."""
-    ASKED = "asked"
+    REQUESTED = "asked"
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
@@ -42,15 +42,15 @@ class State(StrEnum):
     """A user has ended it."""
 
 
-UNDER_WAY = (State.ASKED, State.RUNNING)
+UNDER_WAY = (ClusteringState.REQUESTED, ClusteringState.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
-class Clustering:
+class NewestClustering:
     """The newest clustering of a testbed."""
 
     testbed: str
-    state: State
+    state: ClusteringState
     options: Mapping[str, Any]
     who: str
     """The user who requested it; empty if it is periodic."""
@@ -82,32 +82,32 @@ class Clusterings:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def of(self, testbed: str) -> Clustering | None:
+    def of(self, testbed: str) -> NewestClustering | None:
         """Return the newest clustering of a testbed; None if there never was one."""
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             query = sa.select(clusterings).where(clusterings.c.testbed == testbed)
             row = connection.execute(query).mappings().first()
             return _clustering(row) if row else None
 
-    def all(self) -> list[Clustering]:
+    def all(self) -> list[NewestClustering]:
         """Return the newest clustering of each testbed that had one."""
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             query = sa.select(clusterings).order_by(clusterings.c.testbed)
             return [_clustering(row) for row in connection.execute(query).mappings()]
 
-    def ask(self, testbed: str, options: Mapping[str, Any], who: str) -> tuple[Clustering, bool]:
+    def request(self, testbed: str, options: Mapping[str, Any], user: str) -> tuple[NewestClustering, bool]:
         """Request a clustering and record it in the activity log, or join the one that is under way.
 
         :returns: the clustering that is under way now, and whether this call requested it.
         """
-        with writing(self._engine) as connection:
-            now = _locked(connection, testbed)
+        with write_transaction(self._engine) as connection:
+            now = _lock_row(connection, testbed)
             if now.under_way:
                 return now, False
-            record(connection, who, "asked for a clustering", f"clusters of {testbed}")
-            return _asked(connection, now, options, who), True
+            record(connection, user, "asked for a clustering", f"clusters of {testbed}")
+            return _store_request(connection, now, options, user), True
 
-    def ask_periodically(
+    def request_periodically(
         self, testbed: str, options: Mapping[str, Any], *, data: str, period: timedelta, now: datetime
     ) -> bool:
         """Request a clustering if the last periodic check is a period ago and there are new values.
@@ -116,36 +116,43 @@ class Clusterings:
 
         :param data: identifies the values that would be clustered; equal if none is new.
         """
-        with writing(self._engine) as connection:
-            known = _locked(connection, testbed)
+        with write_transaction(self._engine) as connection:
+            known = _lock_row(connection, testbed)
             if known.under_way or (known.periodic is not None and known.periodic > now - period):
                 return False
             _change(connection, testbed, periodic=now, data=data)
             if known.data == data:
                 return False
-            _asked(connection, known, options, "")
+            _store_request(connection, known, options, "")
         return True
 
-    def claim(self, now: datetime) -> Clustering | None:
+    def claim(self, now: datetime) -> NewestClustering | None:
         """Claim a clustering that no process runs; None if there is nothing to do."""
-        lapsed = (clusterings.c.state == State.RUNNING) & (clusterings.c.until < now)
-        query = sa.select(clusterings).where((clusterings.c.state == State.ASKED) | lapsed)
+        lapsed = (clusterings.c.state == ClusteringState.RUNNING) & (clusterings.c.until < now)
+        query = sa.select(clusterings).where((clusterings.c.state == ClusteringState.REQUESTED) | lapsed)
         query = query.order_by(clusterings.c.asked).limit(1)
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             # Most of the time there is nothing to do, and a reader does not wait for locks.
             if connection.execute(query).first() is None:
                 return None
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             row = connection.execute(query.with_for_update(skip_locked=True)).mappings().first()
             if row is None:
                 return None
             task = _clustering(row)
             if task.attempts >= MOST_ATTEMPTS:
                 stage = f"given up: {MOST_ATTEMPTS} processes ended over it; ask for fewer traces"
-                _change(connection, task.testbed, state=State.FAILED, stage=stage, finished=now, token="")
+                _change(
+                    connection,
+                    task.testbed,
+                    state=ClusteringState.FAILED,
+                    stage=stage,
+                    finished=now,
+                    token="",
+                )
                 return None
             begun = replace(
-                task, state=State.RUNNING, token=secrets.token_hex(8), until=now + LEASE,
+                task, state=ClusteringState.RUNNING, token=secrets.token_hex(8), until=now + LEASE,
                 attempts=task.attempts + 1, stage="begins",
             )  # fmt: skip
             _change(
@@ -154,61 +161,72 @@ class Clusterings:
             )  # fmt: skip
             return begun
 
-    def beat(self, task: Clustering, stage: str, now: datetime) -> bool:
+    def beat(self, task: NewestClustering, stage: str, now: datetime) -> bool:
         """Store the current step, and renew the lease; False if it is cancelled or another process has it."""
-        with writing(self._engine) as connection:
-            if not held(connection, task):
+        with write_transaction(self._engine) as connection:
+            if not has_claim(connection, task):
                 return False
             _change(connection, task.testbed, stage=stage, until=now + LEASE)
         return True
 
-    def give_back(self, task: Clustering) -> None:
+    def give_back(self, task: NewestClustering) -> None:
         """Release a clustering because this process stops; it starts again in another one."""
-        with writing(self._engine) as connection:
-            if held(connection, task):
+        with write_transaction(self._engine) as connection:
+            if has_claim(connection, task):
                 begun = task.attempts - 1
-                _change(connection, task.testbed, state=State.ASKED, token="", attempts=begun, stage="waits")
+                _change(
+                    connection,
+                    task.testbed,
+                    state=ClusteringState.REQUESTED,
+                    token="",
+                    attempts=begun,
+                    stage="waits",
+                )
 
-    def fail(self, task: Clustering, reason: str) -> None:
+    def fail(self, task: NewestClustering, reason: str) -> None:
         """Mark a clustering as failed; a periodic one is due again after its period."""
-        with writing(self._engine) as connection:
-            if held(connection, task):
-                ended = {"state": State.FAILED, "token": "", "stage": reason, "finished": datetime.now(UTC)}
+        with write_transaction(self._engine) as connection:
+            if has_claim(connection, task):
+                ended = {
+                    "state": ClusteringState.FAILED,
+                    "token": "",
+                    "stage": reason,
+                    "finished": datetime.now(UTC),
+                }
                 # These values are not clustered yet, so the next check has to find them new.
                 ended |= {} if task.who else {"data": ""}
                 _change(connection, task.testbed, **ended)
 
-    def cancel(self, testbed: str, who: str) -> Clustering | None:
+    def cancel(self, testbed: str, user: str) -> NewestClustering | None:
         """Cancel the requested or running clustering of a testbed; its result is never stored.
 
         The process that runs it notices this in its next :meth:`beat`. A finished clustering is not changed.
 
         :returns: the newest clustering of the testbed as it is now; None if there never was one.
         """
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             query = sa.select(clusterings).where(clusterings.c.testbed == testbed).with_for_update()
             row = connection.execute(query).mappings().first()
             if row is None or not _clustering(row).under_way:
                 return _clustering(row) if row else None
-            ended: dict[str, Any] = {"state": State.CANCELLED, "token": "", "until": None}
-            ended |= {"stage": f"{who} has cancelled it", "finished": datetime.now(UTC)}
+            ended: dict[str, Any] = {"state": ClusteringState.CANCELLED, "token": "", "until": None}
+            ended |= {"stage": f"{user} has cancelled it", "finished": datetime.now(UTC)}
             _change(connection, testbed, **ended)
-            record(connection, who, "cancelled a clustering", f"clusters of {testbed}")
+            record(connection, user, "cancelled a clustering", f"clusters of {testbed}")
             return replace(_clustering(row), **ended)
 
 
-def held(connection: Connection, task: Clustering) -> bool:
+def has_claim(connection: Connection, task: NewestClustering) -> bool:
     """Return whether a process still has the clustering that it claimed; locks it for the transaction."""
     query = sa.select(clusterings.c.token).where(clusterings.c.testbed == task.testbed).with_for_update()
     return connection.execute(query).scalar() == task.token
 
 
-def finished(connection: Connection, task: Clustering, result: Mapping[str, Any]) -> None:
+def finish(connection: Connection, task: NewestClustering, result: Mapping[str, Any]) -> None:
     """Mark a clustering as done."""
     now = datetime.now(UTC)
-    _change(
-        connection, task.testbed, state=State.DONE, token="", stage="", finished=now, result=dict(result)
-    )  # fmt: skip
+    done: dict[str, Any] = {"state": ClusteringState.DONE, "token": "", "stage": ""}
+    _change(connection, task.testbed, **done, finished=now, result=dict(result))
 
 
 def forget_data(connection: Connection, testbed: str | None) -> None:
@@ -217,15 +235,17 @@ def forget_data(connection: Connection, testbed: str | None) -> None:
     connection.execute(query if testbed is None else query.where(clusterings.c.testbed == testbed))
 
 
-def _locked(connection: Connection, testbed: str) -> Clustering:
+def _lock_row(connection: Connection, testbed: str) -> NewestClustering:
     """Return the row of a testbed, locked until the transaction ends."""
     query = sa.select(clusterings).where(clusterings.c.testbed == testbed).with_for_update()
     row = connection.execute(query).mappings().first()
     if row is None:
         new = {"options": {}, "who": "", "token": "", "attempts": 0, "stage": "", "result": {}, "data": ""}
         try:
-            with entering(connection):
-                connection.execute(sa.insert(clusterings), {"testbed": testbed, "state": State.IDLE, **new})
+            with savepoint(connection):
+                connection.execute(
+                    sa.insert(clusterings), {"testbed": testbed, "state": ClusteringState.IDLE, **new}
+                )
         except IntegrityError:
             # Another process was first. Its row is there now.
             pass
@@ -233,11 +253,13 @@ def _locked(connection: Connection, testbed: str) -> Clustering:
     return _clustering(row)
 
 
-def _asked(connection: Connection, old: Clustering, options: Mapping[str, Any], who: str) -> Clustering:
+def _store_request(
+    connection: Connection, old: NewestClustering, options: Mapping[str, Any], user: str
+) -> NewestClustering:
     new: dict[str, Any] = {
-        "state": State.ASKED,
+        "state": ClusteringState.REQUESTED,
         "options": dict(options),
-        "who": who,
+        "who": user,
         "asked": datetime.now(UTC),
     }
     new |= {"token": "", "until": None, "attempts": 0, "stage": "waits", "finished": None}
@@ -249,5 +271,5 @@ def _change(connection: Connection, testbed: str, **columns: object) -> None:
     connection.execute(sa.update(clusterings).where(clusterings.c.testbed == testbed).values(**columns))
 
 
-def _clustering(row: sa.RowMapping) -> Clustering:
-    return Clustering(**{**row, "state": State(row["state"])})
+def _clustering(row: sa.RowMapping) -> NewestClustering:
+    return NewestClustering(**{**row, "state": ClusteringState(row["state"])})

@@ -21,8 +21,8 @@ from sqlalchemy.engine import Connection, Engine
 from perftrend.model import TraceKey
 from perftrend.store import clusterings
 from perftrend.store.activity import record
-from perftrend.store.clusterings import Clustering
-from perftrend.store.connection import reading, writing
+from perftrend.store.clusterings import NewestClustering
+from perftrend.store.connection import read_transaction, write_transaction
 from perftrend.store.schema import clusters, renamed_traces, traces
 
 
@@ -60,7 +60,7 @@ have no identity."""
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergeCounts:
     """Numbers of clusters that a clustering added and replaced."""
 
     added: int
@@ -68,7 +68,7 @@ class Merged:
 
 
 @dataclass(frozen=True, slots=True)
-class Triaged:
+class ClusterEditResult:
     """The result of an edit, which changes all the clusters that it names or none."""
 
     now: tuple[StoredCluster, ...]
@@ -84,7 +84,7 @@ class Triaged:
         return not (self.refused or self.gone)
 
 
-WHO = "clustering"
+LOG_USER = "clustering"
 """The user of found clusters in the activity log."""
 
 _AT_ONCE = 1000
@@ -98,7 +98,7 @@ class Clusters:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def kept(
+    def select(
         self,
         testbed: str | None = None,
         *,
@@ -112,21 +112,21 @@ class Clusters:
         :param newest: whether the clusters that were found last come first; otherwise those with the largest
             statistic, of either sign.
         """
-        query = sa.select(*_LIGHT).where(*_chosen(testbed, status)).limit(limit).offset(offset)
+        query = sa.select(*_LIGHT).where(*_conditions(testbed, status)).limit(limit).offset(offset)
         largest = (sa.func.abs(clusters.c.regression).desc(), clusters.c.id)
         query = query.order_by(*((clusters.c.found.desc(),) if newest else ()), *largest)
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return [_cluster(row) for row in connection.execute(query).mappings()]
 
     def counts(self, testbed: str | None = None) -> dict[str, int]:
         """Return the number of clusters with each status."""
-        query = sa.select(clusters.c.status, sa.func.count()).where(*_chosen(testbed, None))
-        with reading(self._engine) as connection:
+        query = sa.select(clusters.c.status, sa.func.count()).where(*_conditions(testbed, None))
+        with read_transaction(self._engine) as connection:
             return {row[0]: row[1] for row in connection.execute(query.group_by(clusters.c.status))}
 
     def one(self, identity: int) -> StoredCluster | None:
         """Return a cluster with all its members; None if it does not exist."""
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             row = connection.execute(sa.select(clusters).where(clusters.c.id == identity)).mappings().first()
             return _cluster(row) if row else None
 
@@ -139,14 +139,14 @@ class Clusters:
             .join(current, current.c.id == sa.func.coalesce(renamed_traces.c.current_id, traces.c.id))
         )
         found = {}
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             for start in range(0, len(hashes), _AT_ONCE):
                 some = query.where(traces.c.hash.in_(hashes[start : start + _AT_ONCE]))
                 for name, parameters in connection.execute(some):
                     found[name] = TraceKey.of(**json.loads(parameters))
         return found
 
-    def merge(self, task: Clustering, rule: Rule, result: Mapping[str, Any]) -> Merged | None:
+    def merge(self, task: NewestClustering, rule: Rule, result: Mapping[str, Any]) -> MergeCounts | None:
         """Merge the findings of a clustering with the stored clusters, and finish it, in one transaction.
 
         The triage of stored clusters is never written here, so concurrent edits are preserved.
@@ -155,17 +155,19 @@ class Clusters:
         :param result: numbers about the clustering that are stored with it.
         :returns: None if the clustering no longer belongs to this process; then nothing is changed.
         """
-        with writing(self._engine) as connection:
-            if not clusterings.held(connection, task):
+        with write_transaction(self._engine) as connection:
+            if not clusterings.has_claim(connection, task):
                 return None
             query = sa.select(*_LIGHT).where(clusters.c.testbed == task.testbed).order_by(clusters.c.id)
             known = [_cluster(row) for row in connection.execute(query).mappings()]
-            merged = _written(connection, known, rule(known))
-            told = {**result, "added": merged.added, "replaced": merged.replaced}
-            clusterings.finished(connection, task, told)
+            merged = _store_clusters(connection, known, rule(known))
+            full_result = {**result, "added": merged.added, "replaced": merged.replaced}
+            clusterings.finish(connection, task, full_result)
         return merged
 
-    def triage(self, versions: Mapping[int, int], *, status: str, message: str | None, who: str) -> Triaged:
+    def triage(
+        self, versions: Mapping[int, int], *, status: str, message: str | None, user: str
+    ) -> ClusterEditResult:
         """Set the triage of clusters, and record it in the activity log, in one transaction.
 
         An edit that repeats the current triage is not a change, regardless of the version.
@@ -173,7 +175,7 @@ class Clusters:
         :param versions: the clusters, each with the version that the edit was made from.
         :param message: None to leave each message unchanged.
         """
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             query = sa.select(*_LIGHT).where(clusters.c.id.in_(versions)).order_by(clusters.c.id)
             rows = connection.execute(query.with_for_update()).mappings()
             now = {row["id"]: _cluster(row) for row in rows}
@@ -185,35 +187,37 @@ class Clusters:
             refused = tuple(each for at, each in changes.items() if each.version != versions[at])
             gone = tuple(identity for identity in versions if identity not in now)
             if refused or gone:
-                return Triaged(tuple(now.values()), refused, gone)
+                return ClusterEditResult(tuple(now.values()), refused, gone)
             for identity, cluster in changes.items():
-                said = cluster.message if message is None else message
-                now[identity] = _said(connection, cluster, status, said, who)
-        return Triaged(tuple(now.values()))
+                new_message = cluster.message if message is None else message
+                now[identity] = _set_triage(connection, cluster, status, new_message, user)
+        return ClusterEditResult(tuple(now.values()))
 
-    def reset(self, testbed: str | None, *, keep: str, who: str) -> int:
-        """Delete the clusters with a status other than ``keep``, and return their number.
+    def reset(self, testbed: str | None, *, except_status: str, user: str) -> int:
+        """Delete the clusters with a status other than ``except_status``, and return their number.
 
         The activity log retains their triage. The next periodic clustering runs even without new values.
         """
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             clusterings.forget_data(connection, testbed)
-            chosen = (*_chosen(testbed, None), clusters.c.status != keep)
+            chosen = (*_conditions(testbed, None), clusters.c.status != except_status)
             query = sa.select(*_LIGHT).where(*chosen).order_by(clusters.c.id).with_for_update()
             doomed = [_cluster(row) for row in connection.execute(query).mappings()]
             if doomed:
                 connection.execute(
                     sa.delete(clusters).where(clusters.c.id.in_([row.identity for row in doomed]))
                 )
-                said = [
-                    f"{each.identity} {_told(each.status, each.message)}" for each in doomed if each.changed
+                triaged = [
+                    f"{each.identity} {_describe_triage(each.status, each.message)}"
+                    for each in doomed
+                    if each.changed
                 ]
-                detail = "; ".join([f"{len(doomed)} deleted", *said])
-                record(connection, who, "reset", f"clusters of {testbed or 'all testbeds'}", detail)
+                detail = "; ".join([f"{len(doomed)} deleted", *triaged])
+                record(connection, user, "reset", f"clusters of {testbed or 'all testbeds'}", detail)
         return len(doomed)
 
 
-def _chosen(testbed: str | None, status: str | None) -> list[sa.ColumnElement[bool]]:
+def _conditions(testbed: str | None, status: str | None) -> list[sa.ColumnElement[bool]]:
     wanted = {clusters.c.testbed: testbed, clusters.c.status: status}
     return [column == value for column, value in wanted.items() if value is not None]
 
@@ -236,29 +240,29 @@ def _cluster(row: sa.RowMapping) -> StoredCluster:
     )
 
 
-def _written(
+def _store_clusters(
     connection: Connection, known: Sequence[StoredCluster], wanted: Sequence[StoredCluster]
-) -> Merged:
+) -> MergeCounts:
     before = {id(each) for each in known}
     new = [each for each in wanted if each.identity is None]
     replaced = [each for each in wanted if each.identity is not None and id(each) not in before]
     for each in new:
         row = {"status": each.status, "message": each.message, "version": 1, "found": each.found}
-        added = connection.execute(sa.insert(clusters), {**_found(each), **row, "changed_by": ""})
+        added = connection.execute(sa.insert(clusters), {**_columns(each), **row, "changed_by": ""})
         _log(connection, "found", added.inserted_primary_key[0] if added.inserted_primary_key else None, each)
     for each in replaced:
-        connection.execute(sa.update(clusters).where(clusters.c.id == each.identity).values(_found(each)))
+        connection.execute(sa.update(clusters).where(clusters.c.id == each.identity).values(_columns(each)))
         _log(connection, "found again, larger", each.identity, each)
-    return Merged(len(new), len(replaced))
+    return MergeCounts(len(new), len(replaced))
 
 
 def _log(connection: Connection, action: str, identity: int | None, cluster: StoredCluster) -> None:
     traces = f"{len(cluster.members)} trace{'' if len(cluster.members) == 1 else 's'}"
     detail = f"Regression {cluster.regression:.1f} at {cluster.commit[:12]}, {traces}"
-    record(connection, WHO, action, f"cluster {identity}", detail)
+    record(connection, LOG_USER, action, f"cluster {identity}", detail)
 
 
-def _found(cluster: StoredCluster) -> dict[str, Any]:
+def _columns(cluster: StoredCluster) -> dict[str, Any]:
     """Return the columns that a clustering writes."""
     return {
         "testbed": cluster.testbed,
@@ -270,15 +274,17 @@ def _found(cluster: StoredCluster) -> dict[str, Any]:
     }
 
 
-def _said(connection: Connection, old: StoredCluster, status: str, message: str, who: str) -> StoredCluster:
+def _set_triage(
+    connection: Connection, old: StoredCluster, status: str, message: str, user: str
+) -> StoredCluster:
     query = sa.update(clusters).where(clusters.c.id == old.identity)
-    said = {"status": status, "message": message, "version": old.version + 1}
-    connection.execute(query.values(**said, changed=datetime.now(UTC), changed_by=who))
-    detail = f"{_told(old.status, old.message)} → {_told(status, message)}"
-    record(connection, who, "triaged", f"cluster {old.identity}", detail)
+    columns = {"status": status, "message": message, "version": old.version + 1}
+    connection.execute(query.values(**columns, changed=datetime.now(UTC), changed_by=user))
+    detail = f"{_describe_triage(old.status, old.message)} → {_describe_triage(status, message)}"
+    record(connection, user, "triaged", f"cluster {old.identity}", detail)
     row = connection.execute(sa.select(*_LIGHT).where(clusters.c.id == old.identity)).mappings().one()
     return _cluster(row)
 
 
-def _told(status: str, message: str) -> str:
+def _describe_triage(status: str, message: str) -> str:
     return f"{status}: {message}" if message else status

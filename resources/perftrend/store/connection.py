@@ -30,7 +30,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
 from perftrend.errors import StoreError, StoreFullError, UnstorableError
-from perftrend.store.patience import left_s
+from perftrend.store.deadlines import remaining_s
 
 BUSY_S = 60
 """How long a writer without a deadline waits for another one: a run is written in well under a second."""
@@ -73,18 +73,18 @@ class Commits:
 
     @property
     def count(self) -> int:
-        """The number of commits, without those in :func:`uncounted`."""
+        """The number of commits, without those in :func:`suspend_commit_count`."""
         return self._count
 
     def note(self) -> None:
-        """Count a commit, unless it is in :func:`uncounted`."""
+        """Count a commit, unless it is in :func:`suspend_commit_count`."""
         if _IS_COUNTED.get():
             with self._lock:
                 self._count += 1
 
 
 @contextmanager
-def uncounted() -> Generator[None, None, None]:
+def suspend_commit_count() -> Generator[None, None, None]:
     """Do not count the commits of this thread in the block."""
     before = _IS_COUNTED.set(False)
     try:
@@ -130,14 +130,14 @@ def engine_of(place: str | Path) -> Engine:
 
 
 @contextmanager
-def reading(engine: Engine) -> Generator[Connection, None, None]:
+def read_transaction(engine: Engine) -> Generator[Connection, None, None]:
     """Yield a connection for reading; in SQLite it sees one state of the store throughout."""
-    with explained(engine), engine.begin() as connection:
+    with translate_errors(engine), engine.begin() as connection:
         yield connection
 
 
 @contextmanager
-def writing(engine: Engine, *, tables: bool = False) -> Generator[Connection, None, None]:
+def write_transaction(engine: Engine, *, tables: bool = False) -> Generator[Connection, None, None]:
     """Yield a connection whose changes are committed as one transaction, or not at all.
 
     :param tables: whether the schema changes. To change a column, SQLite creates the table again; meanwhile,
@@ -145,7 +145,7 @@ def writing(engine: Engine, *, tables: bool = False) -> Generator[Connection, No
     """
     try:
         with (
-            explained(engine),
+            translate_errors(engine),
             engine.connect().execution_options(writes=True, tables=tables) as connection,
             connection.begin(),
         ):
@@ -161,7 +161,7 @@ def commits_of(engine: Engine) -> Commits:
 
 
 @contextmanager
-def entering(connection: Connection) -> Generator[None, None, None]:
+def savepoint(connection: Connection) -> Generator[None, None, None]:
     """Insert rows in the block that another process may insert at the same time.
 
     If the other process was first, IntegrityError does not undo earlier changes. SQLite has one writer at a
@@ -198,7 +198,7 @@ def _wait_no_longer(connection: sqlite3.Connection) -> None:
 
 
 def _busy_s() -> float:
-    left = left_s()
+    left = remaining_s()
     return BUSY_S if left is None else min(left, BUSY_S)
 
 
@@ -228,7 +228,7 @@ def _begin(connection: Connection) -> None:
 
 
 @contextmanager
-def explained(engine: Engine) -> Generator[None, None, None]:
+def translate_errors(engine: Engine) -> Generator[None, None, None]:
     """Raise errors of the database as store errors with readable messages."""
     try:
         yield

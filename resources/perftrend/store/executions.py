@@ -26,7 +26,7 @@ def of_number(connection: Connection, run: Run) -> Sequence[Row[tuple[object, ..
     return connection.execute(query.order_by(runs.c.started, runs.c.id)).all()
 
 
-def replaced(connection: Connection, testbed: str) -> Sequence[Row[tuple[object, ...]]]:
+def find_replaced(connection: Connection, testbed: str) -> Sequence[Row[tuple[object, ...]]]:
     """Return the runs of a testbed whose build numbers were reused by later runs of their jobs."""
     later = runs.alias()
     same = (later.c.job == runs.c.job) & (later.c.build == runs.c.build) & (later.c.testbed == runs.c.testbed)
@@ -45,7 +45,7 @@ def find(connection: Connection, run: Run) -> int | None:
     return same[-1] if same else None
 
 
-def known(connection: Connection, run: Run, by_hash: Mapping[str, Result]) -> int | None:
+def find_execution(connection: Connection, run: Run, by_hash: Mapping[str, Result]) -> int | None:
     """Return the id of the run that is the same execution; None if the store does not have it.
 
     If a stored run is found by its samples, the times of the suites are stored with it.
@@ -78,5 +78,5 @@ def _has_samples(connection: Connection, run_id: int, by_hash: Mapping[str, Resu
     entered = connection.execute(query.where(results.c.run_id == run_id))
     stored = {name: samples for name, samples in entered if samples}
     return bool(stored) and stored == {
-        name: rows.packed(result.samples) for name, result in by_hash.items() if result.samples
+        name: rows.pack_samples(result.samples) for name, result in by_hash.items() if result.samples
     }

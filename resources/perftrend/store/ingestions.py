@@ -17,16 +17,16 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from perftrend.store.connection import alone, reading, writing
+from perftrend.store.connection import alone, read_transaction, write_transaction
 from perftrend.store.schema import ingestions
 
 LEASE = timedelta(seconds=60)
 """Time after which a process that does not renew its lease loses its claim."""
-KEPT = 1000
+MOST_RETAINED = 1000
 """Number of ingestions that are retained."""
 
 
-class State(StrEnum):
+class IngestionState(StrEnum):
     """The state of an ingestion."""
 
     WAITING = "waiting"
@@ -46,7 +46,7 @@ class Ingestion:
     """The location of the build; empty for the one in the settings."""
     job: str
     build: int
-    state: State
+    state: IngestionState
     asked: datetime
     due: datetime
     """When it can be claimed, at the earliest."""
@@ -66,7 +66,7 @@ class Ingestions:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def ask(
+    def request(
         self, job: str, build: int, *, now: datetime, most: int, source: str = ""
     ) -> tuple[Ingestion | None, bool]:
         """Request the ingestion of a build, or join the request that is under way.
@@ -74,9 +74,9 @@ class Ingestions:
         :param most: maximum number of requests under way.
         :returns: the request that is under way, and whether it is new; None if there are too many.
         """
-        open_ = ingestions.c.state.in_((State.WAITING, State.RUNNING))
+        open_ = ingestions.c.state.in_((IngestionState.WAITING, IngestionState.RUNNING))
         same = (ingestions.c.source == source) & (ingestions.c.job == job) & (ingestions.c.build == build)
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             alone(connection)
             known = connection.execute(sa.select(ingestions).where(open_, same)).mappings().first()
             if known:
@@ -85,63 +85,69 @@ class Ingestions:
             if connection.execute(waiting).scalar_one() >= most:
                 return None, False
             row = {
-                "source": source, "job": job, "build": build, "state": State.WAITING, "asked": now,
+                "source": source, "job": job, "build": build, "state": IngestionState.WAITING, "asked": now,
                 "due": now, "attempts": 0, "told": "",
             }  # fmt: skip
             key = connection.execute(sa.insert(ingestions), row).inserted_primary_key
             number = int(key[0]) if key else 0
-            connection.execute(sa.delete(ingestions).where(~open_, ingestions.c.id <= number - KEPT))
-            asked = connection.execute(sa.select(ingestions).where(ingestions.c.id == number))
-            return _ingestion(asked.mappings().one()), True
+            connection.execute(sa.delete(ingestions).where(~open_, ingestions.c.id <= number - MOST_RETAINED))
+            inserted = connection.execute(sa.select(ingestions).where(ingestions.c.id == number))
+            return _ingestion(inserted.mappings().one()), True
 
     def claim(self, now: datetime) -> Ingestion | None:
         """Claim the ingestion that has been due for the longest time; None if there is none."""
-        lapsed = (ingestions.c.state == State.RUNNING) & (ingestions.c.until < now)
-        waits = (ingestions.c.state == State.WAITING) & (ingestions.c.due <= now)
+        lapsed = (ingestions.c.state == IngestionState.RUNNING) & (ingestions.c.until < now)
+        waits = (ingestions.c.state == IngestionState.WAITING) & (ingestions.c.due <= now)
         query = sa.select(ingestions).where(waits | lapsed).order_by(ingestions.c.due).limit(1)
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             # Most of the time there is nothing to do, and a reader does not wait for locks.
             if connection.execute(query).first() is None:
                 return None
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             row = connection.execute(query.with_for_update(skip_locked=True)).mappings().first()
             if row is None:
                 return None
             found = _ingestion(row)
-            taken = replace(found, state=State.RUNNING, attempts=found.attempts + 1, until=now + LEASE)
-            change = sa.update(ingestions).where(ingestions.c.id == taken.number)
-            connection.execute(change.values(state=taken.state, attempts=taken.attempts, until=taken.until))
-            return taken
+            claimed = replace(
+                found, state=IngestionState.RUNNING, attempts=found.attempts + 1, until=now + LEASE
+            )
+            change = sa.update(ingestions).where(ingestions.c.id == claimed.number)
+            connection.execute(
+                change.values(state=claimed.state, attempts=claimed.attempts, until=claimed.until)
+            )
+            return claimed
 
-    def beat(self, taken: Ingestion, now: datetime) -> bool:
+    def beat(self, claim: Ingestion, now: datetime) -> bool:
         """Renew the lease of a claim; False if another process has claimed the ingestion since."""
-        return self._change(taken, until=now + LEASE)
+        return self._change(claim, until=now + LEASE)
 
     def finish(
-        self, taken: Ingestion, *, state: State, now: datetime, exit_code: int | None, told: str
+        self, claim: Ingestion, *, state: IngestionState, now: datetime, exit_code: int | None, message: str
     ) -> bool:
         """Store the result of a claim; do nothing if another process has claimed the ingestion since."""
-        return self._change(taken, state=state, ended=now, until=None, exit_code=exit_code, told=told)
+        return self._change(claim, state=state, ended=now, until=None, exit_code=exit_code, told=message)
 
-    def put_back(
-        self, taken: Ingestion, *, due: datetime, exit_code: int | None = None, told: str = ""
+    def release(
+        self, claim: Ingestion, *, due: datetime, exit_code: int | None = None, message: str = ""
     ) -> bool:
         """Release a claim; the ingestion can be claimed again from a moment on."""
-        return self._change(taken, state=State.WAITING, due=due, until=None, exit_code=exit_code, told=told)
+        return self._change(
+            claim, state=IngestionState.WAITING, due=due, until=None, exit_code=exit_code, told=message
+        )
 
     def newest(self, limit: int) -> list[Ingestion]:
         """Return the newest requests, the newest first."""
         query = sa.select(ingestions).order_by(ingestions.c.id.desc()).limit(limit)
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return [_ingestion(row) for row in connection.execute(query).mappings()]
 
-    def _change(self, taken: Ingestion, **columns: object) -> bool:
-        mine = (ingestions.c.id == taken.number) & (ingestions.c.state == State.RUNNING)
-        mine &= ingestions.c.attempts == taken.attempts
-        with writing(self._engine) as connection:
+    def _change(self, claim: Ingestion, **columns: object) -> bool:
+        mine = (ingestions.c.id == claim.number) & (ingestions.c.state == IngestionState.RUNNING)
+        mine &= ingestions.c.attempts == claim.attempts
+        with write_transaction(self._engine) as connection:
             return connection.execute(sa.update(ingestions).where(mine).values(**columns)).rowcount == 1
 
 
 def _ingestion(row: Mapping[str, Any] | sa.RowMapping) -> Ingestion:
     values = dict(row)
-    return Ingestion(number=values.pop("id"), **{**values, "state": State(values["state"])})
+    return Ingestion(number=values.pop("id"), **{**values, "state": IngestionState(values["state"])})

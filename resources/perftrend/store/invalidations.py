@@ -22,10 +22,10 @@ from perftrend.errors import UsageError
 from perftrend.model import Run, TraceKey
 from perftrend.store import executions
 from perftrend.store.activity import record
-from perftrend.store.connection import alone, reading, writing
+from perftrend.store.connection import alone, read_transaction, write_transaction
 from perftrend.store.rows import run_of_row
 from perftrend.store.schema import invalidations, renamed_traces, results, runs, trace_params, traces
-from perftrend.store.tiles.writing import refresh
+from perftrend.store.tiles.writer import refresh
 
 LONGEST_REASON = 1000
 """Characters."""
@@ -63,7 +63,7 @@ class Invalidations:
             .where(runs.c.testbed == testbed)
             .order_by(invalidations.c.id)
         )
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return [
                 Invalidation(
                     run_of_row(row),
@@ -83,8 +83,8 @@ class Invalidations:
         :raises UsageError: if the reason is empty or too long, if the store has no such run or result, or if
             it is marked already; nothing is changed.
         """
-        reason = checked_reason(reason)
-        with writing(self._engine) as connection:
+        reason = validate_reason(reason)
+        with write_transaction(self._engine) as connection:
             run_id, selected = _select(connection, run, test, trace)
             marked = {row.trace_id for row in _marks(connection, run_id, selected)}
             added = [trace_id for trace_id in selected if trace_id not in marked]
@@ -103,7 +103,7 @@ class Invalidations:
 
         :raises UsageError: if the store has no such run or result, or if it is not marked.
         """
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             run_id, selected = _select(connection, run, test, trace)
             found = _marks(connection, run_id, selected)
             subject = subject_of(run, test, trace)
@@ -115,7 +115,7 @@ class Invalidations:
             refresh(connection, run.testbed, run_id)
 
 
-def checked_reason(text: str) -> str:
+def validate_reason(text: str) -> str:
     """Return a reason as one line.
 
     :raises UsageError: if it is empty or too long.

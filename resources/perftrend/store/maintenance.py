@@ -14,24 +14,24 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.engine import Engine
 
 from perftrend.errors import StoreError
-from perftrend.store import checking
-from perftrend.store.checking import Checked
-from perftrend.store.connection import engine_of, reading
-from perftrend.store.copying import copy_file, copy_rows, count_rows, make_single
+from perftrend.store import integrity_check
+from perftrend.store.backup import copy_file, copy_rows, count_rows, make_single
+from perftrend.store.connection import engine_of, read_transaction
+from perftrend.store.integrity_check import StoreCheck
 from perftrend.store.schema import HEAD, metadata
 from perftrend.store.upgrade import MIGRATIONS, upgrade, version_of
 
 _UNFINISHED = ".unfinished"
 
 
-def check(place: str | Path) -> Checked:
+def check(place: str | Path) -> StoreCheck:
     """Read a whole store, and report what is wrong with it.
 
     :raises StoreError: if it cannot be read, or is not of the newest version.
     """
-    with _opened(place, is_there=True) as engine:
+    with _open_engine(place, is_there=True) as engine:
         _require_newest(engine, place)
-        return checking.check(engine)
+        return integrity_check.check(engine)
 
 
 def backup(place: str | Path, file: Path) -> None:
@@ -42,15 +42,15 @@ def backup(place: str | Path, file: Path) -> None:
     """
     if file.exists():
         raise StoreError(f"{file} exists; name a new file")
-    with _opened(place, is_there=True) as source, _appearing(file) as beside:
+    with _open_engine(place, is_there=True) as source, _atomic_file(file) as temporary:
         _require_newest(source, place)
         if source.dialect.name == "sqlite":
-            copy_file(Path(str(source.url.database)), beside)
+            copy_file(Path(str(source.url.database)), temporary)
             return
-        with _opened(beside) as target:
-            upgrade(target, str(beside))
+        with _open_engine(temporary) as target:
+            upgrade(target, str(temporary))
             copy_rows(source, target)
-        make_single(beside)
+        make_single(temporary)
 
 
 def restore(file: Path, place: str | Path) -> None:
@@ -62,26 +62,26 @@ def restore(file: Path, place: str | Path) -> None:
     """
     if not file.is_file():
         raise StoreError(f"{file}: the file does not exist")
-    with _opened(place) as target:
+    with _open_engine(place) as target:
         is_file = target.dialect.name == "sqlite"
         new = Path(str(target.url.database)) if is_file else None
         if new and not new.exists():
-            with _appearing(new) as beside:
-                _copy_backup(file, beside)
-                make_single(beside)
+            with _atomic_file(new) as temporary:
+                _copy_backup(file, temporary)
+                make_single(temporary)
             return
         upgrade(target, str(place))
         _require_empty(target, place)
-        with _appearing(file.with_name(f"{file.name}.upgraded"), keep=False) as beside:
-            _copy_backup(file, beside)
-            with _opened(beside) as source:
+        with _atomic_file(file.with_name(f"{file.name}.upgraded"), publish=False) as temporary:
+            _copy_backup(file, temporary)
+            with _open_engine(temporary) as source:
                 copy_rows(source, target)
 
 
-def _copy_backup(file: Path, beside: Path) -> None:
+def _copy_backup(file: Path, temporary: Path) -> None:
     """Copy a backup, and migrate the copy to the newest schema."""
-    copy_file(file, beside)
-    with _opened(beside) as made:
+    copy_file(file, temporary)
+    with _open_engine(temporary) as made:
         if not version_of(made, str(file)):
             raise StoreError(f"{file}: it does not contain a store")
         upgrade(made, str(file))
@@ -94,7 +94,7 @@ def move(place: str | Path, other: str) -> dict[str, int]:
     :raises StoreError: if the other database is not empty, or if one of the two cannot be used. The other one
         is then unchanged, except for empty tables.
     """
-    with _opened(place, is_there=True) as source, _opened(other) as target:
+    with _open_engine(place, is_there=True) as source, _open_engine(other) as target:
         _require_newest(source, place)
         upgrade(target, target.url.render_as_string())
         _require_empty(target, target.url.render_as_string())
@@ -106,19 +106,19 @@ def prepare_move(place: str | Path, other: str) -> int:
 
     :raises StoreError: as :func:`move` does.
     """
-    with _opened(place, is_there=True) as source, _opened(other) as target:
+    with _open_engine(place, is_there=True) as source, _open_engine(other) as target:
         _require_newest(source, place)
-        if _file_is_there(target) and version_of(target, shown(other)):
-            _require_empty(target, shown(other))
+        if _file_is_there(target) and version_of(target, redact_password(other)):
+            _require_empty(target, redact_password(other))
         return count_rows(source)
 
 
-def pending(place: str | Path) -> list[str]:
+def list_pending(place: str | Path) -> list[str]:
     """Return the pending migrations, one line each; none if the store has the newest schema.
 
     :raises StoreError: if the store does not exist or cannot be read.
     """
-    with _opened(place, is_there=True) as engine:
+    with _open_engine(place, is_there=True) as engine:
         version = version_of(engine, str(place))
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
@@ -131,11 +131,11 @@ def migrate(place: str | Path) -> None:
 
     :raises StoreError: if that fails; the store is then unchanged.
     """
-    with _opened(place, is_there=True) as engine:
+    with _open_engine(place, is_there=True) as engine:
         upgrade(engine, str(place))
 
 
-def shown(place: str) -> str:
+def redact_password(place: str) -> str:
     """Return a place without its password."""
     return sa.make_url(place).render_as_string() if "://" in place else place
 
@@ -156,14 +156,14 @@ def _require_empty(engine: Engine, place: str | Path) -> None:
 
     :raises StoreError: if it is not empty.
     """
-    with reading(engine) as connection:
+    with read_transaction(engine) as connection:
         for table in metadata.sorted_tables:
             if connection.execute(sa.select(sa.literal(1)).select_from(table).limit(1)).first():
                 raise StoreError(f"store {place}: it is not empty (table {table.name}); name a new one")
 
 
 @contextmanager
-def _opened(place: str | Path, *, is_there: bool = False) -> Iterator[Engine]:
+def _open_engine(place: str | Path, *, is_there: bool = False) -> Iterator[Engine]:
     """Yield the engine of a store, and dispose of it afterwards.
 
     :param is_there: whether the store must exist: SQLite creates missing files.
@@ -182,27 +182,30 @@ def _file_is_there(engine: Engine) -> bool:
 
 
 @contextmanager
-def _appearing(file: Path, *, keep: bool = True) -> Iterator[Path]:
+def _atomic_file(file: Path, *, publish: bool = True) -> Iterator[Path]:
     """Yield the path of a temporary file, which becomes the file at the end; an error removes it.
 
     Temporary files of killed processes are removed.
 
-    :param keep: False to remove the temporary file in any case.
+    :param publish: False to remove the temporary file in any case.
     """
     for abandoned in file.parent.glob(f".{glob.escape(file.name)}.*{_UNFINISHED}*"):
         process = abandoned.name.partition(_UNFINISHED)[0].rpartition(".")[2]
         if process.isdecimal() and not Path("/proc", process).exists():
             abandoned.unlink(missing_ok=True)
-    beside = file.with_name(f".{file.name}.{os.getpid()}{_UNFINISHED}")
+    temporary = file.with_name(f".{file.name}.{os.getpid()}{_UNFINISHED}")
     try:
-        yield beside
-        if keep:
-            with beside.open("rb") as written:
+        yield temporary
+        if publish:
+            with temporary.open("rb") as written:
                 os.fsync(written.fileno())
             # Unlike a rename, this fails if the file exists by now.
-            os.link(beside, file)
+            os.link(temporary, file)
     except OSError as error:
         raise StoreError(f"{file}: cannot be written: {error.strerror}") from error
     finally:
-        for name in (beside, *(beside.with_name(beside.name + end) for end in ("-wal", "-shm", "-journal"))):
+        for name in (
+            temporary,
+            *(temporary.with_name(temporary.name + end) for end in ("-wal", "-shm", "-journal")),
+        ):
             name.unlink(missing_ok=True)

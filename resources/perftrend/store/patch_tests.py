@@ -20,8 +20,8 @@ from perftrend.errors import UsageError
 from perftrend.model import Better, Trials
 from perftrend.store.activity import record
 from perftrend.store.archives import note_read
-from perftrend.store.connection import alone, reading, writing
-from perftrend.store.invalidations import checked_reason
+from perftrend.store.connection import alone, read_transaction, write_transaction
+from perftrend.store.invalidations import validate_reason
 from perftrend.store.schema import patch_tests, patch_traces
 
 
@@ -102,9 +102,9 @@ class PatchTests:
         :raises UnstorableError: if the database cannot hold a value; nothing is changed.
         :raises StoreError: if it cannot be written; nothing is changed.
         """
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             alone(connection, test.name)
-            known = _known(connection, test)
+            known = _find_execution(connection, test)
             is_new = known is None or test.rounds > known.rounds or (test.ended and not known.ended)
             if known is None:
                 key = _insert(connection, test)
@@ -120,7 +120,7 @@ class PatchTests:
         """Return the valid tests that were updated last, the newest first."""
         query = sa.select(patch_tests).where(patch_tests.c.invalid == "")
         query = query.order_by(patch_tests.c.updated.desc(), patch_tests.c.id.desc()).limit(limit)
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return [_test_of(row) for row in connection.execute(query)]
 
     def of_build(self, job: str, build: int) -> PatchTest | None:
@@ -136,7 +136,7 @@ class PatchTests:
     def traces(self, test: PatchTest) -> list[PatchTrace]:
         """Return the traces of a test, in the order of its report; none if the store does not have it."""
         query = sa.select(patch_traces).join(patch_tests).where(_is(test)).order_by(patch_traces.c.number)
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return [_trace_of(row) for row in connection.execute(query)]
 
     def invalidate(self, test: PatchTest, reason: str, *, author: str, name: str = "") -> None:
@@ -146,7 +146,7 @@ class PatchTests:
         :raises UsageError: if the reason is empty or too long, if there is no such trace, or if it is marked
             already; nothing is changed.
         """
-        self._mark(test, checked_reason(reason), author=author, name=name)
+        self._mark(test, validate_reason(reason), author=author, name=name)
 
     def restore(self, test: PatchTest, *, author: str, name: str = "") -> None:
         """Remove the mark of a test or of one of its traces.
@@ -158,7 +158,7 @@ class PatchTests:
     def _newest(self, *conditions: sa.ColumnElement[bool]) -> PatchTest | None:
         query = sa.select(patch_tests).where(*conditions)
         newest_first = query.order_by(patch_tests.c.started.desc(), patch_tests.c.id.desc())
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             row = connection.execute(newest_first.limit(1)).first()
         return _test_of(row) if row else None
 
@@ -169,7 +169,7 @@ class PatchTests:
             (patch_traces.c.patch_test_id == owner) & (patch_traces.c.test == name) if name else _is(test)
         )
         subject = test.subject(name)
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             alone(connection, test.name)
             earlier = connection.execute(sa.select(table.c.invalid).where(marked)).scalar()
             if earlier is None:
@@ -182,7 +182,7 @@ class PatchTests:
             record(connection, author, "invalidated" if reason else "restored", subject, detail)
 
 
-def _known(connection: Connection, test: PatchTest) -> Row[Any] | None:
+def _find_execution(connection: Connection, test: PatchTest) -> Row[Any] | None:
     """Return the row of the same execution; None if the store does not have it."""
     table = patch_tests.c
     same = (table.job == test.job) & (table.build == test.build) & (table.testbed == test.testbed)

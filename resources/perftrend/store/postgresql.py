@@ -18,7 +18,7 @@ from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from perftrend.store.patience import left_s
+from perftrend.store.deadlines import remaining_s
 
 _T = TypeVar("_T")
 
@@ -46,7 +46,7 @@ class PatientConnection(psycopg.Connection[Any]):
 
     def wait(self, gen: Generator[Any, Any, _T], *args: Any, **options: Any) -> _T:  # noqa: ANN401 - psycopg's own
         """Wait for an operation, as psycopg does; close the connection if that takes too long."""
-        left = left_s()
+        left = remaining_s()
         if left is None:
             return super().wait(gen, *args, **options)
         try:
@@ -78,15 +78,15 @@ def _until(gen: Generator[Any, Any, _T], end: float) -> Generator[Any, Any, _T]:
 def _connect(
     _: Dialect, __: ConnectionPoolEntry, positional: list[Any], named: dict[str, Any]
 ) -> PatientConnection:
-    told = {**_NETWORK, **named}
-    left = left_s()
+    options = {**_NETWORK, **named}
+    left = remaining_s()
     if left is not None:
-        told["connect_timeout"] = min(int(told["connect_timeout"]), ceil(left))
-    return PatientConnection.connect(*positional, **told)
+        options["connect_timeout"] = min(int(options["connect_timeout"]), ceil(left))
+    return PatientConnection.connect(*positional, **options)
 
 
 def _begin(connection: Connection) -> None:
-    left = left_s()
+    left = remaining_s()
     if left is not None:
         # Until the end of the transaction: the connection is reused afterwards.
         connection.exec_driver_sql(f"SET LOCAL statement_timeout = {ceil(left * 1000)}")

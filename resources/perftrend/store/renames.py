@@ -21,7 +21,7 @@ from sqlalchemy.engine import Connection, Engine
 from perftrend.errors import UsageError, nearest
 from perftrend.model import TraceKey
 from perftrend.store.activity import record
-from perftrend.store.connection import alone, reading, writing
+from perftrend.store.connection import alone, read_transaction, write_transaction
 from perftrend.store.schema import (
     renamed_traces,
     renames,
@@ -68,7 +68,7 @@ class FormerTrace:
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class StatedRename:
     """A rename to be checked; ``str()`` is the first part of the message that rejects it."""
 
     parameter: str
@@ -125,7 +125,7 @@ class Renames:
     def all(self) -> list[Rename]:
         """Return the renames in the order in which they were added."""
         query = sa.select(renames).order_by(renames.c.id)
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return [
                 Rename(row.parameter, row.old, row.new, row.author, row.moment)
                 for row in connection.execute(query)
@@ -133,21 +133,21 @@ class Renames:
 
     def names(self) -> Names:
         """Return the current names by former ones."""
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return _names(connection)
 
     def version(self) -> Hashable:
         """Return a value that changes with every rename and every renamed trace; cheap to query."""
         stated = sa.select(sa.func.count(), sa.func.max(renames.c.id))
         applied = sa.select(sa.func.count(), sa.func.max(renamed_traces.c.trace_id))
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return tuple(connection.execute(stated).one()), tuple(connection.execute(applied).one())
 
     def former_traces(self) -> list[FormerTrace]:
         """Return the traces of former names."""
         query = sa.select(traces.c.hash, traces.c.parameters, renamed_traces.c.current_id)
         query = query.join(renamed_traces, renamed_traces.c.trace_id == traces.c.id)
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return [
                 FormerTrace(name, TraceKey.of(**json.loads(parameters)), current)
                 for name, parameters, current in connection.execute(query)
@@ -162,8 +162,8 @@ class Renames:
             both names have different units or directions; nothing is changed.
         """
         _check_names(parameter, old, new)
-        stated = Stated(parameter, old, new)
-        with writing(self._engine) as connection:
+        stated = StatedRename(parameter, old, new)
+        with write_transaction(self._engine) as connection:
             alone(connection)
             names = _names(connection)
             if len(names.path(parameter, old)) > 1:
@@ -185,7 +185,7 @@ class Renames:
         :returns: the number of traces that get another name.
         :raises UsageError: if the value is not renamed.
         """
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             alone(connection)
             stated = (renames.c.parameter == parameter) & (renames.c.old == old)
             new = connection.execute(sa.select(renames.c.new).where(stated)).scalar()
@@ -207,7 +207,7 @@ def follow_new_traces(connection: Connection) -> None:
     """
     names = _names(connection)
     if names:
-        _replace(connection, _renamed(connection, names)[0])
+        _replace(connection, _resolve_renames(connection, names)[0])
 
 
 def _check_names(parameter: str, old: str, new: str) -> None:
@@ -247,7 +247,7 @@ def _names(connection: Connection) -> Names:
     return Names((row.parameter, row.old, row.new) for row in connection.execute(query))
 
 
-def _apply(connection: Connection, *, stated: Stated | None = None) -> int:
+def _apply(connection: Connection, *, stated: StatedRename | None = None) -> int:
     """Apply the stored renames, and mark tiles whose values change as not trusted.
 
     :param stated: a new rename, which is rejected if it contradicts the stored results.
@@ -256,10 +256,10 @@ def _apply(connection: Connection, *, stated: Stated | None = None) -> int:
     """
     # A concurrent ingestion ends before, and its run is found here, or it reads the new names.
     testbeds = sa.select(tile_axes.c.testbed).order_by(tile_axes.c.testbed)
-    states = [axes.locked(connection, each) for each in connection.execute(testbeds).scalars().all()]
+    states = [axes.lock_axis(connection, each) for each in connection.execute(testbeds).scalars().all()]
     before = {row.trace_id: row.current_id for row in connection.execute(sa.select(renamed_traces))}
     names = _names(connection)
-    found, contradictions = _renamed(connection, names)
+    found, contradictions = _resolve_renames(connection, names)
     after = {each.trace_id: each.current_id for each in found}
     changed = {each for each in before.keys() | after.keys() if before.get(each) != after.get(each)}
     if stated:
@@ -273,7 +273,7 @@ def _apply(connection: Connection, *, stated: Stated | None = None) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Renamed:
+class _FormerTrace:
     """A trace of a former name."""
 
     trace_id: int
@@ -282,7 +282,9 @@ class _Renamed:
     steps: int
 
 
-def _renamed(connection: Connection, names: Names) -> tuple[list[_Renamed], list[tuple[TraceKey, str]]]:
+def _resolve_renames(
+    connection: Connection, names: Names
+) -> tuple[list[_FormerTrace], list[tuple[TraceKey, str]]]:
     """Return the traces of former names; insert their current traces if these were not measured yet.
 
     :returns: the renamed traces, and those that stay separate because the current trace has another unit or
@@ -294,7 +296,7 @@ def _renamed(connection: Connection, names: Names) -> tuple[list[_Renamed], list
         current = names.current(key)
         target = _target(connection, current, row.unit, row.better)
         if (target.unit, target.better) == (row.unit, row.better):
-            found.append(_Renamed(row.id, key, target.id, names.steps(key)))
+            found.append(_FormerTrace(row.id, key, target.id, names.steps(key)))
         else:
             reason = (
                 f"trace {key} is in {row.unit}, {row.better} is better, "
@@ -335,13 +337,17 @@ def _target(connection: Connection, key: TraceKey, unit: str, better: str) -> sa
 
 
 def _require_no_overlap(
-    connection: Connection, names: Names, found: Sequence[_Renamed], changed: Set[int], stated: Stated
+    connection: Connection,
+    names: Names,
+    found: Sequence[_FormerTrace],
+    changed: Set[int],
+    stated: StatedRename,
 ) -> None:
     """Reject two former names of one trace, neither of them newer, if a run has results of both.
 
     :raises UsageError: in that case.
     """
-    of_current: dict[int, list[_Renamed]] = {}
+    of_current: dict[int, list[_FormerTrace]] = {}
     for each in found:
         of_current.setdefault(each.current_id, []).append(each)
     for several in of_current.values():
@@ -366,14 +372,14 @@ def _require_no_overlap(
                 )
 
 
-def _is_clear(names: Names, one: _Renamed, other: _Renamed) -> bool:
+def _is_clear(names: Names, one: _FormerTrace, other: _FormerTrace) -> bool:
     """Return whether one of two former names became the other on the way to the current one."""
     older, newer = sorted((one, other), key=lambda each: -each.steps)
     later = newer.key.as_dict()
     return all(later.get(name) in names.path(name, value) for name, value in older.key.parameters)
 
 
-def _replace(connection: Connection, found: Sequence[_Renamed]) -> None:
+def _replace(connection: Connection, found: Sequence[_FormerTrace]) -> None:
     connection.execute(sa.delete(renamed_traces))
     if found:
         rows = [
@@ -382,7 +388,7 @@ def _replace(connection: Connection, found: Sequence[_Renamed]) -> None:
         connection.execute(sa.insert(renamed_traces), rows)
 
 
-def _distrust(connection: Connection, states: Sequence[axes.State], trace_ids: Collection[int]) -> None:
+def _distrust(connection: Connection, states: Sequence[axes.AxisState], trace_ids: Collection[int]) -> None:
     """Mark tiles as not trusted from the first run on that has results of these traces."""
     measured = sa.select(results.c.run_id).where(results.c.trace_id.in_(trace_ids))
     query = sa.select(tile_runs.c.axis_id, sa.func.min(tile_runs.c.number)).where(
@@ -391,7 +397,7 @@ def _distrust(connection: Connection, states: Sequence[axes.State], trace_ids: C
     first = {row[0]: row[1] for row in connection.execute(query.group_by(tile_runs.c.axis_id))}
     for state in states:
         if state.axis_id in first:
-            axes.distrusted(connection, state, first[state.axis_id])
+            axes.distrust(connection, state, first[state.axis_id])
 
 
 def _delete_unused(connection: Connection, trace_ids: Collection[int]) -> set[int]:

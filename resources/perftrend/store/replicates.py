@@ -8,8 +8,8 @@ from typing import TypeAlias
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from perftrend.store.connection import reading
-from perftrend.store.rows import unpacked
+from perftrend.store.connection import read_transaction
+from perftrend.store.rows import unpack_samples
 from perftrend.store.schema import results
 from perftrend.store.trace_names import names_of
 from perftrend.store.validity import USABLE
@@ -34,7 +34,7 @@ class Replicates:
             enter a trend are omitted.
         """
         found: dict[tuple[Runs, int], tuple[float, ...]] = {}
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             names = names_of(connection)
             query = sa.select(results.c.run_id, names.trace_id, results.c.samples)
             query = query.where(USABLE, names.counts)
@@ -43,7 +43,7 @@ class Replicates:
                     chosen = results.c.run_id.in_(runs) & results.c.trace_id.in_(names.with_former(some))
                     rows = connection.execute(query.where(chosen)).all()
                     for _, trace, samples in sorted(rows, key=lambda row: (runs.index(row[0]), row[1])):
-                        found[runs, trace] = (*found.get((runs, trace), ()), *unpacked(samples))
+                        found[runs, trace] = (*found.get((runs, trace), ()), *unpack_samples(samples))
         return {key: samples for key, samples in found.items() if samples}
 
 

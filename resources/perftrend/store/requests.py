@@ -20,18 +20,18 @@ from enum import StrEnum
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from perftrend.store.connection import reading, writing
+from perftrend.store.connection import read_transaction, write_transaction
 from perftrend.store.schema import marks, requests
 
 
-class State(StrEnum):
+class RequestState(StrEnum):
     """The state of a request."""
 
     SEEN = "seen"
     REFUSED = "refused"
     LIMITED = "limited"
     IGNORED = "ignored"
-    TOLD = "told"
+    DRY_RUN = "told"
     CLAIMED = "claimed"
     FAILED = "failed"
     STARTED = "started"
@@ -40,7 +40,13 @@ class State(StrEnum):
     ENDED = "ended"
 
 
-JOBS = (State.CLAIMED, State.STARTED, State.WAITING, State.RUNNING, State.ENDED)
+JOBS = (
+    RequestState.CLAIMED,
+    RequestState.STARTED,
+    RequestState.WAITING,
+    RequestState.RUNNING,
+    RequestState.ENDED,
+)
 """States of requests that have started a job, or are about to."""
 
 
@@ -76,7 +82,7 @@ class Request:
     job: str = ""
     """Empty if it is not known."""
     testbed: str = ""
-    state: State = State.SEEN
+    state: RequestState = RequestState.SEEN
     decided: datetime | None = None
     """When it left the state ``seen``."""
     told: str = ""
@@ -96,24 +102,24 @@ class Requests:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def add(self, asked: Iterable[Request]) -> list[Request]:
+    def add(self, candidates: Iterable[Request]) -> list[Request]:
         """Store requests, and return the new ones; known ones are not changed."""
-        wanted = list(asked)
+        wanted = list(candidates)
         if not wanted:
             return []
-        with writing(self._engine) as connection:
-            known = _known(connection, [each.key for each in wanted])
+        with write_transaction(self._engine) as connection:
+            known = _find_keys(connection, [each.key for each in wanted])
             new = {each.key: each for each in reversed(wanted) if each.key not in known}
             if new:
                 connection.execute(sa.insert(requests), [asdict(each) for each in new.values()])
         return list(reversed(new.values()))
 
-    def open(self) -> list[Request]:
+    def list_open(self) -> list[Request]:
         """Return the requests that are still to be decided, started or answered, the oldest first."""
-        states = (State.SEEN, State.CLAIMED)
+        states = (RequestState.SEEN, RequestState.CLAIMED)
         return self._select(requests.c.state.in_(states) | requests.c.answered.is_(False))
 
-    def in_states(self, *states: State) -> list[Request]:
+    def in_states(self, *states: RequestState) -> list[Request]:
         """Return the requests in some states, the oldest first."""
         return self._select(requests.c.state.in_(states))
 
@@ -125,7 +131,7 @@ class Requests:
 
     def has_review(self, review: str) -> bool:
         """Return whether a review has a request."""
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             query = sa.select(requests.c.key).where(requests.c.review == review).limit(1)
             return connection.execute(query).first() is not None
 
@@ -136,22 +142,22 @@ class Requests:
         :returns: whether it was changed.
         """
         same = (requests.c.key == request.key) & (requests.c.state == request.state)
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             return connection.execute(sa.update(requests).where(same).values(**columns)).rowcount == 1
 
-    def answered(self, keys: Sequence[str]) -> None:
+    def mark_answered(self, keys: Sequence[str]) -> None:
         """Mark requests as answered."""
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             connection.execute(sa.update(requests).where(requests.c.key.in_(keys)).values(answered=True))
 
     def mark(self, name: str) -> datetime | None:
         """Return the moment up to which something has been read; None if it never was."""
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return connection.execute(sa.select(marks.c.moment).where(marks.c.name == name)).scalar()
 
     def set_mark(self, name: str, moment: datetime) -> None:
         """Store the moment up to which something has been read."""
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             change = sa.update(marks).where(marks.c.name == name).values(moment=moment)
             if connection.execute(change).rowcount == 0:
                 connection.execute(sa.insert(marks), {"name": name, "moment": moment})
@@ -159,12 +165,13 @@ class Requests:
     def _select(self, condition: sa.ColumnElement[bool]) -> list[Request]:
         query = sa.select(requests).where(condition)
         query = query.order_by(requests.c.asked, requests.c.review, requests.c.place)
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             rows = connection.execute(query).mappings().all()
         return [
-            Request(**{**{name: row[name] for name in _NAMES}, "state": State(row["state"])}) for row in rows
+            Request(**{**{name: row[name] for name in _NAMES}, "state": RequestState(row["state"])})
+            for row in rows
         ]
 
 
-def _known(connection: Connection, keys: Collection[str]) -> set[str]:
+def _find_keys(connection: Connection, keys: Collection[str]) -> set[str]:
     return set(connection.execute(sa.select(requests.c.key).where(requests.c.key.in_(keys))).scalars())

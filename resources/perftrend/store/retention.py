@@ -14,18 +14,26 @@ from enum import StrEnum
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from perftrend.store.connection import reading, writing
-from perftrend.store.requests import State
+from perftrend.store.connection import read_transaction, write_transaction
+from perftrend.store.requests import RequestState
 from perftrend.store.schema import activity, details, marks, outbox, patch_tests, requests, runs, short_urls
 
 _BATCH = 200
 """Keys whose rows one transaction deletes, so that other writers do not wait for long."""
 _LISTENER_OVERLAP = timedelta(days=1)
 """Longer than what the listener reads again before its mark."""
-_CLOSED = (State.REFUSED, State.LIMITED, State.IGNORED, State.TOLD, State.FAILED, State.STARTED, State.ENDED)
+_CLOSED = (
+    RequestState.REFUSED,
+    RequestState.LIMITED,
+    RequestState.IGNORED,
+    RequestState.DRY_RUN,
+    RequestState.FAILED,
+    RequestState.STARTED,
+    RequestState.ENDED,
+)
 
 
-class Kind(StrEnum):
+class RetentionKind(StrEnum):
     """A kind of rows that can be deleted because of their age."""
 
     DETAILS = "details"
@@ -37,7 +45,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class _Expired:
+class _ExpiredRows:
     """Rows that may be deleted."""
 
     key: sa.Column[int] | sa.Column[str]
@@ -55,22 +63,22 @@ class Retention:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def count(self, kind: Kind, before: datetime) -> int:
+    def count(self, kind: RetentionKind, before: datetime) -> int:
         """Return the number of rows that :meth:`delete` would delete."""
-        with reading(self._engine) as connection:
-            expired = _expired(connection, kind, before)
+        with read_transaction(self._engine) as connection:
+            expired = _select_expired(connection, kind, before)
             query = sa.select(sa.func.count()).select_from(expired.table).where(expired.condition)
             return connection.execute(query).scalar() or 0
 
-    def delete(self, kind: Kind, before: datetime) -> int:
+    def delete(self, kind: RetentionKind, before: datetime) -> int:
         """Delete rows of a kind that are older than a moment, and return their number.
 
         After a kill, the next call deletes the rest.
         """
         deleted = 0
         while True:
-            with writing(self._engine) as connection:
-                expired = _expired(connection, kind, before)
+            with write_transaction(self._engine) as connection:
+                expired = _select_expired(connection, kind, before)
                 query = sa.select(expired.key).where(expired.condition).distinct().limit(_BATCH)
                 keys = connection.execute(query).scalars().all()
                 # The condition again: meanwhile another process may have changed a row.
@@ -94,7 +102,7 @@ class Retention:
                 continue
             row = (details.c.run_id == run_id) & (details.c.trace_id == sa.bindparam("duplicate"))
             statement = sa.update(details).where(row).values(details=sa.bindparam("original"))
-            with writing(self._engine) as connection:
+            with write_transaction(self._engine) as connection:
                 connection.execute(
                     statement, [{"duplicate": each, "original": first} for each, first in found.items()]
                 )
@@ -102,14 +110,14 @@ class Retention:
         return deleted
 
     def _runs_with_details(self) -> Sequence[int]:
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return connection.execute(sa.select(details.c.run_id).distinct()).scalars().all()
 
     def _duplicates(self, run_id: int) -> dict[int, int]:
         """Return the traces of duplicates in a run, and the traces whose rows they are equal to."""
         text = sa.cast(details.c.details, sa.Text)
         query = sa.select(details.c.trace_id, text).where(details.c.run_id == run_id)
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             rows = connection.execute(query.order_by(details.c.trace_id)).all()
         if not all(each.startswith("{") for _, each in rows):
             return {}  # a run with references was stored without duplicates
@@ -118,25 +126,25 @@ class Retention:
         return {trace: original for trace, original in originals.items() if trace != original}
 
 
-def _expired(connection: Connection, kind: Kind, before: datetime) -> _Expired:
+def _select_expired(connection: Connection, kind: RetentionKind, before: datetime) -> _ExpiredRows:
     match kind:
-        case Kind.DETAILS:
+        case RetentionKind.DETAILS:
             old_runs = sa.select(runs.c.id).where(runs.c.finished < before)
-            return _Expired(details.c.run_id, details.c.run_id.in_(old_runs))
-        case Kind.PATCH_TESTS:
+            return _ExpiredRows(details.c.run_id, details.c.run_id.in_(old_runs))
+        case RetentionKind.PATCH_TESTS:
             # The database deletes their traces with them.
-            return _Expired(patch_tests.c.id, patch_tests.c.updated < before)
-        case Kind.ACTIVITY:
-            return _Expired(activity.c.number, activity.c.moment < before)
-        case Kind.REQUESTS:
-            return _Expired(requests.c.review, _expired_requests(connection, before))
-        case Kind.SHORT_URLS:
-            return _Expired(short_urls.c.key, short_urls.c.made < before)
-        case Kind.OUTBOX:
-            return _Expired(outbox.c.id, outbox.c.sent < before)
+            return _ExpiredRows(patch_tests.c.id, patch_tests.c.updated < before)
+        case RetentionKind.ACTIVITY:
+            return _ExpiredRows(activity.c.number, activity.c.moment < before)
+        case RetentionKind.REQUESTS:
+            return _ExpiredRows(requests.c.review, _request_expiry_condition(connection, before))
+        case RetentionKind.SHORT_URLS:
+            return _ExpiredRows(short_urls.c.key, short_urls.c.made < before)
+        case RetentionKind.OUTBOX:
+            return _ExpiredRows(outbox.c.id, outbox.c.sent < before)
 
 
-def _expired_requests(connection: Connection, before: datetime) -> sa.ColumnElement[bool]:
+def _request_expiry_condition(connection: Connection, before: datetime) -> sa.ColumnElement[bool]:
     """Return the condition of requests that are closed, together with all others of their reviews.
 
     A request that the listener reads again must still be known, or its job would be started a second time.

@@ -15,13 +15,13 @@ from perftrend.model import Better, Result, Run, Status, TraceKey, finite
 _STATUS = {status.value: status for status in Status}
 
 
-def packed(samples: tuple[float, ...]) -> bytes:
+def pack_samples(samples: tuple[float, ...]) -> bytes:
     """Pack samples as little-endian float64, eight bytes each."""
     return struct.pack(f"<{len(samples)}d", *samples)
 
 
-def unpacked(samples: bytes) -> tuple[float, ...]:
-    """Undo :func:`packed`."""
+def unpack_samples(samples: bytes) -> tuple[float, ...]:
+    """Undo :func:`pack_samples`."""
     return struct.unpack(f"<{len(samples) // 8}d", samples)
 
 
@@ -64,7 +64,7 @@ def row_of_result(result: Result) -> dict[str, Any]:
     return {
         "status": result.status.value,
         "value": finite(result.value),
-        "samples": packed(result.samples),
+        "samples": pack_samples(result.samples),
         "invalid": result.invalid,
         "message": result.message,
     }
@@ -109,7 +109,7 @@ def result_of_columns(  # noqa: PLR0917 - called for every row, by the columns' 
     return Result(
         *trace,
         _STATUS[status],
-        unpacked(samples),
+        unpack_samples(samples),
         math.nan if value is None else value,
         invalid,
         message,

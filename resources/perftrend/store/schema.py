@@ -289,13 +289,13 @@ tiles = Table(
 )
 
 
-def _uncompressed(table: Table, connection: Connection, **_: object) -> None:
+def _disable_compression(table: Table, connection: Connection, **_: object) -> None:
     # PostgreSQL would try to compress incompressible data, and could then not read a part of it.
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"ALTER TABLE {table.name} ALTER COLUMN data SET STORAGE EXTERNAL"))
 
 
-event.listen(tiles, "after_create", _uncompressed)
+event.listen(tiles, "after_create", _disable_compression)
 
 # The activity log and the API tokens of the dashboard.
 activity = Table(

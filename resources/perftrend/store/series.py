@@ -78,9 +78,9 @@ def series_of(
 ) -> list[Series]:
     """Return the traces of a testbed, in the order of their keys; see :meth:`Store.series`."""
     every_run = runs_of(connection, testbed, until=until)
-    described = _described(connection, where)
+    described = _read_traces(connection, where)
     names = names_of(connection)
-    history = _History(connection, names, every_run, described, last)
+    history = _SeriesHistory(connection, names, every_run, described, last)
     ids = list(every_run)[::-1]
     newest = len(ids) if last is None else last
     history.read_newest(ids[:newest])
@@ -97,7 +97,7 @@ def series_of(
     return sorted(history.series(), key=lambda series: series.key.parameters)
 
 
-class _History:
+class _SeriesHistory:
     """Traces, each with its own newest runs up to a limit.
 
     The last runs of a weekly test, or of one that recent runs did not include, are far back.
@@ -124,7 +124,7 @@ class _History:
         query = self._query(run_ids)
         for run_id, trace_id, *columns in self._connection.execute(query):
             if trace_id in self._described:
-                self._take(trace_id, run_id, columns)
+                self._add_result(trace_id, run_id, columns)
 
     def read_earlier(self, run_ids: Sequence[int]) -> None:
         """Add the results that traces lack from runs that are older than all that were read."""
@@ -137,7 +137,7 @@ class _History:
         newest_first = sorted(self._connection.execute(query), key=lambda row: -self._positions[row.run_id])
         for run_id, trace_id, *columns in newest_first:
             if trace_id in self._found and len(self._found[trace_id]) != self._last:
-                self._take(trace_id, run_id, columns)
+                self._add_result(trace_id, run_id, columns)
 
     def add_traces(self, trace_ids: Iterable[int]) -> None:
         """Include these traces, too."""
@@ -160,12 +160,12 @@ class _History:
         query = sa.select(results.c.run_id, self._names.trace_id, *_COLUMNS)
         return query.where(results.c.run_id.in_(run_ids), self._names.counts)
 
-    def _take(self, trace_id: int, run_id: int, columns: Sequence[Any]) -> None:
+    def _add_result(self, trace_id: int, run_id: int, columns: Sequence[Any]) -> None:
         result = rows.result_of_columns(self._described[trace_id], {}, *columns)
         self._found.setdefault(trace_id, []).append((run_id, result))
 
 
-def _described(connection: Connection, where: Mapping[str, str]) -> dict[int, tuple[TraceKey, str, Better]]:
+def _read_traces(connection: Connection, where: Mapping[str, str]) -> dict[int, tuple[TraceKey, str, Better]]:
     """Return the key, the unit and the better direction of all traces with these parameters, by id.
 
     Traces of former names are excluded.

@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import IntegrityError
 
 from perftrend.errors import UsageError
-from perftrend.store.connection import entering, reading, writing
+from perftrend.store.connection import read_transaction, savepoint, write_transaction
 from perftrend.store.schema import short_urls, shortcuts
 
 MOST_TRACES = 1000
@@ -38,7 +38,7 @@ class Shortcuts:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def keep(self, ids: Sequence[str], *, user: str) -> str:
+    def save(self, ids: Sequence[str], *, user: str) -> str:
         """Store trace ids, and return the id of the shortcut.
 
         :param ids: of normal traces and formulas, in the order in which they are shown.
@@ -54,15 +54,15 @@ class Shortcuts:
             raise UsageError(f"shortcut: {reason}, or use a formula that finds them")
         digest = hashlib.sha256(held.encode()).hexdigest()
         row = {"hash": digest, "ids": held, "user": user, "made": datetime.now(UTC)}
-        with writing(self._engine) as connection:
-            return str(_kept(connection, shortcuts.c.number, shortcuts.c.hash == digest, row))
+        with write_transaction(self._engine) as connection:
+            return str(_find_or_insert(connection, shortcuts.c.number, shortcuts.c.hash == digest, row))
 
-    def held(self, identity: str) -> tuple[str, ...] | None:
+    def load(self, identity: str) -> tuple[str, ...] | None:
         """Return the trace ids of a shortcut; None if it does not exist."""
         if not (identity.isascii() and identity.isdigit() and len(identity) <= _DIGITS):
             return None
         query = sa.select(shortcuts.c.ids).where(shortcuts.c.number == int(identity))
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             found = connection.execute(query).scalar()
         return None if found is None else tuple(json.loads(found))
 
@@ -73,7 +73,7 @@ class ShortUrls:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def keep(self, query: str, *, user: str) -> str:
+    def save(self, query: str, *, user: str) -> str:
         """Store the query string of a page, and return its key of 12 characters.
 
         :raises UsageError: if it is too long.
@@ -85,19 +85,19 @@ class ShortUrls:
         key = base64.urlsafe_b64encode(hashlib.sha256(query.encode()).digest()[:_KEY_BYTES]).decode()
         row = {"key": key, "query": query, "user": user, "made": datetime.now(UTC)}
         is_same = short_urls.c.key == key
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             # An address that is requested again is retained as long as a new one.
             connection.execute(sa.update(short_urls).where(is_same).values(made=row["made"]))
-            return str(_kept(connection, short_urls.c.key, is_same, row))
+            return str(_find_or_insert(connection, short_urls.c.key, is_same, row))
 
     def query(self, key: str) -> str | None:
         """Return the query string of a key; None if the key does not exist."""
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             found = sa.select(short_urls.c.query).where(short_urls.c.key == key)
             return connection.execute(found).scalar()
 
 
-def _kept(
+def _find_or_insert(
     connection: Connection,
     name: sa.Column[int] | sa.Column[str],
     same: sa.ColumnElement[bool],
@@ -109,7 +109,7 @@ def _kept(
     if known is not None:
         return known
     try:
-        with entering(connection):
+        with savepoint(connection):
             connection.execute(sa.insert(name.table), row)
     except IntegrityError:
         # Another process was first. Its row is there now.

@@ -23,7 +23,7 @@ from perftrend.store.archives import Archives, note_read
 from perftrend.store.changes import Changes
 from perftrend.store.clusterings import Clusterings
 from perftrend.store.clusters import Clusters
-from perftrend.store.connection import alone, engine_of, entering, reading, writing
+from perftrend.store.connection import alone, engine_of, read_transaction, savepoint, write_transaction
 from perftrend.store.ingestions import Ingestions
 from perftrend.store.invalidations import Invalidations
 from perftrend.store.patch_tests import PatchTests
@@ -34,7 +34,7 @@ from perftrend.store.retention import Retention
 from perftrend.store.schema import HEAD, build_numbers, details, results, runs, trace_params, traces
 from perftrend.store.shortcuts import Shortcuts, ShortUrls
 from perftrend.store.tiles import Tiles
-from perftrend.store.tiles.writing import catch_up, follow
+from perftrend.store.tiles.writer import catch_up, follow
 from perftrend.store.tokens import Spent, Tokens
 from perftrend.store.upgrade import upgrade, version_of
 
@@ -233,9 +233,9 @@ class Store:
         :raises StoreError: if it cannot be written; nothing is changed.
         """
         by_hash = _by_hash(run, results)
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             alone(connection, run.name)
-            run_id, is_new = _entered(connection, run, by_hash)
+            run_id, is_new = _insert_run(connection, run, by_hash)
             note_read(connection, run.archive, version, run_id=run_id)
             if is_new:
                 follow(connection, run.testbed, run_id)
@@ -250,9 +250,9 @@ class Store:
         :raises StoreError: as :meth:`add`.
         """
         testbeds = []
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             for run, results in measured:
-                run_id, is_new = _entered(connection, run, _by_hash(run, results))
+                run_id, is_new = _insert_run(connection, run, _by_hash(run, results))
                 note_read(connection, run.archive, "", run_id=run_id)
                 if is_new:
                     testbeds.append(run.testbed)
@@ -262,7 +262,7 @@ class Store:
 
     def runs(self, testbed: str, *, last: int | None = None) -> list[Run]:
         """Return the runs of a testbed in the order of time, or the newest ``last`` of them."""
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return list(series.runs_of(connection, testbed, last=last).values())
 
     def run(self, job: str, build: int, *, started: datetime | None = None) -> Run | None:
@@ -270,7 +270,7 @@ class Store:
 
         :param started: only a run that started at this moment.
         """
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             query = sa.select(runs).where(runs.c.job == job, runs.c.build == build)
             if started is not None:
                 query = query.where(runs.c.started == started)
@@ -279,7 +279,7 @@ class Store:
 
     def results(self, run: Run) -> list[Result]:
         """Return the results of a run with all their details; empty if there is no such run."""
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return series.results_of(connection, executions.find(connection, run))
 
     def series(
@@ -301,25 +301,25 @@ class Store:
             newest ones of the job of ``until``. A run in which the trace has no result at all is not among
             its runs. The results come without details, which :meth:`results` returns.
         """
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return series.series_of(connection, testbed, last=last, until=until, where=where or {}, keys=keys)
 
     def executions(self, run: Run) -> list[Run]:
         """Return the runs with the job, the build number and the testbed of a run, in the order of time."""
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return [rows.run_of_row(row) for row in executions.of_number(connection, run)]
 
-    def replaced(self, testbed: str) -> frozenset[Run]:
+    def find_replaced(self, testbed: str) -> frozenset[Run]:
         """Return the runs of a testbed whose build numbers were reused by later runs of their jobs."""
-        with reading(self._engine) as connection:
-            return frozenset(rows.run_of_row(row) for row in executions.replaced(connection, testbed))
+        with read_transaction(self._engine) as connection:
+            return frozenset(rows.run_of_row(row) for row in executions.find_replaced(connection, testbed))
 
-    def take_build_number(self, job: str, *, above: int = 0) -> int:
+    def allocate_build_number(self, job: str, *, above: int = 0) -> int:
         """Return the next build number of a job, 1 for its first; no two calls return the same one.
 
         :param above: a number that is in use elsewhere, such as in an archive; 0 if none is.
         """
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             alone(connection, job)
             greatest = sa.select(sa.func.max(runs.c.build)).where(runs.c.job == job)
             given = sa.select(build_numbers.c.last).where(build_numbers.c.job == job)
@@ -341,16 +341,16 @@ def _by_hash(run: Run, results: Iterable[Result]) -> dict[str, Result]:
     return by_hash
 
 
-def _entered(connection: Connection, run: Run, by_hash: Mapping[str, Result]) -> tuple[int, bool]:
+def _insert_run(connection: Connection, run: Run, by_hash: Mapping[str, Result]) -> tuple[int, bool]:
     """Insert a run with its results; return its id, and False if the store has it already."""
-    known = executions.known(connection, run, by_hash)
+    known = executions.find_execution(connection, run, by_hash)
     if known is not None:
         return known, False
     try:
-        with entering(connection):
-            run_id = _inserted(connection, runs, rows.row_of_run(run))
+        with savepoint(connection):
+            run_id = _insert_row(connection, runs, rows.row_of_run(run))
     except IntegrityError:
-        known = executions.known(connection, run, by_hash)
+        known = executions.find_execution(connection, run, by_hash)
         if known is None:
             raise
         # Another process has entered it meanwhile.
@@ -369,11 +369,11 @@ def _entered(connection: Connection, run: Run, by_hash: Mapping[str, Result]) ->
 
 def _trace_ids(connection: Connection, by_hash: Mapping[str, Result]) -> dict[str, int]:
     """Return the ids of traces by hash; insert traces that the store does not have yet."""
-    ids = _known_traces(connection, by_hash, list(by_hash))
+    ids = _find_traces(connection, by_hash, list(by_hash))
     if len(ids) < len(by_hash):
         # Two writers that insert the same traces in different orders would wait for each other.
         alone(connection)
-        ids |= _known_traces(connection, by_hash, [name for name in by_hash if name not in ids])
+        ids |= _find_traces(connection, by_hash, [name for name in by_hash if name not in ids])
         ids |= _enter_traces(connection, {name: by_hash[name] for name in by_hash if name not in ids})
         follow_new_traces(connection)
     return ids
@@ -383,7 +383,7 @@ def _may_be_there(url: URL) -> bool:
     return url.get_backend_name() != "sqlite" or Path(url.database or "").is_file()
 
 
-def _known_traces(
+def _find_traces(
     connection: Connection, by_hash: Mapping[str, Result], names: Sequence[str]
 ) -> dict[str, int]:
     query = sa.select(traces.c.hash, traces.c.id, traces.c.unit, traces.c.better)
@@ -409,7 +409,7 @@ def _enter_traces(connection: Connection, new: Mapping[str, Result]) -> dict[str
             for name, result in new.items()
         ],
     )
-    ids = _known_traces(connection, new, list(new))
+    ids = _find_traces(connection, new, list(new))
     _insert_all(
         connection,
         trace_params,
@@ -432,6 +432,6 @@ def _parts(names: Sequence[str]) -> Iterator[Sequence[str]]:
         yield names[start : start + _AT_ONCE]
 
 
-def _inserted(connection: Connection, table: sa.Table, row: Mapping[str, Any]) -> int:
+def _insert_row(connection: Connection, table: sa.Table, row: Mapping[str, Any]) -> int:
     key = connection.execute(sa.insert(table), row).inserted_primary_key
     return int(key[0]) if key else 0

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import IntegrityError
 
 from perftrend.store.activity import record
-from perftrend.store.connection import entering, reading, writing
+from perftrend.store.connection import read_transaction, savepoint, write_transaction
 from perftrend.store.schema import spent, tokens
 
 
@@ -47,26 +47,26 @@ class Tokens:
     def add(self, token: Token) -> None:
         """Store a token, and record its owner in the activity log."""
         row = {name: getattr(token, name) for name in Token.__slots__}
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             connection.execute(sa.insert(tokens), row)
             detail = f"{token.role}, until {token.expires:%Y-%m-%d}"
             record(connection, token.owner, "made", f"token {token.name}", detail)
 
     def find(self, key: str) -> Token | None:
         """Return a token, also if it is expired or revoked; None if it does not exist."""
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             row = connection.execute(sa.select(tokens).where(tokens.c.key == key)).mappings().first()
         return Token(**row) if row else None
 
     def all(self) -> list[Token]:
         """Return all tokens, the newest first."""
         query = sa.select(tokens).order_by(tokens.c.made.desc(), tokens.c.key)
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return [Token(**row) for row in connection.execute(query).mappings()]
 
     def note_use(self, key: str, moment: datetime) -> None:
         """Store when a token was used."""
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             connection.execute(sa.update(tokens).where(tokens.c.key == key).values(used=moment))
 
     def revoke(self, key: str, user: str, moment: datetime) -> bool:
@@ -75,7 +75,7 @@ class Tokens:
         :returns: False if it does not exist or is revoked already; then nothing is changed.
         """
         living = (tokens.c.key == key) & tokens.c.revoked.is_(None)
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             name = connection.execute(sa.select(tokens.c.name).where(tokens.c.key == key)).scalar()
             change = sa.update(tokens).where(living).values(revoked=moment, revoked_by=user)
             if connection.execute(change).rowcount == 0:
@@ -96,12 +96,12 @@ class Spent:
         :param until: when the key expires.
         :returns: False if it was spent before.
         """
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             connection.execute(sa.delete(spent).where(spent.c.until < now))
             if connection.execute(sa.select(spent.c.key).where(spent.c.key == key)).first():
                 return False
             try:
-                with entering(connection):
+                with savepoint(connection):
                     connection.execute(sa.insert(spent), {"key": key, "until": until})
             except IntegrityError:
                 # Another process was first.
@@ -110,5 +110,5 @@ class Spent:
 
     def has(self, key: str) -> bool:
         """Return whether a key is spent."""
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return connection.execute(sa.select(spent.c.key).where(spent.c.key == key)).first() is not None

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from perftrend.errors import StoreError
-from perftrend.store.connection import alone, reading, writing
+from perftrend.store.connection import alone, read_transaction, write_transaction
 from perftrend.store.schema import HEAD, metadata
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -25,10 +25,10 @@ def upgrade(engine: Engine, name: str) -> None:
     :param name: the name of the store in messages.
     :raises StoreError: if the database has a newer version, or belongs to another program.
     """
-    with reading(engine) as connection:
+    with read_transaction(engine) as connection:
         if _version(connection, name) == HEAD:
             return
-    with writing(engine, tables=True) as connection:
+    with write_transaction(engine, tables=True) as connection:
         alone(connection)
         version = _version(connection, name)
         if not version:
@@ -42,7 +42,7 @@ def version_of(engine: Engine, name: str) -> str:
 
     :raises StoreError: as :func:`upgrade` does.
     """
-    with reading(engine) as connection:
+    with read_transaction(engine) as connection:
         return _version(connection, name)
 
 

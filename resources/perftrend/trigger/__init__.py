@@ -19,10 +19,10 @@ module does no input or output.
 
 from __future__ import annotations
 
-from perftrend.trigger.options import DEFAULT_LIMITS, Limits, Options
-from perftrend.trigger.parsing import MOST_CANDIDATES, MOST_LINES, MOST_REQUESTS, parse
+from perftrend.trigger.options import DEFAULT_LIMITS, OptionLimits, RequestOptions
+from perftrend.trigger.parser import MOST_CANDIDATES, MOST_LINES, MOST_REQUESTS, parse
 from perftrend.trigger.request import Refusal, Trigger
-from perftrend.trigger.words import DEFAULT_WORDS, JOBS, checked_words, patterns_of
+from perftrend.trigger.words import DEFAULT_WORDS, JOBS, patterns_of, validate_words
 
 __all__ = [
     "DEFAULT_LIMITS",
@@ -31,11 +31,11 @@ __all__ = [
     "MOST_CANDIDATES",
     "MOST_LINES",
     "MOST_REQUESTS",
-    "Limits",
-    "Options",
+    "OptionLimits",
     "Refusal",
+    "RequestOptions",
     "Trigger",
-    "checked_words",
     "parse",
     "patterns_of",
+    "validate_words",
 ]

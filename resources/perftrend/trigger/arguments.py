@@ -8,17 +8,17 @@ from dataclasses import dataclass, field, replace
 
 from perftrend.trigger.expressions import (
     OPERATORS,
-    expanded,
-    joined,
-    mended_expression,
+    correct_expression,
+    expand_parentheses,
+    join_operands,
+    join_split_words,
     normal,
-    rejoined,
     wrong_expression,
 )
 from perftrend.trigger.hashes import read_hash
-from perftrend.trigger.options import Limits, Options, mended_options, read_options
+from perftrend.trigger.options import OptionLimits, RequestOptions, correct_options, read_options
 from perftrend.trigger.prose import COURTESY, ENDINGS, is_sentence
-from perftrend.trigger.typography import quoted
+from perftrend.trigger.typography import quote
 
 PLACEHOLDER = "TAG"
 """Placeholder for an unknown tag in a correct form; no test has this tag."""
@@ -39,12 +39,12 @@ class Arguments:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     lists: tuple[str, ...] = ()
-    options: Options = field(default_factory=Options)
+    options: RequestOptions = field(default_factory=RequestOptions)
     problems: tuple[str, ...] = ()
     """Reasons why the arguments are not valid, in order; empty if they are valid."""
 
 
-def read(words: Sequence[str], *, hashed: bool, limits: Limits) -> Arguments:
+def read(words: Sequence[str], *, hashed: bool, limits: OptionLimits) -> Arguments:
     """Parse the words after a trigger word.
 
     :param words: words with plain dashes, without the full stop of the line.
@@ -54,13 +54,13 @@ def read(words: Sequence[str], *, hashed: bool, limits: Limits) -> Arguments:
         return Arguments(problems=(f"{len(words)} words are more than {MOST_WORDS}",))
     longest = max(words, key=len, default="")
     if len(longest) > LONGEST_WORD:
-        return Arguments(problems=(f"{quoted(longest)} is longer than {LONGEST_WORD} characters",))
+        return Arguments(problems=(f"{quote(longest)} is longer than {LONGEST_WORD} characters",))
     start = next((place for place, word in enumerate(words) if word.startswith("-")), len(words))
     tags = list(words[:start])
     old, wrong = read_hash(tags) if hashed else (None, "")
     options, problems = read_options(words[start:], limits)
     found = Arguments(old=old, options=options, problems=(wrong,) if wrong else ())
-    for word in joined(tags):
+    for word in join_operands(tags):
         found = _with_word(found, word)
     return replace(found, problems=(*found.problems, *problems))
 
@@ -69,19 +69,19 @@ def _with_word(found: Arguments, word: str) -> Arguments:
     if word.startswith("#"):
         if _LIST.fullmatch(word[1:]):
             return replace(found, lists=_once(found.lists, word[1:], str))
-        return _refused(found, f"{quoted(word)} is not the name of a test list")
+        return _add_problem(found, f"{quote(word)} is not the name of a test list")
     expression = word.removeprefix("!").replace("&", "AND")
     if not expression:
-        return _refused(found, "'!' should be directly before what it excludes")
+        return _add_problem(found, "'!' should be directly before what it excludes")
     wrong = wrong_expression(expression)
     if wrong:
-        return _refused(found, wrong)
+        return _add_problem(found, wrong)
     if word.startswith("!"):
         return replace(found, exclude=_once(found.exclude, expression, normal))
     return replace(found, include=_once(found.include, expression, normal))
 
 
-def _refused(found: Arguments, reason: str) -> Arguments:
+def _add_problem(found: Arguments, reason: str) -> Arguments:
     return replace(found, problems=(*found.problems, reason))
 
 
@@ -104,35 +104,35 @@ def names_tags(words: Sequence[str], *, hashed: bool) -> bool:
     """
     words = _LONE_MARK.sub(r"\1", " ".join(words)).split()
     options = next((place for place, word in enumerate(words) if word.startswith("-")), len(words))
-    said = [word.rstrip(ENDINGS).lower() for word in words[1 if hashed else 0 : options]]
-    return any(word and not word.startswith("!") and word not in COURTESY for word in said)
+    lowered = [word.rstrip(ENDINGS).lower() for word in words[1 if hashed else 0 : options]]
+    return any(word and not word.startswith("!") and word not in COURTESY for word in lowered)
 
 
-def mended(words: Sequence[str]) -> list[str]:
+def correct_words(words: Sequence[str]) -> list[str]:
     """Return the probably intended words: without quotes, commas and courtesy words, in the correct order.
 
     Words that cannot be corrected are replaced by a placeholder, so that no unintended tests are selected.
     """
-    words = [each for word in rejoined(joined(words)) for each in _unbracketed(word)]
+    words = [each for word in join_split_words(join_operands(words)) for each in _expand_word(word)]
     unpacked = _LONE_MARK.sub(r"\1", " ".join(words).translate(_PACKING)).split()[:MOST_WORDS]
-    tags, options = mended_options(
+    tags, options = correct_options(
         [word for word in unpacked if word.rstrip(ENDINGS).lower() not in COURTESY]
     )
     capitals = [word.upper() if word.upper() in OPERATORS else word for word in tags]
-    meant = [_mended_word(word) for word in rejoined(joined(capitals))]
+    meant = [_correct_word(word) for word in join_split_words(join_operands(capitals))]
     return [*(word for word in meant if word and not is_sentence([word], hashed=False)), *options]
 
 
-def _unbracketed(word: str) -> list[str]:
+def _expand_word(word: str) -> list[str]:
     """Return the equivalent expressions without parentheses of a word."""
     if not re.search(r"[A-Za-z0-9]\(|\)[A-Za-z0-9]", word):
         return [word]
     mark = word[:1] if word[:1] == "!" else ""
-    return [f"{mark}{each}" for each in expanded(word.removeprefix("!")) or [PLACEHOLDER]]
+    return [f"{mark}{each}" for each in expand_parentheses(word.removeprefix("!")) or [PLACEHOLDER]]
 
 
-def _mended_word(word: str) -> str:
+def _correct_word(word: str) -> str:
     mark = word[:1] if word[:1] in ("!", "#") else ""
     plain = word.lstrip("!#").rstrip("!#.,;:")
-    meant = plain if mark == "#" else mended_expression(plain.replace("&", "AND"))
+    meant = plain if mark == "#" else correct_expression(plain.replace("&", "AND"))
     return f"{mark}{meant}" if meant else ""

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from itertools import product
 
 from perftrend.trigger.prose import COURTESY, ENDINGS
-from perftrend.trigger.typography import quoted
+from perftrend.trigger.typography import quote
 
 OPERATORS = ("AND", "OR", "NOT")
 CHARACTERS = r"A-Za-z0-9_.:+=*?\-"
@@ -58,7 +58,7 @@ def normal(expression: str) -> str:
     return small(expression).replace("_", "")
 
 
-def joined(words: Sequence[str]) -> list[str]:
+def join_operands(words: Sequence[str]) -> list[str]:
     """Join operands around an operator that is a separate word, as Robot Framework does."""
     found: list[str] = []
     expects = False
@@ -77,7 +77,7 @@ def joined(words: Sequence[str]) -> list[str]:
     return found
 
 
-def rejoined(words: Sequence[str]) -> list[str]:
+def join_split_words(words: Sequence[str]) -> list[str]:
     """Join words that a space next to an operator separates, as in ``mrrAND 64b`` and ``mrr AND64b``."""
     found: list[str] = []
     for word in words:
@@ -93,7 +93,7 @@ def rejoined(words: Sequence[str]) -> list[str]:
     return found
 
 
-def expanded(word: str) -> list[str]:
+def expand_parentheses(word: str) -> list[str]:
     """Return expressions without parentheses that together select the same tests as one with parentheses.
 
     :returns: the expressions; empty if there is a ``NOT``, if a pattern or a parenthesis is missing, or if
@@ -144,18 +144,18 @@ def wrong_expression(word: str) -> str:
     """
     plain = word.rstrip(ENDINGS).lower()
     if plain in ("and", "or", "not") and not word.isupper():
-        return f"{quoted(word)} should be in capitals to combine tags"
+        return f"{quote(word)} should be in capitals to combine tags"
     if plain in COURTESY:
-        return f"{quoted(word)} is not a tag; a trigger must be alone on its line"
+        return f"{quote(word)} is not a tag; a trigger must be alone on its line"
     patterns = _patterns(word)
     if any(normal(pattern) == "none" for pattern in patterns):
-        return f"{quoted(word)} selects the tag none, which Robot Framework treats as no tag at all"
+        return f"{quote(word)} selects the tag none, which Robot Framework treats as no tag at all"
     if HASH.fullmatch(word.lower()):
-        return f"{quoted(word)} is a hash, not a tag; bisecttest accepts one hash, in front of the tags"
+        return f"{quote(word)} is a hash, not a tag; bisecttest accepts one hash, in front of the tags"
     if not is_expression(word):
-        return f"{quoted(word)} {_wrong_part(word)}"
+        return f"{quote(word)} {_wrong_part(word)}"
     hashed = next((pattern for pattern in patterns if HASH.fullmatch(pattern.lower())), "")
-    return f"{quoted(word)} contains {quoted(hashed)}, which looks like a hash, not a tag" if hashed else ""
+    return f"{quote(word)} contains {quote(hashed)}, which looks like a hash, not a tag" if hashed else ""
 
 
 def _wrong_part(word: str) -> str:
@@ -165,7 +165,7 @@ def _wrong_part(word: str) -> str:
     if strange and strange[0] in "()":
         return "has parentheses, which tag expressions do not support"
     if strange:
-        return f"has {quoted(strange[0])}, which is not allowed in a tag expression"
+        return f"has {quote(strange[0])}, which is not allowed in a tag expression"
     if not all(_patterns(word)):
         hint = f"; if it is part of a tag, write it in lower case: {word.lower()}" if word.isupper() else ""
         return f"has an operator without a tag next to it{hint}"
@@ -174,7 +174,7 @@ def _wrong_part(word: str) -> str:
     return "is not a tag expression"
 
 
-def mended_expression(word: str) -> str:
+def correct_expression(word: str) -> str:
     """Return the probably intended expression, which may still not be valid."""
     if is_expression(word):
         return word

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from perftrend.trigger.expressions import HASH
-from perftrend.trigger.typography import quoted
+from perftrend.trigger.typography import quote
 
 PLACEHOLDER = "HASH"
 """Placeholder for the hash in a correct form."""
@@ -32,7 +32,7 @@ def read_hash(words: list[str]) -> tuple[str | None, str]:
     wrong = _wrong_hash(lower)
     if wrong:
         words.pop(0)
-        return None, f"{quoted(word)} {wrong}"
+        return None, f"{quote(word)} {wrong}"
     return None, "the hash of the older commit is missing after the trigger word"
 
 
@@ -52,7 +52,7 @@ def _wrong_hash(word: str) -> str:
         ),
         "is a placeholder; write the hash of the older commit": word.strip("<>{}[]") == PLACEHOLDER.lower(),
         "is not a hash; git rev-parse prints the hash": _REVISION.fullmatch(word),
-        f"has {quoted(''.join(strange[:1]))}, which is not a hex digit": (
+        f"has {quote(''.join(strange[:1]))}, which is not a hex digit": (
             len(strange) == 1 and digits >= _LEAST
         ),
     }

@@ -22,7 +22,7 @@ _BLANKS = r"[^\S\n]*+"
 _QUOTED = rf"{_BLANKS}[>\uff1e]"
 
 
-def _fenced(mark: str, *, name: str, info: str) -> str:
+def _fence_pattern(mark: str, *, name: str, info: str) -> str:
     """Return the pattern of a fence, the lines below it, and the closing fence, if there is one."""
     closing = rf"(?![ ]{{4}}){_BLANKS}(?P={name}){mark}*+{_BLANKS}$"
     return rf"[ ]{{0,3}}(?P<{name}>{mark}{{3,}}+){info}[^\n]*+(?:\n(?!{closing})[^\n]*+)*+(?:\n[^\n]*+)?"
@@ -36,8 +36,8 @@ def _behind(words: Iterable[str], end: str) -> str:
     return "|".join(f"(?<={look})" for look in looks)
 
 
-_BACKTICKS = _fenced("`", name="backticks", info=r"(?=[^`\n]*$)")
-_TILDES = _fenced("~", name="tildes", info="")
+_BACKTICKS = _fence_pattern("`", name="backticks", info=r"(?=[^`\n]*$)")
+_TILDES = _fence_pattern("~", name="tildes", info="")
 _COLON = r"[:\uff1a]"
 _WROTE = ("_wrote", "_a écrit", "_escribió", "_ha scritto", "_escreveu", "_schreef", "写道", "寫道")
 """A ``_`` is a word boundary, which scripts without spaces between words do not have."""
@@ -78,7 +78,7 @@ _MOST_TICKS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CommentLine:
     """A line of the author's own text, and the adjacent lines of the same paragraph."""
 
     text: str
@@ -86,7 +86,9 @@ class Line:
     below: str
 
 
-def own_lines(comment: str, wanted: re.Pattern[str], is_wanted: Callable[[str], bool]) -> Iterator[Line]:
+def own_lines(
+    comment: str, wanted: re.Pattern[str], is_wanted: Callable[[str], bool]
+) -> Iterator[CommentLine]:
     """Yield the wanted lines of the author's own text, in order.
 
     :param comment: the text without invisible characters.
@@ -104,7 +106,7 @@ def own_lines(comment: str, wanted: re.Pattern[str], is_wanted: Callable[[str], 
             if paragraph is None or start >= paragraph.end:
                 paragraph = _Paragraph.around(text, parts.start, parts.end, line)
             if not paragraph.is_code(start):
-                yield Line(written, paragraph.above(start), paragraph.below(line.end()))
+                yield CommentLine(written, paragraph.above(start), paragraph.below(line.end()))
 
 
 class _OwnParts:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from perftrend.errors import nearest
-from perftrend.trigger.typography import quoted
+from perftrend.trigger.typography import quote
 
 NAMES = ("--duration", "--multiplicity", "--dry-run")
 
@@ -17,7 +17,7 @@ _COUNT = re.compile(r"[1-9][0-9]{0,3}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class OptionLimits:
     """Minimum and maximum values of the options."""
 
     duration_s: tuple[float, float] = (0.1, 60.0)
@@ -25,11 +25,11 @@ class Limits:
     multiplicity: tuple[int, int] = (1, 50)
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = OptionLimits()
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class RequestOptions:
     """The options of a request."""
 
     duration_s: float | None = None
@@ -45,14 +45,14 @@ class Options:
         return " ".join(filter(None, (duration, multiplicity, "--dry-run" if self.dry_run else "")))
 
 
-def read_options(words: Sequence[str], limits: Limits) -> tuple[Options, list[str]]:
+def read_options(words: Sequence[str], limits: OptionLimits) -> tuple[RequestOptions, list[str]]:
     """Parse the options.
 
     :param words: the words from the first one that begins with a dash.
     :returns: the valid options, in which values outside the limits are replaced by the nearest allowed value;
         and the problems.
     """
-    options = Options()
+    options = RequestOptions()
     problems: list[str] = []
     given: list[str] = []
     rest = list(words[1:] if words[:1] in (["--"], ("--",)) else words)
@@ -76,13 +76,15 @@ def read_options(words: Sequence[str], limits: Limits) -> tuple[Options, list[st
 
 def _wrong_name(name: str, given: Sequence[str]) -> str:
     if not name.startswith("-"):
-        return f"{quoted(name)} should be in front of the options"
+        return f"{quote(name)} should be in front of the options"
     if name.lower() not in NAMES:
-        return f"{quoted(name)} is not an option{nearest(name[:40].lower(), NAMES)}"
+        return f"{quote(name)} is not an option{nearest(name[:40].lower(), NAMES)}"
     return f"{name.lower()} is given twice" if name.lower() in given else ""
 
 
-def _with_value(options: Options, name: str, value: str, limits: Limits) -> tuple[Options, str]:
+def _with_value(
+    options: RequestOptions, name: str, value: str, limits: OptionLimits
+) -> tuple[RequestOptions, str]:
     if name == "--multiplicity":
         least, most = limits.multiplicity
         count = int(value) if _COUNT.fullmatch(value) else None
@@ -96,12 +98,12 @@ def _with_value(options: Options, name: str, value: str, limits: Limits) -> tupl
     wrong = f"--duration should be {shortest:g} to {longest:g} seconds, in tenths, such as 10 or 0.5"
     if not seconds:
         return options, wrong
-    asked = float(seconds[1])
-    within = min(max(asked, shortest), longest)
-    return replace(options, duration_s=within), "" if within == asked else wrong
+    requested_s = float(seconds[1])
+    within = min(max(requested_s, shortest), longest)
+    return replace(options, duration_s=within), "" if within == requested_s else wrong
 
 
-def mended_options(words: Sequence[str]) -> tuple[list[str], list[str]]:
+def correct_options(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the words that are probably not options, and the probably intended options."""
     others: list[str] = []
     options: list[str] = []

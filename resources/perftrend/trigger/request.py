@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from perftrend.trigger.expressions import normal, small
-from perftrend.trigger.options import Options
+from perftrend.trigger.options import RequestOptions
 from perftrend.trigger.words import DEFAULT_WORDS, PLACE
 
 
@@ -25,7 +25,7 @@ class Trigger:
     """Tag expressions; a test that matches any of them is not selected."""
     lists: tuple[str, ...] = ()
     """Names of test lists, without the ``#``."""
-    options: Options = field(default_factory=Options)
+    options: RequestOptions = field(default_factory=RequestOptions)
     word: str = field(default="", compare=False)
     """The pattern of the trigger word; empty: the default pattern of the job."""
 

@@ -27,12 +27,12 @@ def tidy(line: str) -> list[str]:
     return words if line.isascii() else [_LEADING.sub("--", word).translate(_DASHES) for word in words]
 
 
-def shown(text: str, *, most: int = 200) -> str:
+def printable_line(text: str, *, most: int = 200) -> str:
     """Return the text as one printable line, cut if it is longer than ``most`` characters."""
     printable = _UNPRINTABLE.sub("\ufffd", " ".join(text[: 4 * most].split()))
     return printable if len(printable) <= most else f"{printable[: most - 1]}…"
 
 
-def quoted(word: str) -> str:
+def quote(word: str) -> str:
     """Return a word in quotes, for the reason of a refusal."""
-    return f"'{shown(word, most=60)}'"
+    return f"'{printable_line(word, most=60)}'"

@@ -114,7 +114,7 @@ class Head:
     """The problem of an approximate match; empty if it is exact."""
 
 
-def checked_words(words: Mapping[str, str]) -> dict[str, str]:
+def validate_words(words: Mapping[str, str]) -> dict[str, str]:
     """Return the validated trigger words of a settings file.
 
     :param words: patterns and the jobs that they start.
@@ -163,24 +163,26 @@ def _wrong_pattern(word: Word) -> str:
     return next((reason for reason, applies in wrong.items() if applies), "")
 
 
-def compiled(words: Mapping[str, str]) -> tuple[Word, ...]:
+def compile_words(words: Mapping[str, str]) -> tuple[Word, ...]:
     """Return the words, longest first, so that the most specific one is matched first.
 
-    :param words: patterns and their jobs, in the form that :func:`checked_words` accepts.
+    :param words: patterns and their jobs, in the form that :func:`validate_words` accepts.
     """
-    return _compiled(tuple(words.items()))
+    return _compile_words(tuple(words.items()))
 
 
 @lru_cache(maxsize=64)
-def _compiled(items: tuple[tuple[str, str], ...]) -> tuple[Word, ...]:
-    found = [Word.of(pattern, starts) for pattern, starts in checked_words(dict(items)).items()]
+def _compile_words(items: tuple[tuple[str, str], ...]) -> tuple[Word, ...]:
+    found = [Word.of(pattern, starts) for pattern, starts in validate_words(dict(items)).items()]
     return tuple(sorted(found, key=lambda word: -len(word.head(""))))
 
 
 def patterns_of(words: Mapping[str, str], job: str, testbed: str) -> list[str]:
     """Return the patterns of the words that start a job on a testbed, longest first."""
     return [
-        word.pattern for word in compiled(words) if word.job == job and word.testbed in ("", testbed.lower())
+        word.pattern
+        for word in compile_words(words)
+        if word.job == job and word.testbed in ("", testbed.lower())
     ]
 
 

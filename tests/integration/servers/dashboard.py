@@ -59,7 +59,7 @@ class Dashboard:
         self.said: list[str] = []
         self.url = ""
         # Tests write into the store beside it, and see that at once.
-        self._settings = {"dashboard": {"behind_s": 0.001, **settings}, **(more or {})}
+        self._settings = {"dashboard": {"cache_max_age_s": 0.001, **settings}, **(more or {})}
         self._options = options
         self._process: subprocess.Popen[str] | None = None
         self._reader = threading.Thread()
@@ -114,7 +114,7 @@ class Dashboard:
     def _command(self) -> list[str]:
         # Tests that are killed have no time to end it.
         dying = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
-        job = [*dying, sys.executable, "-P", "-m", "jobs.dashboard"]
+        job = [*dying, sys.executable, "-P", "-m", "perftrend.cli.dashboard"]
         return [*job, "--settings", "settings.yaml", "--store", self.store]
 
     @property

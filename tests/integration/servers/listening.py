@@ -17,7 +17,7 @@ import requests
 import yaml
 
 from perftrend.store import Store
-from perftrend.store.requests import State
+from perftrend.store.requests import RequestState
 from tests.integration.servers.environment import inherited
 from tests.integration.servers.gerrit import Server, User
 
@@ -53,7 +53,7 @@ class Listener:
             "listener": {
                 "runner": "local", "address": "127.0.0.1:0", "projects": [project], "poll_s": 3600,
                 # What earlier tests wrote on the same server is nobody's request here.
-                "look_back_s": 1,
+                "lookback_s": 1,
             },
         }  # fmt: skip
         self.process: subprocess.Popen[str] | None = None
@@ -70,7 +70,7 @@ class Listener:
 
     def command(self) -> list[str]:
         """Return what starts it."""
-        return [sys.executable, "-P", "-m", "jobs.listener", "--settings", "settings.yaml"]
+        return [sys.executable, "-P", "-m", "perftrend.cli.listener", "--settings", "settings.yaml"]
 
     def _written(self) -> list[str]:
         """Write down what it is; return what starts it."""
@@ -136,7 +136,7 @@ class Listener:
 
     def states(self) -> list[str]:
         with Store.open(self.folder / "perftrend.sqlite") as store:
-            return [each.state.value for each in store.requests.in_states(*State)]
+            return [each.state.value for each in store.requests.in_states(*RequestState)]
 
     def has_served(self, requests: int = 1) -> bool:
         """Tell whether so many requests have come to their ends, whatever these are."""

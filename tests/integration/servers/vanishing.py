@@ -18,7 +18,7 @@ import psycopg
 
 from perftrend.errors import StoreError
 from perftrend.store import Store
-from perftrend.store.connection import engine_of, reading
+from perftrend.store.connection import engine_of, read_transaction
 from tests.integration.servers import postgresql
 
 LOSE = "table inet lost {\nchain input {\ntype filter hook input priority 0; policy drop;\n}\n}\n"
@@ -34,7 +34,7 @@ def main(options: str) -> None:
         engine = engine_of(place)
 
         def wait() -> None:
-            with reading(engine) as connection:
+            with read_transaction(engine) as connection:
                 connection.exec_driver_sql(WAITING)
 
         with Store.open(place) as store:

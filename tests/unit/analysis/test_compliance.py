@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from perftrend.analysis import WEEK_RUNS_ONE_TESTBED, Compliance, Partition, compliance
-from perftrend.analysis.compliance import compliance_of, known_at
+from perftrend.analysis.compliance import compliance_of, series_known_at
 from perftrend.errors import SettingsError
 from perftrend.model import Better, Group, Run, Series, TraceKey
 
@@ -141,9 +141,9 @@ def test_analysis_time_forgets_what_came_later() -> None:
 def test_run_is_known_when_it_has_finished() -> None:
     series = series_of([1.0, 2.0, 3.0])
 
-    assert 2 == len(known_at(series, START + timedelta(days=2, minutes=59)).runs)
-    assert [1.0, 2.0, 3.0] == known_at(series, START + timedelta(days=2, hours=1)).samples.tolist()
-    assert not known_at(series, START).runs
+    assert 2 == len(series_known_at(series, START + timedelta(days=2, minutes=59)).runs)
+    assert [1.0, 2.0, 3.0] == series_known_at(series, START + timedelta(days=2, hours=1)).samples.tolist()
+    assert not series_known_at(series, START).runs
 
 
 def test_before_the_first_run_there_is_no_standing() -> None:
@@ -154,4 +154,4 @@ def test_before_the_first_run_there_is_no_standing() -> None:
 
 def test_analysis_time_without_a_time_zone_is_refused() -> None:
     with pytest.raises(SettingsError, match="2024-01-09T00:00:00 has no time zone; write"):
-        known_at(series_of([1.0]), datetime(2024, 1, 9))  # noqa: DTZ001
+        series_known_at(series_of([1.0]), datetime(2024, 1, 9))  # noqa: DTZ001

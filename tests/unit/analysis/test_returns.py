@@ -4,7 +4,7 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from perftrend.analysis.returns import doubt_of_return, visits
+from perftrend.analysis.reportable_changes import doubt_of_return, visits
 from perftrend.model import Group, Samples
 
 

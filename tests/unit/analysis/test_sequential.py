@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.analysis.evidence import MINIMUM_HISTORY
+from perftrend.analysis.change_evidence import MINIMUM_HISTORY
 from perftrend.analysis.sequential import (
     QUIET,
-    Sighting,
-    State,
+    DetectorState,
+    SuspectedChange,
     Vigilance,
     monitor,
     replay,
 )
-from perftrend.analysis.shape import Shape
+from perftrend.analysis.shape import ChangeShape
 from perftrend.errors import SettingsError
 from perftrend.model import Better, Direction, Samples
 
@@ -27,11 +27,11 @@ def noise(runs: int, *, seed: int = 0, deviation: float = 1.0) -> Samples:
     return np.random.default_rng(seed).normal(100.0, deviation, runs)
 
 
-def described(found: Sighting) -> tuple[State, int, int, float]:
+def described(found: SuspectedChange) -> tuple[DetectorState, int, int, float]:
     return found.state, found.position, found.runs, found.after
 
 
-def watched(samples: Samples, **options: object) -> Sighting:
+def watched(samples: Samples, **options: object) -> SuspectedChange:
     return monitor(samples, better=Better.HIGHER, **options)  # type: ignore[arg-type]
 
 
@@ -41,7 +41,7 @@ def test_small_drop_is_seen_after_some_runs_where_it_began() -> None:
     samples[60:] -= 2.0
     found = watched(samples)
 
-    assert (State.CHANGED, Direction.REGRESSION) == (found.state, found.direction)
+    assert (DetectorState.CHANGED, Direction.REGRESSION) == (found.state, found.direction)
     assert 60 == pytest.approx(found.position, abs=2)
     assert found.runs == 80 - found.position
     assert found.before - found.after == pytest.approx(2.0, abs=0.7)
@@ -59,15 +59,15 @@ def test_far_newest_run_of_a_calm_trace_is_a_change_with_the_second_one() -> Non
     samples = noise(60)
     samples[-2:] = 90.0
 
-    assert (State.SUSPECTED, 58, 1, 90.0) == described(watched(samples[:-1]))
-    assert (State.CHANGED, 58, 2, 90.0) == described(watched(samples))
+    assert (DetectorState.SUSPECTED, 58, 1, 90.0) == described(watched(samples[:-1]))
+    assert (DetectorState.CHANGED, 58, 2, 90.0) == described(watched(samples))
 
 
 def test_far_newest_run_is_a_change_at_once_after_many_runs_without_one() -> None:
     samples = noise(300)
     samples[-1] = 90.0
 
-    assert (State.CHANGED, 299, 1, 90.0) == described(watched(samples))
+    assert (DetectorState.CHANGED, 299, 1, 90.0) == described(watched(samples))
 
 
 @pytest.mark.parametrize("factor", [0.01, 0.1, 0.5, 1.5, 10.0, 100.0])
@@ -76,7 +76,7 @@ def test_persistent_change_is_seen_as_early_however_large_it_is(factor: float) -
     samples[60:] *= factor
     first, _, third = (watched(samples[:stop]) for stop in (61, 62, 63))
 
-    assert [State.SUSPECTED, State.CHANGED] == [first.state, third.state]
+    assert [DetectorState.SUSPECTED, DetectorState.CHANGED] == [first.state, third.state]
 
 
 def test_far_newest_run_of_a_trace_with_outliers_is_suspected() -> None:
@@ -86,7 +86,7 @@ def test_far_newest_run_of_a_trace_with_outliers_is_suspected() -> None:
 
     found = watched(samples)
 
-    assert (State.SUSPECTED, Direction.REGRESSION, 59, 1) == (
+    assert (DetectorState.SUSPECTED, Direction.REGRESSION, 59, 1) == (
         found.state,
         found.direction,
         found.position,
@@ -100,9 +100,9 @@ def test_suspicion_becomes_a_change_when_the_next_runs_agree() -> None:
     samples[59:] = 90.0, 90.5, 89.5, 90.0, 90.0, 89.5
     states = [each.state for each in replay(samples, better=Better.HIGHER)[58:]]
 
-    assert State.QUIET is states[0]
-    assert State.SUSPECTED is states[1]
-    assert State.CHANGED in states[2:]
+    assert DetectorState.QUIET is states[0]
+    assert DetectorState.SUSPECTED is states[1]
+    assert DetectorState.CHANGED in states[2:]
 
 
 def test_suspicion_is_dropped_when_the_next_run_is_back() -> None:
@@ -110,7 +110,7 @@ def test_suspicion_is_dropped_when_the_next_run_is_back() -> None:
     samples[20] = 88.0
     samples[59] = 90.0
 
-    assert State.SUSPECTED is watched(samples[:60]).state
+    assert DetectorState.SUSPECTED is watched(samples[:60]).state
     assert QUIET == watched(samples)
 
 
@@ -121,7 +121,7 @@ def test_outliers_do_not_hide_a_small_drop() -> None:
 
     found = watched(samples)
 
-    assert (State.CHANGED, Direction.REGRESSION) == (found.state, found.direction)
+    assert (DetectorState.CHANGED, Direction.REGRESSION) == (found.state, found.direction)
     assert found.after == pytest.approx(98.0, abs=0.8)
 
 
@@ -134,7 +134,7 @@ def test_last_run_ten_percent_off_is_never_quiet() -> None:
             samples[rng.integers(0, 58, 2)] += rng.choice([-30.0, 30.0], 2)
         samples[-1] -= 10.0
 
-        assert State.QUIET is not watched(samples).state
+        assert DetectorState.QUIET is not watched(samples).state
 
 
 def test_false_alarms_and_suspicions_come_as_often_as_stated() -> None:
@@ -146,8 +146,8 @@ def test_false_alarms_and_suspicions_come_as_often_as_stated() -> None:
         for each in replay(rng.normal(100.0, 1.0, 260), better=Better.HIGHER)[60:]
     ]
 
-    assert 2 <= states.count(State.CHANGED) <= 20
-    assert 40 <= states.count(State.SUSPECTED) <= 100
+    assert 2 <= states.count(DetectorState.CHANGED) <= 20
+    assert 40 <= states.count(DetectorState.SUSPECTED) <= 100
 
 
 @pytest.mark.parametrize("memory", [0.0, 0.5])
@@ -159,7 +159,7 @@ def test_runs_that_resemble_the_one_before_raise_no_more_alarms(memory: float) -
         samples = rng.normal(0.0, 1.0, 100)
         for run in range(1, 100):
             samples[run] += memory * samples[run - 1]
-        alarms += monitor(samples, better=Better.HIGHER).state is State.CHANGED
+        alarms += monitor(samples, better=Better.HIGHER).state is DetectorState.CHANGED
 
     assert alarms <= 4
 
@@ -171,8 +171,8 @@ def test_rows_of_low_runs_are_waited_for_where_low_runs_are_frequent() -> None:
     samples[83:] -= 10.0
     states = [monitor(samples[:stop], better=Better.HIGHER).state for stop in range(84, 91)]
 
-    assert [State.SUSPECTED] * 3 == states[:3]
-    assert State.CHANGED is states[-1]
+    assert [DetectorState.SUSPECTED] * 3 == states[:3]
+    assert DetectorState.CHANGED is states[-1]
 
 
 def test_more_vigilance_sees_earlier() -> None:
@@ -184,7 +184,7 @@ def test_more_vigilance_sees_earlier() -> None:
             each.state
             for each in replay(samples, better=Better.HIGHER, vigilance=Vigilance(false_alarms_per_1000=rate))
         ]
-        return states[60:].index(State.CHANGED)
+        return states[60:].index(DetectorState.CHANGED)
 
     assert first(20.0) < first(0.01)
 
@@ -193,7 +193,7 @@ def test_drift_is_named_when_it_has_gone_on_for_a_while() -> None:
     samples = noise(100)
     samples[50:] -= 0.2 * np.arange(1, 51)
 
-    assert Shape.DRIFT is watched(samples).shape
+    assert ChangeShape.DRIFT is watched(samples).shape
 
 
 def test_evidence_begins_after_the_last_confirmed_change() -> None:
@@ -223,7 +223,7 @@ def test_lone_bad_run_does_not_begin_the_evidence_anew() -> None:
     samples[64:] -= 2.0
     found = replay(samples, better=Better.HIGHER)
 
-    assert (State.SUSPECTED, 1, False) == (found[60].state, found[60].runs, found[60].confirmed)
+    assert (DetectorState.SUSPECTED, 1, False) == (found[60].state, found[60].runs, found[60].confirmed)
     assert QUIET == found[61]
     assert [62] == [pytest.approx(each.position, abs=4) for each in found if each.confirmed][:1]
 
@@ -251,7 +251,7 @@ def test_equal_runs_are_quiet_and_the_first_other_one_is_seen() -> None:
 
     assert QUIET == watched(flat)
     flat[-2:] = 0.05
-    assert (State.CHANGED, 38) == (watched(flat).state, watched(flat).position)
+    assert (DetectorState.CHANGED, 38) == (watched(flat).state, watched(flat).position)
 
 
 @given(
@@ -262,7 +262,7 @@ def test_whatever_the_runs_are_something_is_said_of_one_of_them(values: list[flo
     samples = np.array(values)
     found = watched(samples, since=since)
 
-    if found.state is State.QUIET:
+    if found.state is DetectorState.QUIET:
         assert QUIET == found
     else:
         assert since <= found.position < samples.size

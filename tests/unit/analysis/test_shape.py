@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.analysis.shape import Shape, drift_evidence, shape_of
+from perftrend.analysis.shape import ChangeShape, drift_evidence, shape_of
 
 
 def test_level_and_slope_without_noise_are_a_drift() -> None:
@@ -43,13 +43,13 @@ def test_drift_and_step_under_noise_are_told_apart() -> None:
     noise = rng.normal(0.0, 1.0, 90)
     slope, level = 0.2 * np.maximum(np.arange(90) - 50, 0), 4.0 * (np.arange(90) >= 50)
 
-    assert Shape.DRIFT is shape_of(100 - slope + noise)
-    assert Shape.DRIFT is shape_of(100 + slope + noise)
-    assert Shape.STEP is shape_of(100 - level + noise)
+    assert ChangeShape.DRIFT is shape_of(100 - slope + noise)
+    assert ChangeShape.DRIFT is shape_of(100 + slope + noise)
+    assert ChangeShape.STEP is shape_of(100 - level + noise)
 
 
 def test_few_runs_are_a_step() -> None:
-    assert Shape.STEP is shape_of(np.array([1.0, 2.0, 3.0, 4.0, 5.0]))
+    assert ChangeShape.STEP is shape_of(np.array([1.0, 2.0, 3.0, 4.0, 5.0]))
 
 
 @given(st.lists(st.integers(min_value=-99, max_value=99), min_size=6, max_size=30))

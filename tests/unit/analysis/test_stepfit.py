@@ -93,10 +93,10 @@ def test_interesting_says_which_news_it_is() -> None:
     ranks = step_fits(values, radius=4, better=Better.LOWER, method=StepMethod.MANN_WHITNEY)
     size = step_fits(values, radius=4, better=Better.HIGHER, method=StepMethod.ABSOLUTE)
 
-    assert [0, 0, 0, 0, -1, 0, 0, 0] == ranks.interesting(0.05).tolist()
-    assert not ranks.interesting(0.01).any()
-    assert [0, 0, 0, 0, 1, 0, 0, 0] == size.interesting(10.0).tolist()
-    assert not size.interesting(10.1).any()
+    assert [0, 0, 0, 0, -1, 0, 0, 0] == ranks.mark_interesting(0.05).tolist()
+    assert not ranks.mark_interesting(0.01).any()
+    assert [0, 0, 0, 0, 1, 0, 0, 0] == size.mark_interesting(10.0).tolist()
+    assert not size.mark_interesting(10.1).any()
 
 
 def test_constant_is_bad_news_when_it_is_reached_from_the_good_side() -> None:
@@ -104,8 +104,8 @@ def test_constant_is_bad_news_when_it_is_reached_from_the_good_side() -> None:
     higher = step_fits(values, radius=2, better=Better.HIGHER, method=StepMethod.CONSTANT)
     lower = step_fits(values, radius=2, better=Better.LOWER, method=StepMethod.CONSTANT)
 
-    assert [0, 0, 0, -1, 0] == higher.interesting(8.0).tolist()
-    assert [0, 0, -1, 0, 0] == lower.interesting(8.0).tolist()
+    assert [0, 0, 0, -1, 0] == higher.mark_interesting(8.0).tolist()
+    assert [0, 0, -1, 0, 0] == lower.mark_interesting(8.0).tolist()
 
 
 def test_step_without_noise_is_infinite_and_no_step_is_zero() -> None:
@@ -127,7 +127,7 @@ def test_history_shorter_than_the_window_has_no_fit() -> None:
     found = step_fits([1.0, 2.0, 3.0], radius=2, better=Better.HIGHER, method=StepMethod.COHEN)
 
     assert np.isnan(found.statistic).all()
-    assert not found.interesting(0.0).any()
+    assert not found.mark_interesting(0.0).any()
 
 
 windows = st.lists(st.integers(min_value=-1000, max_value=1000), min_size=9, max_size=30).map(

@@ -27,7 +27,7 @@ VERSIONS = {
 def found(*pieces: bytes) -> LogLines:
     lines = LogLines()
     for piece in pieces:
-        lines.take(piece)
+        lines.search(piece)
     lines.end()
     return lines
 

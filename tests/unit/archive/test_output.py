@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from robot import api, result
 
-from perftrend.archive.reading import read_suites
-from perftrend.archive.recorded import Heading, Record, RecordedTest
+from perftrend.archive.reader import read_suites
+from perftrend.archive.result_records import Heading, RecordedTest, SuiteRecord
 
 OUTPUTS = Path(__file__).parents[2] / "data" / "outputs"
 VERSIONS = ["rf3", "rf4", "rf5", "rf6", "rf7"]
@@ -43,7 +43,7 @@ def read(source: Path | io.BytesIO) -> list[RecordedTest]:
 
 
 def recorded_in(source: Path | io.BytesIO, heading: Heading) -> list[RecordedTest]:
-    record = Record(heading)
+    record = SuiteRecord(heading)
     read_suites(source, record)
     return list(record.tests())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perftrend.archive import parameters
-from perftrend.archive.recorded import RecordedTest
+from perftrend.archive.result_records import RecordedTest
 
 SUITE = "Vpp.Perf.Ip4.2N1L-10Ge2P1X710-Ethip4-Ip4Base-Mrr"
 

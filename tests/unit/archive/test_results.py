@@ -11,7 +11,7 @@ import pytest
 
 from perftrend import message
 from perftrend.archive import Output
-from perftrend.archive.recorded import RecordedTest
+from perftrend.archive.result_records import RecordedTest
 from perftrend.archive.results import of_test
 from perftrend.model import (
     Better,

@@ -43,14 +43,14 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def builds(archive: Path) -> list[str]:
-    return [str(each.path.relative_to(archive)) for each in retention.expired_builds(archive, LIMIT)]
+    return [str(each.path.relative_to(archive)) for each in retention.find_expired_builds(archive, LIMIT)]
 
 
 def test_old_builds_are_removed_but_for_the_newest_of_each_job(tmp_path: Path) -> None:
     for name in ("nightly/9", "nightly/10", "nightly/11", "weekly/1"):
         build(tmp_path, name)
 
-    expired = list(retention.expired_builds(tmp_path, LIMIT))
+    expired = list(retention.find_expired_builds(tmp_path, LIMIT))
     assert [(tmp_path / "nightly/9", 4), (tmp_path / "nightly/10", 4)] == [
         (each.path, each.size) for each in expired
     ]
@@ -105,7 +105,7 @@ def test_symbolic_links_are_not_followed(tmp_path: Path) -> None:
     age(folder)
 
     assert ["nightly/1"] == builds(archive)
-    retention.remove(next(retention.expired_builds(archive, LIMIT)))
+    retention.remove(next(retention.find_expired_builds(archive, LIMIT)))
     assert not folder.exists()
     assert (target / "output.xml").exists()
 
@@ -115,7 +115,7 @@ def test_what_a_killed_removal_left_is_removed(tmp_path: Path) -> None:
     os.utime(left)
     build(tmp_path, "nightly/2")
 
-    retention.remove(next(retention.expired_builds(tmp_path, LIMIT)))
+    retention.remove(next(retention.find_expired_builds(tmp_path, LIMIT)))
     assert ["2"] == [each.name for each in (tmp_path / "nightly").iterdir()]
 
 
@@ -123,7 +123,7 @@ def test_folders_in_use_stay(tmp_path: Path) -> None:
     for name in ("requests/a", "requests/b"):
         build(tmp_path, name)
 
-    expired = retention.expired_folders(tmp_path / "requests", LIMIT, except_for={"a"})
+    expired = retention.find_expired_folders(tmp_path / "requests", LIMIT, except_for={"a"})
     assert [tmp_path / "requests/b"] == [each.path for each in expired]
 
 
@@ -135,7 +135,7 @@ def test_old_sessions_are_removed_unless_in_use(tmp_path: Path) -> None:
     os.utime(tmp_path / "new.jsonl")
 
     with locked(tmp_path / "used.lock"):
-        expired = list(retention.expired_sessions(tmp_path, LIMIT))
+        expired = list(retention.find_expired_sessions(tmp_path, LIMIT))
     assert ["old.jsonl"] == [each.path.name for each in expired]
     retention.remove(expired[0])
     assert ["new.jsonl", "new.lock", "used.jsonl", "used.lock"] == sorted(
@@ -147,7 +147,7 @@ def test_session_that_is_used_again_meanwhile_stays(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("{}\n")
     (tmp_path / "a.lock").touch()
     age(tmp_path)
-    (expired,) = retention.expired_sessions(tmp_path, LIMIT)
+    (expired,) = retention.find_expired_sessions(tmp_path, LIMIT)
 
     with locked(tmp_path / "a.lock"):
         retention.remove(expired)
@@ -159,4 +159,4 @@ def test_error_is_one_line(tmp_path: Path) -> None:
     build(tmp_path, "nightly/.1.pruned")
 
     with pytest.raises(ArchiveError, match=r"nightly/1: cannot be removed: Directory not empty$"):
-        retention.remove(retention.Expired(folder, 0))
+        retention.remove(retention.ExpiredEntry(folder, 0))

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from perftrend.archive import source
-from perftrend.archive.source import TextCheck, opened
+from perftrend.archive.source import TextCheck, open_stream
 from perftrend.errors import ArchiveError
 
 
 def read(content: bytes, size: int = 1000) -> bytes:
     pieces = []
-    with opened(io.BytesIO(content)) as stream:
+    with open_stream(io.BytesIO(content)) as stream:
         while piece := stream.read1(size):
             pieces.append(piece)
     return b"".join(pieces)

@@ -11,9 +11,9 @@ from benchmarks.bisection.figures import Row, Share
 from benchmarks.bisection.goals import GOALS, verdicts, worst
 from benchmarks.bisection.peers import Bayesect, Threshold
 from benchmarks.bisection.running import Bisected, Equal, until
-from benchmarks.bisection.scores import Score, judged, scored
+from benchmarks.bisection.scores import Score, score_history, score_outcome
 from benchmarks.bisection.strategies import DEFAULT, EQUAL, strategy_named
-from perftrend.bisect import Culprit, Documented, Kind, Outcome, State, Strategy
+from perftrend.bisect import BisectOutcome, BisectState, CsitHalving, Culprit, OutcomeKind, Strategy
 from perftrend.bisect.simulator import SimulatedTestbed
 
 QUIET = Cell.of("quiet", 40, size=16, within=0.1, between=0.1)
@@ -28,9 +28,9 @@ def row(cell: Cell, *scores: Score, equal: Equal | None = None) -> Row:
     return Row.of(Bisected(cell, {"adaptive": scores}, equal))
 
 
-@pytest.mark.parametrize("strategy", [Documented(), Threshold(1), Threshold(3)])
-def test_quiet_history_is_bisected_in_the_fewest_steps(strategy: Documented | Threshold) -> None:
-    found = scored(strategy, QUIET.history(1))
+@pytest.mark.parametrize("strategy", [CsitHalving(), Threshold(1), Threshold(3)])
+def test_quiet_history_is_bisected_in_the_fewest_steps(strategy: CsitHalving | Threshold) -> None:
+    found = score_history(strategy, QUIET.history(1))
 
     assert found.right
     assert found.complete
@@ -62,26 +62,26 @@ def test_bayes_on_good_and_bad_finds_what_is_plain_to_see(options: dict[str, flo
     """It names a commit together with those before it that do not build."""
     cell = Cell.of("plain", 40, size=32, within=0.1, between=0.1, **options)
 
-    found = [scored(Bayesect(), cell.history(number)) for number in range(8)]
+    found = [score_history(Bayesect(), cell.history(number)) for number in range(8)]
 
     assert all(each.right for each in found)
     assert all(each.measurements < 30 for each in found)
 
 
-@pytest.mark.parametrize("strategy", [Documented(repeats=3), Threshold(3), Bayesect()])
+@pytest.mark.parametrize("strategy", [CsitHalving(repeats=3), Threshold(3), Bayesect()])
 def test_commit_from_which_the_test_fails_is_found(strategy: Strategy) -> None:
     (cell,) = cells_named(["fails"])
 
-    assert all(scored(strategy, cell.history(number)).right for number in range(5))
+    assert all(score_history(strategy, cell.history(number)).right for number in range(5))
 
 
 def test_bayes_on_good_and_bad_is_sure_of_one_commit_where_a_threshold_says_nothing() -> None:
     """It knows no noise of the threshold, and no "no change"; at the end it gives up."""
     history = Cell.of("none").history(0)
 
-    found = scored(Bayesect(maximum_measurements=20), history)
+    found = score_history(Bayesect(maximum_measurements=20), history)
 
-    assert (20, Kind.UNDECIDED.value) == (found.measurements, found.kind)
+    assert (20, OutcomeKind.UNDECIDED.value) == (found.measurements, found.kind)
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=[cell.name for cell in CELLS])
@@ -122,10 +122,12 @@ def test_beginning_names_several_cells_and_a_whole_name_one() -> None:
     assert list(CELLS) == cells_named([])
 
 
-def judge(cell: Cell, *named: set[str], kind: Kind = Kind.FOUND) -> Score:
+def judge(cell: Cell, *named: set[str], kind: OutcomeKind = OutcomeKind.FOUND) -> Score:
     history = cell.history(1)
     culprits = tuple(Culprit(tuple(sorted(each)), 0.99) for each in named)
-    return judged(history, Outcome(kind, "", culprits), State(history.range), SimulatedTestbed(history))
+    return score_outcome(
+        history, BisectOutcome(kind, "", culprits), BisectState(history.range), SimulatedTestbed(history)
+    )
 
 
 def test_smallest_set_is_right_and_a_larger_one_neither_right_nor_wrong() -> None:
@@ -150,9 +152,9 @@ def test_one_of_two_changes_is_right_and_not_complete() -> None:
 
 
 def test_nothing_is_right_where_nothing_changed_and_only_there() -> None:
-    assert judge(Cell.of("none"), kind=Kind.NO_DIFFERENCE).right
-    assert not judge(QUIET, kind=Kind.NO_DIFFERENCE).right
-    assert not judge(QUIET, kind=Kind.NO_DIFFERENCE).wrong
+    assert judge(Cell.of("none"), kind=OutcomeKind.NO_DIFFERENCE).right
+    assert not judge(QUIET, kind=OutcomeKind.NO_DIFFERENCE).right
+    assert not judge(QUIET, kind=OutcomeKind.NO_DIFFERENCE).wrong
 
 
 def test_error_of_a_share_is_that_of_a_binomial_and_never_none() -> None:
@@ -252,8 +254,8 @@ def test_asking_once_for_each_build_changes_nothing() -> None:
 
     for number in range(5):
         asked, unhurried = (
-            scored(strategy, cell.history(number))
-            for strategy in (Documented(repeats=4), strategy_named("documented-4"))
+            score_history(strategy, cell.history(number))
+            for strategy in (CsitHalving(repeats=4), strategy_named("documented-4"))
         )
         assert asked == unhurried
 

@@ -38,14 +38,16 @@ def test_changes_are_where_they_are_said_to_be() -> None:
 def test_best_possible_clusters_find_every_change_and_nothing_else() -> None:
     made = clustering.window(20_000, 128)
 
-    assert {"steps": 1.0, "false": 0, "steps t": 1.0, "false t": 0} == clustering.judged(
+    assert {"steps": 1.0, "false": 0, "steps t": 1.0, "false t": 0} == clustering.evaluate_clusters(
         made, *by_change(made)
     )
 
 
 def test_one_cluster_of_all_finds_one_change_at_most() -> None:
     made = clustering.window(2000, 15)
-    verdict = clustering.judged(made, made.traces.mean(axis=0, keepdims=True), np.zeros(2000, np.intp))
+    verdict = clustering.evaluate_clusters(
+        made, made.traces.mean(axis=0, keepdims=True), np.zeros(2000, np.intp)
+    )
 
     assert max(verdict["steps"], verdict["steps t"]) <= 1 / clustering.CHANGES
 
@@ -53,7 +55,7 @@ def test_one_cluster_of_all_finds_one_change_at_most() -> None:
 def test_step_in_traces_that_did_not_change_is_false() -> None:
     made = clustering.window(2000, 15)
     centroids = np.stack([np.zeros(15), np.repeat([0.0, 1.0], [7, 8])])
-    verdict = clustering.judged(made, centroids, (made.groups < 0).astype(np.intp))
+    verdict = clustering.evaluate_clusters(made, centroids, (made.groups < 0).astype(np.intp))
 
     assert 1 == verdict["false"] == verdict["false t"]
 

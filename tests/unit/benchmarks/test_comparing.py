@@ -10,7 +10,7 @@ import pytest
 from benchmarks.comparing import __main__ as comparing
 from benchmarks.comparing import harmless, many
 from benchmarks.comparing.methods import mann_whitney, sequential, student_beyond, welch
-from benchmarks.comparing.patches import CELLS, Cell, patch, recorded
+from benchmarks.comparing.patches import CELLS, Cell, cell_from_recording, patch
 from perftrend.analysis.certainty import quantile
 
 
@@ -61,7 +61,7 @@ def test_recording_is_replayed_from_any_moment_on(tmp_path: Path) -> None:
     file = tmp_path / "machine.csv"
     file.write_text("".join(f"{n},sort,{100 + n},{100 + n}\n{n},other,7,7\n" for n in range(50)))
 
-    made = patch(recorded(f"{file}:sort"), 0.0, number=1, rounds=10)
+    made = patch(cell_from_recording(f"{file}:sort"), 0.0, number=1, rounds=10)
 
     times = [3e7 / each.samples[0] for each in made.observations]
     steps = np.diff(times) / np.mean(times)

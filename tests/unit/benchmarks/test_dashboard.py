@@ -12,7 +12,7 @@ from benchmarks.dashboard.filling import Nights, look_for_changes
 from benchmarks.dashboard.pages import PAGES
 from benchmarks.dashboard.readers import READ
 from benchmarks.tiles import TESTBED
-from perftrend.dashboard import Site, make_app
+from perftrend.dashboard import AppContext, make_app
 from perftrend.settings import Settings
 from perftrend.store import Store
 
@@ -45,7 +45,9 @@ def test_some_traces_have_a_step(store: Store) -> None:
 
 
 def test_all_pages_that_are_measured_are_there(store: Store) -> None:
-    client = TestClient(make_app(Site.of(Settings.load(environment={}), store)), base_url="http://localhost")
+    client = TestClient(
+        make_app(AppContext.of(Settings.load(environment={}), store)), base_url="http://localhost"
+    )
 
     assert dict.fromkeys(PAGES, 200) == {name: client.get(path).status_code for name, path in PAGES.items()}
     assert set(READ) <= set(PAGES)

@@ -18,7 +18,7 @@ def test_both_ways_see_every_build(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_was_not_measured_for_all_is_marked() -> None:
     row = {"requests": 3, "elapsed_s": 0.5, "peak_mb": 1.0, "builds": 100}
-    ways = listing.completed({"ours": row, "numbers": row, "some": row}, builds=100, details=10)
+    ways = listing.combine_steps({"ours": row, "numbers": row, "some": row}, builds=100, details=10)
 
     table = listing.table({"builds": 100, "details": 10, "ways": ways})
 

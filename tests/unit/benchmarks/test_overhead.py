@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.overhead import waited_before
+from benchmarks.overhead import sum_pauses_s
 
 
 @pytest.mark.parametrize(
@@ -18,4 +18,4 @@ from benchmarks.overhead import waited_before
     ],
 )
 def test_pauses_before_repeated_trials_are_told_apart(invalid: list[bool], seconds: float) -> None:
-    assert seconds == pytest.approx(waited_before(invalid))
+    assert seconds == pytest.approx(sum_pauses_s(invalid))

@@ -16,13 +16,13 @@ from benchmarks.power.delay import (
     RATES,
     Alarms,
     Cell,
+    apply_drop,
     count_alarms,
-    dropped,
     first_reports,
     first_sightings,
-    stated,
+    sequential_name,
 )
-from benchmarks.power.series import LEVEL_PPS, SCENARIOS, labelled
+from benchmarks.power.series import LEVEL_PPS, SCENARIOS, generate_trace
 from perftrend.analysis.sequential import Vigilance
 from perftrend.model import Samples
 
@@ -42,7 +42,7 @@ def test_figures_of_a_detector_that_found_two_of_four_and_reported_one_wrong() -
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_labels_are_where_the_level_moves(name: str) -> None:
-    samples, starts = labelled(SCENARIOS[name], np.random.default_rng(0), 180)
+    samples, starts = generate_trace(SCENARIOS[name], np.random.default_rng(0), 180)
 
     assert 180 == samples.size
     assert starts == sorted(starts)
@@ -62,7 +62,7 @@ def test_fall_within_the_new_runs_is_a_report_and_a_rise_is_none() -> None:
 
 def test_rarer_alarms_come_no_earlier() -> None:
     noise = np.random.default_rng(3).normal(0.0, 0.01, HISTORY_RUNS + 60)
-    samples = dropped(LEVEL_PPS * (1 + noise), 0.01)
+    samples = apply_drop(LEVEL_PPS * (1 + noise), 0.01)
     reports = first_sightings(samples, [Vigilance(false_alarms_per_1000=rate) for rate in RATES])
 
     assert reports == sorted(reports, reverse=True)
@@ -78,7 +78,7 @@ def test_alarms_are_counted_until_the_first_one_of_each_trace() -> None:
 
 def test_peer_is_compared_with_the_setting_that_alarms_no_more() -> None:
     """The peer has 2 alarms in 1,000; the two lowest rates have 1 and 2, the others more."""
-    names = [stated(rate) for rate in RATES]
+    names = [sequential_name(rate) for rate in RATES]
     counts = [1, 2, *[3] * (len(RATES) - 2)]
     alarms = [Alarms(name, 0.01, count, 1000) for name, count in zip(names, counts, strict=True)]
     cells = [Cell(name, 0.01, 0.02, (float(20 - index),)) for index, name in enumerate(names[:15])]
@@ -103,7 +103,7 @@ def test_report_is_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_groups_of_an_uneven_trace_differ_in_noise() -> None:
-    samples, starts = labelled(SCENARIOS["uneven"], np.random.default_rng(1), 180)
+    samples, starts = generate_trace(SCENARIOS["uneven"], np.random.default_rng(1), 180)
     spreads = [
         float(np.diff(samples[start:stop]).std()) for start, stop in pairwise([0, *starts, samples.size])
     ]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from perftrend import errors
-from perftrend.bisect import Pair, compare, decide
+from perftrend.bisect import BuildPair, compare, decide
 from perftrend.model import Better, Direction
 
 VALUES = some.floats(min_value=0.01, max_value=1e8)
@@ -145,7 +145,7 @@ def test_unknown_formula_is_refused() -> None:
         decide({"t": [1.0]}, {"t": [1.0]}, {"t": [1.0]}, formula="jumpavg-0.5")
 
 
-def paired(early: Sequence[float], late: Sequence[float]) -> Pair:
+def paired(early: Sequence[float], late: Sequence[float]) -> BuildPair:
     pair = compare(early, late)
     assert pair is not None
     return pair

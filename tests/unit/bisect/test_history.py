@@ -3,16 +3,16 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from perftrend import errors
-from perftrend.bisect import History, Range
+from perftrend.bisect import CommitHistory, CommitRange
 from perftrend.bisect.history import members
-from perftrend.bisect.state import Commit
+from perftrend.bisect.state import RangeCommit
 from tests.unit.bisect.world import line, names
 
 
-def shaped(**parents: str) -> History:
+def shaped(**parents: str) -> CommitHistory:
     """Return a history after ``old``; each commit with its parents, oldest first."""
-    commits = tuple(Commit(name, tuple(known.split())) for name, known in parents.items())
-    return Range("old", commits).history
+    commits = tuple(RangeCommit(name, tuple(known.split())) for name, known in parents.items())
+    return CommitRange("old", commits).history
 
 
 DIAMOND = {"a1": "old", "b1": "old", "b2": "b1", "a2": "a1", "m": "a2 b2", "a3": "m"}
@@ -21,15 +21,15 @@ DIAMOND = {"a1": "old", "b1": "old", "b2": "b1", "a2": "a1", "m": "a2 b2", "a3":
 def test_a_commit_contains_its_ancestors_and_itself() -> None:
     history = shaped(**DIAMOND)
 
-    assert ("a1", "b1", "b2", "a2", "m") == history.hashes(history.contained("m"))
-    assert ("b1", "b2") == history.hashes(history.contained("b2"))
-    assert history.contained("old") == 0
+    assert ("a1", "b1", "b2", "a2", "m") == history.hashes(history.reachable_from("m"))
+    assert ("b1", "b2") == history.hashes(history.reachable_from("b2"))
+    assert history.reachable_from("old") == 0
 
 
 def test_mainline_alone_is_looked_at_where_asked() -> None:
-    commits = tuple(Commit(name, tuple(known.split())) for name, known in DIAMOND.items())
+    commits = tuple(RangeCommit(name, tuple(known.split())) for name, known in DIAMOND.items())
 
-    assert ("a1", "a2", "m", "a3") == Range("old", commits, first_parent=True).history.commits
+    assert ("a1", "a2", "m", "a3") == CommitRange("old", commits, first_parent=True).history.commits
 
 
 @given(some.integers(1, 300), some.data())
@@ -67,7 +67,7 @@ def test_only_skipped_commits_are_suspected_with_the_bad_one() -> None:
 )
 def test_what_is_no_range_is_refused(commits: list[tuple[str, str]], reason: str) -> None:
     with pytest.raises(errors.UsageError, match=reason):
-        History("old", [Commit(name, (parent,)) for name, parent in commits])
+        CommitHistory("old", [RangeCommit(name, (parent,)) for name, parent in commits])
 
 
 def test_commit_outside_the_range_is_refused() -> None:

@@ -7,12 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from perftrend import errors
-from perftrend.bisect import Adaptive, Documented, Kind, Outcome, Session, Strategy, load, records
+from perftrend.bisect import (
+    Adaptive,
+    BisectOutcome,
+    BisectSession,
+    CsitHalving,
+    OutcomeKind,
+    Strategy,
+    load,
+    records,
+)
 from perftrend.bisect.journal import Journal
-from perftrend.model import Measured, Sampled
+from perftrend.model import BuildMeasurement, MetricSamples
 from tests.unit.bisect.world import START, Made, World, line, names, stepped
 
-STRATEGIES = (Documented(), Adaptive())
+STRATEGIES = (CsitHalving(), Adaptive())
 
 
 class KilledError(Exception):
@@ -33,7 +42,7 @@ class Mortal:
         self._count()
         return self.world.build(commit)
 
-    def measure(self, commit: str) -> Measured:
+    def measure(self, commit: str) -> BuildMeasurement:
         self._count()
         return self.world.measure(commit)
 
@@ -52,14 +61,14 @@ class Mortal:
             self.world.measured = [each["commit"] for each in measured]
             raise KilledError
 
-    def session(self) -> Session[Made]:
-        return Session(
-            self.file, line(12), self.strategy, build=self.build, measure=self.measure, tell=self.tell
+    def session(self) -> BisectSession[Made]:
+        return BisectSession(
+            self.file, line(12), self.strategy, build=self.build, measure=self.measure, notify=self.tell
         )
 
 
-def run(world: World, file: Path, size: int = 12, strategy: Strategy = STRATEGIES[0]) -> Outcome:
-    return Session(file, line(size), strategy, build=world.build, measure=world.measure).run()
+def run(world: World, file: Path, size: int = 12, strategy: Strategy = STRATEGIES[0]) -> BisectOutcome:
+    return BisectSession(file, line(size), strategy, build=world.build, measure=world.measure).run()
 
 
 def world() -> World:
@@ -103,7 +112,7 @@ def test_nothing_recorded_is_done_again(tmp_path: Path) -> None:
 
 
 def test_session_moves_to_another_machine_as_a_file(tmp_path: Path) -> None:
-    mortal = Mortal(world(), tmp_path / "here", Documented())
+    mortal = Mortal(world(), tmp_path / "here", CsitHalving())
     mortal.left = 8
     with pytest.raises(KilledError):
         mortal.session().run()
@@ -118,7 +127,9 @@ def test_session_moves_to_another_machine_as_a_file(tmp_path: Path) -> None:
 def test_session_of_another_range_or_strategy_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "session"
     run(world(), file)
-    other = Session(file, line(12), Documented(repeats=2), build=world().build, measure=world().measure)
+    other = BisectSession(
+        file, line(12), CsitHalving(repeats=2), build=world().build, measure=world().measure
+    )
 
     with pytest.raises(errors.UsageError, match="differs in commits"):
         run(world(), file, size=11)
@@ -128,10 +139,10 @@ def test_session_of_another_range_or_strategy_is_refused(tmp_path: Path) -> None
 
 def test_commits_in_the_cache_are_known_from_the_beginning(tmp_path: Path) -> None:
     product = world()
-    session = Session(
+    session = BisectSession(
         tmp_path / "session",
         line(12),
-        Documented(),
+        CsitHalving(),
         build=product.build,
         measure=product.measure,
         cached={"c3", "elsewhere"},
@@ -158,14 +169,14 @@ def test_empty_range_is_refused_before_a_file_is_made(tmp_path: Path) -> None:
 
 
 def test_error_of_a_testbed_leaves_a_session_that_goes_on(tmp_path: Path) -> None:
-    def fail(_: str) -> Measured:
+    def fail(_: str) -> BuildMeasurement:
         raise errors.TestbedError("no carrier")
 
-    broken = Session(tmp_path / "session", line(12), Documented(), build=world().build, measure=fail)
+    broken = BisectSession(tmp_path / "session", line(12), CsitHalving(), build=world().build, measure=fail)
     with pytest.raises(errors.TestbedError):
         broken.run()
 
-    assert run(world(), tmp_path / "session").kind is Kind.FOUND
+    assert run(world(), tmp_path / "session").kind is OutcomeKind.FOUND
 
 
 def test_two_processes_do_not_share_a_file(tmp_path: Path) -> None:
@@ -202,11 +213,11 @@ def test_file_that_is_no_session_is_refused_by_name(content: bytes, tmp_path: Pa
 
 
 def test_what_was_measured_is_kept_to_the_last_bit(tmp_path: Path) -> None:
-    sampled = Sampled((0.1 + 0.2, math.nan), "s")
+    sampled = MetricSamples((0.1 + 0.2, math.nan), "s")
     seen = ("c1", 2, "others took 40 % of the core")
-    measured = Measured("c0", START, START, {"t": sampled}, {"u": 'why "so"\n'}, "archive/1", *seen)
+    measured = BuildMeasurement("c0", START, START, {"t": sampled}, {"u": 'why "so"\n'}, "archive/1", *seen)
     with Journal(tmp_path / "session") as journal:
-        journal.append(records.of_range(line(1), Documented()))
+        journal.append(records.of_range(line(1), CsitHalving()))
         journal.append(records.of_measured(measured))
 
     (known,) = load(tmp_path / "session").measured

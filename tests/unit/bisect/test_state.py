@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from perftrend.bisect.state import Commit, Range, State
-from perftrend.model import Measured, Sampled
+from perftrend.bisect.state import BisectState, CommitRange, RangeCommit
+from perftrend.model import BuildMeasurement, MetricSamples
 
 MOMENT = datetime(2026, 3, 2, tzinfo=UTC)
-RANGE = Range("0" * 40, (Commit("1" * 40, ("0" * 40,)), Commit("2" * 40, ("1" * 40,))))
+RANGE = CommitRange("0" * 40, (RangeCommit("1" * 40, ("0" * 40,)), RangeCommit("2" * 40, ("1" * 40,))))
 
 
-def measured(commit: int, *tests: str, failed: Mapping[str, str] | None = None) -> Measured:
-    values = {test: Sampled((100.0, 101.0)) for test in tests}
-    return Measured(str(commit) * 40, MOMENT, MOMENT, values, failed or {})
+def measured(commit: int, *tests: str, failed: Mapping[str, str] | None = None) -> BuildMeasurement:
+    values = {test: MetricSamples((100.0, 101.0)) for test in tests}
+    return BuildMeasurement(str(commit) * 40, MOMENT, MOMENT, values, failed or {})
 
 
-def state(*all_of_them: Measured) -> State:
-    known = State(RANGE)
+def state(*all_of_them: BuildMeasurement) -> BisectState:
+    known = BisectState(RANGE)
     for each in all_of_them:
         known = known.with_measured(each)
     return known
 
 
-def failures(known: State) -> list[Mapping[str, str]]:
+def failures(known: BisectState) -> list[Mapping[str, str]]:
     return [each.failed for each in known.measured]
 
 

@@ -7,16 +7,16 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from perftrend import errors
-from perftrend.bisect import Range
-from perftrend.bisect.state import Commit
-from perftrend.model import Measured, Sampled
+from perftrend.bisect import CommitRange
+from perftrend.bisect.state import RangeCommit
+from perftrend.model import BuildMeasurement, MetricSamples
 
 START = datetime(2026, 3, 2, 18, 0, tzinfo=UTC)
 
 
-def line(size: int) -> Range:
+def line(size: int) -> CommitRange:
     """Return a range of commits c1 … cN after c0, without a merge."""
-    return Range("c0", tuple(Commit(f"c{index + 1}", (f"c{index}",)) for index in range(size)))
+    return CommitRange("c0", tuple(RangeCommit(f"c{index + 1}", (f"c{index}",)) for index in range(size)))
 
 
 class Made(str):
@@ -44,7 +44,7 @@ class World:
             raise errors.BuildError(f"{commit}: make failed")
         return Made(commit)
 
-    def measure(self, commit: str) -> Measured:
+    def measure(self, commit: str) -> BuildMeasurement:
         repeat = self.measured.count(commit)
         random = np.random.default_rng([sum(commit.encode()), len(commit), repeat])
         started = START + timedelta(minutes=5 * len(self.measured))
@@ -53,10 +53,10 @@ class World:
         for test, level in self.levels[commit].items():
             middle = level * (1 + self.noise * random.standard_normal())
             spread = 1 + self.noise / 5 * random.standard_normal(self.samples)
-            values[test] = Sampled(tuple(float(x) for x in middle * spread))
+            values[test] = MetricSamples(tuple(float(x) for x in middle * spread))
         tests = dict.fromkeys(test for levels in self.levels.values() for test in levels)
         failed = {test: "no packet came back" for test in tests if test not in values}
-        return Measured(commit, started, started + timedelta(seconds=50), values, failed)
+        return BuildMeasurement(commit, started, started + timedelta(seconds=50), values, failed)
 
 
 def stepped(size: int, steps: Mapping[int, float], *, before: float = 100.0) -> dict[str, dict[str, float]]:

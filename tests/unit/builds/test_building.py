@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perftrend.builds import opened as opened_by
+from perftrend.builds import open_builds as opened_by
 from perftrend.errors import BuildError, SettingsError, TestbedError, UsageError
 from perftrend.settings import ProjectSettings
 from tests.products.histories import History
@@ -35,7 +35,7 @@ def test_commit_is_built_in_a_checkout_of_its_own_and_kept(history: History, ope
 
     assert "1" == (built.folder / "out").read_text()
     assert {"program": f"{built.folder}/out", "version": first} == built.device_options
-    assert (first, False) == (built.commit, built.was_kept)
+    assert (first, False) == (built.commit, built.was_cached)
     assert built.folder.is_absolute()
     assert not (history.folder / "out").exists()
     assert [] == list((builds.folder / "worktrees").iterdir())
@@ -47,7 +47,7 @@ def test_commit_is_built_once(history: History, opened: Open) -> None:
 
     again = opened().build(commit)
 
-    assert again.was_kept
+    assert again.was_cached
     assert (first.folder, first.took_s) == (again.folder, again.took_s)
 
 
@@ -57,7 +57,7 @@ def test_other_way_of_building_builds_anew(history: History, opened: Open) -> No
 
     other = opened(environment={"FLAGS": "-O3"}).build(commit)
 
-    assert not other.was_kept
+    assert not other.was_cached
 
 
 def test_placeholders_are_filled_in(history: History, opened: Open) -> None:
@@ -147,7 +147,7 @@ def test_failure_is_remembered_and_leaves_nothing_that_could_be_taken_for_a_buil
         errors.append(caught.value)
 
     assert errors[0] is errors[1]
-    assert not builds.kept(commit)
+    assert not builds.is_cached(commit)
     assert [] == list((builds.folder / "kept").iterdir())
     assert [] == list((builds.folder / "worktrees").iterdir())
 

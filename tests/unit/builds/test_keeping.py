@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from perftrend.builds import Builds, Built
+from perftrend.builds import Builds, BuiltCommit
 from tests.products.histories import History
 from tests.unit.builds.conftest import Open, await_end, ended
 
@@ -27,7 +27,7 @@ told = {"name": "ours", "description": "ours", "artifacts": ["out"], "build": [b
 profile, repository = Profile.model_validate(told), Repository.at(Path(source))
 with Builds(profile, repository, Path(folder), log=lambda line: print(line, flush=True)) as builds:
     built = builds.build(commit)
-    print("kept" if built.was_kept else "made", flush=True)
+    print("kept" if built.was_cached else "made", flush=True)
     sys.stdin.read()
 """
 
@@ -42,28 +42,28 @@ def commits(history: History, count: int) -> list[str]:
     return [history.commit(f"Number {number}", {"in": str(number)}) for number in range(count)]
 
 
-def change_a_byte(built: Built) -> None:
+def change_a_byte(built: BuiltCommit) -> None:
     (built.folder / "out").write_text("X")
 
 
-def add_a_file(built: Built) -> None:
+def add_a_file(built: BuiltCommit) -> None:
     (built.folder / "more").write_text("")
 
 
-def remove_a_file(built: Built) -> None:
+def remove_a_file(built: BuiltCommit) -> None:
     (built.folder / "out").unlink()
 
 
-def remove_the_manifest(built: Built) -> None:
+def remove_the_manifest(built: BuiltCommit) -> None:
     (built.folder.parent / "manifest.json").unlink()
 
 
-def cut_the_manifest(built: Built) -> None:
+def cut_the_manifest(built: BuiltCommit) -> None:
     path = built.folder.parent / "manifest.json"
     path.write_text(path.read_text()[:-20])
 
 
-def take_the_manifest_of_another(built: Built) -> None:
+def take_the_manifest_of_another(built: BuiltCommit) -> None:
     path = built.folder.parent / "manifest.json"
     path.write_text(path.read_text().replace(built.commit, "1" * 40))
 
@@ -79,20 +79,22 @@ def take_the_manifest_of_another(built: Built) -> None:
         take_the_manifest_of_another,
     ],
 )
-def test_damaged_build_is_built_anew(history: History, opened: Open, damage: Callable[[Built], None]) -> None:
+def test_damaged_build_is_built_anew(
+    history: History, opened: Open, damage: Callable[[BuiltCommit], None]
+) -> None:
     (commit,) = commits(history, 1)
     with opened() as builds:
         damage(builds.build(commit))
 
     again = opened().build(commit)
 
-    assert not again.was_kept
+    assert not again.was_cached
     assert ["out"] == [path.name for path in again.folder.iterdir()]
     assert "0" == (again.folder / "out").read_text()
 
 
 def kept(builds: Builds, all_: list[str]) -> list[int]:
-    return [number for number, commit in enumerate(all_) if builds.kept(commit)]
+    return [number for number, commit in enumerate(all_) if builds.is_cached(commit)]
 
 
 def test_builds_not_used_for_the_longest_time_go_first(history: History, opened: Open) -> None:
@@ -124,7 +126,7 @@ def test_build_in_use_is_not_removed(history: History, opened: Open) -> None:
         builds.build(last[0])
 
         assert [] == kept(builds, all_)
-        assert builds.kept(last[0])
+        assert builds.is_cached(last[0])
 
 
 def test_two_processes_build_a_commit_once(history: History, tmp_path: Path) -> None:
@@ -155,7 +157,7 @@ def test_two_threads_build_two_commits_at_once(history: History, opened: Open, t
         os.mkfifo(tmp_path / name)
     meet = f"me=$(cat in); echo > {tmp_path}/$me & cat {tmp_path}/$((1 - me)); wait; cp in out"
     builds = opened(build=[["sh", "-c", meet]])
-    built: list[Built] = []
+    built: list[BuiltCommit] = []
     threads = [
         threading.Thread(target=lambda commit=commit: built.append(builds.build(commit)))
         for commit in (one, other)

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.builds import numbers
-from perftrend.builds.tables import Measure
-from perftrend.model import Better, Sampled
+from perftrend.builds.tables import MeasureTable
+from perftrend.model import Better, MetricSamples
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
 
-def measure(prints: str = "numbers", **more: object) -> Measure:
-    return Measure.model_validate(
+def measure(prints: str = "numbers", **more: object) -> MeasureTable:
+    return MeasureTable.model_validate(
         {"command": ["x"], "prints": prints, "unit": "ms", "better": "lower", **more}
     )
 
@@ -30,13 +30,13 @@ def told(printed: str, prints: str = "numbers", **more: object) -> dict[str, tup
 def test_plain_numbers_are_the_samples_of_one_test() -> None:
     found = numbers.read(b"1\n\n 2.5 \r\n-3e-2\n", measure(test="bench"))
 
-    assert {"bench": Sampled((1.0, 2.5, -0.03), "ms", Better.LOWER)} == found
+    assert {"bench": MetricSamples((1.0, 2.5, -0.03), "ms", Better.LOWER)} == found
 
 
 def test_samples_of_several_starts_are_joined_by_test() -> None:
     starts = [numbers.read(printed, measure("named")) for printed in (b"a 1\nb 2\n", b"a 3\n", b"b 4\na 5\n")]
 
-    joined = numbers.joined(starts)
+    joined = numbers.combine(starts)
 
     assert {"a": (1.0, 3.0, 5.0), "b": (2.0, 4.0)} == {name: each.samples for name, each in joined.items()}
     assert {("ms", Better.LOWER)} == {(each.unit, each.better) for each in joined.values()}
@@ -46,7 +46,7 @@ def test_other_unit_of_another_start_is_refused() -> None:
     starts = [numbers.read(printed, measure("named")) for printed in (b"a 1 s\n", b"a 1000\n")]
 
     with pytest.raises(ValueError, match="the test 'a' has two units, 's' and 'ms'"):
-        numbers.joined(starts)
+        numbers.combine(starts)
 
 
 def test_names_may_have_blanks_a_colon_and_a_unit() -> None:
@@ -55,10 +55,10 @@ def test_names_may_have_blanks_a_colon_and_a_unit() -> None:
     found = numbers.read(printed.encode(), measure("named"))
 
     assert {
-        "64b": Sampled((1.5, 2.0), "Mpps", Better.LOWER),
-        "large frames": Sampled((20.0,), "s", Better.LOWER),
-        "x": Sampled((3.0,), "ms", Better.LOWER),
-        "4": Sampled((5.0,), "ms", Better.LOWER),
+        "64b": MetricSamples((1.5, 2.0), "Mpps", Better.LOWER),
+        "large frames": MetricSamples((20.0,), "s", Better.LOWER),
+        "x": MetricSamples((3.0,), "ms", Better.LOWER),
+        "4": MetricSamples((5.0,), "ms", Better.LOWER),
     } == found
 
 

@@ -18,7 +18,7 @@ from perftrend.builds.observation import (
     Pulse,
     Usage,
     measure_pulse,
-    pinned,
+    pin_to_cores,
     read_usage,
 )
 
@@ -97,7 +97,7 @@ def attempts(machine: Machine, observer: Observer, *slow_after: bool, others_s: 
     """Return how often a command is started that its core changes its speed during, each time as said."""
     count = 0
     for count in observer.attempts():
-        with observer.observing():
+        with observer.observe():
             machine.run(1.0, others_s=others_s)
             core = min(machine.pins[-1])
             machine.speeds[core] *= 1.6 if slow_after[count - 1] else 1.0
@@ -163,7 +163,7 @@ def test_speed_that_changed_by_more_than_pulses_scatter_is_a_disturbance(
     machine = Machine({0: 1.0})
     observer = machine.observer()
 
-    with observer.observing():
+    with observer.observe():
         machine.speeds[0] = after
 
     assert disturbed == observer.seen.disturbed
@@ -188,7 +188,7 @@ def test_command_runs_on_the_fast_core_and_stays_there_while_it_is_about_as_fast
 
     for each in speeds:
         machine.speeds = each
-        with observer.observing():
+        with observer.observe():
             pass
 
     assert {core} == machine.pins[-1]
@@ -197,11 +197,11 @@ def test_command_runs_on_the_fast_core_and_stays_there_while_it_is_about_as_fast
 def test_command_waits_until_a_core_is_as_fast_as_one_was() -> None:
     machine = Machine()
     observer = machine.observer()
-    with observer.observing():
+    with observer.observe():
         machine.speeds = {0: 1.6, 1: 1.6}
     machine.after_sleeps = [{0: 1.6, 1: 1.6}, {0: 1.1, 1: 1.6}]
 
-    with observer.observing():
+    with observer.observe():
         pass
 
     assert [0.1, 0.1] == machine.sleeps
@@ -211,12 +211,12 @@ def test_command_waits_until_a_core_is_as_fast_as_one_was() -> None:
 def test_machine_that_stays_slower_is_waited_for_once() -> None:
     machine = Machine()
     observer = machine.observer()
-    with observer.observing():
+    with observer.observe():
         machine.speeds = {0: 1.6, 1: 1.6}
 
     waits = []
     for _ in range(2):
-        with observer.observing():
+        with observer.observe():
             waits.append(sum(machine.sleeps))
 
     assert pytest.approx([3.0, 3.0], abs=0.15) == waits
@@ -226,7 +226,7 @@ def test_fast_core_that_others_use_is_better_than_a_slow_one() -> None:
     machine = Machine({0: 1.6, 1: 1.0}, used_by_others={1: 3.0})
     observer = machine.observer()
 
-    with observer.observing():
+    with observer.observe():
         pass
 
     assert [{1}] == machine.pins
@@ -238,7 +238,7 @@ def test_command_leaves_a_core_that_others_begin_to_use() -> None:
 
     for used in ({0: 2.0}, {1: 2.0}):
         machine.used_by_others = used
-        with observer.observing():
+        with observer.observe():
             pass
 
     assert [{1}, {0}] == machine.pins
@@ -268,7 +268,7 @@ def test_others_that_used_the_core_are_a_disturbance_above_their_limits(
     machine = Machine()
     observer = machine.observer()
 
-    with observer.observing():
+    with observer.observe():
         machine.run(elapsed_s, others_s=others_s, stolen_s=stolen_s)
 
     assert disturbed == observer.seen.disturbed
@@ -278,7 +278,7 @@ def test_others_on_another_core_disturb_nobody() -> None:
     machine = Machine({0: 1.0, 1: 1.6})
     observer = machine.observer()
 
-    with observer.observing():
+    with observer.observe():
         machine.run(1.0)
         machine.used[1] = Usage(99.0, 99.0)
 
@@ -289,7 +289,7 @@ def test_command_on_all_cores_is_disturbed_by_a_change_of_any() -> None:
     machine = Machine({0: 1.0, 1: 1.6})
     observer = machine.observer(one_core=False)
 
-    with observer.observing():
+    with observer.observe():
         machine.speeds[1] = 1.0
 
     assert [{0, 1}] == machine.pins
@@ -303,7 +303,7 @@ def test_time_of_others_is_a_share_of_all_cores_that_a_command_may_use() -> None
     machine = Machine(dict.fromkeys(range(4), 1.0))
     observer = machine.observer(one_core=False)
 
-    with observer.observing():
+    with observer.observe():
         machine.run(8.0)
         machine.used[3] = Usage(7.0 + 8.0, 7.0)
 
@@ -334,7 +334,7 @@ def test_pulses_are_measured_on_eight_cores_at_most() -> None:
     machine = Machine(dict.fromkeys(range(64), 1.0))
     observer = machine.observer()
 
-    with observer.observing():
+    with observer.observe():
         before = list(machine.pulses)
 
     assert list(range(63, 55, -1)) == before
@@ -345,7 +345,7 @@ def test_error_of_the_command_ends_the_observation() -> None:
     machine = Machine()
     observer = machine.observer()
 
-    with pytest.raises(OSError, match="no such program"), observer.observing():
+    with pytest.raises(OSError, match="no such program"), observer.observe():
         raise OSError("no such program")
 
 
@@ -389,7 +389,7 @@ def test_measurements_of_a_machine_with_two_speeds_are_nearly_all_of_the_fast_on
     for _ in range(1000):
         for _ in observer.attempts():
             starts += 1
-            with observer.observing():
+            with observer.observe():
                 took_s = machine.compute(min(machine.pins[-1]), 0.2)
         observed.append(took_s)
 
@@ -433,7 +433,7 @@ def test_pulse_of_this_machine_takes_time_and_leaves_the_cores_as_they_were() ->
 def test_cores_are_pinned_in_the_block_alone() -> None:
     before = os.sched_getaffinity(0)
 
-    with pinned({min(before)}):
+    with pin_to_cores({min(before)}):
         inside = os.sched_getaffinity(0)
 
     assert ({min(before)}, before) == (inside, os.sched_getaffinity(0))

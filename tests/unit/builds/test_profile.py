@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.builds import load, names
-from perftrend.builds.profile import Parameter
-from perftrend.builds.tables import Measure, Profile, Timeouts
+from perftrend.builds.profile import ProfileParameter
+from perftrend.builds.tables import MeasureTable, Profile, Timeouts
 from perftrend.errors import SettingsError
 from perftrend.model import Better
 
@@ -206,7 +206,7 @@ def test_command_profile_takes_all_from_its_parameters() -> None:
 
     assert (("make", "-j{jobs}", "all things"),) == profile.build
     assert ("bench.py", "lib/**/*.so") == profile.artifacts
-    assert profile.measure == Measure(
+    assert profile.measure == MeasureTable(
         command=("{python}", "bench.py", "--commit", "{commit}", "--layout", "{variant}"),
         prints="named",
         unit="ms",
@@ -245,7 +245,7 @@ def test_no_value_of_a_parameter_does_more_than_be_refused(given: dict[str, str]
     assert bool(profile.build) == bool(shlex.split(given.get("build", "")))
 
 
-@pytest.mark.parametrize("table", [Profile, Measure, Parameter, Timeouts])
+@pytest.mark.parametrize("table", [Profile, MeasureTable, ProfileParameter, Timeouts])
 def test_every_key_is_documented(table: type[Profile]) -> None:
     page = DOCS.read_text(encoding="utf-8")
 

@@ -27,7 +27,7 @@ VALUES = {"commit": "abc", "python": "/usr/bin/python3"}
 def test_placeholders_become_their_values(text: str, expected: str) -> None:
     templates.check(text, VALUES)
 
-    assert expected == templates.expanded(text, VALUES)
+    assert expected == templates.expand(text, VALUES)
 
 
 @pytest.mark.parametrize(
@@ -43,19 +43,19 @@ def test_what_is_escaped_comes_out_as_it_was(text: str) -> None:
     escaped = text.replace("{", "{{").replace("}", "}}")
     templates.check(escaped, VALUES)
 
-    assert text == templates.expanded(escaped, VALUES)
+    assert text == templates.expand(escaped, VALUES)
 
 
 @given(st.text())
 def test_value_is_never_looked_into(value: str) -> None:
-    assert f"<{value}>" == templates.expanded("<{commit}>", {"commit": value})
+    assert f"<{value}>" == templates.expand("<{commit}>", {"commit": value})
 
 
 @given(st.lists(st.text(min_size=1)))
 def test_words_are_spliced_as_a_shell_would_part_them(words: list[str]) -> None:
-    assert words == templates.spliced("{given...}", {"given": shlex.join(words)})
+    assert words == templates.splice("{given...}", {"given": shlex.join(words)})
 
 
 def test_only_a_whole_word_is_spliced() -> None:
-    assert templates.spliced("x{given...}", {"given": "a b"}) is None
-    assert templates.spliced("{other...}", {"given": "a b"}) is None
+    assert templates.splice("x{given...}", {"given": "a b"}) is None
+    assert templates.splice("{other...}", {"given": "a b"}) is None

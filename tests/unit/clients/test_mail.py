@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from perftrend.clients.mail import Mail, MailServer, _explained, _may_pass
+from perftrend.clients.mail import Mail, MailServer, _explain, _may_pass
 from perftrend.clients.mail_message import LONGEST_HEADER, address, header
 from perftrend.errors import SettingsError
 from perftrend.settings import MailSettings, Settings
@@ -254,7 +254,7 @@ def test_only_what_may_pass_is_tried_again(error: Exception, expected: bool) -> 
     ],
 )
 def test_what_went_wrong_is_one_short_line_without_secrets(error: Exception) -> None:
-    told = _explained(error, server(user="job", password=SecretStr("swordfish")))
+    told = _explain(error, server(user="job", password=SecretStr("swordfish")))
 
     assert told.isprintable()
     assert len(told) < 220

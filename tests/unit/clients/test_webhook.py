@@ -15,7 +15,7 @@ import pytest
 from pydantic import SecretStr
 
 from perftrend.clients.hosts import may_reach
-from perftrend.clients.webhook import Webhooks, checked
+from perftrend.clients.webhook import Webhooks, check_url
 from perftrend.errors import ServiceError, SettingsError, UsageError
 
 SECRET = SecretStr("s3cret")
@@ -117,7 +117,7 @@ def test_server_that_is_away_is_told() -> None:
 )  # fmt: skip
 def test_address_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(UsageError):
-        checked(url)
+        check_url(url)
 
 
 @pytest.mark.parametrize(

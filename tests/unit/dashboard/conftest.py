@@ -18,8 +18,8 @@ from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 from starlette.testclient import TestClient
 
-from perftrend.dashboard import Site, make_app
-from perftrend.dashboard.users import Gate, Person
+from perftrend.dashboard import AppContext, make_app
+from perftrend.dashboard.auth import Authenticator, Person
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.settings import Settings
 from perftrend.store import Store
@@ -74,19 +74,19 @@ def settings() -> Settings:
 
 
 @pytest.fixture
-def site(settings: Settings, store: Store) -> Site:
-    return Site.of(settings, store)
+def site(settings: Settings, store: Store) -> AppContext:
+    return AppContext.of(settings, store)
 
 
 @pytest.fixture
-def client(site: Site) -> Iterator[TestClient]:
+def client(site: AppContext) -> Iterator[TestClient]:
     """Give a client of somebody who may read."""
     with TestClient(make_app(site), base_url="http://localhost", follow_redirects=False) as opened:
         yield opened
 
 
 @pytest.fixture
-def editor(site: Site) -> Iterator[TestClient]:
+def editor(site: AppContext) -> Iterator[TestClient]:
     """Give a client of Eva, who may change what people keep; her forms have to carry ``token``."""
     with signed_in(site, "eva") as opened:
         yield opened
@@ -99,17 +99,17 @@ def token(editor: TestClient) -> str:
 
 
 @pytest.fixture
-def admin(site: Site) -> Iterator[TestClient]:
+def admin(site: AppContext) -> Iterator[TestClient]:
     """Give a client of Ada, who may do everything; her forms have to carry ``token_of(admin)``."""
     with signed_in(site, "ada") as opened:
         yield opened
 
 
 @contextmanager
-def signed_in(site: Site, name: str) -> Iterator[TestClient]:
+def signed_in(site: AppContext, name: str) -> Iterator[TestClient]:
     """Give a client of somebody who has signed in."""
     app = make_app(site)
-    gate: Gate = app.state.gate
+    gate: Authenticator = app.state.gate
     cookies = {gate.session_cookie: gate.sessions.cookie(gate.sessions.begin(Person(name)))}
     with TestClient(app, base_url="http://localhost", follow_redirects=False, cookies=cookies) as opened:
         yield opened
@@ -117,7 +117,7 @@ def signed_in(site: Site, name: str) -> Iterator[TestClient]:
 
 def token_of(client: TestClient) -> str:
     """Return what the forms of somebody who has signed in have to carry."""
-    gate: Gate = client.app.state.gate  # type: ignore[attr-defined]
+    gate: Authenticator = client.app.state.gate  # type: ignore[attr-defined]
     session = gate.sessions.find(client.cookies[gate.session_cookie])
     assert session is not None
     return gate.forgery.token(session.bound)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from perftrend.dashboard import links
-from perftrend.dashboard.explore.state import State, read
+from perftrend.dashboard.explore.state import ExploreState, read
 from perftrend.model import Run
 from perftrend.settings import Settings
 
@@ -66,4 +66,4 @@ def test_plot_is_found_by_what_its_page_understands(shortcut: str) -> None:
 
     url = links.of_plot(testbed="2n-clx", ids=ids, shortcut=shortcut)
 
-    assert read(url.removeprefix("/?")) == State(testbed="2n-clx", ids=ids, shortcut=shortcut)
+    assert read(url.removeprefix("/?")) == ExploreState(testbed="2n-clx", ids=ids, shortcut=shortcut)

@@ -9,7 +9,7 @@ import time
 import pytest
 from starlette.testclient import TestClient
 
-from perftrend.dashboard import Site, background, make_app, missing_tiles
+from perftrend.dashboard import AppContext, background, make_app, missing_tiles
 from perftrend.errors import StoreError
 from perftrend.store import Store
 from tests.unit.dashboard.conftest import Filled
@@ -28,9 +28,9 @@ def whole(store: Store) -> bool:
     return axis.whole == len(axis.columns)
 
 
-def test_dashboard_makes_them_and_serves_meanwhile(site: Site, without_tiles: Store) -> None:
+def test_dashboard_makes_them_and_serves_meanwhile(site: AppContext, without_tiles: Store) -> None:
     assert not whole(without_tiles)
-    works = [missing_tiles.missing_tiles]
+    works = [missing_tiles.tile_worker]
     with TestClient(make_app(site, works=works), base_url="http://localhost") as client:
         assert 200 == client.get("/runs").status_code
         end = time.monotonic() + LIMIT_S
@@ -40,7 +40,7 @@ def test_dashboard_makes_them_and_serves_meanwhile(site: Site, without_tiles: St
     assert whole(without_tiles)
 
 
-def test_dashboard_that_ends_leaves_the_rest(site: Site, without_tiles: Store) -> None:
+def test_dashboard_that_ends_leaves_the_rest(site: AppContext, without_tiles: Store) -> None:
     ending = threading.Event()
     ending.set()
 
@@ -50,19 +50,19 @@ def test_dashboard_that_ends_leaves_the_rest(site: Site, without_tiles: Store) -
 
 
 def test_store_that_is_away_is_asked_again(
-    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    site: AppContext, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(background, "RETRY_S", 0.0)
     done = threading.Event()
     calls = []
 
-    def work(_: Site, __: threading.Event) -> None:
+    def work(_: AppContext, __: threading.Event) -> None:
         calls.append(1)
         if len(calls) == 1:
             raise StoreError("store x: is away")
         done.set()
 
-    with caplog.at_level(logging.ERROR), background.running(site, work):
+    with caplog.at_level(logging.ERROR), background.run_in_background(site, work):
         assert done.wait(LIMIT_S)
 
     assert ["work: store x: is away"] == [record.getMessage() for record in caplog.records]

@@ -11,8 +11,8 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from pydantic import BaseModel
 from starlette.testclient import TestClient
 
-from perftrend.dashboard import Site, make_app
-from perftrend.dashboard.sent import body_of
+from perftrend.dashboard import AppContext, make_app
+from perftrend.dashboard.request_body import body_of
 from perftrend.settings import Settings
 from perftrend.store import Store
 
@@ -24,7 +24,7 @@ JSON = {"Accept": "application/json"}
 def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return what a dashboard says where nobody can sign in."""
     with Store.open(tmp_path_factory.mktemp("store") / "store.sqlite") as store:
-        return make_app(Site.of(Settings.load(environment={}), store)).openapi()
+        return make_app(AppContext.of(Settings.load(environment={}), store)).openapi()
 
 
 def operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -102,7 +102,7 @@ def test_reading_needs_a_token_where_people_sign_in(settings: Settings, store: S
     chosen = settings.dashboard.model_copy(
         update={"oidc_issuer": "https://idp.example", "oidc_client_id": "perftrend"}
     )
-    app = make_app(Site.of(settings.model_copy(update={"dashboard": chosen}), store))
+    app = make_app(AppContext.of(settings.model_copy(update={"dashboard": chosen}), store))
 
     assert [{"token": ["viewer"]}] == dict(operations(app.openapi()))["get /runs"]["security"]
 

@@ -10,9 +10,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from perftrend.analysis.formula import format_key
-from perftrend.dashboard import Site
-from perftrend.dashboard.clusters.finding import find, rule
-from perftrend.dashboard.clusters.options import Options
+from perftrend.dashboard import AppContext
+from perftrend.dashboard.clusters.clustering import find, rule
+from perftrend.dashboard.clusters.options import ClusterOptions
 from perftrend.model import TraceKey
 from tests.unit.dashboard.conftest import FIRST, RUNS, STEP, TESTBEDS, TESTS, Filled, add_run, commit
 
@@ -89,8 +89,8 @@ def test_old_name_is_not_a_choice(client: TestClient, renamed: Filled) -> None:
 
 def test_short_addresses_and_shortcuts_go_on(client: TestClient, renamed: Filled) -> None:
     ids = [format_key(renamed.slower), format_key(named(renamed.slower))]
-    shortcut = renamed.store.shortcuts.keep(ids, user="eva")
-    key = renamed.store.short_urls.keep(f"testbed={TESTBEDS[0]}&q=test%3D{OLD}%26metric%3Dmrr", user="eva")
+    shortcut = renamed.store.shortcuts.save(ids, user="eva")
+    key = renamed.store.short_urls.save(f"testbed={TESTBEDS[0]}&q=test%3D{OLD}%26metric%3Dmrr", user="eva")
 
     assert 1 == len(explored(client, ("shortcut", shortcut))["lines"])
     target = client.get(f"/s/{key}")
@@ -133,8 +133,8 @@ def test_compare_has_the_history(client: TestClient, renamed: Filled) -> None:
     assert [NEW] == [row["name"] for row in rows]
 
 
-def test_clusters_hold_the_trace_under_its_new_name(site: Site, renamed: Filled) -> None:
-    query = Options(k=2, cutoff=20, query=f"test={OLD}")
+def test_clusters_hold_the_trace_under_its_new_name(site: AppContext, renamed: Filled) -> None:
+    query = ClusterOptions(k=2, cutoff=20, query=f"test={OLD}")
 
     found = find(site, TESTBEDS[0], query, lambda _: None)
 
@@ -143,8 +143,8 @@ def test_clusters_hold_the_trace_under_its_new_name(site: Site, renamed: Filled)
     assert renamed.slower.hash not in members
 
 
-def test_cluster_of_the_old_name_is_found_again(site: Site, filled: Filled) -> None:
-    options = Options(k=2, cutoff=20)
+def test_cluster_of_the_old_name_is_found_again(site: AppContext, filled: Filled) -> None:
+    options = ClusterOptions(k=2, cutoff=20)
     before = find(site, TESTBEDS[0], options, lambda _: None)
     kept = [replace(each, identity=number) for number, each in enumerate(before.clusters, 1)]
     for test in TESTS:

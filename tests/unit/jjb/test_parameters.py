@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from jobs import _comment
 from perftrend import settings
+from perftrend.execution import job_request
 from perftrend.settings import Settings
 
 SCRIPTS = {
@@ -164,7 +164,7 @@ def test_the_comment_is_a_parameter_wherever_comments_start_a_job(jobs: dict[str
 
     assert len(listening) == 5
     for name in listening:
-        assert set(parameters(jobs[name])) >= GERRIT >= {_comment.VARIABLE}
+        assert set(parameters(jobs[name])) >= GERRIT >= {job_request.VARIABLE}
 
 
 def test_every_parameter_says_what_it_is(jobs: dict[str, Any]) -> None:

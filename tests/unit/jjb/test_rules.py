@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs import _comment
 from perftrend import errors, trigger
 from perftrend.errors import UsageError
+from perftrend.execution import job_request
 from perftrend.report import sentence
 from perftrend.settings import Settings
 from tests.unit.jjb import rendering
@@ -134,10 +134,10 @@ def test_pattern_is_one_that_a_person_can_read(jobs: dict[str, Any], word: str) 
 def test_the_job_understands_what_the_grammar_does(tail: str) -> None:
     settings = Settings(testbed="1n-veth")
     comment = f"{EVENT}trendingtest-{settings.testbed}{tail}"
-    encoded = {_comment.VARIABLE: base64.b64encode(comment.encode()).decode()}
+    encoded = {job_request.VARIABLE: base64.b64encode(comment.encode()).decode()}
     found = requests(comment, settings.testbed)
     try:
-        understood = _comment.asked(encoded, "trending", settings)
+        understood = job_request.read_request(encoded, "trending", settings)
     except UsageError:
         understood = None
 

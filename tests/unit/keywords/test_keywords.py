@@ -12,7 +12,7 @@ import pytest
 
 from perftrend import message
 from perftrend.archive import read_output
-from perftrend.keywords.selection import select
+from perftrend.execution.selection import select
 from perftrend.model import Measurement, Result, Status
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -21,7 +21,7 @@ SUITES = REPOSITORY / "tests" / "suites"
 OWN_SUITE = """
 *** Settings ***
 Library    perftrend.keywords.testbed.TestbedKeywords
-Library    perftrend.keywords.measuring.MeasuringKeywords
+Library    perftrend.keywords.measurement.MeasuringKeywords
 
 *** Test Cases ***
 without a testbed

@@ -15,7 +15,7 @@ import pytest
 from robot import result, running
 
 from perftrend import message
-from perftrend.keywords.progress import TERMINAL, Progress, SearchProgress
+from perftrend.keywords.progress import TERMINAL, SearchProgress, SuiteProgress
 from perftrend.measure import search
 from perftrend.model import CriticalLoad, Interval, Measurement
 
@@ -48,7 +48,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> StringIO:
 
 def told(terminal: StringIO, status: str, text: str) -> str:
     test = result.TestCase("64b-mrr", status=status, message=text, elapsed_time=timedelta(seconds=3.2))
-    Progress().end_test(cast(running.TestCase, None), test)
+    SuiteProgress().end_test(cast(running.TestCase, None), test)
     return " ".join(terminal.getvalue().split())
 
 
@@ -83,7 +83,7 @@ def test_suite_whose_set_up_or_tear_down_failed_is_told(part: str, terminal: Str
     suite = result.TestSuite("Nightly", message="no cable")
     getattr(suite, part).config(name="Open Testbed", status="FAIL")
 
-    Progress().end_suite(cast(running.TestSuite, None), suite)
+    SuiteProgress().end_suite(cast(running.TestSuite, None), suite)
 
     assert "  Nightly: no cable" in terminal.getvalue()
 
@@ -92,13 +92,13 @@ def test_suite_that_went_well_needs_no_line(terminal: StringIO) -> None:
     suite = result.TestSuite("Nightly")
     suite.setup.config(name="Open Testbed", status="PASS")
 
-    Progress().end_suite(cast(running.TestSuite, None), suite)
+    SuiteProgress().end_suite(cast(running.TestSuite, None), suite)
 
     assert terminal.getvalue() == ""
 
 
-BEGUN = search.Progress("initial", (0.0, 0.005), (), 1.0, 131.4)
-NEARLY = search.Progress(
+BEGUN = search.TrialProgress("initial", (0.0, 0.005), (), 1.0, 131.4)
+NEARLY = search.TrialProgress(
     "final", (0.0, 0.005), (Interval(11.98e6, 12.04e6), Interval(12e6, 12.06e6)), 60.0, 29.6
 )
 NEARLY_TOLD = "~30 s left, final: NDR 11.9800 to 12.0400, PDR 12.0000 to 12.0600 Mpps"
@@ -140,7 +140,7 @@ def shown(screen: int) -> list[str]:
 def test_log_gets_one_line_a_minute_at_most(terminal: StringIO, clock: list[float]) -> None:
     with SearchProgress() as told:
         for clock[0] in (1.0, 59.0, 60.0, 61.0, 119.0, 121.0):
-            told.tell(NEARLY)
+            told.show_step(NEARLY)
 
     assert [f"  {NEARLY_TOLD}"] * 2 == terminal.getvalue().splitlines()
 
@@ -149,7 +149,7 @@ def test_rates_of_several_loss_ratios_are_told_apart(terminal: StringIO, clock: 
     found = tuple(Interval(rate * 1e6, (rate + 0.06) * 1e6) for rate in (11.94, 12.0, 12.06))
     with SearchProgress() as progress:
         clock[0] = 60.0
-        progress.tell(search.Progress("final", (0.0, 0.005, 0.01), found, 60.0, 29.6))
+        progress.show_step(search.TrialProgress("final", (0.0, 0.005, 0.01), found, 60.0, 29.6))
 
     assert (
         "NDR 11.9400 to 12.0000, PDR 0.5 % 12.0000 to 12.0600, PDR 1 % 12.0600 to 12.1200 Mpps"
@@ -159,8 +159,8 @@ def test_rates_of_several_loss_ratios_are_told_apart(terminal: StringIO, clock: 
 
 def test_terminal_shows_each_trial_on_one_line(screen: int, terminal: StringIO) -> None:
     with SearchProgress() as told:
-        told.tell(BEGUN)
-        told.tell(NEARLY)
+        told.show_step(BEGUN)
+        told.show_step(NEARLY)
 
     assert ["~131 s left, initial", NEARLY_TOLD] == shown(screen)[:2]
     assert terminal.getvalue() == ""
@@ -168,7 +168,7 @@ def test_terminal_shows_each_trial_on_one_line(screen: int, terminal: StringIO) 
 
 def test_terminal_is_clean_after_the_search(screen: int, terminal: StringIO) -> None:
     with SearchProgress() as told:
-        told.tell(NEARLY)
+        told.show_step(NEARLY)
 
     assert received(screen).endswith(b"\x1b[2K")
 
@@ -180,6 +180,6 @@ def test_terminal_that_is_gone_is_done_without(
 
     with SearchProgress() as told:
         clock[0] = 60.0
-        told.tell(BEGUN)
+        told.show_step(BEGUN)
 
     assert "  ~131 s left, initial\n" == terminal.getvalue()

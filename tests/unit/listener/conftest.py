@@ -10,16 +10,24 @@ from typing import Any
 
 import pytest
 
-from perftrend.clients.gerrit import PATCH_SET_LEVEL, Account, Change, Comment, Group, PatchSet, Posted
+from perftrend.clients.gerrit import (
+    PATCH_SET_LEVEL,
+    Account,
+    AccountGroup,
+    Comment,
+    GerritChange,
+    PatchSet,
+    PostResult,
+)
 from perftrend.clients.gerrit.reviews import answer_tag
 from perftrend.errors import ServiceError
-from perftrend.listener.desk import Desk
-from perftrend.listener.grammar import Grammar
-from perftrend.listener.looking import Looking
+from perftrend.execution.grammar import Grammar
+from perftrend.listener.comment_poller import CommentPoller
 from perftrend.listener.metrics import Metrics
+from perftrend.listener.request_processor import RequestProcessor
 from perftrend.settings import GerritSettings
 from perftrend.store import Store
-from perftrend.store.requests import Request, State
+from perftrend.store.requests import Request, RequestState
 from perftrend.trigger import DEFAULT_LIMITS, DEFAULT_WORDS, Trigger
 
 OURS = Account(7, "perftrend")
@@ -47,7 +55,7 @@ class FakeGerrit:
     clock: Clock
     url: str = "https://review.example.org"
     account: Account = OURS
-    members: dict[int, Sequence[Group]] = field(default_factory=dict)
+    members: dict[int, Sequence[AccountGroup]] = field(default_factory=dict)
     comments_of: dict[int, list[Comment]] = field(default_factory=dict)
     answers: list[tuple[str, str]] = field(default_factory=list)
     """Identities of comments, and what they were answered."""
@@ -77,35 +85,37 @@ class FakeGerrit:
         if self.failures:
             raise self.failures.pop(0)
 
-    def change(self, number: int) -> Change:
+    def change(self, number: int) -> GerritChange:
         self._fail()
         patch_sets = tuple(
             PatchSet(each, REVISION, f"refs/changes/01/{number}/{each}", (), self.clock.now, DEV)
             for each in (1, 2)
         )
         updated = max(each.written for each in self.comments_of[number])
-        return Change(number, f"I{number:040}", "router", "master", "A", "NEW", DEV, updated, patch_sets)
+        return GerritChange(
+            number, f"I{number:040}", "router", "master", "A", "NEW", DEV, updated, patch_sets
+        )
 
     def comments(self, number: int) -> tuple[Comment, ...]:
         self._fail()
         self.looks += 1
         return tuple(self.comments_of[number])
 
-    def updated_since(self, moment: datetime, **_: Any) -> Iterator[Change]:
+    def changes_updated_since(self, moment: datetime, **_: Any) -> Iterator[GerritChange]:
         for number in list(self.comments_of):
             if (change := self.change(number)).updated >= moment:
                 yield change
 
-    def answer(self, change: int, comment: Comment, text: str, link: str = "") -> Posted:
+    def answer(self, change: int, comment: Comment, text: str, link: str = "") -> PostResult:
         self._fail()
         tag = answer_tag(comment)
         if any(each.tag == tag for each in self.comments_of[change]):
-            return Posted(is_new=False)
+            return PostResult(is_new=False)
         self.answers.append((comment.identity, text))
         self.write(text, change=change, author=OURS, tag=tag)
-        return Posted(is_new=True)
+        return PostResult(is_new=True)
 
-    def groups(self, account: Account) -> Sequence[Group]:
+    def groups(self, account: Account) -> Sequence[AccountGroup]:
         self._fail()
         return self.members.get(account.number or 0, ())
 
@@ -117,7 +127,7 @@ class FakeGerrit:
 class FakeRunner:
     """Notes what it is to start."""
 
-    begun: State = State.STARTED
+    begun: RequestState = RequestState.STARTED
     started: list[str] = field(default_factory=list)
     found: list[str] = field(default_factory=list)
     """Keys of requests that were looked for before they were started."""
@@ -169,18 +179,18 @@ class Bench:
     planner: Any = planned
 
     @property
-    def desk(self) -> Desk:
-        return Desk(
+    def desk(self) -> RequestProcessor:
+        return RequestProcessor(
             self.gerrit,  # type: ignore[arg-type]
             self.store.requests, self.runner, GRAMMAR, self.settings, self.planner, self.metrics,
             self.said.append, now=self.clock, patience=self.patience,
         )  # fmt: skip
 
-    def looking(self, **others: Any) -> Looking:
+    def looking(self, **others: Any) -> CommentPoller:
         usual = {"projects": (), "look_back": timedelta(days=1), "metrics": self.metrics}
-        return Looking(
+        return CommentPoller(
             self.gerrit,  # type: ignore[arg-type]
-            self.store.requests, GRAMMAR, say=self.said.append, **{**usual, **others},
+            self.store.requests, GRAMMAR, report=self.said.append, **{**usual, **others},
         )  # fmt: skip
 
     def serve(self) -> bool:
@@ -193,7 +203,7 @@ class Bench:
         return [text for _, text in self.gerrit.answers]
 
     def states(self) -> list[str]:
-        with_place = self.store.requests.in_states(*State)
+        with_place = self.store.requests.in_states(*RequestState)
         return [each.state.value for each in with_place]
 
     def limited_to(self, jobs_per_day: int) -> Bench:

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.clients.gerrit.reviews import LONGEST_TEXT, fitted, units
+from perftrend.clients.gerrit.reviews import LONGEST_TEXT, shorten, units
 from perftrend.listener import answers
-from perftrend.listener.asking import key
-from perftrend.store.requests import Request, State
-from perftrend.trigger import Options, Refusal, Trigger, parse
+from perftrend.listener.request_extraction import key
+from perftrend.store.requests import Request, RequestState
+from perftrend.trigger import Refusal, RequestOptions, Trigger, parse
 
 MOMENT = datetime(2026, 3, 2, tzinfo=UTC)
 TESTBEDS = ("2n-clx",)
@@ -25,12 +25,12 @@ triggers = st.builds(
     st.just("2n-clx"),
     include=st.lists(tags, max_size=3, unique=True).map(tuple),
     exclude=st.lists(tags, max_size=2, unique=True).map(tuple),
-    options=st.builds(Options, st.none() | st.just(1.0), st.none() | st.just(3), st.booleans()),
+    options=st.builds(RequestOptions, st.none() | st.just(1.0), st.none() | st.just(3), st.booleans()),
 )
-states = st.sampled_from(list(State))
+states = st.sampled_from(list(RequestState))
 
 
-def request(line: str, state: State, **others: str) -> Request:
+def request(line: str, state: RequestState, **others: str) -> Request:
     usual = {"told": "3 tests, about 4 minutes, at most 14 minutes", "reason": "no test matches"}
     return Request(
         key="k", change=1, patch_set=1, project="p", branch="b", revision="r", ref="f", review="m",
@@ -40,7 +40,7 @@ def request(line: str, state: State, **others: str) -> Request:
 
 
 @given(st.lists(st.tuples(triggers, states), max_size=5))
-def test_no_answer_asks_for_anything(asked: list[tuple[Trigger, State]]) -> None:
+def test_no_answer_asks_for_anything(asked: list[tuple[Trigger, RequestState]]) -> None:
     requests = [
         request(str(each), state, right_form=right)
         for each, state in asked
@@ -54,15 +54,15 @@ def test_no_answer_asks_for_anything(asked: list[tuple[Trigger, State]]) -> None
     assert not re.search(r"(?im)^[ \u00A0]{0,3}(?:perf|trending)test-2n-clx(?=[\s\u00A0.,;!]|$)", text)
 
 
-@pytest.mark.parametrize("state", [State.SEEN, State.CLAIMED, State.IGNORED])
-def test_nothing_is_said_of_what_is_not_decided_or_asked_too_often(state: State) -> None:
+@pytest.mark.parametrize("state", [RequestState.SEEN, RequestState.CLAIMED, RequestState.IGNORED])
+def test_nothing_is_said_of_what_is_not_decided_or_asked_too_often(state: RequestState) -> None:
     assert "" == answers.text([request("perftest-2n-clx", state)])
 
 
 def test_longest_answer_fits_into_a_comment() -> None:
-    told = answers.text([request("perftest-2n-clx " + "x" * 180, State.STARTED)] * 100)
+    told = answers.text([request("perftest-2n-clx " + "x" * 180, RequestState.STARTED)] * 100)
 
-    assert LONGEST_TEXT >= units(fitted(told))
+    assert LONGEST_TEXT >= units(shorten(told))
 
 
 def test_key_is_the_same_for_the_same_request_whatever_its_order_and_case() -> None:

@@ -8,7 +8,7 @@ import pytest
 import requests
 
 from perftrend.errors import ServiceError, SettingsError
-from perftrend.listener.health import Health, served
+from perftrend.listener.health import Health, serve
 from perftrend.listener.metrics import Metrics
 
 WELL = Health(is_connected=True, seconds_behind=1.25, problems=())
@@ -17,7 +17,7 @@ ILL = Health(is_connected=False, seconds_behind=900, problems=("no connection",)
 
 @pytest.mark.parametrize(("health", "status"), [(WELL, 200), (ILL, 503)])
 def test_health_is_told_by_status_and_page(health: Health, status: int) -> None:
-    with served("127.0.0.1:0", health=lambda: health, metrics=bytes) as address:
+    with serve("127.0.0.1:0", health=lambda: health, metrics=bytes) as address:
         answer = requests.get(f"http://{address}/healthz?x=1", timeout=10)
 
     assert (status, "application/json") == (answer.status_code, answer.headers["Content-Type"])
@@ -33,7 +33,7 @@ def test_metrics_are_as_prometheus_reads_them() -> None:
     metrics = Metrics()
     metrics.answers.inc()
     metrics.failures.labels("gerrit").inc()
-    with served("127.0.0.1:0", health=lambda: WELL, metrics=metrics.text) as address:
+    with serve("127.0.0.1:0", health=lambda: WELL, metrics=metrics.text) as address:
         answer = requests.get(f"http://{address}/metrics", timeout=10)
 
     assert (200, "text/plain; version=0.0.4; charset=utf-8") == (
@@ -44,15 +44,15 @@ def test_metrics_are_as_prometheus_reads_them() -> None:
 
 
 def test_other_pages_are_not_there() -> None:
-    with served("127.0.0.1:0", health=lambda: WELL, metrics=bytes) as address:
+    with serve("127.0.0.1:0", health=lambda: WELL, metrics=bytes) as address:
         assert 404 == requests.get(f"http://{address}/../etc/passwd", timeout=10).status_code
 
 
 def test_address_that_is_in_use_is_told() -> None:
     with (
-        served("127.0.0.1:0", health=lambda: WELL, metrics=bytes) as address,
+        serve("127.0.0.1:0", health=lambda: WELL, metrics=bytes) as address,
         pytest.raises(ServiceError, match=rf"listener.address is {address}; .*\(Address already in use\)"),
-        served(address, health=lambda: WELL, metrics=bytes),
+        serve(address, health=lambda: WELL, metrics=bytes),
     ):
         pass
 
@@ -63,6 +63,6 @@ def test_address_that_is_in_use_is_told() -> None:
 def test_address_that_cannot_be_is_told(address: str, kind: type[Exception]) -> None:
     with (
         pytest.raises(kind, match=r"listener\.address is"),
-        served(address, health=lambda: WELL, metrics=bytes),
+        serve(address, health=lambda: WELL, metrics=bytes),
     ):
         pass

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from perftrend.listener.on_this_machine import OnThisMachine
+from perftrend.listener.local_runner import LocalRunner
 
 SPAWNING = ("subprocess.Popen", "os.exec", "os.posix_spawn")
 WATCHED = (*SPAWNING, "os.system", "glob.glob", "open", "os.mkdir", "os.rename", "os.listdir")
@@ -53,8 +53,8 @@ def test_nothing_of_a_comment_is_executed_or_opened(
     listener: Any, audit: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[3] / "resources"))
-    runner = OnThisMachine(
-        listener.store.requests, archive=tmp_path, settings={}, say=listener.said.append,
+    runner = LocalRunner(
+        listener.store.requests, archive=tmp_path, settings={}, report=listener.said.append,
         command=lambda _: [sys.executable, "-c", "pass"],
     )  # fmt: skip
     for text in HOSTILE:

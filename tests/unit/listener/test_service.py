@@ -9,8 +9,8 @@ import pytest
 from perftrend.clients.gerrit import UnavailableError
 from perftrend.errors import PerftrendError, ServiceError, SettingsError, StoreError
 from perftrend.listener import service
-from perftrend.listener.service import Service
-from perftrend.listener.watch import Wakes
+from perftrend.listener.event_stream import Wakes
+from perftrend.listener.service import ListenerService
 
 LINE = "perftest-2n-clx mrrAND64b"
 
@@ -51,9 +51,9 @@ class Running:
     def __init__(self, bench: Any, patch: pytest.MonkeyPatch) -> None:
         self.bench, self.watch, self.wakes = bench, FakeWatch(), Wakes()
         self.time = Time(patch, self.wakes)
-        self.service = Service(
+        self.service = ListenerService(
             bench.gerrit, bench.looking(), bench.desk, wakes=self.wakes, watch=self.watch,  # type: ignore[arg-type]
-            metrics=bench.metrics, groups=(), poll_s=300.0, say=bench.said.append,
+            metrics=bench.metrics, groups=(), poll_s=300.0, report=bench.said.append,
         )  # fmt: skip
 
     def turns(self, number: int) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from perftrend import trigger
-from perftrend.clients.gerrit import Group, RefusedError, UnavailableError
+from perftrend.clients.gerrit import AccountGroup, RefusedError, UnavailableError
 from perftrend.errors import ServiceError, SettingsError
-from perftrend.listener.checks import UnfitError
-from perftrend.listener.running import NotTakenError
+from perftrend.execution.request_validation import InvalidRequestError
+from perftrend.listener.runner import RequestRejectedError
 from perftrend.settings import GerritSettings
 from perftrend.trigger import Refusal
 
@@ -150,7 +150,7 @@ def test_dry_run_is_told_and_starts_nothing(listener: Any) -> None:
 
 def test_what_the_suites_do_not_have_is_answered(listener: Any) -> None:
     def planner(*_: Any) -> str:
-        raise UnfitError(Refusal(LINE, "no test matches", "perftest-2n-clx mrrAND128b"))
+        raise InvalidRequestError(Refusal(LINE, "no test matches", "perftest-2n-clx mrrAND128b"))
 
     listener.gerrit.write(LINE)
     replace(listener, planner=planner).serve()
@@ -201,7 +201,7 @@ def test_answer_names_the_job_where_the_build_waits_long(listener: Any) -> None:
 
 def test_only_members_may_start_jobs(listener: Any) -> None:
     bench = replace(listener, settings=GerritSettings(groups=("committers",)))
-    listener.gerrit.members[1] = (Group("g1", "committers"),)
+    listener.gerrit.members[1] = (AccountGroup("g1", "committers"),)
     listener.gerrit.write(LINE)
     listener.gerrit.write("perftest-1n-veth", author=replace(listener.gerrit.account, number=2, username="x"))
 
@@ -216,7 +216,7 @@ def test_only_members_may_start_jobs(listener: Any) -> None:
 
 def test_group_may_be_named_by_its_identity(listener: Any) -> None:
     bench = replace(listener, settings=GerritSettings(groups=("g1",)))
-    listener.gerrit.members[1] = (Group("g1", "committers"),)
+    listener.gerrit.members[1] = (AccountGroup("g1", "committers"),)
     listener.gerrit.write(LINE)
 
     bench.serve()
@@ -324,7 +324,7 @@ def test_change_that_takes_no_answer_is_not_asked_for_ever(listener: Any, status
     listener.gerrit.failures.append(RefusedError("refused", status))
 
     assert not listener.desk.work()
-    assert [] == listener.store.requests.open()
+    assert [] == listener.store.requests.list_open()
     assert "cannot reply to change 1: refused" == listener.said[-1]
 
 
@@ -356,7 +356,7 @@ def test_start_whose_answer_was_lost_is_looked_for_before_it_is_made_again(liste
 
 def test_job_that_cannot_be_started_is_told(listener: Any) -> None:
     listener.gerrit.write(LINE)
-    listener.runner.failures.append(NotTakenError("job 'perftrend-perftest-2n-clx' is disabled"))
+    listener.runner.failures.append(RequestRejectedError("job 'perftrend-perftest-2n-clx' is disabled"))
 
     listener.serve()
 

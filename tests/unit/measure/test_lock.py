@@ -15,14 +15,14 @@ import pytest
 
 from perftrend.errors import TestbedError
 from perftrend.measure import lock
-from perftrend.measure.lock import Place, held
+from perftrend.measure.lock import LockedPlace, hold
 
 RESOURCES = Path(lock.__file__).parents[2]
 HOLD = """
 import pathlib, sys, time
 from perftrend.measure import lock
 lock.FOLDER = pathlib.Path(sys.argv[1])
-with lock.held("box", owner="nightly"):
+with lock.hold("box", owner="nightly"):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -62,13 +62,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_lock_is_free_again_after_its_block() -> None:
     for _ in range(2):
-        with held("box"):
+        with hold("box"):
             pass
 
 
 def test_second_job_fails_and_names_the_holder() -> None:
     told = rf"box is in use by nightly \(process {os.getpid()}\); wait longer with --wait"
-    with held("box", owner="nightly"), pytest.raises(TestbedError, match=told), held("box"):
+    with hold("box", owner="nightly"), pytest.raises(TestbedError, match=told), hold("box"):
         pass
 
 
@@ -77,7 +77,7 @@ def test_second_job_waits_and_then_gets_it() -> None:
     ready = threading.Event()
 
     def first() -> None:
-        with held("box"):
+        with hold("box"):
             ready.set()
             release.wait(10)
 
@@ -90,7 +90,7 @@ def test_second_job_waits_and_then_gets_it() -> None:
         told.append(message)
         release.set()
 
-    with held("box", wait_s=10, owner="second", say=say) as place:
+    with hold("box", wait_s=10, owner="second", report=say) as place:
         assert place.descriptor >= 0
     holder.join()
     assert 1 == len(told)
@@ -98,24 +98,24 @@ def test_second_job_waits_and_then_gets_it() -> None:
 
 
 def test_an_error_inside_gives_the_lock_back() -> None:
-    with pytest.raises(ZeroDivisionError), held("box"):
+    with pytest.raises(ZeroDivisionError), hold("box"):
         raise ZeroDivisionError
 
-    with held("box"):
+    with hold("box"):
         pass
 
 
 def test_locks_of_different_names_do_not_meet() -> None:
-    with held("box"), held("crate"):
+    with hold("box"), hold("crate"):
         pass
 
 
 def test_as_many_jobs_as_there_is_capacity_get_in() -> None:
     with ExitStack() as stack:
-        places = [stack.enter_context(held("box", capacity=2)) for _ in range(2)]
+        places = [stack.enter_context(hold("box", capacity=2)) for _ in range(2)]
         assert [0, 1] == [place.instance for place in places]
         with pytest.raises(TestbedError, match="in use"):
-            stack.enter_context(held("box", capacity=2))
+            stack.enter_context(hold("box", capacity=2))
 
 
 def test_lock_is_free_after_its_holder_was_killed(folder: Path) -> None:
@@ -124,49 +124,49 @@ def test_lock_is_free_after_its_holder_was_killed(folder: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as holder:
         assert holder.stdout is not None
         assert "held\n" == holder.stdout.readline()
-        with pytest.raises(TestbedError, match="in use by nightly"), held("box"):
+        with pytest.raises(TestbedError, match="in use by nightly"), hold("box"):
             pass
         os.kill(holder.pid, signal.SIGKILL)
         holder.wait()
 
-        with held("box"):
+        with hold("box"):
             pass
 
 
 def test_child_of_the_holder_goes_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    with held("box"):
+    with hold("box"):
         monkeypatch.setenv(lock.HELD, "box")
-        with held("box") as place:
-            assert Place(-1) == place
+        with hold("box") as place:
+            assert LockedPlace(-1) == place
         monkeypatch.setenv(lock.HELD_INSTANCE, "3")
-        with held("box") as place:
-            assert Place(-1, 3) == place
+        with hold("box") as place:
+            assert LockedPlace(-1, 3) == place
 
 
 def test_child_of_the_holder_of_another_lock_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(lock.HELD, "crate")
-    with held("box"), pytest.raises(TestbedError, match="in use"), held("box"):
+    with hold("box"), pytest.raises(TestbedError, match="in use"), hold("box"):
         pass
 
 
 def test_a_child_that_inherits_the_place_holds_it() -> None:
-    with held("box") as place:
+    with hold("box") as place:
         child = subprocess.Popen(["sleep", "60"], pass_fds=(place.descriptor,))
     try:
-        with pytest.raises(TestbedError, match="in use"), held("box"):
+        with pytest.raises(TestbedError, match="in use"), hold("box"):
             pass
     finally:
         child.kill()
         child.wait()
 
-    with held("box"):
+    with hold("box"):
         pass
 
 
 def test_every_user_can_write_the_holder_into_the_file(folder: Path) -> None:
     mask = os.umask(0o077)
     try:
-        with held("box"):
+        with hold("box"):
             pass
     finally:
         os.umask(mask)
@@ -177,13 +177,13 @@ def test_every_user_can_write_the_holder_into_the_file(folder: Path) -> None:
 @needs_root
 @pytest.mark.usefixtures("shared")
 def test_holder_names_itself_in_the_file_of_another_user() -> None:
-    with held("box", owner="weekly"):
+    with hold("box", owner="weekly"):
         pass
     with (
         another_user(),
-        held("box", owner="nightly"),
+        hold("box", owner="nightly"),
         pytest.raises(TestbedError, match=r"in use by nightly \(process \d+\); wait"),
-        held("box"),
+        hold("box"),
     ):
         pass
 
@@ -198,9 +198,9 @@ def test_holder_that_cannot_name_itself_is_another_job(shared: Path) -> None:
 
     with (
         another_user(),
-        held("box", owner="nightly"),
+        hold("box", owner="nightly"),
         pytest.raises(TestbedError, match=r"in use by another job; wait"),
-        held("box"),
+        hold("box"),
     ):
         pass
 
@@ -209,9 +209,9 @@ def test_holder_that_cannot_name_itself_is_another_job(shared: Path) -> None:
     "text", [b"", b"\x1b[2Jcleared (process 1)", b"a\nb (process 1)", b"\xff\x00", b"x" * 10_000]
 )
 def test_text_that_no_job_wrote_is_not_shown(folder: Path, text: bytes) -> None:
-    with held("box"):
+    with hold("box"):
         (folder / "perftrend-box.0.lock").write_bytes(text)
-        with pytest.raises(TestbedError, match=r"in use by another job; wait"), held("box"):
+        with pytest.raises(TestbedError, match=r"in use by another job; wait"), hold("box"):
             pass
 
 
@@ -221,9 +221,9 @@ def test_a_file_with_two_names_is_locked_and_left_alone(folder: Path) -> None:
     (folder / "perftrend-box.0.lock").hardlink_to(target)
 
     with (
-        held("box", owner="nightly"),
+        hold("box", owner="nightly"),
         pytest.raises(TestbedError, match="in use by another job"),
-        held("box"),
+        hold("box"),
     ):
         pass
     assert "precious" == target.read_text()
@@ -233,9 +233,9 @@ def test_a_named_pipe_in_the_place_of_the_file_stops_no_job(folder: Path) -> Non
     os.mkfifo(folder / "perftrend-box.0.lock")
 
     with (
-        held("box", owner="nightly"),
+        hold("box", owner="nightly"),
         pytest.raises(TestbedError, match="in use by another job"),
-        held("box"),
+        hold("box"),
     ):
         pass
 
@@ -245,7 +245,7 @@ def test_a_link_in_the_place_of_the_file_is_refused(folder: Path) -> None:
     target.write_text("precious")
     (folder / "perftrend-box.0.lock").symlink_to(target)
 
-    with pytest.raises(OSError, match="symbolic links"), held("box"):
+    with pytest.raises(OSError, match="symbolic links"), hold("box"):
         pass
     assert "precious" == target.read_text()
 
@@ -253,6 +253,6 @@ def test_a_link_in_the_place_of_the_file_is_refused(folder: Path) -> None:
 def test_a_link_to_nothing_is_refused(folder: Path) -> None:
     (folder / "perftrend-box.0.lock").symlink_to(folder / "elsewhere")
 
-    with pytest.raises(OSError, match="symbolic links"), held("box"):
+    with pytest.raises(OSError, match="symbolic links"), hold("box"):
         pass
     assert not (folder / "elsewhere").exists()

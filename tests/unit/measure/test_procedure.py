@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from perftrend.errors import SearchTimeoutError, SettingsError
-from perftrend.measure import specification, trust
+from perftrend.measure import retry_invalid, specification
 from perftrend.measure.plan import HoldPlan, MrrPlan, SearchPlan, SoakPlan
 from perftrend.measure.procedure import Procedure
-from perftrend.measure.search import Progress
+from perftrend.measure.search import TrialProgress
 from perftrend.measure.testbed import Testbed
 from perftrend.model import Measurement, Trial
 
@@ -42,7 +42,7 @@ NDR, PDR = 10e6, 10e6 / 0.995
 
 @pytest.fixture
 def testbed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Testbed]:
-    monkeypatch.setattr(trust, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(retry_invalid, "_PAUSE_S", 0.0)
     with Testbed(specification.load("simulated")) as opened:
         opened.start_device(HARD)
         opened.use("64B")
@@ -342,7 +342,7 @@ def test_binary_search_tells_what_may_be_lost(procedure: Procedure) -> None:
 
 
 def test_search_is_followed_step_by_step(procedure: Procedure) -> None:
-    told: list[Progress] = []
+    told: list[TrialProgress] = []
 
     measurement = procedure.ndr_and_pdr(SEARCH, on_step=told.append)
 
@@ -456,8 +456,8 @@ def test_soak_of_a_device_faster_than_the_generator_is_not_valid(
 
 
 def test_soak_and_hold_are_followed_trial_by_trial(procedure: Procedure) -> None:
-    soaked: list[Progress] = []
-    held: list[Progress] = []
+    soaked: list[TrialProgress] = []
+    held: list[TrialProgress] = []
 
     procedure.soak(replace(SOAK, total_duration_s=16), on_step=soaked.append)
     procedure.hold(HoldPlan(rate_pps=9e6, duration_s=60, slices=3), on_step=held.append)

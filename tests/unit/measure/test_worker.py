@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 
 from perftrend.errors import TestbedError
-from perftrend.measure.worker import Worker, dies_with_parent, python_module
+from perftrend.measure.worker import WorkerProcess, dies_with_parent, python_module
 
 READY = "import json, os, sys, time, signal\nprint(json.dumps({'ready': os.getpid()}), flush=True)\n"
 ECHO = READY + "for line in sys.stdin: print(line.upper() if 'loud' in line else line, end='', flush=True)"
 
 
 @contextmanager
-def worker(script: str, *, ready_s: float = 20.0) -> Iterator[Worker]:
-    with closing(Worker("the echo", [sys.executable, "-c", script], ready_s=ready_s)) as started:
+def worker(script: str, *, ready_s: float = 20.0) -> Iterator[WorkerProcess]:
+    with closing(WorkerProcess("the echo", [sys.executable, "-c", script], ready_s=ready_s)) as started:
         yield started
 
 
@@ -48,7 +48,7 @@ def test_a_worker_that_is_ready_is_known_by_its_process() -> None:
 def test_each_request_has_its_answer() -> None:
     with worker(ECHO) as echo:
         assert [{"number": number} for number in range(3)] == [
-            echo.ask({"number": number}, 10) for number in range(3)
+            echo.request({"number": number}, 10) for number in range(3)
         ]
 
 
@@ -66,7 +66,7 @@ def test_a_worker_that_dies_is_told_with_its_last_words() -> None:
         worker(script) as dying,
         pytest.raises(TestbedError, match=r"^the echo has ended: the cable is cut$"),
     ):
-        dying.ask({"frame": "64B"}, 10)
+        dying.request({"frame": "64B"}, 10)
 
 
 def test_a_dead_worker_is_told_at_every_request() -> None:
@@ -74,7 +74,7 @@ def test_a_dead_worker_is_told_at_every_request() -> None:
         assert ended(dead.pid)
         for _ in range(2):
             with pytest.raises(TestbedError, match="the echo has ended"):
-                dead.ask({}, 10)
+                dead.request({}, 10)
 
 
 def test_a_worker_that_does_not_answer_is_told_after_its_time() -> None:
@@ -82,7 +82,7 @@ def test_a_worker_that_does_not_answer_is_told_after_its_time() -> None:
         worker(READY + "time.sleep(60)") as mute,
         pytest.raises(TestbedError, match=r"the echo did not respond within 0\.05 s"),
     ):
-        mute.ask({}, 0.05)
+        mute.request({}, 0.05)
 
 
 def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_ones() -> None:
@@ -91,11 +91,11 @@ def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_ones() -> None:
     )
     with worker(script) as slow:
         with pytest.raises(TestbedError, match="did not respond"):
-            slow.ask({}, 0.01)
+            slow.request({}, 0.01)
         time.sleep(0.2)
 
         with pytest.raises(TestbedError, match="has ended"):
-            slow.ask({}, 10)
+            slow.request({}, 10)
 
 
 def test_words_that_are_no_answer_are_told() -> None:
@@ -105,12 +105,12 @@ def test_words_that_are_no_answer_are_told() -> None:
         ) as odd,
         pytest.raises(TestbedError, match="the echo wrote 'Segmentation fault'"),
     ):
-        odd.ask({}, 10)
+        odd.request({}, 10)
 
 
 def test_a_command_that_does_not_exist_is_named() -> None:
     with pytest.raises(TestbedError, match="the echo: cannot start /no/such/program"):
-        Worker("the echo", ["/no/such/program"])
+        WorkerProcess("the echo", ["/no/such/program"])
 
 
 def forbidden(_: int) -> int:

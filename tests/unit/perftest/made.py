@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from perftrend.model import Measured, Sampled
-from perftrend.perftest import Criteria, Round
+from perftrend.model import BuildMeasurement, MetricSamples
+from perftrend.perftest import PatchCriteria, Round
 
 BEGIN = datetime(2026, 3, 2, 18, tzinfo=UTC)
-CRITERIA = Criteria(
+CRITERIA = PatchCriteria(
     threshold=0.01, confidence=0.99, formula="jumpavg-0.4", minimum_rounds=6, maximum_rounds=10
 )
 
@@ -22,11 +22,11 @@ def measured(
     values: Mapping[str, Sequence[float]] | None = None,
     failed: Mapping[str, str] | None = None,
     commit: str = "a" * 40,
-) -> Measured:
+) -> BuildMeasurement:
     """Return the measurement that begins so many minutes after the first."""
     begin = BEGIN + timedelta(minutes=number)
-    sampled = {test: Sampled(tuple(samples)) for test, samples in (values or {}).items()}
-    return Measured(commit, begin, begin + timedelta(minutes=1), sampled, failed or {})
+    sampled = {test: MetricSamples(tuple(samples)) for test, samples in (values or {}).items()}
+    return BuildMeasurement(commit, begin, begin + timedelta(minutes=1), sampled, failed or {})
 
 
 def noisy(level: float, *, rounds: int, seed: int = 1, deviation: float = 0.002) -> Any:
@@ -35,7 +35,7 @@ def noisy(level: float, *, rounds: int, seed: int = 1, deviation: float = 0.002)
     return chance.normal(level, level * deviation, (rounds, 5)).tolist()
 
 
-def rounds(parent: Sequence[Measured], current: Sequence[Measured]) -> list[Round]:
+def rounds(parent: Sequence[BuildMeasurement], current: Sequence[BuildMeasurement]) -> list[Round]:
     return [Round(*both) for both in zip(parent, current, strict=True)]
 
 

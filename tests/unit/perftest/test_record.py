@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from perftrend.errors import ArchiveError, UsageError
-from perftrend.perftest import Asked, begun
+from perftrend.perftest import PatchComparison, find_earlier_build
 from perftrend.perftest.record import FILE, read
 
-ASKED = Asked("1n-veth", "a" * 40, "b" * 40, ("one", "two"), {"profile": "command 12"}, 7, 2)
+ASKED = PatchComparison("1n-veth", "a" * 40, "b" * 40, ("one", "two"), {"profile": "command 12"}, 7, 2)
 
 
 def test_same_question_may_be_asked_again(tmp_path: Path) -> None:
     folder = tmp_path / "job" / "3"
 
-    ASKED.keep(folder)
-    ASKED.keep(folder)
+    ASKED.save(folder)
+    ASKED.save(folder)
 
     assert ASKED == read(folder)
     assert [FILE] == [entry.name for entry in folder.iterdir()]
@@ -28,10 +28,10 @@ def test_same_question_may_be_asked_again(tmp_path: Path) -> None:
     ("name", "value"), [("patch", "c" * 40), ("tests", ("one",)), ("how", {"profile": "command 13"})]
 )
 def test_rounds_of_another_question_do_not_count(name: str, value: object, tmp_path: Path) -> None:
-    ASKED.keep(tmp_path)
+    ASKED.save(tmp_path)
 
     with pytest.raises(UsageError, match=rf"rounds of another comparison \({name} differs\)"):
-        replace(ASKED, **{name: value}).keep(tmp_path)
+        replace(ASKED, **{name: value}).save(tmp_path)
     assert ASKED == read(tmp_path)
 
 
@@ -58,20 +58,22 @@ def test_build_that_has_not_begun_was_asked_nothing(tmp_path: Path) -> None:
     ],
     ids=["newest of two", "of another comment", "not begun", "another question", "no comment"],
 )
-def test_build_of_a_request_is_found_by_it(asked: Asked, expected: int | None, tmp_path: Path) -> None:
+def test_build_of_a_request_is_found_by_it(
+    asked: PatchComparison, expected: int | None, tmp_path: Path
+) -> None:
     for number, request in ((9, "r1"), (10, "r1"), (11, "r2"), (12, "")):
-        replace(ASKED, request=request).keep(tmp_path / str(number))
+        replace(ASKED, request=request).save(tmp_path / str(number))
     (tmp_path / "13").mkdir()
     (tmp_path / "14").mkdir()
     (tmp_path / "14" / FILE).write_text("{")
     (tmp_path / "notes").mkdir()
 
-    assert expected == begun(tmp_path, asked)
+    assert expected == find_earlier_build(tmp_path, asked)
 
 
 def test_who_asks_does_not_change_the_question(tmp_path: Path) -> None:
-    ASKED.keep(tmp_path)
+    ASKED.save(tmp_path)
 
-    replace(ASKED, request="r1").keep(tmp_path)
+    replace(ASKED, request="r1").save(tmp_path)
 
     assert (ASKED, "") == ((kept := read(tmp_path)), kept.request if kept else None)

@@ -10,23 +10,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend import errors
-from perftrend.model import Better, Measured, Sampled
-from perftrend.perftest import NOT_VALID, Broken, Finding, Judged, Observed, Round, Side, Verdict, judge
+from perftrend.execution.suite_measurement import NOT_VALID
+from perftrend.model import Better, BuildMeasurement, MetricSamples
+from perftrend.perftest import (
+    Broken,
+    BuildSide,
+    PatchFinding,
+    PatchTestResults,
+    PatchTestVerdict,
+    PatchVerdict,
+    Round,
+    judge,
+)
 from tests.unit.perftest.made import CRITERIA, measured, noisy, of_levels, rounds
 
-NOTHING = Observed({}, {}, {})
+NOTHING = PatchTestResults({}, {}, {})
 
 
-def judged(done: Sequence[Round], test: str = "mrr") -> Judged:
+def judged(done: Sequence[Round], test: str = "mrr") -> PatchTestVerdict:
     [found] = judge(done, [test], CRITERIA).tests
     return found
 
 
-def failing(reason: str, number: int = 3) -> list[Measured]:
+def failing(reason: str, number: int = 3) -> list[BuildMeasurement]:
     return [measured(index, failed={"mrr": reason}) for index in range(number)]
 
 
-def working(number: int = 3) -> list[Measured]:
+def working(number: int = 3) -> list[BuildMeasurement]:
     return [measured(index, {"mrr": samples}) for index, samples in enumerate(noisy(1e6, rounds=number))]
 
 
@@ -35,9 +45,9 @@ def working(number: int = 3) -> list[Measured]:
 
 @pytest.mark.parametrize(
     ("patch", "finding"),
-    [(0.95e6, Finding.REGRESSION), (1.05e6, Finding.PROGRESSION), (1.0e6, Finding.SAME)],
+    [(0.95e6, PatchFinding.REGRESSION), (1.05e6, PatchFinding.PROGRESSION), (1.0e6, PatchFinding.SAME)],
 )
-def test_levels_are_compared(patch: float, finding: Finding) -> None:
+def test_levels_are_compared(patch: float, finding: PatchFinding) -> None:
     found = judged(of_levels("mrr", 1e6, patch, number=6))
 
     assert (finding, True) == (found.finding, found.is_settled)
@@ -56,15 +66,15 @@ def test_less_is_better_where_the_unit_says_so() -> None:
     slow, quick = noisy(2.0, rounds=6), noisy(1.8, rounds=6, seed=2)
     done = [
         Round(
-            replace(each.parent, values={"t": Sampled(tuple(slow[index]), "s", Better.LOWER)}),
-            replace(each.current, values={"t": Sampled(tuple(quick[index]), "s", Better.LOWER)}),
+            replace(each.parent, values={"t": MetricSamples(tuple(slow[index]), "s", Better.LOWER)}),
+            replace(each.current, values={"t": MetricSamples(tuple(quick[index]), "s", Better.LOWER)}),
         )
         for index, each in enumerate(done)
     ]
 
     found = judged(done, "t")
 
-    assert (Finding.PROGRESSION, "s", Better.LOWER) == (found.finding, found.unit, found.better)
+    assert (PatchFinding.PROGRESSION, "s", Better.LOWER) == (found.finding, found.unit, found.better)
 
 
 def test_documented_classification_stands_beside_ours() -> None:
@@ -78,30 +88,30 @@ def test_documented_classification_stands_beside_ours() -> None:
 def test_test_that_fails_with_the_patch_alone_is_told_as_such() -> None:
     found = judged(rounds(working(), failing("device died")))
 
-    assert (Finding.FAILS, True) == (found.finding, found.is_settled)
+    assert (PatchFinding.FAILS, True) == (found.finding, found.is_settled)
     assert ["device died"] * 3 == list(found.current.failed.values())
 
 
 def test_test_that_fails_with_the_parent_alone_is_not_the_fault_of_the_patch() -> None:
-    assert Finding.REPAIRED is judged(rounds(failing("died"), working())).finding
+    assert PatchFinding.REPAIRED is judged(rounds(failing("died"), working())).finding
 
 
 def test_test_that_fails_with_both_says_nothing_of_the_patch() -> None:
     found = judged(rounds(failing("died"), failing("died")))
 
-    assert (Finding.NOT_MEASURED, True) == (found.finding, found.is_settled)
+    assert (PatchFinding.NOT_MEASURED, True) == (found.finding, found.is_settled)
 
 
 def test_patch_is_not_blamed_for_a_test_that_fails_now_and_then_without_it() -> None:
     parent = [*working(2), *failing("died", 1)]
 
-    assert Finding.NOT_MEASURED is judged(rounds(parent, failing("died"))).finding
+    assert PatchFinding.NOT_MEASURED is judged(rounds(parent, failing("died"))).finding
 
 
 def test_result_that_cannot_be_trusted_is_no_failure_and_is_measured_again() -> None:
     found = judged(rounds(working(), failing(f"{NOT_VALID}the generator was late")))
 
-    assert (Finding.NOT_MEASURED, False) == (found.finding, found.is_settled)
+    assert (PatchFinding.NOT_MEASURED, False) == (found.finding, found.is_settled)
     assert ["the generator was late"] * 3 == list(found.current.untrusted.values())
 
 
@@ -112,7 +122,7 @@ def test_what_is_not_trusted_is_left_out_and_replaced_by_a_later_round() -> None
     after_six, after_ten = judged(done[:6]), judged(done)
 
     assert not after_six.is_settled
-    assert (Finding.REGRESSION, True) == (after_ten.finding, after_ten.is_settled)
+    assert (PatchFinding.REGRESSION, True) == (after_ten.finding, after_ten.is_settled)
 
 
 def test_test_that_fails_in_some_rounds_is_judged_by_the_others() -> None:
@@ -121,7 +131,7 @@ def test_test_that_fails_in_some_rounds_is_judged_by_the_others() -> None:
 
     found = judged(done)
 
-    assert (Finding.SAME, True) == (found.finding, found.fails_at_times)
+    assert (PatchFinding.SAME, True) == (found.finding, found.fails_at_times)
 
 
 def test_test_that_a_measurement_does_not_tell_of_failed_as_all_of_it_did() -> None:
@@ -129,38 +139,40 @@ def test_test_that_a_measurement_does_not_tell_of_failed_as_all_of_it_did() -> N
 
     found = judged(rounds(working(), crashed))
 
-    assert (Finding.FAILS, "ended with 2") == (found.finding, found.current.failed[1])
+    assert (PatchFinding.FAILS, "ended with 2") == (found.finding, found.current.failed[1])
 
 
 # ---- all tests
 
 
-def verdict(*findings: Finding) -> Verdict:
-    return Verdict(tuple(Judged(finding, finding, NOTHING, NOTHING) for finding in findings), rounds=3)
+def verdict(*findings: PatchFinding) -> PatchVerdict:
+    return PatchVerdict(
+        tuple(PatchTestVerdict(finding, finding, NOTHING, NOTHING) for finding in findings), rounds=3
+    )
 
 
 @pytest.mark.parametrize(
     ("findings", "vote", "exit_code"),
     [
-        ([Finding.SAME, Finding.PROGRESSION], 1, errors.EXIT_PASS),
-        ([Finding.SAME, Finding.REPAIRED], 1, errors.EXIT_PASS),
-        ([Finding.SAME, Finding.UNDECIDED], 0, errors.EXIT_PASS),
-        ([Finding.SAME, Finding.NOT_MEASURED], 0, errors.EXIT_TESTBED),
-        ([Finding.SAME, Finding.REGRESSION, Finding.PROGRESSION], -1, errors.EXIT_REGRESSION),
-        ([Finding.NOT_MEASURED, Finding.FAILS], -1, errors.EXIT_REGRESSION),
+        ([PatchFinding.SAME, PatchFinding.PROGRESSION], 1, errors.EXIT_PASS),
+        ([PatchFinding.SAME, PatchFinding.REPAIRED], 1, errors.EXIT_PASS),
+        ([PatchFinding.SAME, PatchFinding.UNDECIDED], 0, errors.EXIT_PASS),
+        ([PatchFinding.SAME, PatchFinding.NOT_MEASURED], 0, errors.EXIT_TESTBED),
+        ([PatchFinding.SAME, PatchFinding.REGRESSION, PatchFinding.PROGRESSION], -1, errors.EXIT_REGRESSION),
+        ([PatchFinding.NOT_MEASURED, PatchFinding.FAILS], -1, errors.EXIT_REGRESSION),
         ([], 0, errors.EXIT_TESTBED),
     ],
 )
 def test_vote_and_exit_code_follow_from_the_findings(
-    findings: list[Finding], vote: int, exit_code: int
+    findings: list[PatchFinding], vote: int, exit_code: int
 ) -> None:
     found = verdict(*findings)
 
     assert (vote, exit_code) == (found.vote, found.exit_code())
 
 
-@given(st.lists(st.sampled_from(Finding), min_size=1, max_size=5), st.permutations(range(5)))
-def test_order_of_the_tests_does_not_matter(findings: list[Finding], order: list[int]) -> None:
+@given(st.lists(st.sampled_from(PatchFinding), min_size=1, max_size=5), st.permutations(range(5)))
+def test_order_of_the_tests_does_not_matter(findings: list[PatchFinding], order: list[int]) -> None:
     shuffled = [findings[place] for place in order if place < len(findings)]
 
     assert verdict(*findings).vote == verdict(*shuffled).vote
@@ -168,23 +180,23 @@ def test_order_of_the_tests_does_not_matter(findings: list[Finding], order: list
 
 
 def test_regression_may_make_the_job_unstable() -> None:
-    assert errors.EXIT_UNSTABLE == verdict(Finding.REGRESSION).exit_code(unstable=True)
-    assert errors.EXIT_PASS == verdict(Finding.SAME).exit_code(unstable=True)
+    assert errors.EXIT_UNSTABLE == verdict(PatchFinding.REGRESSION).exit_code(unstable=True)
+    assert errors.EXIT_PASS == verdict(PatchFinding.SAME).exit_code(unstable=True)
 
 
 def test_patch_that_fails_at_times_gets_no_praise() -> None:
-    flaky = Observed({1: Sampled((1.0,))}, {2: "died"}, {})
-    steady = Observed({1: Sampled((1.0,))}, {}, {})
+    flaky = PatchTestResults({1: MetricSamples((1.0,))}, {2: "died"}, {})
+    steady = PatchTestResults({1: MetricSamples((1.0,))}, {}, {})
 
-    praised = Verdict((Judged("t", Finding.SAME, steady, steady),))
-    not_praised = Verdict((Judged("t", Finding.SAME, steady, flaky),))
+    praised = PatchVerdict((PatchTestVerdict("t", PatchFinding.SAME, steady, steady),))
+    not_praised = PatchVerdict((PatchTestVerdict("t", PatchFinding.SAME, steady, flaky),))
 
     assert (1, 0) == (praised.vote, not_praised.vote)
 
 
-@pytest.mark.parametrize(("side", "vote"), [(Side.CURRENT, -1), (Side.PARENT, 0)])
-def test_build_that_fails_is_the_verdict(side: Side, vote: int) -> None:
-    found = Verdict(broken=Broken(side, "make ended with 2"))
+@pytest.mark.parametrize(("side", "vote"), [(BuildSide.CURRENT, -1), (BuildSide.PARENT, 0)])
+def test_build_that_fails_is_the_verdict(side: BuildSide, vote: int) -> None:
+    found = PatchVerdict(broken=Broken(side, "make ended with 2"))
 
     assert (vote, errors.EXIT_USAGE) == (found.vote, found.exit_code())
 
@@ -208,10 +220,10 @@ def test_worst_tests_come_first_and_the_largest_differences_among_them() -> None
     assert found.is_settled
 
 
-def beside_a_loud_test(quiet: float, loud: float, *, maximum: int) -> Verdict:
+def beside_a_loud_test(quiet: float, loud: float, *, maximum: int) -> PatchVerdict:
     """Judge a quiet and a loud test after eight rounds, by the levels of the patch."""
     done = [
-        Round(*(replace(one[side], values={**one[side].values, **other[side].values}) for side in Side))
+        Round(*(replace(one[side], values={**one[side].values, **other[side].values}) for side in BuildSide))
         for one, other in zip(
             of_levels("quiet", 1e6, quiet, number=8),
             of_levels("loud", 1e6, loud, number=8, deviation=0.05),
@@ -238,6 +250,6 @@ def test_hardly_decidable_test_is_not_waited_for_once_the_vote_is_clear(
     found = beside_a_loud_test(quiet, loud, maximum=maximum)
 
     [open_] = [test for test in found.tests if test.test == "loud"]
-    assert (Finding.UNDECIDED, True) == (open_.finding, open_.chance > 0.05)
+    assert (PatchFinding.UNDECIDED, True) == (open_.finding, open_.chance > 0.05)
     assert (settled, settled) == (open_.is_settled, found.is_settled)
     assert (-1 if quiet < 1e6 else 0) == found.vote

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.report.prose import counted, excerpt, line, share, span
+from perftrend.report.prose import excerpt, format_count, line, share, span
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_span_goes_from_the_smallest_to_the_largest(ratios: list[float], told: s
 
 
 def test_count_has_its_word() -> None:
-    assert ["0 rounds", "1 round", "2 rounds"] == [counted(number, "round") for number in range(3)]
+    assert ["0 rounds", "1 round", "2 rounds"] == [format_count(number, "round") for number in range(3)]
 
 
 @given(st.text())

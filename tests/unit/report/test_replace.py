@@ -9,13 +9,13 @@ import pytest
 
 from perftrend.errors import UsageError
 from perftrend.report import replace
-from perftrend.report.replace import replaced
+from perftrend.report.replace import replace_directory
 
 NAMES = {"index.html", "data"}
 
 
 def fill(directory: Path, text: str) -> None:
-    with replaced(directory, names=NAMES) as fresh:
+    with replace_directory(directory, names=NAMES) as fresh:
         (fresh / "index.html").write_text(text)
 
 
@@ -73,7 +73,7 @@ def test_error_leaves_the_old_report_and_nothing_else(tmp_path: Path) -> None:
     fill(tmp_path / "report", "old")
 
     def fill_half() -> None:
-        with replaced(tmp_path / "report", names=NAMES) as fresh:
+        with replace_directory(tmp_path / "report", names=NAMES) as fresh:
             (fresh / "index.html").write_text("half of")
             raise OSError(errno.ENOSPC, "full")
 

@@ -13,7 +13,7 @@ import pytest
 from perftrend.errors import StoreError
 from perftrend.store import Store
 from perftrend.store.activity import record
-from perftrend.store.connection import writing
+from perftrend.store.connection import write_transaction
 from perftrend.store.tokens import Token
 
 MOMENT = datetime(2026, 3, 2, 18, tzinfo=UTC)
@@ -77,7 +77,7 @@ def test_log_is_filtered_and_read_page_by_page(store: Store) -> None:
 
 def test_what_is_not_done_is_not_logged(store: Store) -> None:
     """An entry stands and falls with the transaction that it tells of."""
-    with writing(store._engine) as connection:
+    with write_transaction(store._engine) as connection:
         record(connection, "eva", "annotated", "commit 1")
         connection.rollback()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from perftrend.store import Store
-from perftrend.store.clusterings import Clustering
+from perftrend.store.clusterings import NewestClustering
 from perftrend.store.clusters import Rule, StoredCluster
 
 MOMENT = datetime(2026, 3, 2, 18, tzinfo=UTC)
@@ -37,8 +37,8 @@ def adding(*clusters: StoredCluster) -> Rule:
     return lambda kept: [*kept, *clusters]
 
 
-def claimed(store: Store, testbed: str = TESTBED) -> Clustering:
-    store.clusterings.ask(testbed, {}, "ann")
+def claimed(store: Store, testbed: str = TESTBED) -> NewestClustering:
+    store.clusterings.request(testbed, {}, "ann")
     task = store.clusterings.claim(MOMENT)
     assert task is not None
     return task
@@ -48,13 +48,13 @@ def filled(store: Store, *clusters: StoredCluster) -> list[int]:
     for testbed in sorted({each.testbed for each in clusters}):
         of_testbed = [each for each in clusters if each.testbed == testbed]
         store.clusters.merge(claimed(store, testbed), adding(*of_testbed), {})
-    return sorted(each.identity or 0 for each in store.clusters.kept())
+    return sorted(each.identity or 0 for each in store.clusters.select())
 
 
 def test_cluster_comes_back_as_it_was_found(store: Store) -> None:
     [identity] = filled(store, cluster(regression=-inf))
 
-    [listed] = store.clusters.kept()
+    [listed] = store.clusters.select()
     whole = store.clusters.one(identity)
     assert whole is not None
     assert (TESTBED, MOMENT, "commit-a", -inf, {"name": "a"}) == (
@@ -71,24 +71,24 @@ def test_cluster_comes_back_as_it_was_found(store: Store) -> None:
 def test_largest_statistic_is_first_whatever_its_sign(store: Store) -> None:
     filled(store, *(cluster(regression=each) for each in (160.0, -300.0, 200.0, -inf)))
 
-    assert [-inf, -300.0, 200.0, 160.0] == [each.regression for each in store.clusters.kept()]
-    assert [200.0] == [each.regression for each in store.clusters.kept(limit=1, offset=2)]
+    assert [-inf, -300.0, 200.0, 160.0] == [each.regression for each in store.clusters.select()]
+    assert [200.0] == [each.regression for each in store.clusters.select(limit=1, offset=2)]
 
 
 def test_what_was_found_last_can_be_first(store: Store) -> None:
     older, newer = cluster(name="a", regression=300), cluster(name="b")
     filled(store, replace(older, found=MOMENT), replace(newer, found=MOMENT + timedelta(days=1)))
 
-    assert ["commit-b", "commit-a"] == [each.commit for each in store.clusters.kept(newest=True)]
+    assert ["commit-b", "commit-a"] == [each.commit for each in store.clusters.select(newest=True)]
 
 
 def test_clusters_are_chosen_and_counted_by_testbed_and_status(store: Store) -> None:
     first, _, _ = filled(store, cluster(), cluster(name="b"), cluster(name="c", testbed="3n-skx"))
-    store.clusters.triage({first: 1}, status="Bug", message="7", who="ann")
+    store.clusters.triage({first: 1}, status="Bug", message="7", user="ann")
 
     assert {"New": 2, "Bug": 1} == store.clusters.counts()
     assert {"New": 1, "Bug": 1} == store.clusters.counts(TESTBED)
-    assert [first] == [each.identity for each in store.clusters.kept(TESTBED, status="Bug")]
+    assert [first] == [each.identity for each in store.clusters.select(TESTBED, status="Bug")]
 
 
 def test_clustering_replaces_what_was_found_and_leaves_what_was_said(store: Store) -> None:
@@ -96,7 +96,7 @@ def test_clustering_replaces_what_was_found_and_leaves_what_was_said(store: Stor
     found = store.clusters.one(identity)
     assert found is not None
     task = claimed(store)
-    store.clusters.triage({identity: 1}, status="Ignore", message="noise", who="ann")
+    store.clusters.triage({identity: 1}, status="Ignore", message="noise", user="ann")
 
     merged = store.clusters.merge(task, lambda _: [cluster(regression=400, identity=identity)], {"k": 3})
 
@@ -114,7 +114,7 @@ def test_clustering_replaces_what_was_found_and_leaves_what_was_said(store: Stor
 def test_clustering_sees_what_people_said_meanwhile(store: Store) -> None:
     [identity] = filled(store, cluster())
     task = claimed(store)
-    store.clusters.triage({identity: 1}, status="Bug", message="7", who="ann")
+    store.clusters.triage({identity: 1}, status="Bug", message="7", user="ann")
     seen: list[StoredCluster] = []
 
     def rule(kept: Sequence[StoredCluster]) -> Sequence[StoredCluster]:
@@ -135,20 +135,20 @@ def test_clustering_that_another_process_has_taken_over_changes_nothing(store: S
     store.clusters.merge(fast, adding(cluster()), {})
 
     assert None is store.clusters.merge(slow, adding(cluster(name="b")), {})
-    assert ["commit-a"] == [each.commit for each in store.clusters.kept()]
+    assert ["commit-a"] == [each.commit for each in store.clusters.select()]
 
 
 def test_second_of_two_people_is_told_and_nothing_is_lost(store: Store) -> None:
     [identity] = filled(store, cluster())
-    first = store.clusters.triage({identity: 1}, status="Bug", message="7", who="ann")
+    first = store.clusters.triage({identity: 1}, status="Bug", message="7", user="ann")
 
-    second = store.clusters.triage({identity: 1}, status="Ignore", message="noise", who="bob")
+    second = store.clusters.triage({identity: 1}, status="Ignore", message="noise", user="bob")
 
     assert first.done
     assert not second.done
     [theirs] = second.refused
     assert ("Bug", "7", "ann", 2) == (theirs.status, theirs.message, theirs.changed_by, theirs.version)
-    assert ["Bug"] == [each.status for each in store.clusters.kept()]
+    assert ["Bug"] == [each.status for each in store.clusters.select()]
     assert ["ann", "clustering"] == [act.user for act in store.activity.newest(9, f"cluster {identity}")]
 
 
@@ -159,7 +159,7 @@ def test_two_people_at_the_very_same_time_are_one_after_the_other(store: Store) 
 
     def say(who: str) -> None:
         begin.wait()
-        done.append(store.clusters.triage({identity: 1}, status="Ignore", message=who, who=who).done)
+        done.append(store.clusters.triage({identity: 1}, status="Ignore", message=who, user=who).done)
 
     people = [threading.Thread(target=say, args=(f"person {number}",)) for number in range(8)]
     for person in people:
@@ -167,16 +167,16 @@ def test_two_people_at_the_very_same_time_are_one_after_the_other(store: Store) 
     for person in people:
         person.join()
 
-    [now] = store.clusters.kept()
+    [now] = store.clusters.select()
     assert 1 == done.count(True)
     assert (2, now.changed_by) == (now.version, now.message)
 
 
 def test_several_are_changed_together_or_not_at_all(store: Store) -> None:
     one, other = filled(store, cluster(), cluster(name="b"))
-    store.clusters.triage({one: 1}, status="Bug", message="7", who="ann")
+    store.clusters.triage({one: 1}, status="Bug", message="7", user="ann")
 
-    both = store.clusters.triage({one: 1, other: 1}, status="Ignore", message=None, who="bob")
+    both = store.clusters.triage({one: 1, other: 1}, status="Ignore", message=None, user="bob")
 
     assert not both.done
     assert [one] == [each.identity for each in both.refused]
@@ -185,20 +185,20 @@ def test_several_are_changed_together_or_not_at_all(store: Store) -> None:
 
 def test_each_keeps_its_own_message_where_none_is_given(store: Store) -> None:
     one, other = filled(store, cluster(), cluster(name="b"))
-    store.clusters.triage({one: 1}, status="Bug", message="7", who="ann")
+    store.clusters.triage({one: 1}, status="Bug", message="7", user="ann")
 
-    store.clusters.triage({one: 2, other: 1}, status="Ignore", message=None, who="ann")
+    store.clusters.triage({one: 2, other: 1}, status="Ignore", message=None, user="ann")
 
-    said = {each.identity: (each.status, each.message) for each in store.clusters.kept()}
+    said = {each.identity: (each.status, each.message) for each in store.clusters.select()}
     assert {one: ("Ignore", "7"), other: ("Ignore", "")} == said
 
 
 def test_saying_the_same_again_is_no_change(store: Store) -> None:
     [identity] = filled(store, cluster())
     for _ in range(2):
-        assert store.clusters.triage({identity: 1}, status="Bug", message="7", who="ann").done
+        assert store.clusters.triage({identity: 1}, status="Bug", message="7", user="ann").done
 
-    assert [2] == [each.version for each in store.clusters.kept()]
+    assert [2] == [each.version for each in store.clusters.select()]
     said, _ = (act.detail for act in store.activity.newest(9, f"cluster {identity}"))
     assert "New → Bug: 7" == said
 
@@ -206,7 +206,7 @@ def test_saying_the_same_again_is_no_change(store: Store) -> None:
 def test_cluster_that_is_gone_is_told(store: Store) -> None:
     [identity] = filled(store, cluster())
 
-    triaged = store.clusters.triage({identity: 1, 99: 1}, status="Bug", message="", who="ann")
+    triaged = store.clusters.triage({identity: 1, 99: 1}, status="Bug", message="", user="ann")
 
     assert (99,) == triaged.gone
     assert {"New": 1} == store.clusters.counts()
@@ -214,12 +214,12 @@ def test_cluster_that_is_gone_is_told(store: Store) -> None:
 
 def test_reset_keeps_bugs_and_the_log_keeps_what_was_said(store: Store) -> None:
     bug, ignored, _ = filled(store, cluster(), cluster(name="b"), cluster(name="c"))
-    store.clusters.triage({bug: 1}, status="Bug", message="7", who="ann")
-    store.clusters.triage({ignored: 1}, status="Ignore", message="noise", who="ann")
+    store.clusters.triage({bug: 1}, status="Bug", message="7", user="ann")
+    store.clusters.triage({ignored: 1}, status="Ignore", message="noise", user="ann")
 
-    assert 2 == store.clusters.reset(TESTBED, keep="Bug", who="bob")
+    assert 2 == store.clusters.reset(TESTBED, except_status="Bug", user="bob")
 
-    assert [bug] == [each.identity for each in store.clusters.kept()]
+    assert [bug] == [each.identity for each in store.clusters.select()]
     [newest] = store.activity.newest(1)
     assert ("bob", f"2 deleted; {ignored} Ignore: noise") == (newest.user, newest.detail)
 
@@ -227,12 +227,12 @@ def test_reset_keeps_bugs_and_the_log_keeps_what_was_said(store: Store) -> None:
 def test_reset_of_a_testbed_leaves_the_others(store: Store) -> None:
     filled(store, cluster(), cluster(testbed="3n-skx"))
 
-    assert 1 == store.clusters.reset("3n-skx", keep="Bug", who="bob")
-    assert [TESTBED] == [each.testbed for each in store.clusters.kept()]
+    assert 1 == store.clusters.reset("3n-skx", except_status="Bug", user="bob")
+    assert [TESTBED] == [each.testbed for each in store.clusters.select()]
 
 
 def test_identity_of_a_deleted_cluster_is_not_used_again(store: Store) -> None:
     [deleted] = filled(store, cluster())
-    store.clusters.reset(None, keep="Bug", who="bob")
+    store.clusters.reset(None, except_status="Bug", user="bob")
 
     assert deleted not in filled(store, cluster(name="b"))

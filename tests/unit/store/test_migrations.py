@@ -19,7 +19,7 @@ from sqlalchemy.engine import Engine
 
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store, connection
-from perftrend.store.requests import Request, State
+from perftrend.store.requests import Request, RequestState
 from perftrend.store.rows import row_of_result
 from perftrend.store.schema import HEAD, metadata
 from perftrend.store.upgrade import MIGRATIONS, VERSION_TABLE
@@ -74,13 +74,13 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 def migrated(engine: Engine, version: str) -> None:
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
-    with connection.writing(engine) as opened:
+    with connection.write_transaction(engine) as opened:
         config.attributes["connection"] = opened
         command.upgrade(config, version)
 
 
 def enter(engine: Engine, versions: Sequence[str]) -> None:
-    with connection.writing(engine) as opened:
+    with connection.write_transaction(engine) as opened:
         for version in versions:
             for name, row in ENTERED.get(version, {}).items():
                 table = sa.Table(name, sa.MetaData(), autoload_with=opened)
@@ -100,14 +100,14 @@ def test_store_of_an_earlier_version_keeps_all_that_it_has(
         assert {RUN.archive: ""} == store.archives.versions(RUN.job)
         assert not store.add(replace(RUN, suites_started=RUN.started), [RESULT])
         if version >= "0002":
-            assert [REQUEST] == store.requests.in_states(State.SEEN)
+            assert [REQUEST] == store.requests.in_states(RequestState.SEEN)
             assert MOMENT.replace(tzinfo=UTC) == store.requests.mark("comments")
         store.tiles.remake()
         axis = store.tiles.axis("2n-clx")
         assert [[0.15]] == store.tiles.values(axis, [1], range(1)).tolist()
         assert 1 == axis.whole
     if engine.dialect.name == "sqlite":
-        with connection.reading(engine) as opened:
+        with connection.read_transaction(engine) as opened:
             assert [] == opened.exec_driver_sql("PRAGMA foreign_key_check").all()
 
 
@@ -124,7 +124,7 @@ def test_store_of_an_earlier_version_goes_on(tmp_path: Path, engine: Engine, ver
 
 def test_migrations_lead_to_the_schema(engine: Engine) -> None:
     migrated(engine, "head")
-    with connection.reading(engine) as opened:
+    with connection.read_transaction(engine) as opened:
         context = MigrationContext.configure(opened, opts={"version_table": VERSION_TABLE})
 
         assert [] == compare_metadata(context, metadata)
@@ -141,7 +141,7 @@ def form_of(engine: Engine) -> dict[str, Any]:
         for table in found.get_table_names()
     }
     if engine.dialect.name == "sqlite":
-        with connection.reading(engine) as opened:
+        with connection.read_transaction(engine) as opened:
             numbered = "SELECT name FROM sqlite_master WHERE sql LIKE '%AUTOINCREMENT%' ORDER BY name"
             form["numbered"] = opened.exec_driver_sql(numbered).all()
     return form

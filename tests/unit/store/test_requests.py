@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from perftrend.store import Store
-from perftrend.store.requests import Request, Requests, State
+from perftrend.store.requests import Request, Requests, RequestState
 
 MOMENT = datetime(2026, 3, 2, 18, tzinfo=UTC)
 REQUEST = Request(
@@ -28,43 +28,43 @@ def requests(tmp_path: Path) -> Iterator[Requests]:
 
 def test_request_comes_back_as_it_went_in(requests: Requests) -> None:
     decided = replace(
-        REQUEST, decided=MOMENT, state=State.ENDED, exit_code=1, link="https://x", told="3 tests"
+        REQUEST, decided=MOMENT, state=RequestState.ENDED, exit_code=1, link="https://x", told="3 tests"
     )
     requests.add([decided])
 
-    assert [decided] == requests.in_states(State.ENDED)
+    assert [decided] == requests.in_states(RequestState.ENDED)
 
 
 def test_request_enters_once_and_stays_as_it_is(requests: Requests) -> None:
     assert [REQUEST] == requests.add([REQUEST, REQUEST])
     assert [] == requests.add([replace(REQUEST, line="other")])
-    assert [REQUEST] == requests.in_states(State.SEEN)
+    assert [REQUEST] == requests.in_states(RequestState.SEEN)
 
 
 def test_state_is_changed_by_who_comes_first_alone(requests: Requests) -> None:
     requests.add([REQUEST])
 
-    assert requests.change(REQUEST, state=State.CLAIMED, decided=MOMENT)
-    assert not requests.change(REQUEST, state=State.CLAIMED, decided=MOMENT)
+    assert requests.change(REQUEST, state=RequestState.CLAIMED, decided=MOMENT)
+    assert not requests.change(REQUEST, state=RequestState.CLAIMED, decided=MOMENT)
 
 
 def test_open_are_those_that_wait_for_something_the_oldest_first(requests: Requests) -> None:
     later = replace(REQUEST, key="k2", asked=MOMENT + timedelta(seconds=1))
     second = replace(REQUEST, key="k3", place=1)
-    done = replace(REQUEST, key="k4", state=State.STARTED, answered=True)
-    untold = replace(REQUEST, key="k5", place=2, state=State.STARTED)
-    claimed = replace(REQUEST, key="k6", place=3, state=State.CLAIMED, answered=True)
+    done = replace(REQUEST, key="k4", state=RequestState.STARTED, answered=True)
+    untold = replace(REQUEST, key="k5", place=2, state=RequestState.STARTED)
+    claimed = replace(REQUEST, key="k6", place=3, state=RequestState.CLAIMED, answered=True)
     requests.add([later, claimed, second, done, untold, REQUEST])
 
-    assert ["k1", "k3", "k5", "k6", "k2"] == [each.key for each in requests.open()]
+    assert ["k1", "k3", "k5", "k6", "k2"] == [each.key for each in requests.list_open()]
 
 
 def test_answered_requests_are_not_open(requests: Requests) -> None:
-    requests.add([replace(REQUEST, state=State.REFUSED)])
+    requests.add([replace(REQUEST, state=RequestState.REFUSED)])
 
-    requests.answered(["k1"])
+    requests.mark_answered(["k1"])
 
-    assert [] == requests.open()
+    assert [] == requests.list_open()
 
 
 def test_what_somebody_asked_on_a_change_is_found_from_a_moment_on(requests: Requests) -> None:

@@ -13,10 +13,10 @@ from sqlalchemy.engine import Engine
 
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store, connection
-from perftrend.store.connection import reading, writing
+from perftrend.store.connection import read_transaction, write_transaction
 from perftrend.store.patch_tests import PatchTest, PatchTrace
-from perftrend.store.requests import Request, State
-from perftrend.store.retention import Kind
+from perftrend.store.requests import Request, RequestState
+from perftrend.store.retention import RetentionKind
 from perftrend.store.schema import activity, details, items, outbox, runs, short_urls
 
 OLD = datetime(2026, 1, 1, tzinfo=UTC)
@@ -25,7 +25,7 @@ NEW = OLD + timedelta(days=20)
 REQUEST = Request(
     key="k1", change=1, patch_set=2, project="router", branch="master", revision="a" * 40,
     ref="refs/changes/01/1/2", review="m1", comment="c1", path="/PATCHSET_LEVEL", account="1", asked=OLD,
-    place=0, line="perftest-2n-clx", job="perftest", testbed="2n-clx", state=State.ENDED, decided=OLD,
+    place=0, line="perftest-2n-clx", job="perftest", testbed="2n-clx", state=RequestState.ENDED, decided=OLD,
     answered=True,
 )  # fmt: skip
 
@@ -48,7 +48,7 @@ def run_at(moment: datetime, build: int) -> Run:
     return Run("2n-clx", "nightly", build, moment, moment, {"device": "1"}, archive=f"/{build}")
 
 
-def delete(store: Store, kind: Kind) -> int:
+def delete(store: Store, kind: RetentionKind) -> int:
     """Delete, having counted the same number before."""
     count = store.retention.count(kind, LIMIT)
 
@@ -58,7 +58,7 @@ def delete(store: Store, kind: Kind) -> int:
 
 
 def left(store: Store) -> list[str]:
-    return sorted(each.key for each in store.requests.in_states(*State))
+    return sorted(each.key for each in store.requests.in_states(*RequestState))
 
 
 def test_details_are_deleted_and_values_stay(store: Store) -> None:
@@ -72,7 +72,7 @@ def test_details_are_deleted_and_values_stay(store: Store) -> None:
     store.add(old, results)
     store.add(new, results)
 
-    assert 2 == delete(store, Kind.DETAILS)
+    assert 2 == delete(store, RetentionKind.DETAILS)
     assert [replace(each, details={}) for each in results] == store.results(old)
     assert results == store.results(new)
     assert [old, new] == store.runs("2n-clx")
@@ -92,7 +92,7 @@ def test_duplicates_of_details_become_references_and_results_stay(store: Store, 
     ]
     for build in (1, 2):
         store.add(run_at(OLD, build), results)
-    with writing(engine) as opened:
+    with write_transaction(engine) as opened:
         # As versions did that wrote no references; run 2 has one.
         of_run = details.c.run_id == sa.select(runs.c.id).where(runs.c.build == 1).scalar_subquery()
         opened.execute(sa.update(details).where(of_run, _is_reference).values(details=alike))
@@ -102,7 +102,7 @@ def test_duplicates_of_details_become_references_and_results_stay(store: Store, 
 
     assert before == [store.results(run_at(OLD, build)) for build in (1, 2)]
     assert 0 == store.retention.delete_duplicates()
-    with reading(engine) as opened:
+    with read_transaction(engine) as opened:
         references = sa.select(sa.func.count()).select_from(details).where(_is_reference)
         assert 2 == opened.execute(references).scalar()
 
@@ -119,7 +119,7 @@ def test_per_patch_tests_are_deleted_with_their_traces_and_archives(store: Store
     for each in (old, new):
         store.patch_tests.add(each, [trace])
 
-    assert 1 == delete(store, Kind.PATCH_TESTS)
+    assert 1 == delete(store, RetentionKind.PATCH_TESTS)
     assert [new] == store.patch_tests.newest(10)
     assert ([], [trace]) == (store.patch_tests.traces(old), store.patch_tests.traces(new))
     assert {"/2": ""} == store.archives.versions("perftest")
@@ -127,20 +127,20 @@ def test_per_patch_tests_are_deleted_with_their_traces_and_archives(store: Store
 
 def test_many_rows_are_deleted_in_several_transactions(store: Store, engine: Engine) -> None:
     row = {"user": "eva", "action": "annotated", "subject": "commit 1", "detail": ""}
-    with writing(engine) as opened:
+    with write_transaction(engine) as opened:
         opened.execute(sa.insert(activity), [{**row, "moment": OLD}] * 1001 + [{**row, "moment": NEW}])
 
-    assert 1001 == delete(store, Kind.ACTIVITY)
+    assert 1001 == delete(store, RetentionKind.ACTIVITY)
     assert [NEW] == [each.moment for each in store.activity.newest(10)]
 
 
 def test_short_addresses_are_retained_from_the_last_request(store: Store, engine: Engine) -> None:
-    deleted, again = (store.short_urls.keep(query, user="eva") for query in ("a=1", "a=2"))
-    with writing(engine) as opened:
+    deleted, again = (store.short_urls.save(query, user="eva") for query in ("a=1", "a=2"))
+    with write_transaction(engine) as opened:
         opened.execute(sa.update(short_urls).values(made=OLD))
-    store.short_urls.keep("a=2", user="bob")
+    store.short_urls.save("a=2", user="bob")
 
-    assert 1 == delete(store, Kind.SHORT_URLS)
+    assert 1 == delete(store, RetentionKind.SHORT_URLS)
     assert (None, "a=2") == (store.short_urls.query(deleted), store.short_urls.query(again))
 
 
@@ -148,7 +148,10 @@ def test_short_addresses_are_retained_from_the_last_request(store: Store, engine
     "unfinished",
     [
         {"answered": False},
-        *({"state": state} for state in (State.SEEN, State.CLAIMED, State.WAITING, State.RUNNING)),
+        *(
+            {"state": state}
+            for state in (RequestState.SEEN, RequestState.CLAIMED, RequestState.WAITING, RequestState.RUNNING)
+        ),
         {"decided": NEW},
         {"decided": None, "asked": NEW},
     ],
@@ -156,14 +159,14 @@ def test_short_addresses_are_retained_from_the_last_request(store: Store, engine
 def test_finished_requests_are_deleted_alone(store: Store, unfinished: dict[str, object]) -> None:
     store.requests.add([REQUEST, replace(REQUEST, key="k2", review="m2", **unfinished)])  # type: ignore[arg-type]
 
-    assert 1 == delete(store, Kind.REQUESTS)
+    assert 1 == delete(store, RetentionKind.REQUESTS)
     assert ["k2"] == left(store)
 
 
 def test_requests_of_one_review_are_deleted_together(store: Store) -> None:
-    store.requests.add([REQUEST, replace(REQUEST, key="k2", state=State.RUNNING)])
+    store.requests.add([REQUEST, replace(REQUEST, key="k2", state=RequestState.RUNNING)])
 
-    assert 0 == delete(store, Kind.REQUESTS)
+    assert 0 == delete(store, RetentionKind.REQUESTS)
     assert ["k1", "k2"] == left(store)
 
 
@@ -172,7 +175,7 @@ def test_requests_that_the_listener_reads_again_stay(store: Store) -> None:
     store.requests.add([REQUEST, replace(REQUEST, key="k2", review="m2", asked=OLD - timedelta(days=2))])
     store.requests.set_mark("comments https://review.example.org", OLD)
 
-    assert 1 == delete(store, Kind.REQUESTS)
+    assert 1 == delete(store, RetentionKind.REQUESTS)
     assert ["k1"] == left(store)
 
 
@@ -184,12 +187,12 @@ def test_sent_messages_are_deleted_and_unsent_ones_stay(store: Store, engine: En
         "alert_id": 1, "item_id": 1, "action": "mail", "target": "", "payload": {}, "made": OLD, "due": OLD,
         "attempts": 9, "error": "",
     }  # fmt: skip
-    with writing(engine) as opened:
+    with write_transaction(engine) as opened:
         opened.execute(sa.insert(items), item)
         sent = {"unsent": None, "old": OLD, "new": NEW}
         opened.execute(
             sa.insert(outbox), [{**message, "key": key, "sent": moment} for key, moment in sent.items()]
         )
 
-    assert 1 == delete(store, Kind.OUTBOX)
+    assert 1 == delete(store, RetentionKind.OUTBOX)
     assert ["unsent", "new"] == [each.key for each in store.alerts.outbox.of(1)]

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from perftrend.errors import StoreError
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store
-from perftrend.store.connection import reading
-from perftrend.store.rows import packed, unpacked
+from perftrend.store.connection import read_transaction
+from perftrend.store.rows import pack_samples, unpack_samples
 from perftrend.store.schema import details
 
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
@@ -50,7 +50,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @given(st.lists(st.floats(allow_nan=False)).map(tuple))
 def test_samples_survive_packing(samples: tuple[float, ...]) -> None:
-    assert samples == unpacked(packed(samples))
+    assert samples == unpack_samples(pack_samples(samples))
 
 
 def test_results_come_back_with_everything(store: Store) -> None:
@@ -73,7 +73,7 @@ def test_details_that_results_share_are_stored_once(store: Store) -> None:
     assert [ndr, pdr, other, none] == store.results(run_of(1))
     assert {each.key: each for each in (pdr, none)} == {each.key: each for each in store.results(run_of(2))}
     assert "True" in str(store.results(run_of(1))[2].details)
-    with reading(store._engine) as connection:
+    with read_transaction(store._engine) as connection:
         rows = connection.execute(sa.select(details).order_by(details.c.run_id, details.c.trace_id)).all()
     assert [{"phases": [1]}, rows[0].trace_id, {"phases": [True]}, {"phases": [1]}] == [
         row.details for row in rows
@@ -284,10 +284,10 @@ def test_build_number_is_one_more_than_the_greatest(store: Store) -> None:
     for build in (5, 3):
         store.add(run_of(build), [])
 
-    assert [6, 7, 10] == [store.take_build_number("trending", above=above) for above in (0, 0, 9)]
-    assert 1 == store.take_build_number("another")
+    assert [6, 7, 10] == [store.allocate_build_number("trending", above=above) for above in (0, 0, 9)]
+    assert 1 == store.allocate_build_number("another")
     store.add(run_of(20), [])
-    assert 21 == store.take_build_number("trending")
+    assert 21 == store.allocate_build_number("trending")
 
 
 def test_jobs_that_start_at_once_get_numbers_of_their_own(tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ def test_jobs_that_start_at_once_get_numbers_of_their_own(tmp_path: Path) -> Non
     def take(_: int) -> int:
         with Store.open(place) as store:
             at_once.wait()
-            return store.take_build_number("trending")
+            return store.allocate_build_number("trending")
 
     with ThreadPoolExecutor(8) as pool:
         assert [*range(1, 9)] == sorted(pool.map(take, range(8)))

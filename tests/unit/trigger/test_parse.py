@@ -16,9 +16,9 @@ from perftrend.trigger import (
     MOST_CANDIDATES,
     MOST_LINES,
     MOST_REQUESTS,
-    Limits,
-    Options,
+    OptionLimits,
     Refusal,
+    RequestOptions,
     Trigger,
     parse,
 )
@@ -44,7 +44,7 @@ expressions = st.builds(
 )
 unique = st.lists(expressions, max_size=4, unique_by=str.lower).map(tuple)
 options = st.builds(
-    Options,
+    RequestOptions,
     st.none() | st.integers(1, 600).map(lambda tenths: tenths / 10),
     st.none() | st.integers(1, 50),
     st.booleans(),
@@ -186,7 +186,7 @@ def test_where_no_testbed_is_configured_nothing_is_started() -> None:
 
 
 def test_limits_are_those_that_are_given() -> None:
-    limits = Limits(duration_s=(1.0, 2.0), multiplicity=(1, 3))
+    limits = OptionLimits(duration_s=(1.0, 2.0), multiplicity=(1, 3))
 
     (allowed, refused) = parse(
         "perftest-2n-clx -- --duration 2 --multiplicity 3\nperftest-2n-clx -- --multiplicity 4", limits=limits

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from perftrend.errors import SettingsError
-from perftrend.trigger import DEFAULT_WORDS, JOBS, checked_words, patterns_of
+from perftrend.trigger import DEFAULT_WORDS, JOBS, patterns_of, validate_words
 
 
 def test_the_default_words_can_be_used() -> None:
-    assert dict(DEFAULT_WORDS) == checked_words(DEFAULT_WORDS)
+    assert dict(DEFAULT_WORDS) == validate_words(DEFAULT_WORDS)
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_the_default_words_can_be_used() -> None:
     ],
 )
 def test_words_of_other_projects_can_be_used(pattern: str) -> None:
-    assert {pattern: "perftest"} == checked_words({pattern: "perftest"})
+    assert {pattern: "perftest"} == validate_words({pattern: "perftest"})
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_words_of_other_projects_can_be_used(pattern: str) -> None:
 )
 def test_a_pattern_that_cannot_be_used_is_refused(pattern: str, reason: str) -> None:
     with pytest.raises(SettingsError) as refused:
-        checked_words({pattern: "perftest"})
+        validate_words({pattern: "perftest"})
 
     assert reason in str(refused.value)
     assert "write one such as 'perftest-{testbed}'" in str(refused.value)
@@ -60,30 +60,30 @@ def test_a_pattern_that_cannot_be_used_is_refused(pattern: str, reason: str) -> 
 
 def test_an_unknown_job_is_refused_with_the_nearest() -> None:
     with pytest.raises(SettingsError, match="no job is named 'bisect'; did you mean 'bisection'"):
-        checked_words({"bisecttest-{testbed}": "bisect"})
+        validate_words({"bisecttest-{testbed}": "bisect"})
 
 
 def test_a_word_without_a_testbed_names_it_beside_the_job() -> None:
     words = {"gha-run perftest": "perftest on 2n-clx", "perftest-{testbed}": "perftest"}
 
-    assert words == checked_words(words)
+    assert words == validate_words(words)
     assert ["gha-run perftest", "perftest-{testbed}"] == patterns_of(words, "perftest", "2n-clx")
     assert ["perftest-{testbed}"] == patterns_of(words, "perftest", "3n-icx")
 
 
 def test_a_word_that_names_a_testbed_twice_is_refused() -> None:
     with pytest.raises(SettingsError, match="it names a testbed in two ways"):
-        checked_words({"perftest-{testbed}": "perftest on 2n-clx"})
+        validate_words({"perftest-{testbed}": "perftest on 2n-clx"})
 
 
 def test_the_same_word_twice_is_refused() -> None:
     with pytest.raises(SettingsError, match="differ only in case"):
-        checked_words({"perftest-{testbed}": "perftest", "Perftest-{testbed}": "trending"})
+        validate_words({"perftest-{testbed}": "perftest", "Perftest-{testbed}": "trending"})
 
 
 def test_no_words_are_refused() -> None:
     with pytest.raises(SettingsError, match="none configured"):
-        checked_words({})
+        validate_words({})
 
 
 def test_every_default_job_is_one_that_can_be_started() -> None:

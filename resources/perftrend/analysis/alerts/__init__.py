@@ -1,42 +1,49 @@
 """Alerts of each morning: changes and missing data, as items that one commit may explain.
 
 ``changes_of`` finds the changes of a trace with a detector of the analysis, ``silent_traces`` finds values
-that stopped. Both become findings. ``recognised`` matches the findings of a night with the known ones,
-``grouped`` combines the others into items by commit range, and ``matched`` does both. ``rehearsed`` is a dry
-run: it returns what an alert would have reported, night by night. No input or output.
+that stopped. Both become findings. ``match_known`` matches the findings of a night with the known ones,
+``group_findings`` combines the others into items by commit range, and ``match_findings`` does both.
+``replay_nights`` is a dry run: it returns what an alert would have reported, night by night. No input or
+output.
 """
 
-from perftrend.analysis.alerts.detectors import METHODS, Detector, Sized, changes_of
-from perftrend.analysis.alerts.findings import Finding, Kind, Place, Range, Threshold
-from perftrend.analysis.alerts.grouping import Group, common_range, grouped
-from perftrend.analysis.alerts.history import History, findings_of
-from perftrend.analysis.alerts.matching import Known, Matching, distinct, matched, recognised
-from perftrend.analysis.alerts.rehearsal import Rehearsal, Told, rehearsed
-from perftrend.analysis.alerts.silence import measuring, silent_traces
+from perftrend.analysis.alerts.detectors import METHODS, ChangeSize, Detector, changes_of
+from perftrend.analysis.alerts.dry_run import DryRunResult, NightReport, replay_nights
+from perftrend.analysis.alerts.finding_groups import FindingGroup, common_range, group_findings
+from perftrend.analysis.alerts.finding_matches import (
+    FindingMatches,
+    KnownFinding,
+    distinct,
+    match_findings,
+    match_known,
+)
+from perftrend.analysis.alerts.findings import Finding, FindingKind, MeasuredCommit, SuspectRange, Threshold
+from perftrend.analysis.alerts.history import TraceHistory, findings_of
+from perftrend.analysis.alerts.missing_data import find_measuring_jobs, silent_traces
 
 __all__ = [
     "METHODS",
+    "ChangeSize",
     "Detector",
+    "DryRunResult",
     "Finding",
-    "Group",
-    "History",
-    "Kind",
-    "Known",
-    "Matching",
-    "Place",
-    "Range",
-    "Rehearsal",
-    "Sized",
+    "FindingGroup",
+    "FindingKind",
+    "FindingMatches",
+    "KnownFinding",
+    "MeasuredCommit",
+    "NightReport",
+    "SuspectRange",
     "Threshold",
-    "Told",
+    "TraceHistory",
     "changes_of",
     "common_range",
     "distinct",
+    "find_measuring_jobs",
     "findings_of",
-    "grouped",
-    "matched",
-    "measuring",
-    "recognised",
-    "rehearsed",
+    "group_findings",
+    "match_findings",
+    "match_known",
+    "replay_nights",
     "silent_traces",
 ]

@@ -2,11 +2,11 @@
 
 ``mdl``
     The steps of the partition that noise does not explain, and what the sequential detector sees at the
-    newest runs (:mod:`perftrend.analysis.news`): the method of the verdicts Regression and Progression of
-    the nightly analysis.
+    newest runs (:mod:`perftrend.analysis.reportable_changes`): the method of the verdicts Regression and
+    Progression of the nightly analysis.
 ``three-sigma``
-    Runs outside the normal range of their window (:mod:`perftrend.analysis.trimmed`). The first of several
-    in a row is the change.
+    Runs outside the normal range of their window (:mod:`perftrend.analysis.trimmed_statistics`). The first of
+    several in a row is the change.
 ``step``
     Windows whose step fit is beyond a cutoff (:mod:`perftrend.analysis.stepfit`). The best of several in a
     row is the change.
@@ -23,21 +23,21 @@ import numpy as np
 
 from perftrend import errors
 from perftrend.analysis.certainty import certainty
+from perftrend.analysis.change_details import groups_around, is_distinct_from
 from perftrend.analysis.description import formula_named
-from perftrend.analysis.details import besides, groups_around
 from perftrend.analysis.mdl import DEFAULT_FORMULA
-from perftrend.analysis.news import (
+from perftrend.analysis.reportable_changes import (
     Findings,
-    Rule,
+    ReportingRule,
+    as_change,
     counts,
     direction,
     findings,
     sight,
-    sighted_change,
 )
 from perftrend.analysis.significance import Significance
 from perftrend.analysis.stepfit import StepMethod, step_fits
-from perftrend.analysis.trimmed import DEFAULT_WINDOW, MINIMUM_VALUES, moving_statistics
+from perftrend.analysis.trimmed_statistics import DEFAULT_WINDOW, MINIMUM_VALUES, moving_statistics
 from perftrend.model import Better, Change, Direction, Group, Samples
 
 METHODS = ("mdl", "three-sigma", "step")
@@ -88,7 +88,7 @@ class Detector:
 
 
 @dataclass(frozen=True, slots=True)
-class Sized:
+class ChangeSize:
     """A change of a trace, with its size and its place."""
 
     position: int
@@ -108,7 +108,7 @@ class Sized:
 
 def changes_of(
     samples: Samples, *, better: Better, detector: Detector, minimum_change: float
-) -> tuple[Sized, ...]:
+) -> tuple[ChangeSize, ...]:
     """Return the changes that a detector finds in a trace.
 
     :param samples: run averages, shape (n,), any unit, NaN if a run has none.
@@ -129,23 +129,25 @@ def changes_of(
 
 def _by_groups(
     samples: Samples, better: Better, detector: Detector, minimum_change: float
-) -> Iterator[Sized]:
-    rule = Rule(better, detector.formula, detector.outliers, Significance(minimum_change=minimum_change))
+) -> Iterator[ChangeSize]:
+    rule = ReportingRule(
+        better, detector.formula, detector.outliers, Significance(minimum_change=minimum_change)
+    )
     found = findings(samples, rule)
     groups = found.partition.groups
     certain = tuple(step for step, doubt in zip(found.steps, found.doubts, strict=True) if not doubt)
     for step in certain:
-        yield _sized(found, step, groups, found.index(step))
+        yield _estimate_size(found, step, groups, found.index(step))
     sighting = sight(samples, found, rule)
-    seen = sighted_change(sighting)
-    if seen and counts(sighting, rule.significance) and besides(seen, certain):
+    seen = as_change(sighting)
+    if seen and counts(sighting, rule.significance) and is_distinct_from(seen, certain):
         around = groups_around(found, seen)
-        yield _sized(found, seen, around, len(around) - 1)
+        yield _estimate_size(found, seen, around, len(around) - 1)
 
 
-def _sized(found: Findings, change: Change, groups: Sequence[Group], index: int) -> Sized:
+def _estimate_size(found: Findings, change: Change, groups: Sequence[Group], index: int) -> ChangeSize:
     known = certainty(found.values, groups, index)
-    return Sized(
+    return ChangeSize(
         position=change.position,
         last_before=min(known.last_before, change.position - 1),
         first_after=max(known.first_after, change.position),
@@ -158,7 +160,7 @@ def _sized(found: Findings, change: Change, groups: Sequence[Group], index: int)
     )
 
 
-def _by_range(samples: Samples, better: Better, detector: Detector) -> Iterator[Sized]:
+def _by_range(samples: Samples, better: Better, detector: Detector) -> Iterator[ChangeSize]:
     moving = moving_statistics(samples, window=detector.window)
     present = np.flatnonzero(np.isfinite(samples)).tolist()
     earlier = None
@@ -168,14 +170,14 @@ def _by_range(samples: Samples, better: Better, detector: Detector) -> Iterator[
         outside = samples[at] < moving.low[at] or samples[at] > moving.high[at]
         now = direction(before, after, better) if outside else None
         if now and now is not earlier:
-            yield Sized(at, present[rank - 1], at, before, after, now)
+            yield ChangeSize(at, present[rank - 1], at, before, after, now)
         earlier = now
 
 
-def _by_steps(samples: Samples, better: Better, detector: Detector) -> Iterator[Sized]:
+def _by_steps(samples: Samples, better: Better, detector: Detector) -> Iterator[ChangeSize]:
     method = StepMethod(detector.step)
     fits = step_fits(samples, radius=detector.radius, better=better, method=method)
-    beyond = fits.interesting(detector.cutoff)
+    beyond = fits.mark_interesting(detector.cutoff)
     present = np.flatnonzero(np.isfinite(samples))
     signs = beyond[present]
     strength = np.abs(fits.statistic[present])
@@ -193,4 +195,4 @@ def _by_steps(samples: Samples, better: Better, detector: Detector) -> Iterator[
             continue
         sign = Direction.PROGRESSION if signs[start] > 0 else Direction.REGRESSION
         at = int(present[best])
-        yield Sized(at, int(present[best - 1]), at, float(before.mean()), float(after.mean()), sign)
+        yield ChangeSize(at, int(present[best - 1]), at, float(before.mean()), float(after.mean()), sign)

@@ -16,7 +16,7 @@ from enum import StrEnum
 from perftrend.model import finite
 
 
-class Kind(StrEnum):
+class FindingKind(StrEnum):
     """The kinds of findings; findings of different kinds are never grouped."""
 
     REGRESSION = "regression"
@@ -27,11 +27,11 @@ class Kind(StrEnum):
     """A testbed that had runs has stopped having any."""
 
 
-CHANGES = (Kind.REGRESSION, Kind.PROGRESSION)
+CHANGES = (FindingKind.REGRESSION, FindingKind.PROGRESSION)
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class MeasuredCommit:
     """A commit as a testbed measured it."""
 
     moment: datetime
@@ -41,37 +41,39 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class SuspectRange:
     """The commits after ``last_good`` up to ``first_changed``, of which one is the reason.
 
     :raises ValueError: if there is no such commit.
     """
 
-    last_good: Place
-    first_changed: Place
+    last_good: MeasuredCommit
+    first_changed: MeasuredCommit
 
     def __post_init__(self) -> None:
         if not self.last_good < self.first_changed:
             raise ValueError(f"there is no commit after {self.last_good} and up to {self.first_changed}")
 
-    def overlaps(self, other: Range) -> bool:
+    def overlaps(self, other: SuspectRange) -> bool:
         """Whether some commit is in both."""
         return self.last_good < other.first_changed and other.last_good < self.first_changed
 
-    def within(self, other: Range) -> Range:
+    def within(self, other: SuspectRange) -> SuspectRange:
         """Return the commits that are in both; they must overlap."""
-        return Range(max(self.last_good, other.last_good), min(self.first_changed, other.first_changed))
+        return SuspectRange(
+            max(self.last_good, other.last_good), min(self.first_changed, other.first_changed)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """A finding in one trace, or in a whole testbed."""
 
-    kind: Kind
+    kind: FindingKind
     trace: str
     """The hash of its key; empty for a testbed."""
-    range: Range
-    near: Range
+    range: SuspectRange
+    near: SuspectRange
     """A wider range: a finding of another night that overlaps it is the same finding."""
     before: float = math.nan
     """Average before the change, in the unit of the trace; for missing data the last value."""
@@ -81,11 +83,11 @@ class Finding:
     high: float = math.nan
     confidence: float = math.nan
     """One less the probability that noise alone causes it; NaN if not known."""
-    silent_since: Place | None = None
+    silent_since: MeasuredCommit | None = None
     """For missing data: the commit at which it had lasted long enough to be reported."""
 
     @property
-    def noticed(self) -> Place:
+    def noticed(self) -> MeasuredCommit:
         """The first commit at which it could be reported."""
         return self.silent_since or self.range.first_changed
 

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perftrend.analysis.alerts.detectors import Detector, Sized, changes_of
-from perftrend.analysis.alerts.findings import Finding, Kind, Place, Range
-from perftrend.analysis.alerts.matching import Known
-from perftrend.analysis.alerts.silence import silent_traces
-from perftrend.analysis.news import MOVED_RUNS, WATCHED_RUNS
+from perftrend.analysis.alerts.detectors import ChangeSize, Detector, changes_of
+from perftrend.analysis.alerts.finding_matches import KnownFinding
+from perftrend.analysis.alerts.findings import Finding, FindingKind, MeasuredCommit, SuspectRange
+from perftrend.analysis.alerts.missing_data import silent_traces
+from perftrend.analysis.reportable_changes import MOVED_RUNS, WATCHED_RUNS
 from perftrend.model import Better, Samples
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class History:
+class TraceHistory:
     """Values of n traces of a testbed over its newest commits."""
 
     traces: tuple[str, ...]
@@ -24,14 +24,14 @@ class History:
     better: tuple[Better, ...]
     values: Samples
     """Shape (n, columns), NaN if there is no value."""
-    places: tuple[Place, ...]
+    places: tuple[MeasuredCommit, ...]
     """The commits, in the order of time."""
     jobs: tuple[frozenset[str], ...] = ()
     """The jobs whose runs each commit has; needed to find missing data."""
 
-    def until(self, columns: int) -> History:
+    def until(self, columns: int) -> TraceHistory:
         """Return the history as it was known with the first columns only."""
-        return History(
+        return TraceHistory(
             self.traces, self.better, self.values[:, :columns], self.places[:columns], self.jobs[:columns]
         )
 
@@ -51,17 +51,17 @@ class History:
 class Reach:
     """The commit from which on a history contains findings, by trace."""
 
-    silences: Mapping[str, Place]
-    changes: Mapping[str, Place]
+    silences: Mapping[str, MeasuredCommit]
+    changes: Mapping[str, MeasuredCommit]
 
-    def has(self, known: Known) -> bool:
+    def has(self, known: KnownFinding) -> bool:
         """Whether a known finding would be found if it were still there."""
-        begin = (self.silences if known.kind is Kind.SILENCE else self.changes).get(known.trace)
+        begin = (self.silences if known.kind is FindingKind.SILENCE else self.changes).get(known.trace)
         return begin is not None and known.range.last_good >= begin
 
 
 def findings_of(
-    history: History, row: int, *, detector: Detector, minimum_change: float
+    history: TraceHistory, row: int, *, detector: Detector, minimum_change: float
 ) -> tuple[Finding, ...]:
     """Return the changes of a trace as findings.
 
@@ -78,13 +78,13 @@ def findings_of(
     return tuple(_finding(history, row, change, first, present) for change in changes)
 
 
-def silences_of(history: History, *, runs: int) -> Iterator[Finding]:
+def silences_of(history: TraceHistory, *, runs: int) -> Iterator[Finding]:
     """Yield the traces without values in this number of runs of their jobs, as findings."""
     for row, last, enough in silent_traces(history.values, history.jobs, runs=runs):
         span = range_of(history.places, last, last + 1)
         value = float(history.values[row, last])
         yield Finding(
-            Kind.SILENCE,
+            FindingKind.SILENCE,
             history.traces[row],
             span,
             span,
@@ -93,7 +93,7 @@ def silences_of(history: History, *, runs: int) -> Iterator[Finding]:
         )
 
 
-def range_of(places: Sequence[Place], last_good: int, first_changed: int) -> Range:
+def range_of(places: Sequence[MeasuredCommit], last_good: int, first_changed: int) -> SuspectRange:
     """Return the commits after a column up to another one.
 
     Columns that began at the same moment cannot be distinguished: the range then begins earlier or ends
@@ -105,11 +105,15 @@ def range_of(places: Sequence[Place], last_good: int, first_changed: int) -> Ran
     last = first_changed
     while last + 1 < len(places) and not places[first] < places[last]:
         last += 1
-    return Range(places[first], places[last])
+    return SuspectRange(places[first], places[last])
 
 
 def _finding(
-    history: History, row: int, change: Sized, first: int, present: np.ndarray[tuple[int], np.dtype[np.intp]]
+    history: TraceHistory,
+    row: int,
+    change: ChangeSize,
+    first: int,
+    present: np.ndarray[tuple[int], np.dtype[np.intp]],
 ) -> Finding:
     start, stop = change.last_before + first, change.first_after + first
     rank = int(np.searchsorted(present, change.position + first))
@@ -117,7 +121,7 @@ def _finding(
     low = int(present[max(rank - 1 - MOVED_RUNS, 0)])
     high = int(present[min(rank + MOVED_RUNS, len(present) - 1)])
     return Finding(
-        kind=Kind(change.direction.value),
+        kind=FindingKind(change.direction.value),
         trace=history.traces[row],
         range=range_of(history.places, start, stop),
         near=range_of(history.places, min(start, low), max(stop, high)),

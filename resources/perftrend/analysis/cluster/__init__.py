@@ -7,7 +7,7 @@ retained.
 Source: "Skia Perf: Design", sections Clustering and Alerting.
 """
 
-from perftrend.analysis.cluster.finding import (
+from perftrend.analysis.cluster.clustering import (
     CORRECTED_CUTOFF,
     CUTOFF,
     DEFAULT_K,
@@ -17,14 +17,14 @@ from perftrend.analysis.cluster.finding import (
     find_clusters,
 )
 from perftrend.analysis.cluster.kmeans import KMeans, automatic_k, k_means
-from perftrend.analysis.cluster.normalising import SMALLEST_DEVIATION, NormalisedTraces, Unusable, normalise
+from perftrend.analysis.cluster.normalisation import SMALLEST_DEVIATION, NormalisedTraces, Unusable, normalise
 from perftrend.analysis.cluster.parameters import ValueCount, parameter_summary
-from perftrend.analysis.cluster.seeding import Seeding
-from perftrend.analysis.cluster.steps import MINIMUM_SIDE, centroid_step, corrected
+from perftrend.analysis.cluster.seeds import Seeding
+from perftrend.analysis.cluster.steps import MINIMUM_SIDE, centroid_step, t_statistic
 from perftrend.analysis.cluster.triage import (
     FINGERPRINT_SIZE,
+    ClusterDecision,
     KnownCluster,
-    Triage,
     TriageStatus,
     keepable,
     merge,
@@ -39,19 +39,18 @@ __all__ = [
     "MINIMUM_SIDE",
     "SMALLEST_DEVIATION",
     "Cluster",
+    "ClusterDecision",
     "Clustering",
     "KMeans",
     "KnownCluster",
     "LeftOut",
     "NormalisedTraces",
     "Seeding",
-    "Triage",
     "TriageStatus",
     "Unusable",
     "ValueCount",
     "automatic_k",
     "centroid_step",
-    "corrected",
     "find_clusters",
     "k_means",
     "keepable",
@@ -59,4 +58,5 @@ __all__ = [
     "normalise",
     "parameter_summary",
     "reset",
+    "t_statistic",
 ]

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perftrend import errors
-from perftrend.analysis.cluster.nearest import Rows
-from perftrend.analysis.cluster.seeding import Seeding, seeds
+from perftrend.analysis.cluster.nearest_centroid import ComparedRows
+from perftrend.analysis.cluster.seeds import Seeding, seeds
 from perftrend.model import Samples
 
 MAXIMUM_ITERATIONS = 100
@@ -83,9 +83,9 @@ def k_means(
     _check(values, k, seed)
     if not len(values):
         return KMeans(np.empty((0, values.shape[1])), np.empty(0, np.intp), np.empty(0), 0, converged=True)
-    single = Rows(values, np.float32)
+    single = ComparedRows(values, np.float32)
     first = seeds(single, min(k, len(values)), seeding, np.random.default_rng(seed))
-    centroids, iterations, converged = _moved(
+    centroids, iterations, converged = _move_centroids(
         values,
         single,
         values[first],
@@ -93,7 +93,7 @@ def k_means(
         least_move=least_move,
         progress=progress,
     )
-    labels, _ = Rows(values, np.float64).nearest(centroids)
+    labels, _ = ComparedRows(values, np.float64).nearest(centroids)
     used, labels = np.unique(labels, return_inverse=True)
     centroids = centroids[used]
     distances = np.linalg.norm(values - centroids[labels], axis=1)
@@ -113,9 +113,9 @@ def _check(values: Samples, k: int, seed: int) -> None:
         raise errors.SettingsError("clusters: a trace has holes or too large values; normalise it first")
 
 
-def _moved(
+def _move_centroids(
     values: Samples,
-    rows: Rows,
+    rows: ComparedRows,
     centroids: Samples,
     *,
     maximum_iterations: int,

@@ -54,7 +54,7 @@ def centroid_step(centroid: Samples, *, better: Better, side: int = MINIMUM_SIDE
     return StepFit(split, turned, lse, _ratio(turned, lse))
 
 
-def corrected(step: StepFit, width: int) -> float:
+def t_statistic(step: StepFit, width: int) -> float:
     """Return Student's t of a step in a window of ``width`` commits, with the sign of its Regression."""
     before, after = step.position, width - step.position
     return step.regression * sqrt((width - 2) * before * after / width**3)

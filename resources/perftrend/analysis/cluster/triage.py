@@ -19,7 +19,7 @@ from enum import StrEnum
 from typing import Generic, TypeVar
 
 from perftrend import errors
-from perftrend.analysis.cluster.finding import Cluster
+from perftrend.analysis.cluster.clustering import Cluster
 
 FINGERPRINT_SIZE = 20
 
@@ -36,7 +36,7 @@ class TriageStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Triage:
+class ClusterDecision:
     """The decision about a cluster, and its reason."""
 
     status: TriageStatus = TriageStatus.NEW
@@ -57,7 +57,7 @@ class KnownCluster(Generic[Details]):
     """Further results, which are retained together with the regression that they belong to."""
     identity: int | None = None
     """The identity under which it is stored; None if it is not stored."""
-    triage: Triage = field(default_factory=Triage)
+    triage: ClusterDecision = field(default_factory=ClusterDecision)
 
     @property
     def fingerprint(self) -> tuple[str, ...]:

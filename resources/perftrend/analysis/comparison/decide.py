@@ -39,9 +39,9 @@ from perftrend.analysis.comparison.layouts import Layouts, compare_layouts
 from perftrend.analysis.comparison.mixture import Mixture
 from perftrend.analysis.comparison.model import Model
 from perftrend.analysis.comparison.observations import PARENT, PATCH, Levels, Observation, levels
-from perftrend.analysis.comparison.outliers import fitted
-from perftrend.analysis.comparison.power import Estimate, estimated
-from perftrend.analysis.comparison.priors import Noise, Sizes
+from perftrend.analysis.comparison.outliers import fit_without_outliers
+from perftrend.analysis.comparison.power import Estimate, estimate_size
+from perftrend.analysis.comparison.priors import NoiseGrid, Sizes
 from perftrend.analysis.comparison.randomization import Design, RandomizationTest, randomization_test
 from perftrend.model import Better
 
@@ -73,7 +73,7 @@ class Conclusion(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class DecisionRule:
     """The criteria for a difference.
 
     :raises SettingsError: if a value is invalid.
@@ -137,7 +137,7 @@ class Comparison:
     rounds: float
     """The number of pairs that the observations are equivalent to."""
     design: Design
-    rule: Rule
+    rule: DecisionRule
     estimate: float
     """The difference by the measurement alone, without the prior."""
     error: float
@@ -197,25 +197,25 @@ def compare(
     :returns: the comparison; takes about 20 milliseconds for ten rounds.
     :raises SettingsError: if an argument is invalid.
     """
-    rule = Rule(better, threshold, confidence, tests)
+    rule = DecisionRule(better, threshold, confidence, tests)
     strange = next((each.build for each in observations if each.build not in {PARENT, PATCH}), None)
     if strange is not None:
         raise errors.SettingsError(f"build {strange} cannot be compared; the parent is 0 and the patch is 1")
     known = levels(observations)
     if set(known.builds.tolist()) != {PARENT, PATCH}:
-        return _nothing(observations, rule, design)
-    noise = Noise(known_deviation=known_deviation)
+        return _empty_comparison(observations, rule, design)
+    noise = NoiseGrid(known_deviation=known_deviation)
     handicap = math.sqrt(2 / (HANDICAP * design.maximum_rounds))
     sizes = Sizes((handicap, *_LARGE_SCALES), _WEIGHTS, (True, False, False))
     step = known.builds == PATCH
-    model, outliers = fitted(known, step[np.newaxis], noise=noise, sizes=sizes)
+    model, outliers = fit_without_outliers(known, step[np.newaxis], noise=noise, sizes=sizes)
     if np.ptp(model.levels.builds) == 0:
         # All observations of a build are far off: compare them nevertheless.
         model, outliers = Model(known, noise, sizes), ()
-    fit = _weighed(known, model, outliers)
+    fit = _weigh_models(known, model, outliers)
     evidence = randomization_test(*_in_time(observations, known), design, rule.error)
     layouts = compare_layouts(known, observations, fit.outliers)
-    return _judged(observations, known, fit, evidence, layouts, rule=rule, design=design)
+    return _judge(observations, known, fit, evidence, layouts, rule=rule, design=design)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,13 +223,13 @@ class _Fit:
     """The difference and the noise, by both models."""
 
     posterior: Mixture
-    measured: Estimated
+    measured: DifferenceEstimate
     outliers: tuple[int, ...]
     any_shape: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Estimated:
+class DifferenceEstimate:
     """The difference by the measurement alone, in 100 ln(value)."""
 
     size: float
@@ -238,7 +238,7 @@ class Estimated:
     """Of normal noise; None if the noise has another shape."""
 
 
-def _weighed(known: Levels, model: Model, outliers: tuple[int, ...]) -> _Fit:
+def _weigh_models(known: Levels, model: Model, outliers: tuple[int, ...]) -> _Fit:
     """Weigh normal noise and noise of any shape by how well they explain the measurements."""
     step = model.levels.builds == PATCH
     kernels = fit_kernels(known)
@@ -247,16 +247,16 @@ def _weighed(known: Levels, model: Model, outliers: tuple[int, ...]) -> _Fit:
     odds = math.log(ANY_SHAPE / (1 - ANY_SHAPE)) + kernels.evidence - normal
     any_shape = 1 / (1 + math.exp(-min(max(odds, -_LARGEST), _LARGEST)))
     size = kernels.size()
-    posterior = Mixture.weighed([(1 - any_shape, model.size(step)), (any_shape, size)])
+    posterior = Mixture.combine([(1 - any_shape, model.size(step)), (any_shape, size)])
     if any_shape > _HALF:
         return _Fit(posterior, _central(size), (), any_shape)
-    estimate = estimated(model, step)
-    return _Fit(posterior, Estimated(estimate.size, estimate.error, estimate), outliers, any_shape)
+    estimate = estimate_size(model, step)
+    return _Fit(posterior, DifferenceEstimate(estimate.size, estimate.error, estimate), outliers, any_shape)
 
 
-def _central(size: Mixture) -> Estimated:
+def _central(size: Mixture) -> DifferenceEstimate:
     low, median, high = (size.quantile(NormalDist().cdf(score)) for score in (-1, 0, 1))
-    return Estimated(median, (high - low) / 2, None)
+    return DifferenceEstimate(median, (high - low) / 2, None)
 
 
 def _in_time(observations: Sequence[Observation], known: Levels) -> tuple[list[float], list[int]]:
@@ -268,18 +268,18 @@ def _in_time(observations: Sequence[Observation], known: Levels) -> tuple[list[f
     return [level.get(each, math.nan) for each in order], [observations[each].build for each in order]
 
 
-def _judged(
+def _judge(
     observations: Sequence[Observation],
     known: Levels,
     fit: _Fit,
     evidence: RandomizationTest,
     layouts: Layouts | None,
     *,
-    rule: Rule,
+    rule: DecisionRule,
     design: Design,
 ) -> Comparison:
-    added = layouts.added(rule.confidence) if layouts else 0.0
-    posterior, measured = fit.posterior.widened(added) if added else fit.posterior, fit.measured
+    added = layouts.equivalent_variance(rule.confidence) if layouts else 0.0
+    posterior, measured = fit.posterior.widen(added) if added else fit.posterior, fit.measured
     limits = known.step(-rule.threshold), known.step(rule.threshold)
     higher = rule.better is Better.HIGHER
     sign, worst = (-1.0, limits[0]) if higher else (1.0, limits[1])
@@ -291,7 +291,9 @@ def _judged(
     is_shown = evidence.is_shown and _beyond_layouts(layouts, rule, design)
     low, median, high = (posterior.quantile(p) for p in (rule.tail, 0.5, 1 - rule.tail))
     below, above = posterior.below(0.0), posterior.above(0.0)
-    kept = [(each.build, each.samples) for i, each in enumerate(observations) if i not in fit.outliers]
+    measurements = [
+        (each.build, each.samples) for i, each in enumerate(observations) if i not in fit.outliers
+    ]
     sizes = np.bincount(known.builds[~np.isin(known.positions, fit.outliers)], minlength=2)
     is_torn = bool(fit.outliers) and min(sizes) < LEAST_LEFT
     return Comparison(
@@ -304,8 +306,8 @@ def _judged(
         probability_matters=posterior.below(worst) if higher else posterior.above(worst),
         smallest=abs(known.relative(sign * (least + POWER * error))) if limit else math.inf,
         outliers=fit.outliers,
-        parent=_average(kept, PARENT),
-        patch=_average(kept, PATCH),
+        parent=_average(measurements, PARENT),
+        patch=_average(measurements, PATCH),
         rounds=float(2 * sizes[PARENT] * sizes[PATCH] / sizes.sum()),
         design=design,
         rule=rule,
@@ -317,57 +319,59 @@ def _judged(
     )
 
 
-def _least(measured: Estimated, sign: float, worst: float, tail: float) -> float:
+def _least(measured: DifferenceEstimate, sign: float, worst: float, tail: float) -> float:
     """Return the absolute value of the smallest estimate that decides."""
     if measured.model is None:
         return max(NormalDist().inv_cdf(1 - tail) * measured.error, abs(worst))
-    return measured.model.least(lambda other: _lies_beyond(other, sign, worst, tail), sign=sign)
+    return measured.model.least(lambda other: _is_beyond(other, sign, worst, tail), sign=sign)
 
 
-def _conclusion(posterior: Mixture, limits: tuple[float, float], rule: Rule, *, is_shown: bool) -> Conclusion:
+def _conclusion(
+    posterior: Mixture, limits: tuple[float, float], rule: DecisionRule, *, is_shown: bool
+) -> Conclusion:
     lower, upper = limits
     down, up = Conclusion.REGRESSION, Conclusion.PROGRESSION
     if rule.better is Better.LOWER:
         down, up = up, down
-    if is_shown and _lies_beyond(posterior, -1.0, lower, rule.tail):
+    if is_shown and _is_beyond(posterior, -1.0, lower, rule.tail):
         return down
-    if is_shown and _lies_beyond(posterior, 1.0, upper, rule.tail):
+    if is_shown and _is_beyond(posterior, 1.0, upper, rule.tail):
         return up
     if posterior.below(lower) <= rule.tail and posterior.above(upper) <= rule.tail:
         return Conclusion.NO_DIFFERENCE
     return Conclusion.UNDECIDED
 
 
-def _lies_beyond(posterior: Mixture, sign: float, limit: float, tail: float) -> bool:
+def _is_beyond(posterior: Mixture, sign: float, limit: float, tail: float) -> bool:
     """Return whether the interval is on one side of zero, and the median beyond the limit on that side."""
     if sign < 0:
         return posterior.above(0.0) <= tail and posterior.below(limit) >= _HALF
     return posterior.below(0.0) <= tail and posterior.above(limit) >= _HALF
 
 
-def _beyond_layouts(layouts: Layouts | None, rule: Rule, design: Design) -> bool:
+def _beyond_layouts(layouts: Layouts | None, rule: DecisionRule, design: Design) -> bool:
     return layouts is None or layouts.p_value <= _layout_error(rule, design)
 
 
-def _layout_error(rule: Rule, design: Design) -> float:
+def _layout_error(rule: DecisionRule, design: Design) -> float:
     """Return the probability with which layouts may be mistaken for a difference at one look."""
     looks = sum(limit > 0 for limit in design.limits(rule.error).values())
     return rule.error / max(looks, 1)
 
 
-def _tail(rule: Rule, limit: float) -> float:
+def _tail(rule: DecisionRule, limit: float) -> float:
     """Return the probability beyond zero allowed for a difference shown by a randomization test."""
     return min(rule.tail, (limit or rule.error) / 2)
 
 
-def _average(kept: Sequence[tuple[int, tuple[float, ...]]], build: int) -> float:
-    samples = [x for of, each in kept if of == build for x in each if math.isfinite(x)]
+def _average(measurements: Sequence[tuple[int, tuple[float, ...]]], build: int) -> float:
+    samples = [x for of, each in measurements if of == build for x in each if math.isfinite(x)]
     return math.fsum(samples) / len(samples) if samples else math.nan
 
 
-def _nothing(observations: Sequence[Observation], rule: Rule, design: Design) -> Comparison:
+def _empty_comparison(observations: Sequence[Observation], rule: DecisionRule, design: Design) -> Comparison:
     """Return the comparison of builds one of which was not measured."""
-    kept = [(each.build, each.samples) for each in observations]
+    measurements = [(each.build, each.samples) for each in observations]
     nan = math.nan
     return Comparison(
         outcome=Conclusion.UNDECIDED,
@@ -379,8 +383,8 @@ def _nothing(observations: Sequence[Observation], rule: Rule, design: Design) ->
         probability_matters=nan,
         smallest=math.inf,
         outliers=(),
-        parent=_average(kept, PARENT),
-        patch=_average(kept, PATCH),
+        parent=_average(measurements, PARENT),
+        patch=_average(measurements, PATCH),
         rounds=0.0,
         design=design,
         rule=rule,

@@ -2,8 +2,8 @@
 
 A machine with two speeds gives two sharp levels to each build. A normal model treats their distance as noise.
 Here the density of a value is a sum of kernels around the other values, those of the patch moved back by the
-difference Δ (see :mod:`.paired`): it is large if Δ aligns the levels of both builds. The evidence is on the
-scale of :class:`.Model`, so that both can be weighed by it.
+difference Δ (see :mod:`.paired_test`): it is large if Δ aligns the levels of both builds. The evidence is on
+the scale of :class:`.Model`, so that both can be weighed by it.
 
 Δ has a grid whose steps are 8 % of it, up to a factor of 50,000. A finer grid around the probable values
 gives the size.
@@ -18,7 +18,7 @@ import numpy as np
 
 from perftrend.analysis.comparison.mixture import Mixture, log_sum
 from perftrend.analysis.comparison.observations import PARENT, PATCH, Floats, Levels
-from perftrend.analysis.comparison.paired import likelihood
+from perftrend.analysis.comparison.paired_test import likelihood
 from perftrend.analysis.comparison.priors import LEVEL_DEVIATION
 
 _SIZES: Floats = 0.25 * np.power(1.08, np.arange(110, dtype=np.float64))

@@ -53,7 +53,7 @@ class Layouts:
         """Return the smallest absolute difference that layouts explain with at most this probability."""
         return quantile(1 - error, self.freedom) * self.error
 
-    def added(self, confidence: float) -> float:
+    def equivalent_variance(self, confidence: float) -> float:
         """Return the variance of a normal distribution as wide as layouts make the interval.
 
         :param confidence: the probability that the interval contains the difference.

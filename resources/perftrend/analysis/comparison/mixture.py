@@ -48,12 +48,14 @@ class Mixture:
     def of(cls, log_weights: Floats, means: Floats, variances: Floats) -> Mixture:
         """Return the mixture of arrays of equal shape, whose weights are logarithms up to a constant."""
         weights = np.exp(log_weights - log_weights.max()).ravel()
-        kept = weights > NEGLIGIBLE
-        weights = weights[kept]
-        return cls(weights / float(weights.sum()), means.ravel()[kept], np.sqrt(variances.ravel()[kept]))
+        retained = weights > NEGLIGIBLE
+        weights = weights[retained]
+        return cls(
+            weights / float(weights.sum()), means.ravel()[retained], np.sqrt(variances.ravel()[retained])
+        )
 
     @classmethod
-    def weighed(cls, parts: Sequence[tuple[float, Mixture]]) -> Mixture:
+    def combine(cls, parts: Sequence[tuple[float, Mixture]]) -> Mixture:
         """Combine mixtures by their weights, which sum up to 1."""
         used = [(weight, each) for weight, each in parts if weight > NEGLIGIBLE]
         weights = np.concatenate([weight * each.weights for weight, each in used])
@@ -63,7 +65,7 @@ class Mixture:
             np.concatenate([each.deviations for _, each in used]),
         )
 
-    def widened(self, variance: float) -> Mixture:
+    def widen(self, variance: float) -> Mixture:
         """Return the mixture plus independent normal uncertainty around zero."""
         return Mixture(self.weights, self.means, np.sqrt(self.deviations**2 + variance))
 

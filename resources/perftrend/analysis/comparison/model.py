@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from perftrend.analysis.comparison.mixture import Mixture, log_sum
 from perftrend.analysis.comparison.observations import Floats, Levels
-from perftrend.analysis.comparison.priors import LEVEL_DEVIATION, STEPS_OF_COMMITS, FarOff, Noise, Sizes
+from perftrend.analysis.comparison.priors import LEVEL_DEVIATION, STEPS_OF_COMMITS, FarOff, NoiseGrid, Sizes
 
 Steps = NDArray[np.bool_]
 
@@ -48,7 +48,7 @@ class Model:
     """
 
     levels: Levels
-    noise: Noise = field(default_factory=Noise)
+    noise: NoiseGrid = field(default_factory=NoiseGrid)
     sizes: Sizes = STEPS_OF_COMMITS
     far_off: FarOff = field(default_factory=FarOff)
     of_one: Floats = field(init=False)
@@ -66,7 +66,7 @@ class Model:
 
     def __post_init__(self) -> None:
         s, q, prior = self.noise.grid()
-        precision, log_determinant = _factorised(self.levels, s, q)
+        precision, log_determinant = _factorise(self.levels, s, q)
         pulled = precision @ self.levels.y
         squares = pulled @ self.levels.y
         constant = len(self.levels) * math.log(2 * math.pi)
@@ -89,7 +89,7 @@ class Model:
         """
         # Positions between the same two measured builds are indistinguishable.
         distinct, place = np.unique(steps, axis=0, return_inverse=True)
-        found = self.stepped(distinct)
+        found = self.solve_steps(distinct)
         best = found.evidence.max(axis=(0, 2), keepdims=True)
         where = found.evidence + self.far_off.log_bound(found.alpha, found.precision) > best - NEGLIGIBLE
         evidence = found.evidence.copy()
@@ -101,7 +101,7 @@ class Model:
 
         :param step: shape (n,).
         """
-        found = self.stepped(step[np.newaxis])
+        found = self.solve_steps(step[np.newaxis])
         a = found.pulled[:, 0]
         # Without observation i, by a downdate of rank one; the first column excludes none.
         none = np.zeros((a.shape[0], 1))
@@ -119,7 +119,7 @@ class Model:
         :param prior_none: logarithm of the prior probability of no step.
         :param prior_one: of one at each position, shape (j,).
         """
-        found = self.stepped(steps)
+        found = self.solve_steps(steps)
         none = self.base + prior_none
         one = found.evidence + prior_one[:, np.newaxis]
         best = np.maximum(none.max(), one.max())
@@ -132,7 +132,7 @@ class Model:
         shares: Floats = np.exp(log_sum(evidence[:, np.newaxis] + far_off, axis=0) - total)
         return shares
 
-    def stepped(self, steps: Steps) -> Stepped:
+    def solve_steps(self, steps: Steps) -> StepHypotheses:
         """Solve the hypotheses of one step at each of j positions, shape (j, n)."""
         design = steps.astype(np.float64)
         pulled = np.swapaxes(self.precision @ design.T, 1, 2)
@@ -149,7 +149,7 @@ class Model:
         each = pulled[:, :, np.newaxis]
         alpha = self.pulled[:, np.newaxis, np.newaxis] - each * moved[..., np.newaxis]
         precision = self.diagonal[:, np.newaxis, np.newaxis] - each * each / d[..., np.newaxis]
-        return Stepped(pulled, weight, pull, variances, evidence, alpha, precision)
+        return StepHypotheses(pulled, weight, pull, variances, evidence, alpha, precision)
 
     def gain(self, alpha: Floats, precision: Floats) -> Floats:
         """Return the gain of the evidence if one observation, or none, may be far off, shape (…).
@@ -161,7 +161,7 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stepped:
+class StepHypotheses:
     """Hypotheses of one step, at g points of the grid, j positions and k parts of the size."""
 
     pulled: Floats
@@ -187,7 +187,7 @@ def log_gain(far_off: Floats) -> Floats:
     return gain
 
 
-def _factorised(levels: Levels, s: Floats, q: Floats) -> tuple[Floats, Floats]:
+def _factorise(levels: Levels, s: Floats, q: Floats) -> tuple[Floats, Floats]:
     """Return P, (g, n, n), and log det S, (g,)."""
     walk = np.minimum.outer(levels.at_h, levels.at_h)
     own = np.maximum(s[:, np.newaxis] ** 2 + levels.errors, _LEAST_VARIANCE)

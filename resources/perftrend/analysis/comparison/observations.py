@@ -84,13 +84,13 @@ class Levels:
 
     def without(self, flagged: Sequence[int]) -> Levels:
         """Return the levels without some of them, given by their index here."""
-        kept = np.delete(np.arange(self.y.size), flagged)
+        remaining = np.delete(np.arange(self.y.size), flagged)
         return Levels(
-            self.builds[kept],
-            self.at_h[kept],
-            self.y[kept],
-            self.errors[kept],
-            self.positions[kept],
+            self.builds[remaining],
+            self.at_h[remaining],
+            self.y[remaining],
+            self.errors[remaining],
+            self.positions[remaining],
             self.logarithmic,
             self.origin_h,
             self.middle,
@@ -130,7 +130,7 @@ def levels(observations: Sequence[Observation]) -> Levels:
     positions = [index for index, each in enumerate(observations) if each.usable]
     used = [observations[index] for index in positions]
     samples = [np.array([x for x in each.samples if math.isfinite(x)], dtype=np.float64) for each in used]
-    scaled, logarithmic = _scaled(samples, [each.build for each in used])
+    scaled, logarithmic = _scale(samples, [each.build for each in used])
     sizes = np.array([each.size for each in scaled], dtype=np.float64)
     squares = math.fsum(float(((each - each.mean()) ** 2).sum()) for each in scaled)
     within = (1 + squares) / (1 + float((sizes - 1).sum()))
@@ -148,7 +148,7 @@ def levels(observations: Sequence[Observation]) -> Levels:
     )
 
 
-def _scaled(samples: Sequence[Floats], builds: Sequence[int]) -> tuple[list[Floats], bool]:
+def _scale(samples: Sequence[Floats], builds: Sequence[int]) -> tuple[list[Floats], bool]:
     if all((each > 0).all() for each in samples):
         return [100 * np.log(each) for each in samples], True
     largest = max(float(np.abs(each).max()) for each in samples)

@@ -14,7 +14,7 @@ import numpy as np
 
 from perftrend.analysis.comparison.model import Model, Steps
 from perftrend.analysis.comparison.observations import Floats, Levels
-from perftrend.analysis.comparison.priors import STEPS_OF_COMMITS, FarOff, Noise, Sizes
+from perftrend.analysis.comparison.priors import STEPS_OF_COMMITS, FarOff, NoiseGrid, Sizes
 
 MOST = 6
 """The maximum number of exclusions, which is also at most a quarter of all."""
@@ -27,11 +27,11 @@ HOPELESS = -4.0
 _CERTAIN = 1 - 1e-12
 
 
-def fitted(
+def fit_without_outliers(
     levels: Levels,
     steps: Steps,
     *,
-    noise: Noise,
+    noise: NoiseGrid,
     sizes: Sizes = STEPS_OF_COMMITS,
     far_off: FarOff | None = None,
     prior_none: float = -math.inf,

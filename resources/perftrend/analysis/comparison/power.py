@@ -33,7 +33,7 @@ class Estimate:
     pull: Floats
     """aᵀPy, (g,)."""
 
-    def supposed(self, size: float) -> Mixture:
+    def posterior_given(self, size: float) -> Mixture:
         """Return the posterior of the step if its estimate had been another one."""
         shift = size - self.size
         pull = self.pull + shift * self.weight
@@ -55,19 +55,19 @@ class Estimate:
         :param sign: of the steps to try, 1 or -1.
         """
         high = max(2 * self.error, 1e-6)
-        while not decides(self.supposed(sign * high)) and high < 1e4:  # noqa: PLR2004 - beyond any ratio
+        while not decides(self.posterior_given(sign * high)) and high < 1e4:  # noqa: PLR2004 - beyond any ratio
             high *= 2
         low = 0.0
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            if decides(self.supposed(sign * middle)):
+            if decides(self.posterior_given(sign * middle)):
                 high = middle
             else:
                 low = middle
         return high
 
 
-def estimated(model: Model, step: Steps) -> Estimate:
+def estimate_size(model: Model, step: Steps) -> Estimate:
     """Estimate the size of a step.
 
     :param step: True for the observations after it, shape (n,).

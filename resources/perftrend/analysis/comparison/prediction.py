@@ -41,7 +41,7 @@ def best_point(model: Model, steps: Steps) -> int:
 
     :param steps: shape (j, n).
     """
-    found = model.stepped(steps)
+    found = model.solve_steps(steps)
     gain = model.gain(found.alpha, found.precision)
     none = model.base + model.gain(model.pulled, model.diagonal)
     return int(np.argmax(np.logaddexp(none, log_sum(found.evidence + gain, axis=(1, 2)))))
@@ -54,7 +54,7 @@ def predict(model: Model, steps: Steps, *, at_h: float, point: int) -> Predictio
     :param at_h: when, in hours since the same point in time as the observations.
     :param point: of the grid, see :func:`best_point`.
     """
-    known, found = model.levels, model.stepped(steps)
+    known, found = model.levels, model.solve_steps(steps)
     level, walk = LEVEL_DEVIATION**2, float(model.drifts[point]) ** 2
     later = at_h - known.origin_h
     shared = level + walk * np.minimum(known.at_h, later)

@@ -22,7 +22,7 @@ KNOWN_WITHIN = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class NoiseGrid:
     """Grids of the deviation s between runs, and of the drift q, a random walk."""
 
     deviations: tuple[float, ...] = tuple(float(s) for s in 0.1 * 1.5 ** np.arange(11))

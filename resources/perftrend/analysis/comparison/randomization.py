@@ -134,7 +134,7 @@ class Design:
         limits = self.limits(error).items()
         return next((limit for look, limit in limits if look >= rounds and limit), 0.0)
 
-    def needed_rounds(self, error: float) -> int:
+    def fewest_rounds(self, error: float) -> int:
         """Return the smallest number of rounds that can show a difference."""
         counts = range(1, _MANY_ROUNDS)
         return next(each for each in counts if replace(self, maximum_rounds=each).limit_from(0, error))
@@ -215,7 +215,7 @@ def share_of_orders(
         return 1.0
     # Other values try other orders: errors of a sample of orders must not favour all tests of a machine.
     random = np.random.default_rng(measured.view(np.uint32))
-    first = statistics(_drawn(blocks, _TRIED_FIRST, random))
+    first = statistics(_draw_orders(blocks, _TRIED_FIRST, random))
     usual = np.quantile(first, _USUAL, axis=1)[:, np.newaxis] + 1e-9
     drawn = np.where(np.array(builds) == PATCH, 1, -1).astype(np.float32)
     own = float((statistics(drawn[np.newaxis]) / usual).max()) * _EQUAL
@@ -228,7 +228,7 @@ def share_of_orders(
     count = tried = 1
     while tried <= most and count <= limit * (most + 1):
         chunk = min(_CHUNK, most)
-        found = statistics(_drawn(blocks, chunk, random)) / usual
+        found = statistics(_draw_orders(blocks, chunk, random)) / usual
         count += int((found.max(axis=0) >= own).sum())
         tried += chunk
     return count / tried
@@ -267,7 +267,7 @@ class _Statistics:
         return np.stack(found).astype(np.float64)
 
 
-def _drawn(blocks: Sequence[int], count: int, random: np.random.Generator) -> Signs:
+def _draw_orders(blocks: Sequence[int], count: int, random: np.random.Generator) -> Signs:
     """Draw orders as signs, (count, measurements)."""
     parts = []
     for block in blocks:

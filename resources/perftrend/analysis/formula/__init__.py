@@ -6,52 +6,52 @@ and ``FUNCTIONS`` is the table of its functions. The caller provides the rows by
 of ``filter``.
 """
 
-from perftrend.analysis.formula.evaluation import DEFAULT_LIMITS, Limits, Source, evaluate
-from perftrend.analysis.formula.functions import FUNCTIONS, Function, Makes, Parameter, Takes
+from perftrend.analysis.formula.evaluation import DEFAULT_LIMITS, EvaluationLimits, RowSource, evaluate
+from perftrend.analysis.formula.functions import FUNCTIONS, ArgumentKind, Function, FunctionParameter, Makes
 from perftrend.analysis.formula.ids import (
     CalculatedId,
     FormulaId,
     NormalId,
     StoredId,
     TraceId,
+    parse_stored_ids,
     parse_trace_id,
     row_id,
-    stored_ids,
 )
 from perftrend.analysis.formula.keys import format_key, parse_key
-from perftrend.analysis.formula.parsing import parse
+from perftrend.analysis.formula.parser import parse
 from perftrend.analysis.formula.query import Query, Term, parse_query
 from perftrend.analysis.formula.rows import Rows
-from perftrend.analysis.formula.tree import Argument, Call, Number, Text, Trace
+from perftrend.analysis.formula.tree import Argument, Call, Number, Text, TraceNode
 
 __all__ = [
     "DEFAULT_LIMITS",
     "FUNCTIONS",
     "Argument",
+    "ArgumentKind",
     "CalculatedId",
     "Call",
+    "EvaluationLimits",
     "FormulaId",
     "Function",
-    "Limits",
+    "FunctionParameter",
     "Makes",
     "NormalId",
     "Number",
-    "Parameter",
     "Query",
+    "RowSource",
     "Rows",
-    "Source",
     "StoredId",
-    "Takes",
     "Term",
     "Text",
-    "Trace",
     "TraceId",
+    "TraceNode",
     "evaluate",
     "format_key",
     "parse",
     "parse_key",
     "parse_query",
+    "parse_stored_ids",
     "parse_trace_id",
     "row_id",
-    "stored_ids",
 ]

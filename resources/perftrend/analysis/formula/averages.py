@@ -22,7 +22,7 @@ _SUM_OF_SQUARES = ("ij,ij->j", "ij,ij->i")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Centred:
+class CentredLines:
     """The average of each line, and its values relative to that.
 
     A line is a column (axis 0) or a row (axis 1). Attributes of a line have an axis of size 1.
@@ -69,7 +69,7 @@ class Centred:
         return self.scaled_deviation * self.scale
 
 
-def centred(values: Samples, *, axis: int) -> Centred:
+def centre_lines(values: Samples, *, axis: int) -> CentredLines:
     """Compute the average of each line.
 
     :param values: finite or NaN, shape (rows, points).
@@ -85,7 +85,7 @@ def centred(values: Samples, *, axis: int) -> Centred:
     counts = np.count_nonzero(~np.isnan(values), axis=axis, keepdims=True)
     with np.errstate(invalid="ignore"):
         shift = above.sum(axis=axis, keepdims=True) / counts
-    return Centred(values, above, smallest, shift, scale, counts, axis)
+    return CentredLines(values, above, smallest, shift, scale, counts, axis)
 
 
 def _scale(magnitude: Samples) -> Samples:

@@ -9,20 +9,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from perftrend.analysis.formula.averages import centred
-from perftrend.analysis.trimmed import OUTLIER_DISTANCE
+from perftrend.analysis.formula.averages import centre_lines
+from perftrend.analysis.trimmed_statistics import OUTLIER_DISTANCE
 from perftrend.model import Samples
 
 SMALLEST_DEVIATION = 0.001
 """A row with at most this standard deviation is not scaled up: its noise would look like a change."""
 
 
-def normalised(rows: Samples, smallest: float = SMALLEST_DEVIATION) -> Samples:
+def normalise(rows: Samples, smallest: float = SMALLEST_DEVIATION) -> Samples:
     """Scale each row to the mean 0 and the standard deviation 1; holes remain.
 
     :param smallest: standard deviation, in the unit of the rows, up to which a row is only shifted to mean 0.
     """
-    found = centred(rows, axis=1)
+    found = centre_lines(rows, axis=1)
     scaled = found.deviation > smallest
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         divisor = np.where(scaled, found.scaled_deviation, 1 / found.scale)
@@ -30,7 +30,7 @@ def normalised(rows: Samples, smallest: float = SMALLEST_DEVIATION) -> Samples:
         return quotient
 
 
-def filled(rows: Samples) -> Samples:
+def fill_holes(rows: Samples) -> Samples:
     """Fill holes with the next value to the right, at the end with the last one; rows of holes with zeros."""
     flat = rows.flatten()
     missing = np.isnan(flat)
@@ -56,17 +56,17 @@ def logarithm(rows: Samples) -> Samples:
 
 def own_average(rows: Samples) -> Samples:
     """Return constant rows: the average of each, holes if it has only holes."""
-    return _constant(centred(rows, axis=1).average, rows)
+    return _constant(centre_lines(rows, axis=1).average, rows)
 
 
 def own_deviation(rows: Samples) -> Samples:
     """Return constant rows: the population standard deviation of each."""
-    return _constant(centred(rows, axis=1).deviation, rows)
+    return _constant(centre_lines(rows, axis=1).deviation, rows)
 
 
 def own_variation(rows: Samples) -> Samples:
     """Return constant rows: standard deviation over average of each, a hole if the average is 0."""
-    found = centred(rows, axis=1)
+    found = centre_lines(rows, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         return _constant(found.deviation / found.average, rows)
 
@@ -77,22 +77,22 @@ def own_step(rows: Samples) -> Samples:
     The middle point of an odd number belongs to the second half.
     """
     middle = rows.shape[1] // 2
-    first, second = (centred(half, axis=1).average for half in (rows[:, :middle], rows[:, middle:]))
+    first, second = (centre_lines(half, axis=1).average for half in (rows[:, :middle], rows[:, middle:]))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return _constant(first / second, rows)
 
 
-def scaled_by_average(rows: Samples) -> Samples:
+def scale_by_average(rows: Samples) -> Samples:
     """Divide each row by its average; an average of 0 gives holes."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        quotient: Samples = rows / centred(rows, axis=1).average
+        quotient: Samples = rows / centre_lines(rows, axis=1).average
         return quotient
 
 
 def without_outliers(rows: Samples) -> Samples:
     """Replace the values that are 1.5 IQR or more outside their row's quartiles with holes.
 
-    Quartiles and outliers are those of :mod:`perftrend.analysis.trimmed`: quartiles by linear
+    Quartiles and outliers are those of :mod:`perftrend.analysis.trimmed_statistics`: quartiles by linear
     interpolation, and a value that equals one is not an outlier. Fewer than four values have no outliers.
     """
     if not rows.shape[1]:

@@ -16,7 +16,7 @@ _SHOWN = 40
 """Characters of a wrong text that an error message repeats."""
 
 
-def escaped(text: str, special: str) -> str:
+def escape(text: str, special: str) -> str:
     """Return the text with ``%``, the special characters and unprintable ones escaped.
 
     :raises FormulaError: for half a surrogate pair, which is not a character.
@@ -31,7 +31,7 @@ def escaped(text: str, special: str) -> str:
         ) from None
 
 
-def unescaped(text: str, special: str, *, subject: str, position: int) -> str:
+def unescape(text: str, special: str, *, subject: str, position: int) -> str:
     """Return the text without escapes.
 
     :param special: characters that must be escaped.
@@ -50,7 +50,7 @@ def unescaped(text: str, special: str, *, subject: str, position: int) -> str:
             reason = "a % is not followed by two hex digits; write %25 for a percent sign"
             raise FormulaError(subject, position + place, reason)
         if character != "%" and not is_plain(character, special):
-            reason = f"{shown(character)} is not allowed here{_rather(character)}"
+            reason = f"{quote(character)} is not allowed here{_rather(character)}"
             raise FormulaError(subject, position + place, reason)
         pieces.append(bytes.fromhex(found[0][1:]) if found else character.encode())
         place += len(found[0]) if found else 1
@@ -67,7 +67,7 @@ def is_plain(text: str, special: str) -> bool:
     return text.isprintable() and _set_of(special).isdisjoint(text)
 
 
-def shown(text: str) -> str:
+def quote(text: str) -> str:
     """Return a wrong text for an error message: in quotes, on one line, printable, truncated if long."""
     return repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…")
 

@@ -1,7 +1,7 @@
 """The evaluation of formulas: calls the functions of a tree on whole matrices, within limits.
 
-The caller provides the rows by a :class:`Source`, which is the only input and is not changed. Formulas in a
-shortcut are evaluated in turn; a shortcut that contains itself is rejected.
+The caller provides the rows by a :class:`RowSource`, which is the only input and is not changed. Formulas in
+a shortcut are evaluated in turn; a shortcut that contains itself is rejected.
 
 Source: "Skia Perf: Design", section Trace IDs.
 """
@@ -15,23 +15,23 @@ from typing import Protocol
 import numpy as np
 
 from perftrend.analysis.formula.blocks import by_rows
-from perftrend.analysis.formula.functions import FUNCTIONS, Function, Makes, Takes
+from perftrend.analysis.formula.functions import FUNCTIONS, ArgumentKind, Function, Makes
 from perftrend.analysis.formula.ids import FormulaId, NormalId, StoredId
-from perftrend.analysis.formula.parsing import parse
+from perftrend.analysis.formula.parser import parse
 from perftrend.analysis.formula.query import Query, parse_filter
-from perftrend.analysis.formula.rows import Rows, joined
+from perftrend.analysis.formula.rows import Rows, concatenate
 from perftrend.analysis.formula.tree import Call, Number, Text
 from perftrend.errors import FormulaError
 from perftrend.model import Samples, TraceKey
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     """A source of rows: by the name of their normal trace, one value per point, NaN for holes.
 
     A :class:`Rows` is used without a copy; any other mapping is copied into one.
     """
 
-    def matching(self, query: Query, *, most: int) -> Mapping[str, Samples]:
+    def select(self, query: Query, *, most: int) -> Mapping[str, Samples]:
         """Return the traces that match a query; of more than ``most``, any ``most + 1``, to be rejected."""
         ...
 
@@ -45,7 +45,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class EvaluationLimits:
     """Limits of the work of one evaluation."""
 
     cells: int = 10_000_000
@@ -58,10 +58,12 @@ class Limits:
     """Nested shortcuts."""
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = EvaluationLimits()
 
 
-def evaluate(formula: Call | str, source: Source, *, points: int, limits: Limits = DEFAULT_LIMITS) -> Rows:
+def evaluate(
+    formula: Call | str, source: RowSource, *, points: int, limits: EvaluationLimits = DEFAULT_LIMITS
+) -> Rows:
     """Evaluate a formula.
 
     :param formula: its text, or the result of :func:`parse`.
@@ -80,9 +82,9 @@ def evaluate(formula: Call | str, source: Source, *, points: int, limits: Limits
 class _Evaluation:
     """One evaluation: the work so far, the rows that were fetched, and the open shortcuts."""
 
-    source: Source
+    source: RowSource
     points: int
-    limits: Limits
+    limits: EvaluationLimits
     calls: int = 0
     cells: int = 0
     fetched: dict[str, Rows] = field(default_factory=dict)
@@ -95,8 +97,8 @@ class _Evaluation:
             raise _wrong(call, f"more than {self.limits.calls} calls; use fewer formulas")
         function = FUNCTIONS[call.function]
         if function.compute is None:
-            return self.spent(call, self.found(call))
-        return self.spent(call, self.computed(call, function, function.compute))
+            return self.spent(call, self.fetch(call))
+        return self.spent(call, self.apply(call, function, function.compute))
 
     def spent(self, call: Call, rows: Rows) -> Rows:
         self.check_size(call, len(rows))
@@ -112,11 +114,11 @@ class _Evaluation:
             size = f"{rows} rows of {self.points} points"
             raise _wrong(call, f"{size} are more than {self.limits.cells} values; choose fewer traces")
 
-    def computed(self, call: Call, function: Function, compute: Callable[..., Samples]) -> Rows:
+    def apply(self, call: Call, function: Function, compute: Callable[..., Samples]) -> Rows:
         operands = [self.rows(each) for each in call.arguments if isinstance(each, Call)]
         numbers = [each.value for each in call.arguments if isinstance(each, Number)]
         for parameter, argument, rows in zip(function.parameters, call.arguments, operands, strict=False):
-            if parameter.takes is Takes.ROW and len(rows) > 1:
+            if parameter.kind is ArgumentKind.ROW and len(rows) > 1:
                 reason = (
                     f"needs one row on each side, but {parameter.name} has {len(rows)}; "
                     "use, for example, ave(…)"
@@ -129,7 +131,7 @@ class _Evaluation:
         names = [f"{call.function}({name}{more})" for name in operands[0]]
         return Rows(names, by_rows(compute, operands[0].matrix, *numbers))
 
-    def found(self, call: Call) -> Rows:
+    def fetch(self, call: Call) -> Rows:
         (text,) = (each.value for each in call.arguments if isinstance(each, Text))
         wanted = parse_filter(text) if call.function == "filter" else text
         if isinstance(wanted, str):
@@ -137,7 +139,7 @@ class _Evaluation:
         name = str(wanted)
         if name not in self.fetched:
             most = self.limits.cells // max(self.points, 1)
-            found = self.source.matching(wanted, most=most)
+            found = self.source.select(wanted, most=most)
             self.fetched[name] = Rows.of(found, points=self.points)
         return self.fetched[name]
 
@@ -155,12 +157,12 @@ class _Evaluation:
         parts = [Rows.of(self.source.traces(keys) if keys else {}, points=self.points)]
         for each in held:
             if isinstance(each, FormulaId):
-                parts.append(self.held_formula(call, identity, each))
+                parts.append(self.evaluate_formula(call, identity, each))
                 self.check_size(call, sum(map(len, parts)))
         self.opened.pop()
-        return joined(parts)
+        return concatenate(parts)
 
-    def held_formula(self, call: Call, identity: str, held: FormulaId) -> Rows:
+    def evaluate_formula(self, call: Call, identity: str, held: FormulaId) -> Rows:
         try:
             return self.rows(held.formula)
         except FormulaError as error:

@@ -15,7 +15,7 @@ from perftrend.analysis.formula import each_row, over_rows
 from perftrend.model import Samples
 
 
-class Takes(StrEnum):
+class ArgumentKind(StrEnum):
     """The kind of an argument."""
 
     ROWS = "rows"
@@ -32,12 +32,12 @@ class Takes(StrEnum):
     @property
     def is_rows(self) -> bool:
         """Whether it is a call."""
-        return self in {Takes.ROWS, Takes.ROW}
+        return self in {ArgumentKind.ROWS, ArgumentKind.ROW}
 
     @property
     def is_string(self) -> bool:
         """Whether it is a string."""
-        return self in {Takes.QUERY, Takes.SHORTCUT}
+        return self in {ArgumentKind.QUERY, ArgumentKind.SHORTCUT}
 
 
 class Makes(StrEnum):
@@ -52,11 +52,11 @@ class Makes(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class FunctionParameter:
     """One argument of a function."""
 
     name: str
-    takes: Takes
+    kind: ArgumentKind
     default: float | None = None
     """The value if it is omitted; None if it is required."""
 
@@ -66,7 +66,7 @@ class Function:
     """One function of the language."""
 
     name: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[FunctionParameter, ...]
     makes: Makes
     help: str
     """One sentence."""
@@ -77,7 +77,7 @@ class Function:
     @property
     def signature(self) -> str:
         """The syntax of a call: ``norm(rows[, smallest])``."""
-        first, *more = (f'"{each.name}"' if each.takes.is_string else each.name for each in self.parameters)
+        first, *more = (f'"{each.name}"' if each.kind.is_string else each.name for each in self.parameters)
         required = self.least_arguments - 1
         needed = "".join(f", {name}" for name in more[:required])
         optional = "".join(f"[, {name}]" for name in more[required:])
@@ -89,45 +89,45 @@ class Function:
         return sum(each.default is None for each in self.parameters)
 
 
-def _each(name: str, compute: Callable[..., Samples], text: str, *more: Parameter) -> Function:
-    return Function(name, (Parameter("rows", Takes.ROWS), *more), Makes.EACH, text, compute)
+def _each(name: str, compute: Callable[..., Samples], text: str, *more: FunctionParameter) -> Function:
+    return Function(name, (FunctionParameter("rows", ArgumentKind.ROWS), *more), Makes.EACH, text, compute)
 
 
 def _one(name: str, compute: Callable[..., Samples], text: str) -> Function:
-    return Function(name, (Parameter("rows", Takes.ROWS),), Makes.ONE, text, compute)
+    return Function(name, (FunctionParameter("rows", ArgumentKind.ROWS),), Makes.ONE, text, compute)
 
 
-_SMALLEST = Parameter("smallest", Takes.NUMBER, each_row.SMALLEST_DEVIATION)
-_SIDES = (Parameter("a", Takes.ROW), Parameter("b", Takes.ROW))
+_SMALLEST = FunctionParameter("smallest", ArgumentKind.NUMBER, each_row.SMALLEST_DEVIATION)
+_SIDES = (FunctionParameter("a", ArgumentKind.ROW), FunctionParameter("b", ArgumentKind.ROW))
 
 _TABLE = (
     Function(
         "filter",
-        (Parameter("query", Takes.QUERY),),
+        (FunctionParameter("query", ArgumentKind.QUERY),),
         Makes.FOUND,
         "The traces that match a query, all if it is empty; those of a shortcut if it is # and an id.",
     ),
     Function(
         "shortcut",
-        (Parameter("id", Takes.SHORTCUT),),
+        (FunctionParameter("id", ArgumentKind.SHORTCUT),),
         Makes.FOUND,
         "The traces of a shortcut, and the rows of the formulas in it.",
     ),
     _each(
         "norm",
-        each_row.normalised,
+        each_row.normalise,
         "Each row shifted to the mean 0 and scaled to the standard deviation 1, "
         f"or only shifted if that is at most smallest, by default {each_row.SMALLEST_DEVIATION:g}.",
         _SMALLEST,
     ),
     _each(
         "fill",
-        each_row.filled,
+        each_row.fill_holes,
         "Each row with its holes filled by the next value to the right, at the end by the last one, "
         "and by 0 if there is none.",
     ),
     _each("log", each_row.logarithm, "The base-10 logarithm of each value, a hole for 0 and less."),
-    _each("scale_by_ave", each_row.scaled_by_average, "Each row divided by its own average."),
+    _each("scale_by_ave", each_row.scale_by_average, "Each row divided by its own average."),
     _each(
         "iqrr",
         each_row.without_outliers,

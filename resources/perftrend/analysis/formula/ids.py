@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from perftrend.analysis.formula.keys import format_key, parse_key
-from perftrend.analysis.formula.parsing import parse, parse_calculated
-from perftrend.analysis.formula.tree import Call, Trace
+from perftrend.analysis.formula.parser import parse, parse_calculated
+from perftrend.analysis.formula.tree import Call, TraceNode
 from perftrend.errors import FormulaError
 from perftrend.model import TraceKey
 
@@ -40,7 +40,7 @@ class NormalId:
 class CalculatedId:
     """The result of a formula for one normal trace. It is not stored: its formula computes it again."""
 
-    name: Call | Trace
+    name: Call | TraceNode
 
     def __str__(self) -> str:
         return f"!{self.name}"
@@ -75,7 +75,7 @@ def parse_trace_id(text: str) -> TraceId:
             return NormalId(parse_key(text))
 
 
-def stored_ids(texts: Iterable[str]) -> tuple[StoredId, ...]:
+def parse_stored_ids(texts: Iterable[str]) -> tuple[StoredId, ...]:
     """Return the ids of a plot that a shortcut stores: normal traces and formulas, each once, in their order.
 
     Calculated traces are omitted: the formulas compute them again.

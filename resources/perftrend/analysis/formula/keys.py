@@ -8,7 +8,7 @@ Source: "Skia Perf: Design", section Trace IDs; the form with keys is that of it
 
 from __future__ import annotations
 
-from perftrend.analysis.formula.escapes import escaped, is_plain, shown, unescaped
+from perftrend.analysis.formula.escapes import escape, is_plain, quote, unescape
 from perftrend.errors import FormulaError
 from perftrend.model import TraceKey
 
@@ -28,7 +28,7 @@ def format_key(key: TraceKey) -> str:
         raise FormulaError(SUBJECT, 0, "a trace has at least one parameter, and each has a name")
     pairs = sorted(key.parameters)
     if not is_plain("".join(map("".join, pairs)), _SPECIAL):
-        pairs = [(escaped(name, _SPECIAL), escaped(value, _SPECIAL)) for name, value in pairs]
+        pairs = [(escape(name, _SPECIAL), escape(value, _SPECIAL)) for name, value in pairs]
     return f",{','.join(map('='.join, pairs))},"
 
 
@@ -41,7 +41,7 @@ def parse_key(text: str) -> TraceKey:
     key, end = read_key(text, 0, subject=SUBJECT)
     if end < len(text):
         raise FormulaError(
-            SUBJECT, end, f"expected key=value and a comma, or the end; found {shown(text[end:])}"
+            SUBJECT, end, f"expected key=value and a comma, or the end; found {quote(text[end:])}"
         )
     return key
 
@@ -53,7 +53,7 @@ def read_key(text: str, start: int, *, subject: str) -> tuple[TraceKey, int]:
     :raises FormulaError: if there is no name at this position.
     """
     if not text.startswith(",", start):
-        found = shown(text[start:]) if start < len(text) else "the end"
+        found = quote(text[start:]) if start < len(text) else "the end"
         raise FormulaError(subject, start, f"expected a name such as ,test=x,testbed=y, but found {found}")
     parameters: dict[str, str] = {}
     end = start + 1
@@ -61,8 +61,8 @@ def read_key(text: str, start: int, *, subject: str) -> tuple[TraceKey, int]:
         stop = text.find(",", end)
         if stop < 0:
             raise FormulaError(subject, len(text), "expected the comma that ends a parameter")
-        name = unescaped(text[end:name_end], _SPECIAL, subject=subject, position=end)
-        value = unescaped(text[name_end + 1 : stop], _SPECIAL, subject=subject, position=name_end + 1)
+        name = unescape(text[end:name_end], _SPECIAL, subject=subject, position=end)
+        value = unescape(text[name_end + 1 : stop], _SPECIAL, subject=subject, position=name_end + 1)
         _check_order(name, parameters, subject=subject, position=end)
         parameters[name] = value
         end = stop + 1
@@ -93,7 +93,7 @@ def _check_order(name: str, before: dict[str, str], *, subject: str, position: i
     if not name:
         raise FormulaError(subject, position, "a parameter needs a name; write it before the =")
     if name in before:
-        raise FormulaError(subject, position, f"the parameter {shown(name)} occurs twice; remove one")
+        raise FormulaError(subject, position, f"the parameter {quote(name)} occurs twice; remove one")
     if name < last:
-        reason = f"parameters must be in the order of their names; write {shown(name)} before {shown(last)}"
+        reason = f"parameters must be in the order of their names; write {quote(name)} before {quote(last)}"
         raise FormulaError(subject, position, reason)

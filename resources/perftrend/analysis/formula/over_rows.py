@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from perftrend.analysis.formula.averages import centred
+from perftrend.analysis.formula.averages import centre_lines
 from perftrend.model import Samples
 
 
 def average(rows: Samples) -> Samples:
     """Return the arithmetic mean of each point."""
-    mean: Samples = centred(rows, axis=0).average[0]
+    mean: Samples = centre_lines(rows, axis=0).average[0]
     return mean
 
 
 def deviation(rows: Samples) -> Samples:
     """Return the population standard deviation of each point."""
-    spread: Samples = centred(rows, axis=0).deviation[0]
+    spread: Samples = centre_lines(rows, axis=0).deviation[0]
     return spread
 
 
@@ -54,7 +54,7 @@ def geometric_mean(rows: Samples) -> Samples:
         logarithms = np.log(rows)
     if zeros.any():
         logarithms[rows == 0] = np.nan
-    mean: Samples = np.exp(centred(logarithms, axis=0).average[0])
+    mean: Samples = np.exp(centre_lines(logarithms, axis=0).average[0])
     return np.where(zeros, 0.0, mean)
 
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from perftrend.analysis.formula.escapes import escaped, shown, unescaped
+from perftrend.analysis.formula.escapes import escape, quote, unescape
 from perftrend.analysis.formula.keys import check_length
 from perftrend.errors import FormulaError
 
@@ -49,12 +49,14 @@ class Term:
     """Whether a trace without the parameter matches, too; only for a negated term."""
 
     def __str__(self) -> str:
-        value = escaped(self.value, _IN_VALUES)
+        value = escape(self.value, _IN_VALUES)
         # A character that would be read as a mark is escaped if it is a part of the value.
         if not self.pattern and value[:1] in {"~", "!"}:
             value = f"%{ord(value[0]):02X}{value[1:]}"
         operator = f"{'?' if self.optional else ''}{'!' if self.negated else ''}="
-        return _kept(f"{escaped(self.key, _IN_KEYS)}{operator}{'~' if self.pattern else ''}{value}")
+        return _escape_outer_spaces(
+            f"{escape(self.key, _IN_KEYS)}{operator}{'~' if self.pattern else ''}{value}"
+        )
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ def parse_shortcut(text: str) -> str:
     :raises FormulaError: if it is invalid.
     """
     if not _SHORTCUT.fullmatch(text):
-        reason = f"expected the id of a shortcut, of letters, digits, - and _, but found {shown(text)}"
+        reason = f"expected the id of a shortcut, of letters, digits, - and _, but found {quote(text)}"
         raise FormulaError("shortcut", 0, reason)
     return text
 
@@ -136,7 +138,7 @@ def parse_filter(text: str) -> Query | str:
         raise FormulaError(error.subject, 1, error.reason) from None
 
 
-def _kept(text: str) -> str:
+def _escape_outer_spaces(text: str) -> str:
     """Escape a space at either end: spaces around a query that a user types are ignored."""
     text = f"%20{text[1:]}" if text.startswith(" ") else text
     return f"{text[:-1]}%20" if text.endswith(" ") else text
@@ -145,13 +147,13 @@ def _kept(text: str) -> str:
 def _term(text: str, position: int) -> Term:
     operator = _OPERATOR.search(text)
     if not operator or not operator.start():
-        found = shown(text) if text else "nothing"
+        found = quote(text) if text else "nothing"
         raise FormulaError(SUBJECT, position, f"expected key=value, key!=value or key=~regex; found {found}")
     pattern = text.startswith("~", operator.end())
     start = operator.end() + pattern
     return Term(
-        key=unescaped(text[: operator.start()], _IN_KEYS, subject=SUBJECT, position=position),
-        value=unescaped(text[start:], _IN_VALUES, subject=SUBJECT, position=position + start),
+        key=unescape(text[: operator.start()], _IN_KEYS, subject=SUBJECT, position=position),
+        value=unescape(text[start:], _IN_VALUES, subject=SUBJECT, position=position + start),
         negated="!" in operator[0],
         pattern=pattern,
         optional=operator[0].startswith("?"),

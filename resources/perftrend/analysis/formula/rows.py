@@ -79,15 +79,15 @@ class Rows(Mapping[str, Samples]):
         return len(self.matrix)
 
 
-def joined(parts: Sequence[Rows]) -> Rows:
+def concatenate(parts: Sequence[Rows]) -> Rows:
     """Concatenate rows with the same number of points; of those with the same name the first is used.
 
     :param parts: at least one.
     """
     names: dict[str, None] = {}
-    kept = []
+    matrices = []
     for rows in parts:
         new = [place for place, name in enumerate(rows) if name not in names]
         names.update(dict.fromkeys(rows))
-        kept.append(rows.matrix[new])
-    return Rows(tuple(names), np.concatenate(kept))
+        matrices.append(rows.matrix[new])
+    return Rows(tuple(names), np.concatenate(matrices))

@@ -36,7 +36,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class TraceNode:
     """A normal trace, which is in the names of calculated ones but never in a formula of a user."""
 
     key: TraceKey
@@ -58,4 +58,4 @@ class Call:
         return f"{self.function}({', '.join(map(str, self.arguments))})"
 
 
-Argument: TypeAlias = Call | Text | Number | Trace
+Argument: TypeAlias = Call | Text | Number | TraceNode

@@ -3,10 +3,10 @@
 from perftrend.analysis.mdl.batch import partition_all
 from perftrend.analysis.mdl.engine import is_compiled
 from perftrend.analysis.mdl.exact import DEFAULT_FORMULA, load, partition, partition_after
-from perftrend.analysis.mdl.growing import GrowingPartition
+from perftrend.analysis.mdl.incremental import GrowingPartition
 from perftrend.analysis.mdl.outliers import count_as_far
 from perftrend.analysis.mdl.partitions import Partition
-from perftrend.analysis.mdl.repeated import RepeatedSearch
+from perftrend.analysis.mdl.prefix_search import RepeatedSearch
 
 __all__ = [
     "DEFAULT_FORMULA",

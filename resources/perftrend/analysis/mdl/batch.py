@@ -25,7 +25,7 @@ LOTS_AHEAD = 4
 """Lots queued for each worker."""
 
 
-class Options(TypedDict, total=False):
+class PartitionOptions(TypedDict, total=False):
     """The options of :func:`~perftrend.analysis.partition`."""
 
     formula: str
@@ -36,7 +36,7 @@ class Options(TypedDict, total=False):
 
 
 @runtime_checkable
-class Cluster(Protocol):
+class TaskCluster(Protocol):
     """The methods of a cluster that are used; ``dask.distributed.Client`` has them."""
 
     def get_executor(self) -> Executor:
@@ -49,10 +49,10 @@ class Cluster(Protocol):
 def partition_all(
     series: Iterable[ArrayLike],
     *,
-    client: Cluster | Executor | None = None,
+    client: TaskCluster | Executor | None = None,
     workers: int | None = None,
     progress: Callable[[int], object] | None = None,
-    **options: Unpack[Options],
+    **options: Unpack[PartitionOptions],
 ) -> Iterator[Partition]:
     """Partition many series.
 
@@ -67,7 +67,7 @@ def partition_all(
     :returns: the partitions, in the order of the series.
     :raises SettingsError: if an option is invalid.
     """
-    if isinstance(client, Cluster):
+    if isinstance(client, TaskCluster):
         workers = workers or sum(client.nthreads().values())
         yield from _spread(series, client.get_executor(), workers, progress, options)
     elif client is not None:
@@ -78,7 +78,7 @@ def partition_all(
             yield from _spread(series, pool, workers, progress, options)
 
 
-def _own_pool(workers: int, options: Options) -> Executor:
+def _own_pool(workers: int, options: PartitionOptions) -> Executor:
     # The compiled search releases the interpreter lock; the search in numpy holds it.
     if options.get("engine") != "numpy" and is_compiled():
         return ThreadPoolExecutor(workers)
@@ -95,7 +95,7 @@ def _spread(
     pool: Executor,
     workers: int,
     progress: Callable[[int], object] | None,
-    options: Options,
+    options: PartitionOptions,
 ) -> Iterator[Partition]:
     source = iter(series)
     waiting: deque[Future[list[Partition]]] = deque()
@@ -119,5 +119,5 @@ def _spread(
             future.cancel()
 
 
-def _partition_lot(lot: Sequence[ArrayLike], options: Options) -> list[Partition]:
+def _partition_lot(lot: Sequence[ArrayLike], options: PartitionOptions) -> list[Partition]:
     return [partition(each, **options) for each in lot]

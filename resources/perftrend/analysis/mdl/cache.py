@@ -17,7 +17,7 @@ from numba import config
 from numba.core import event
 from typing_extensions import override
 
-MODULES = ("kernel", "lanes", "levels", "screening", "terms", "trim")
+MODULES = ("cost_terms", "kernel", "level_path", "pruning", "simd_kernel", "trim")
 """Compiled modules: numba notices changes of a function's own file, but not of functions that it inlines."""
 
 

@@ -17,14 +17,14 @@ from numpy.typing import ArrayLike
 
 from perftrend import errors
 from perftrend.analysis.description import NEWER, Floats, Formula, formula_named
+from perftrend.analysis.mdl.cost_terms import terms_of
 from perftrend.analysis.mdl.engine import OF_PROCESS, is_compiled
+from perftrend.analysis.mdl.equal_variance import equal_variance_partition
 from perftrend.analysis.mdl.outliers import first_guess, robust_partition
-from perftrend.analysis.mdl.partitions import Partition, described
-from perftrend.analysis.mdl.repeated import RepeatedSearch
-from perftrend.analysis.mdl.runs import Runs, in_units, require_one_sample_each, runs_of
+from perftrend.analysis.mdl.partitions import Partition, build_partition
+from perftrend.analysis.mdl.prefix_search import RepeatedSearch
+from perftrend.analysis.mdl.runs import FiniteRuns, in_units, require_one_sample_each, runs_of
 from perftrend.analysis.mdl.search import new_search
-from perftrend.analysis.mdl.shared import shared_partition
-from perftrend.analysis.mdl.terms import terms_of
 
 DEFAULT_FORMULA = NEWER
 MOST_OUTLIERS = 0.2
@@ -111,13 +111,15 @@ def partition_after(
             own = _exact_partition(runs, scaled, formula=chosen, engine=engine)
         found.append(own)
     if deviation != "own":
-        found.append(shared_partition(runs, scaled, far, formula=chosen, outliers=outliers, engine=engine))
+        found.append(
+            equal_variance_partition(runs, scaled, far, formula=chosen, outliers=outliers, engine=engine)
+        )
     if chosen_freely and outliers:
         found = [one for one in found if len(one.outliers) <= max(MOST_OUTLIERS * scaled.size, 2)]
         # A fifth of the runs is a mode of the machine, not outliers: they belong to the groups.
         found = found or [
             _exact_partition(runs, scaled, formula=chosen, engine=engine),
-            shared_partition(runs, scaled, far, formula=chosen, outliers=False, engine=engine),
+            equal_variance_partition(runs, scaled, far, formula=chosen, outliers=False, engine=engine),
         ]
     return min(found, key=lambda one: one.bits)
 
@@ -128,7 +130,7 @@ def load() -> None:
         partition([1.0, 1.0, 2.0, 2.0], engine="compiled", outliers=True)
 
 
-def _exact_partition(runs: Runs, scaled: Floats, *, formula: Formula, engine: str) -> Partition:
+def _exact_partition(runs: FiniteRuns, scaled: Floats, *, formula: Formula, engine: str) -> Partition:
     maximum = float(scaled.max())
     bounds = [0, runs.positions.size]
     if maximum:
@@ -136,4 +138,4 @@ def _exact_partition(runs: Runs, scaled: Floats, *, formula: Formula, engine: st
         search = new_search(terms, capacity=runs.positions.size, engine=engine)
         search.extend(runs.lots(scaled))
         bounds = search.bounds()
-    return described(runs, scaled, bounds, maximum, formula)
+    return build_partition(runs, scaled, bounds, maximum, formula)

@@ -19,9 +19,11 @@ import math
 import numpy as np
 
 from perftrend.analysis.description import Floats
-from perftrend.analysis.mdl import levels
+from perftrend.analysis.mdl import level_path
 from perftrend.analysis.mdl import trim as plain_trim
-from perftrend.analysis.mdl.lanes import (
+from perftrend.analysis.mdl.cost_terms import Constants
+from perftrend.analysis.mdl.pruning import bury, most_promising, refer, screen_chains
+from perftrend.analysis.mdl.simd_kernel import (
     BASE,
     BITS,
     CENTRE,
@@ -38,24 +40,22 @@ from perftrend.analysis.mdl.lanes import (
     Table,
     advance,
     cheapest,
-    compiled,
     describe,
     gather,
-    inlined,
+    inline,
+    jit,
     join,
     log2,
     useless,
 )
-from perftrend.analysis.mdl.screening import bury, most_promising, refer, screened
-from perftrend.analysis.mdl.terms import Constants
 
 _NEVER = 1e300
 
-trim = compiled(plain_trim.trim)
-cheapest_course = compiled(levels.cheapest_course)
+trim = jit(plain_trim.trim)
+cheapest_course = jit(level_path.cheapest_course)
 
 
-@inlined
+@inline
 def offer(
     row: Table, low: int, high: int, start: int, bound: Table, slope: float, found: Floats, count: Indices
 ) -> None:
@@ -69,7 +69,7 @@ def offer(
             count[i] = k + 1
 
 
-@compiled
+@jit
 def predecessors(
     states: Table, count: int, constants: Constants, costs: Floats, chosen: Indices
 ) -> tuple[int, float]:
@@ -92,25 +92,25 @@ def predecessors(
     best = cheapest(costs, left)
     least = costs[best]
     best_mean = states[MEAN, chosen[best]]
-    kept = 0
+    selected = 0
     for i in range(left):
         weight = 2.0 ** (least - costs[i])
         if i == best or weight * (abs(states[MEAN, chosen[i]] - best_mean) + 1.0) > 1.0:
-            costs[kept] = weight
-            chosen[kept] = chosen[i]
-            kept += 1
-    return kept, least
+            costs[selected] = weight
+            chosen[selected] = chosen[i]
+            selected += 1
+    return selected, least
 
 
-@compiled
-def record(states: Table, costs: Floats, chosen: Indices, kept: int, before: Table, first: int) -> int:
+@jit
+def record(states: Table, costs: Floats, chosen: Indices, selected: int, before: Table, first: int) -> int:
     """Write the chosen states that no other chosen state dominates to ``before``; return where they end."""
     last = first
-    for i in range(kept):
+    for i in range(selected):
         mean = states[MEAN, chosen[i]]
         weight = costs[i]
         useful = True
-        for j in range(kept):
+        for j in range(selected):
             if j != i:
                 reached = weight * (abs(mean - states[MEAN, chosen[j]]) + 1.0)
                 if reached < costs[j] or (reached == costs[j] and j < i):
@@ -124,8 +124,8 @@ def record(states: Table, costs: Floats, chosen: Indices, kept: int, before: Tab
     return last
 
 
-@compiled
-def enlarged(before: Table, used: int, room: int) -> Table:
+@jit
+def enlarge(before: Table, used: int, room: int) -> Table:
     """Return a copy of the predecessors with room for at least ``room`` more."""
     larger = np.empty((3, 2 * (used + room)))
     for i in range(used):
@@ -134,7 +134,7 @@ def enlarged(before: Table, used: int, room: int) -> Table:
     return larger
 
 
-@compiled
+@jit
 def follow(
     chains: Table,
     live: int,
@@ -160,7 +160,7 @@ def follow(
             offer(row, 1, block, start, bound, constants.slope, found, count)
 
 
-@compiled
+@jit
 def settle(
     states: Table,
     count: int,
@@ -173,14 +173,14 @@ def settle(
     chosen: Indices,
 ) -> Table:
     """Choose the predecessors of a start among the states that end there; return ``before``."""
-    kept, least[start] = predecessors(states, count, constants, costs, chosen)
-    if reach[start] + kept > before.shape[1]:
-        before = enlarged(before, reach[start], kept)
-    reach[start + 1] = record(states, costs, chosen, kept, before, reach[start])
+    selected, least[start] = predecessors(states, count, constants, costs, chosen)
+    if reach[start] + selected > before.shape[1]:
+        before = enlarge(before, reach[start], selected)
+    reach[start + 1] = record(states, costs, chosen, selected, before, reach[start])
     return before
 
 
-@compiled
+@jit
 def grow(runs: Table, first: int, stop: int, row: Table, here: int, sizes: Floats) -> None:
     """Fill ``row`` with the groups from run ``first`` to each end up to ``stop``; ``here`` is at index 0."""
     n = m = q = 0.0
@@ -197,7 +197,7 @@ def grow(runs: Table, first: int, stop: int, row: Table, here: int, sizes: Float
         row[SCRATCH, i + 1 - here] = sizes[int(n)]
 
 
-@compiled
+@jit
 def store(row: Table, i: int, tail: float, chains: Table, c: int, start: int) -> None:
     """Store the state in a column of ``row`` as a chain."""
     for field in (BITS, MEAN, SIZE, SQUARE, NEAR):
@@ -207,7 +207,7 @@ def store(row: Table, i: int, tail: float, chains: Table, c: int, start: int) ->
     chains[START, c] = start
 
 
-@compiled
+@jit
 def extend(
     runs: Table,
     here: int,
@@ -257,7 +257,7 @@ def extend(
             join(chains, best, inside, sizes, row, block + 1)
             describe(row, 1, block + 1, tail, least[start], before, reach[start], reach[start + 1])
             block = refer(chains, best, inside, block, row, bound, constants, screen)
-            screened(chains, live, inside[0, block], screen, margin)
+            screen_chains(chains, live, inside[0, block], screen, margin)
             margin[best] = 0.0
             follow(
                 chains,
@@ -298,7 +298,7 @@ def extend(
     return live, before
 
 
-@compiled
+@jit
 def bounds(runs: Table, stop: int, chains: Table, live: int, reach: Indices, before: Table) -> Indices:
     """Trace back from the best state; return where the groups begin and where the last one ends."""
     found = np.empty(stop + 1, np.int64)

@@ -24,11 +24,11 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from perftrend.analysis.description import MAXIMUM_IN_UNITS, Floats, Formula
-from perftrend.analysis.mdl.partitions import Partition, described
-from perftrend.analysis.mdl.repeated import RepeatedSearch
-from perftrend.analysis.mdl.runs import Indices, Runs, middle, moments, noise_of_steps
+from perftrend.analysis.mdl.cost_terms import Terms, terms_of
+from perftrend.analysis.mdl.partitions import Partition, build_partition
+from perftrend.analysis.mdl.prefix_search import RepeatedSearch
+from perftrend.analysis.mdl.runs import FiniteRuns, Indices, middle, moments, noise_of_steps
 from perftrend.analysis.mdl.search import trimmer
-from perftrend.analysis.mdl.terms import Terms, terms_of
 
 EXPECTED = 0.02
 """r: the expected fraction of outliers in a trace. From 0.005 to 0.05 it hardly matters."""
@@ -50,7 +50,7 @@ Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Description:
+class _OutlierDescription:
     partition: Partition
     dropped: Mask
     bounds: list[int]
@@ -59,7 +59,7 @@ class _Description:
 
 
 def robust_partition(
-    runs: Runs, scaled: Floats, dropped: Mask, *, formula: Formula, engine: str, search: RepeatedSearch
+    runs: FiniteRuns, scaled: Floats, dropped: Mask, *, formula: Formula, engine: str, search: RepeatedSearch
 ) -> Partition:
     """Find groups and outliers that together take few bits.
 
@@ -79,16 +79,18 @@ def robust_partition(
         if found.partition.bits >= best.partition.bits:
             break
         best = found
-    dropped, bounds = regrouped(scaled, best.dropped, best.bounds)
+    dropped, bounds = regroup_outliers(scaled, best.dropped, best.bounds)
     groups = best.partition
     if bounds != best.bounds:
         maximum = max(float(scaled[~dropped].max()), 0.0)
-        groups = _counted(runs, scaled, dropped, bounds, maximum=maximum, formula=formula, price=price)
-    told = runs.positions[dropped].tolist()
-    return replace(groups, outliers=tuple(told), suspected=suspected(runs, scaled, dropped, bounds))
+        groups = _count_bits(runs, scaled, dropped, bounds, maximum=maximum, formula=formula, price=price)
+    positions = runs.positions[dropped].tolist()
+    return replace(
+        groups, outliers=tuple(positions), suspected=find_suspected_runs(runs, scaled, dropped, bounds)
+    )
 
 
-def regrouped(scaled: Floats, dropped: Mask, bounds: list[int]) -> tuple[Mask, list[int]]:
+def regroup_outliers(scaled: Floats, dropped: Mask, bounds: list[int]) -> tuple[Mask, list[int]]:
     """Convert sequences of outliers that are similar, and too long to occur by chance, into groups.
 
     The frequency of such runs is that of the outliers in the rest of the trace at least half as far off.
@@ -120,9 +122,9 @@ def regrouped(scaled: Floats, dropped: Mask, bounds: list[int]) -> tuple[Mask, l
         alike = bool((np.abs(stretch - level) <= near).all())
         if length > _IN_A_ROW and _chance_of_so_many(length, length, share) <= _BY_CHANCE and alike:
             owners[start:stop] = number
-    kept = owners >= 0
-    moves = np.flatnonzero(np.diff(owners[kept])) + 1
-    return ~kept, [0, *moves.tolist(), int(np.count_nonzero(kept))]
+    retained = owners >= 0
+    moves = np.flatnonzero(np.diff(owners[retained])) + 1
+    return ~retained, [0, *moves.tolist(), int(np.count_nonzero(retained))]
 
 
 def count_as_far(outliers: Floats, level: float, other: float) -> int:
@@ -220,7 +222,7 @@ def _medians_before(samples: Floats) -> Floats:
 
 
 def _describe(
-    runs: Runs,
+    runs: FiniteRuns,
     scaled: Floats,
     dropped: Mask,
     *,
@@ -228,23 +230,23 @@ def _describe(
     engine: str,
     price: float,
     search: RepeatedSearch,
-) -> _Description:
+) -> _OutlierDescription:
     """Find the best partition of the runs that are not dropped; count the bits of all runs."""
-    kept = ~dropped
-    count = int(np.count_nonzero(kept))
-    rest = Runs(runs.positions[kept], np.arange(count + 1), runs.samples[kept])
-    samples = scaled[kept]
+    retained = ~dropped
+    count = int(np.count_nonzero(retained))
+    rest = FiniteRuns(runs.positions[retained], np.arange(count + 1), runs.samples[retained])
+    samples = scaled[retained]
     # The formulas have no meaning without a positive sample: such samples are one group.
     maximum = max(float(samples.max()), 0.0)
     low = min(float(samples.min()), 0.0)
     terms = terms_of(formula, maximum=maximum or 1.0, low=low, samples=2 * count)
     bounds = search.bounds(rest, samples, terms, engine) if maximum > 0 else [0, count]
-    found = _counted(runs, scaled, dropped, bounds, maximum=maximum, formula=formula, price=price)
-    return _Description(found, dropped, bounds, terms)
+    found = _count_bits(runs, scaled, dropped, bounds, maximum=maximum, formula=formula, price=price)
+    return _OutlierDescription(found, dropped, bounds, terms)
 
 
-def _counted(
-    runs: Runs,
+def _count_bits(
+    runs: FiniteRuns,
     scaled: Floats,
     dropped: Mask,
     bounds: list[int],
@@ -254,15 +256,15 @@ def _counted(
     price: float,
 ) -> Partition:
     """Count the bits of groups and outliers."""
-    kept = ~dropped
+    retained = ~dropped
     count = bounds[-1]
-    rest = Runs(runs.positions[kept], np.arange(count + 1), runs.samples[kept])
-    found = described(rest, scaled[kept], bounds, maximum, formula)
+    rest = FiniteRuns(runs.positions[retained], np.arange(count + 1), runs.samples[retained])
+    found = build_partition(rest, scaled[retained], bounds, maximum, formula)
     bits = found.bits + (scaled.size - count) * price - count * math.log2(1 - EXPECTED)
     return replace(found, bits=bits)
 
 
-def _outliers(scaled: Floats, description: _Description, engine: str, price: float) -> Mask:
+def _outliers(scaled: Floats, description: _OutlierDescription, engine: str, price: float) -> Mask:
     """Choose the outliers of each group again, from its runs and its current outliers."""
     owners = _owners_of(scaled, description.dropped, description.bounds)
     order = np.lexsort((scaled, owners))
@@ -287,15 +289,17 @@ def _owners_of(scaled: Floats, dropped: Mask, bounds: list[int]) -> Indices:
     """
     sizes = np.diff(bounds)
     means = moments(scaled[~dropped], np.array(bounds))[0]
-    of_kept = np.repeat(np.arange(sizes.size), sizes)
+    of_retained = np.repeat(np.arange(sizes.size), sizes)
     rank = np.cumsum(~dropped)
-    before = of_kept[np.maximum(rank - 1, 0)]
-    after = of_kept[np.minimum(rank, of_kept.size - 1)]
+    before = of_retained[np.maximum(rank - 1, 0)]
+    after = of_retained[np.minimum(rank, of_retained.size - 1)]
     nearer = np.where(np.abs(scaled - means[before]) <= np.abs(scaled - means[after]), before, after)
     return np.where(dropped, nearer, before)
 
 
-def suspected(runs: Runs, scaled: Floats, dropped: Mask, bounds: list[int]) -> tuple[int, ...]:
+def find_suspected_runs(
+    runs: FiniteRuns, scaled: Floats, dropped: Mask, bounds: list[int]
+) -> tuple[int, ...]:
     """Return the runs at the end that are far off, but too few for a certain change.
 
     :param bounds: where the groups begin and end among the runs that are not dropped.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perftrend.analysis.description import Floats, Formula
-from perftrend.analysis.mdl.runs import Runs, moments
+from perftrend.analysis.mdl.runs import FiniteRuns, moments
 from perftrend.model import Group, Samples
 
 _TINY, _HUGE = 1e-100, 1e100
@@ -58,8 +58,8 @@ class Partition:
         return replace(self, groups=tuple(map(described, self.groups)))
 
 
-def described(
-    runs: Runs, scaled: Floats, bounds: Sequence[int], maximum: float, formula: Formula
+def build_partition(
+    runs: FiniteRuns, scaled: Floats, bounds: Sequence[int], maximum: float, formula: Formula
 ) -> Partition:
     """Return the partition with given bounds, and count its bits.
 

@@ -22,7 +22,7 @@ _LARGEST = 1e100  # In units: squares of it, and sums of them, are still finite.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Runs:
+class FiniteRuns:
     """The runs that have a finite sample."""
 
     positions: Indices
@@ -64,7 +64,7 @@ def moments(samples: Floats, firsts: Indices) -> tuple[Floats, Floats]:
     return origins + means, np.add.reduceat(offsets * offsets, firsts[:-1], axis=-1)
 
 
-def runs_of(samples: ArrayLike | Sequence[ArrayLike]) -> Runs:
+def runs_of(samples: ArrayLike | Sequence[ArrayLike]) -> FiniteRuns:
     """Return the finite samples as runs.
 
     :param samples: one value for each run, shape (n,), or all samples of each run: an array of
@@ -74,10 +74,10 @@ def runs_of(samples: ArrayLike | Sequence[ArrayLike]) -> Runs:
     try:
         values = np.asarray(samples, dtype=np.float64)
     except ValueError:
-        return _ragged(samples)
+        return _from_ragged(samples)
     if values.ndim == 1:
         positions = np.flatnonzero(np.isfinite(values))
-        return Runs(positions, np.arange(positions.size + 1), values[positions])
+        return FiniteRuns(positions, np.arange(positions.size + 1), values[positions])
     if values.ndim != 2:  # noqa: PLR2004 - a table has two dimensions
         raise errors.SettingsError(
             f"partition: samples have {values.ndim} dimensions; give one value for each run, "
@@ -86,7 +86,7 @@ def runs_of(samples: ArrayLike | Sequence[ArrayLike]) -> Runs:
     return _of_lots(list(values))
 
 
-def _ragged(samples: ArrayLike | Sequence[ArrayLike]) -> Runs:
+def _from_ragged(samples: ArrayLike | Sequence[ArrayLike]) -> FiniteRuns:
     try:
         lots = [np.atleast_1d(np.asarray(lot, dtype=np.float64)) for lot in samples]  # type: ignore[union-attr]  # or TypeError
     except (TypeError, ValueError) as error:
@@ -99,15 +99,15 @@ def _ragged(samples: ArrayLike | Sequence[ArrayLike]) -> Runs:
     return _of_lots(lots)
 
 
-def _of_lots(lots: list[Floats]) -> Runs:
+def _of_lots(lots: list[Floats]) -> FiniteRuns:
     finite = [lot[np.isfinite(lot)] for lot in lots]
     sizes = np.array([lot.size for lot in finite], dtype=np.int64)
     positions = np.flatnonzero(sizes)
     firsts = np.concatenate([[0], np.cumsum(sizes[positions])])
-    return Runs(positions, firsts, np.concatenate(finite) if finite else np.empty(0))
+    return FiniteRuns(positions, firsts, np.concatenate(finite) if finite else np.empty(0))
 
 
-def require_one_sample_each(runs: Runs) -> None:
+def require_one_sample_each(runs: FiniteRuns) -> None:
     """Require that each run has one sample.
 
     :raises SettingsError: if a run has several.

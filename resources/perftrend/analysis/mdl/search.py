@@ -1,7 +1,8 @@
 """The search for the shortest description, in two implementations that return the same result.
 
-:class:`~perftrend.analysis.mdl.plain.PlainSearch` needs only numpy;
-:class:`~perftrend.analysis.mdl.compiled.CompiledSearch` needs numba, which takes long to import, and is
+:class:`~perftrend.analysis.mdl.numpy_search.PlainSearch` needs only numpy;
+:class:`~perftrend.analysis.mdl.compiled_search.CompiledSearch` needs numba, which takes long to import, and
+    is
 imported on first use. :mod:`~perftrend.analysis.mdl.engine` chooses between them.
 """
 
@@ -11,14 +12,14 @@ from collections.abc import Callable
 from typing import Protocol
 
 from perftrend.analysis.description import Floats
-from perftrend.analysis.mdl.levels import cheapest_course
-from perftrend.analysis.mdl.plain import PlainSearch
+from perftrend.analysis.mdl.cost_terms import Terms
+from perftrend.analysis.mdl.level_path import cheapest_course
+from perftrend.analysis.mdl.numpy_search import PlainSearch
 from perftrend.analysis.mdl.runs import Indices
-from perftrend.analysis.mdl.terms import Terms
 from perftrend.analysis.mdl.trim import trim
 
 
-class Search(Protocol):
+class PartitionSearch(Protocol):
     """A search for the partition of the runs so far with the fewest bits; runs can be added."""
 
     def extend(self, lots: Floats) -> None:
@@ -39,7 +40,7 @@ def trimmer(engine: str) -> Callable[..., None]:
 
 
 def course_finder(engine: str) -> Callable[..., Indices]:
-    """Return :func:`perftrend.analysis.mdl.levels.cheapest_course`, compiled if the engine is."""
+    """Return :func:`perftrend.analysis.mdl.level_path.cheapest_course`, compiled if the engine is."""
     if engine == "numpy":
         return cheapest_course
     from perftrend.analysis.mdl import kernel  # noqa: PLC0415 - see above
@@ -48,7 +49,7 @@ def course_finder(engine: str) -> Callable[..., Indices]:
     return compiled
 
 
-def new_search(terms: Terms, *, capacity: int, engine: str) -> Search:
+def new_search(terms: Terms, *, capacity: int, engine: str) -> PartitionSearch:
     """Create a search.
 
     :param terms: the formula, for all runs that will be added.
@@ -57,6 +58,6 @@ def new_search(terms: Terms, *, capacity: int, engine: str) -> Search:
     """
     if engine == "numpy":
         return PlainSearch(terms)
-    from perftrend.analysis.mdl.compiled import CompiledSearch  # noqa: PLC0415 - see above
+    from perftrend.analysis.mdl.compiled_search import CompiledSearch  # noqa: PLC0415 - see above
 
     return CompiledSearch(terms, capacity)

@@ -40,10 +40,10 @@ def trim(
         first, last = firsts[g], firsts[g + 1]
         size = last - first
         # At most a third of few samples are outliers, at most a tenth of many.
-        kept = size - min(size // 3, 10 + size // 10)
+        minimum = size - min(size // 3, 10 + size // 10)
         low = first
-        for i in range(first, last - kept + 1):
-            if samples[i + kept - 1] - samples[i] < samples[low + kept - 1] - samples[low]:
+        for i in range(first, last - minimum + 1):
+            if samples[i + minimum - 1] - samples[i] < samples[low + minimum - 1] - samples[low]:
                 low = i
         high = low
         mean = square = 0.0
@@ -51,7 +51,7 @@ def trim(
         best_low, best_high = first, last
         while high - low < size:
             # Within the densest range the order does not matter: it is filled from its lower end.
-            upwards = high - low < kept
+            upwards = high - low < minimum
             if not upwards:
                 upwards = low == first or (high < last and samples[high] - mean < mean - samples[low - 1])
             if upwards:
@@ -64,7 +64,7 @@ def trim(
             distance = sample - mean
             mean += distance / n
             square += distance * (sample - mean)
-            if n >= kept:
+            if n >= minimum:
                 s = math.sqrt(square / n)
                 bits = sizes[n] + (n - 2 + tail) * math.log2(s + 1) + math.log2(tail * s + 1 + tail)
                 bits += (size - n) * price

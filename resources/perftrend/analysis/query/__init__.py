@@ -5,22 +5,22 @@ match a query, and counts the traces that each further value would leave. :class
 rows of formulas.
 """
 
-from perftrend.analysis.query.coded import Coded, Parameters
-from perftrend.analysis.query.names import documented_name, parse_documented_name
+from perftrend.analysis.query.names import format_skia_name, parse_skia_name
+from perftrend.analysis.query.parameter_codes import ParameterCodes, Parameters
 from perftrend.analysis.query.patterns import MOST_PATTERNS, parse
 from perftrend.analysis.query.skia import import_queries
 from perftrend.analysis.query.source import TraceSource
-from perftrend.analysis.query.table import Choice, TraceTable
+from perftrend.analysis.query.table import TraceTable, ValueChoice
 
 __all__ = [
     "MOST_PATTERNS",
-    "Choice",
-    "Coded",
+    "ParameterCodes",
     "Parameters",
     "TraceSource",
     "TraceTable",
-    "documented_name",
+    "ValueChoice",
+    "format_skia_name",
     "import_queries",
     "parse",
-    "parse_documented_name",
+    "parse_skia_name",
 ]

@@ -15,20 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perftrend.analysis.formula.query import Term, admits_missing
-from perftrend.analysis.query.coded import MISSING
-from perftrend.analysis.query.patterns import found
+from perftrend.analysis.query.parameter_codes import MISSING
+from perftrend.analysis.query.patterns import search_values
 from perftrend.errors import SettingsError
 from perftrend.model import TraceKey
 
 Mask = NDArray[np.bool_]
 
-_KEPT = 32
+_CACHE_SIZE = 32
 """Regular expressions of a column whose matches are cached: a page repeats the same ones."""
 _NUMBERS = re.compile(r"(\d{1,18})")
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class ParameterColumn:
     """One parameter of n traces."""
 
     values: Mapping[str, int]
@@ -38,7 +38,7 @@ class Column:
     is_own: bool
     """Whether the traces have the parameter themselves."""
 
-    def admitted(self, terms: Sequence[Term]) -> Mask:
+    def mask(self, terms: Sequence[Term]) -> Mask:
         """Return which traces meet all conditions on this parameter, shape (n,)."""
         some = not any(not term.negated for term in terms)
         # The last place is for traces without the parameter.
@@ -58,22 +58,24 @@ class Column:
         return np.bincount(codes[codes != MISSING], minlength=len(self.values))
 
     @classmethod
-    def without_values(cls, count: int, *, is_own: bool) -> Column:
+    def without_values(cls, count: int, *, is_own: bool) -> ParameterColumn:
         """Return the column of traces that all lack the parameter."""
         return cls({}, np.full(count, MISSING, dtype=np.int32), is_own)
 
-    def followed_by(self, more: Column) -> Column:
+    def concatenate(self, more: ParameterColumn) -> ParameterColumn:
         """Return a column of these traces, followed by those of another column."""
         fresh = [value for value in more.values if value not in self.values]
-        order = _joined(tuple(self.values), fresh)
+        order = _merge_values(tuple(self.values), fresh)
         values = {value: place for place, value in enumerate(order)}
-        codes = [_renumbered(each.values, each.codes, values) for each in (self, more)]
-        return Column(values, np.concatenate(codes), self.is_own)
+        codes = [_renumber(each.values, each.codes, values) for each in (self, more)]
+        return ParameterColumn(values, np.concatenate(codes), self.is_own)
 
     @cached_property
     def _found(self) -> Callable[[str], NDArray[np.intp]]:
         """The places of the values in which a regular expression is found, by expression."""
-        return lru_cache(maxsize=_KEPT)(lambda pattern: np.flatnonzero(found(pattern, tuple(self.values))))
+        return lru_cache(maxsize=_CACHE_SIZE)(
+            lambda pattern: np.flatnonzero(search_values(pattern, tuple(self.values)))
+        )
 
     def _places(self, term: Term) -> NDArray[np.intp]:
         if term.pattern:
@@ -82,7 +84,9 @@ class Column:
         return np.array([] if place is None else [place], dtype=np.intp)
 
 
-def columns(keys: Sequence[TraceKey], more: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Column]]:
+def columns(
+    keys: Sequence[TraceKey], more: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[str, ParameterColumn]]:
     """Yield the parameters of traces and their columns, in alphabetical order.
 
     :raises SettingsError: if the number of further values is not that of the traces.
@@ -98,7 +102,7 @@ def columns(keys: Sequence[TraceKey], more: Mapping[str, Sequence[str]]) -> Iter
             }
             codes[name] = np.fromiter((known.get(value, MISSING) for value in given), np.int32, len(given))
     for name in sorted(codes):
-        yield name, _ordered(values[name], codes[name], is_own=name in own)
+        yield name, _sort_values(values[name], codes[name], is_own=name in own)
 
 
 def _own(keys: Sequence[TraceKey]) -> tuple[dict[str, dict[str, int]], dict[str, NDArray[np.int32]]]:
@@ -123,14 +127,14 @@ def _own(keys: Sequence[TraceKey]) -> tuple[dict[str, dict[str, int]], dict[str,
     return values, codes
 
 
-def _ordered(values: Mapping[str, int], codes: NDArray[np.int32], *, is_own: bool) -> Column:
+def _sort_values(values: Mapping[str, int], codes: NDArray[np.int32], *, is_own: bool) -> ParameterColumn:
     """Return a column with its values in natural order."""
     order = sorted(values, key=_natural)
     wanted = {value: place for place, value in enumerate(order)}
-    return Column(wanted, _renumbered(values, codes, wanted), is_own)
+    return ParameterColumn(wanted, _renumber(values, codes, wanted), is_own)
 
 
-def _renumbered(
+def _renumber(
     values: Mapping[str, int], codes: NDArray[np.int32], wanted: Mapping[str, int]
 ) -> NDArray[np.int32]:
     """Convert codes to the wanted places of the same values."""
@@ -140,7 +144,7 @@ def _renumbered(
     return places[codes]
 
 
-def _joined(known: tuple[str, ...], fresh: Sequence[str]) -> list[str]:
+def _merge_values(known: tuple[str, ...], fresh: Sequence[str]) -> list[str]:
     """Return values in natural order; the known ones are sorted already."""
     if len(fresh) * len(known).bit_length() > len(known):
         return sorted([*known, *fresh], key=_natural)

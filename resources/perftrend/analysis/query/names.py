@@ -9,19 +9,19 @@ Source: "Skia Perf: Design", section Trace IDs: ``foo:bar:baz:quux``.
 
 from __future__ import annotations
 
-from perftrend.analysis.formula.escapes import escaped, unescaped
+from perftrend.analysis.formula.escapes import escape, unescape
 from perftrend.model import TraceKey
 
 _SPECIAL = ":"
 SUBJECT = "trace name"
 
 
-def documented_name(key: TraceKey) -> str:
+def format_skia_name(key: TraceKey) -> str:
     """Return the name of a trace in the form of the Skia Perf design."""
-    return ":".join(escaped(value, _SPECIAL) for _, value in key.parameters)
+    return ":".join(escape(value, _SPECIAL) for _, value in key.parameters)
 
 
-def parse_documented_name(text: str) -> tuple[str, ...]:
+def parse_skia_name(text: str) -> tuple[str, ...]:
     """Read a name in the form of the Skia Perf design.
 
     :returns: the values, in the order of the parameters' names.
@@ -30,6 +30,6 @@ def parse_documented_name(text: str) -> tuple[str, ...]:
     values = []
     position = 0
     for part in text.split(":"):
-        values.append(unescaped(part, _SPECIAL, subject=SUBJECT, position=position))
+        values.append(unescape(part, _SPECIAL, subject=SUBJECT, position=position))
         position += len(part) + 1
     return tuple(values)

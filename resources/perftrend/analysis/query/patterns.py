@@ -15,7 +15,7 @@ import numpy as np
 import re2  # type: ignore[import-untyped, unused-ignore]  # some releases have types
 from numpy.typing import NDArray
 
-from perftrend.analysis.formula.escapes import shown
+from perftrend.analysis.formula.escapes import quote
 from perftrend.analysis.formula.query import SUBJECT, Query, parse_query
 from perftrend.errors import FormulaError
 
@@ -24,7 +24,7 @@ MOST_PATTERNS = 20
 _LONGEST = 1_000
 _MEMORY_BYTES = 2**20
 """Of one compiled expression."""
-_KEPT = 64
+_CACHE_SIZE = 64
 
 _BEFORE_PATTERN = re.compile(r"[^=!]*(?:!=|=!?)~")
 
@@ -39,7 +39,7 @@ def parse(text: str) -> Query:
     for part, term in zip(text.split("&"), query.terms, strict=False):
         begin = _BEFORE_PATTERN.match(part)
         if term.pattern and begin:
-            _compiled(term.value, position + begin.end())
+            _compile(term.value, position + begin.end())
         position += len(part) + 1
     check_number(query)
     return query
@@ -56,16 +56,16 @@ def check_number(query: Query) -> None:
         raise FormulaError(SUBJECT, 0, reason)
 
 
-def found(pattern: str, values: Sequence[str]) -> NDArray[np.bool_]:
+def search_values(pattern: str, values: Sequence[str]) -> NDArray[np.bool_]:
     """Return in which of the values a regular expression is found, shape (n,).
 
     :raises FormulaError: if it is invalid.
     """
-    search = _compiled(pattern, 0).search
+    search = _compile(pattern, 0).search
     return np.fromiter((search(value) is not None for value in values), bool, len(values))
 
 
-def _compiled(pattern: str, position: int) -> re2._Regexp:
+def _compile(pattern: str, position: int) -> re2._Regexp:
     """Return the compiled expression; ``position`` is for the error."""
     if len(pattern) > _LONGEST:
         reason = f"a regular expression of {len(pattern)} characters is too long; write at most {_LONGEST}"
@@ -73,14 +73,14 @@ def _compiled(pattern: str, position: int) -> re2._Regexp:
     try:
         return _from_cache(pattern)
     except re2.error as error:
-        (told,) = error.args
-        reason = told.decode(errors="replace") if isinstance(told, bytes) else str(told)
+        (message,) = error.args
+        reason = message.decode(errors="replace") if isinstance(message, bytes) else str(message)
         raise FormulaError(
-            SUBJECT, position, f"{shown(pattern)} is not a valid RE2 regular expression: {reason}"
+            SUBJECT, position, f"{quote(pattern)} is not a valid RE2 regular expression: {reason}"
         ) from None
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHE_SIZE)
 def _from_cache(pattern: str) -> re2._Regexp:
     options = re2.Options()
     options.max_mem = _MEMORY_BYTES

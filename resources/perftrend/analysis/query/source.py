@@ -16,7 +16,7 @@ from perftrend.model import Samples, TraceKey
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TraceSource:
-    """A :class:`perftrend.analysis.formula.Source` of the traces of a table."""
+    """A :class:`perftrend.analysis.formula.RowSource` of the traces of a table."""
 
     table: TraceTable
     points: int
@@ -26,7 +26,7 @@ class TraceSource:
     shortcuts: Callable[[str], Sequence[StoredId] | None] = lambda _: None
     """Returns the content of a shortcut by its id; None if it does not exist."""
 
-    def matching(self, query: Query, *, most: int) -> Rows:
+    def select(self, query: Query, *, most: int) -> Rows:
         """Return the traces that match a query.
 
         If more than ``most`` match, nothing is read: their rows have only holes, and are to be rejected.

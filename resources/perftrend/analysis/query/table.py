@@ -7,22 +7,21 @@ expressions are also matched with distinct values only. A table that is extended
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perftrend.analysis.formula.query import Query, admits_missing
-from perftrend.analysis.query.coded import Coded, Parameters
-from perftrend.analysis.query.columns import Column, Mask, columns
-from perftrend.analysis.query.former import with_current
-from perftrend.analysis.query.patterns import check_number
+from perftrend.analysis.formula.query import Query, Term, admits_missing
+from perftrend.analysis.query.columns import Mask, ParameterColumn, columns
+from perftrend.analysis.query.parameter_codes import ParameterCodes, Parameters
+from perftrend.analysis.query.patterns import check_number, search_values
 from perftrend.model import TraceKey
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ValueChoice:
     """A value that can be chosen next."""
 
     value: str
@@ -59,7 +58,7 @@ class TraceTable:
     def own(self) -> Parameters:
         """The parameters that the traces have themselves, by name in alphabetical order."""
         return {
-            name: Coded(tuple(column.values), column.codes)
+            name: ParameterCodes(tuple(column.values), column.codes)
             for name, column in self._columns.items()
             if column.is_own
         }
@@ -87,7 +86,7 @@ class TraceTable:
         """Return the places of the traces that match a query, ascending; errors as in :meth:`mask`."""
         return np.flatnonzero(self.mask(query))
 
-    def choices(self, query: Query) -> dict[str, list[Choice]]:
+    def choices(self, query: Query) -> dict[str, list[ValueChoice]]:
         """Count the traces that each value of each parameter would leave if it were chosen next.
 
         Values of the same parameter that are already chosen do not count: values of one parameter are
@@ -101,13 +100,13 @@ class TraceTable:
         for admitted in conditions.values():
             failed += ~admitted
         fits = failed == 0
-        found: dict[str, list[Choice]] = {}
+        found: dict[str, list[ValueChoice]] = {}
         for name, column in self._columns.items():
             rows = fits if name not in conditions else failed == ~conditions[name]
             chosen = {term.value for term in query.by_key.get(name, ()) if not (term.pattern or term.negated)}
             counts = column.counts(rows if query.terms else None)
             choices = [
-                Choice(value, int(count))
+                ValueChoice(value, int(count))
                 for value, count in zip(column.values, counts, strict=True)
                 if count or value in chosen
             ]
@@ -142,7 +141,7 @@ class TraceTable:
         """The place of each trace."""
         return {key: place for place, key in enumerate(self.keys)}
 
-    def followed_by(self, more: TraceTable) -> TraceTable:
+    def concatenate(self, more: TraceTable) -> TraceTable:
         """Return a table of these traces, followed by those of another table."""
         both = TraceTable((), former=self.former)
         both.keys = (*self.keys, *more.keys)
@@ -150,21 +149,45 @@ class TraceTable:
         for name in sorted({*self._columns, *more._columns}):
             is_own = name in self.own or name in more.own
             mine, others = (each._column(name, is_own=is_own) for each in (self, more))
-            both._columns[name] = mine.followed_by(others)
+            both._columns[name] = mine.concatenate(others)
         return both
 
-    def _column(self, name: str, *, is_own: bool) -> Column:
+    def _column(self, name: str, *, is_own: bool) -> ParameterColumn:
         column = self._columns.get(name)
         if column and column.is_own == is_own:
             return column
-        return Column.without_values(len(self), is_own=is_own)
+        return ParameterColumn.without_values(len(self), is_own=is_own)
 
     def _conditions(self, query: Query) -> dict[str, Mask]:
         """Return for each parameter of a query which traces meet the conditions on it."""
         check_number(query)
         return {
-            name: self._columns[name].admitted(with_current(terms, self.former.get(name, {})))
+            name: self._columns[name].mask(with_current(terms, self.former.get(name, {})))
             if name in self._columns
             else np.full(len(self), admits_missing(terms))
             for name, terms in query.by_key.items()
         }
+
+
+def with_current(terms: Sequence[Term], former: Mapping[str, str]) -> list[Term]:
+    """Return the conditions on a parameter, and for each matching former value one on the current value.
+
+    :param former: from former values to current ones.
+    """
+    return [
+        *terms,
+        *(
+            replace(term, value=current, pattern=False)
+            for term in terms
+            for current in _current(term, former)
+        ),
+    ]
+
+
+def _current(term: Term, former: Mapping[str, str]) -> set[str]:
+    if not former:
+        return set()
+    if not term.pattern:
+        return {former[term.value]} if term.value in former else set()
+    fits = search_values(term.value, tuple(former))
+    return {current for current, fit in zip(former.values(), fits.tolist(), strict=True) if fit}

@@ -6,10 +6,10 @@ pairs, :class:`Layout` puts them into a table whose rows are tests, and :mod:`.h
 Source: "Skia Perf: Design", section Comparing bench results across verticals.
 """
 
-from perftrend.analysis.ratios.aggregates import AGGREGATES, aggregated, ranked
+from perftrend.analysis.ratios.aggregates import AGGREGATES, aggregate, rank_rows
 from perftrend.analysis.ratios.cells import Ratios, Values, ratios
 from perftrend.analysis.ratios.heat import LEVELS, levels, robust_range
-from perftrend.analysis.ratios.layout import Column, Layout, laid_out
+from perftrend.analysis.ratios.layout import Layout, RatioColumn, laid_out
 from perftrend.analysis.ratios.noise import noise_of_history, noise_of_samples
 from perftrend.analysis.ratios.pairs import WITHOUT, Pairs, across, of_named, with_themselves
 
@@ -17,19 +17,19 @@ __all__ = [
     "AGGREGATES",
     "LEVELS",
     "WITHOUT",
-    "Column",
     "Layout",
     "Pairs",
+    "RatioColumn",
     "Ratios",
     "Values",
     "across",
-    "aggregated",
+    "aggregate",
     "laid_out",
     "levels",
     "noise_of_history",
     "noise_of_samples",
     "of_named",
-    "ranked",
+    "rank_rows",
     "ratios",
     "robust_range",
     "with_themselves",

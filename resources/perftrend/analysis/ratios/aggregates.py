@@ -23,7 +23,7 @@ AGGREGATES = ("weight", "worst", "best", "mean", "count")
 _LARGEST_FIRST = frozenset({"weight", "best", "count"})
 
 
-def aggregated(by: str, gains: Samples, row_of: NDArray[np.intp], rows: int) -> Samples:
+def aggregate(by: str, gains: Samples, row_of: NDArray[np.intp], rows: int) -> Samples:
     """Return one number for each row.
 
     :param by: one of ``AGGREGATES``.
@@ -48,7 +48,7 @@ def aggregated(by: str, gains: Samples, row_of: NDArray[np.intp], rows: int) -> 
     return np.where(counts > 0, found, np.nan)
 
 
-def ranked(by: str, numbers: Samples, *, reverse: bool = False) -> NDArray[np.intp]:
+def rank_rows(by: str, numbers: Samples, *, reverse: bool = False) -> NDArray[np.intp]:
     """Return the order of rows by their aggregates: the most important first, NaN always last.
 
     :param by: one of ``AGGREGATES``; other criteria are sorted like ``worst``.

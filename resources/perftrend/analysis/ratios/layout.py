@@ -16,8 +16,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from perftrend.analysis.query.coded import MISSING, Coded, Parameters, numbered
-from perftrend.analysis.query.names import documented_name
+from perftrend.analysis.query.names import format_skia_name
+from perftrend.analysis.query.parameter_codes import MISSING, ParameterCodes, Parameters, combine_codes
 from perftrend.model import TraceKey
 
 TEST = "test"
@@ -30,7 +30,7 @@ _ABSENT = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class RatioColumn:
     """The parameters that the cells of a column have in common."""
 
     parameters: Rest
@@ -38,7 +38,7 @@ class Column:
     @property
     def name(self) -> str:
         """Its values in the Skia Perf form, ``2n-clx:mrr``; empty if no parameter is left."""
-        return documented_name(TraceKey(self.parameters))
+        return format_skia_name(TraceKey(self.parameters))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +46,7 @@ class Layout:
     """A table of n pairs."""
 
     rows: tuple[str, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[RatioColumn, ...]
     common: Rest
     """Parameters that are the same for all pairs."""
     row_of: _Numbers
@@ -60,10 +60,10 @@ def laid_out(parameters: Parameters, count: int) -> Layout:
     :param parameters: the parameters of n pairs, by name.
     :param count: n.
     """
-    tests = parameters.get(TEST, Coded((), np.full(count, MISSING, dtype=np.int32)))
+    tests = parameters.get(TEST, ParameterCodes((), np.full(count, MISSING, dtype=np.int32)))
     rows, row_of = _rows(tests)
     common: list[tuple[str, str]] = []
-    telling: dict[str, Coded] = {}
+    column_parameters: dict[str, ParameterCodes] = {}
     for name, each in sorted(parameters.items()):
         if name == TEST or not (each.codes != MISSING).any():
             continue
@@ -71,8 +71,8 @@ def laid_out(parameters: Parameters, count: int) -> Layout:
         if (plain == plain[0]).all():
             common.append((name, _text(each, plain[0])))
         elif not _follows(plain, row_of):
-            telling[name] = each
-    columns, column_of = _columns(telling, count)
+            column_parameters[name] = each
+    columns, column_of = _columns(column_parameters, count)
     return Layout(rows, columns, tuple(common), row_of, column_of)
 
 
@@ -84,25 +84,27 @@ def cells_of(layout: Layout, rows: Sequence[int]) -> Iterator[list[tuple[int, in
     yield from (sorted(wanted[row]) for row in rows)
 
 
-def _rows(tests: Coded) -> tuple[tuple[str, ...], _Numbers]:
+def _rows(tests: ParameterCodes) -> tuple[tuple[str, ...], _Numbers]:
     distinct, numbers = np.unique(_plain(tests), return_inverse=True)
     names = [_text(tests, code) for code in distinct.tolist()]
-    order, place_of = _ranked(names)
+    order, place_of = _rank(names)
     return tuple(names[number] for number in order), place_of[numbers]
 
 
-def _columns(telling: Parameters, count: int) -> tuple[tuple[Column, ...], _Numbers]:
-    _, first, numbers = np.unique(numbered(telling.values(), count), return_index=True, return_inverse=True)
+def _columns(column_parameters: Parameters, count: int) -> tuple[tuple[RatioColumn, ...], _Numbers]:
+    _, first, numbers = np.unique(
+        combine_codes(column_parameters.values(), count), return_index=True, return_inverse=True
+    )
     rests = [
-        tuple((name, each.values[each.codes[pair]]) for name, each in telling.items()
+        tuple((name, each.values[each.codes[pair]]) for name, each in column_parameters.items()
               if each.codes[pair] != MISSING)
         for pair in first.tolist()
     ]  # fmt: skip
-    order, place_of = _ranked(rests)
-    return tuple(Column(rests[number]) for number in order), place_of[numbers]
+    order, place_of = _rank(rests)
+    return tuple(RatioColumn(rests[number]) for number in order), place_of[numbers]
 
 
-def _ranked(found: Sequence[str] | Sequence[Rest]) -> tuple[list[int], _Numbers]:
+def _rank(found: Sequence[str] | Sequence[Rest]) -> tuple[list[int], _Numbers]:
     """Return the order of distinct entries, and the place of each in it."""
     order = sorted(range(len(found)), key=found.__getitem__)
     return order, np.argsort(np.array(order, dtype=np.intp))
@@ -115,12 +117,12 @@ def _follows(codes: _Numbers, row_of: _Numbers) -> bool:
     return bool((of_row[row_of] == codes).all())
 
 
-def _plain(parameter: Coded) -> _Numbers:
+def _plain(parameter: ParameterCodes) -> _Numbers:
     """Return the codes, with the code of a missing value for an empty one."""
     if _ABSENT not in parameter.values:
         return parameter.codes.astype(np.intp)
     return np.where(parameter.codes == parameter.values.index(_ABSENT), MISSING, parameter.codes)
 
 
-def _text(parameter: Coded, code: int) -> str:
+def _text(parameter: ParameterCodes, code: int) -> str:
     return _ABSENT if code == MISSING else parameter.values[code]

@@ -45,11 +45,11 @@ def noise_of_history(values: Samples) -> tuple[Samples, NDArray[np.int64]]:
     squares = _squared_differences(values)
     counts = np.isfinite(squares).sum(axis=1)
     known = (counts >= LEAST_DIFFERENCES) & ~(values <= 0).any(axis=1)
-    kept = np.where(known, counts - counts // _CHANGES, 1)
+    used = np.where(known, counts - counts // _CHANGES, 1)
     # NaN is sorted behind all numbers.
     sums = np.nancumsum(np.sort(squares, axis=1), axis=1)
-    left = np.array([_left_of_variance(count) for count in range(columns + 1)])
-    variances = sums[np.arange(traces), kept - 1] / (2 * kept * left[np.where(known, counts, 0)])
+    left = np.array([_variance_fraction(count) for count in range(columns + 1)])
+    variances = sums[np.arange(traces), used - 1] / (2 * used * left[np.where(known, counts, 0)])
     deviations = np.where(known, np.sqrt(variances), np.nan)
     # Neighbouring differences share a value: m of them are worth two thirds of m; some are left out.
     return deviations, np.where(known, np.maximum(counts // 2, 1), 0)
@@ -80,7 +80,7 @@ def _squared_differences(values: Samples) -> Samples:
 
 
 @lru_cache(maxsize=1024)
-def _left_of_variance(count: int) -> float:
+def _variance_fraction(count: int) -> float:
     """Return the fraction of the variance that is left without the largest of ``count`` values."""
     share = (count - count // _CHANGES) / count if count else 1.0
     if share == 1.0:

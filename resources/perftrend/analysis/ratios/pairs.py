@@ -5,7 +5,7 @@ compared, because no two traces agree in the test. Traces without a partner are 
 with every word that repeats the value of the vertical removed from the other parameters: both sides are then
 ``*-1c-ip4-mrr``.
 
-Traces are places in a table, whose parameters are numbers (:mod:`perftrend.analysis.query.coded`).
+Traces are places in a table, whose parameters are numbers (:mod:`perftrend.analysis.query.parameter_codes`).
 
 Source: "Skia Perf: Design", section Comparing bench results across verticals.
 """
@@ -20,7 +20,13 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from perftrend.analysis.query.coded import MISSING, Coded, Parameters, numbered, of_rows
+from perftrend.analysis.query.parameter_codes import (
+    MISSING,
+    ParameterCodes,
+    Parameters,
+    combine_codes,
+    of_rows,
+)
 
 LEFT_OUT = "*"
 """The replacement of a word that repeats the value of the vertical."""
@@ -52,14 +58,14 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.left)
 
-    def only(self, kept: NDArray[np.bool_]) -> Pairs:
+    def only(self, mask: NDArray[np.bool_]) -> Pairs:
         """Return some of the pairs; the traces of the others are alone."""
         return Pairs(
-            self.left[kept],
-            self.right[kept],
-            of_rows(self.parameters, np.flatnonzero(kept)),
-            np.concatenate([self.left_alone, self.left[~kept]]),
-            np.concatenate([self.right_alone, self.right[~kept]]),
+            self.left[mask],
+            self.right[mask],
+            of_rows(self.parameters, np.flatnonzero(mask)),
+            np.concatenate([self.left_alone, self.left[~mask]]),
+            np.concatenate([self.right_alone, self.right[~mask]]),
         )
 
 
@@ -88,7 +94,7 @@ def across(parameters: Parameters, places: Places, vertical: str, left: str, rig
         ours, theirs = ({name: each[side] for name, each in without.items()} for side in (0, 1))
         one, other = _partners(ours, theirs, len(left_alone), len(right_alone))
         agreed = {
-            name: Coded(each.values, np.concatenate([agreed[name].codes, each.codes[one]]))
+            name: ParameterCodes(each.values, np.concatenate([agreed[name].codes, each.codes[one]]))
             for name, each in ours.items()
         }
         left_found.append(left_alone[one])
@@ -118,7 +124,7 @@ def of_named(named: Sequence[int | None], parameters: Parameters) -> Pairs:
     return Pairs(known, places[known], of_rows(parameters, places[known]), left_alone=alone)
 
 
-def _with_value(parameter: Coded | None, places: Places, value: str) -> Places:
+def _with_value(parameter: ParameterCodes | None, places: Places, value: str) -> Places:
     """Return the places of the traces that have a value; for :data:`WITHOUT`, of those that have none."""
     if parameter is None or (value not in parameter.values and value != WITHOUT):
         return _none()
@@ -135,16 +141,17 @@ def _partners(left: Parameters, right: Parameters, lefts: int, rights: int) -> t
     :param left: the parameters of ``lefts`` traces, with the same names and the same values as ``right``.
     """
     both = [
-        Coded(each.values, np.concatenate([each.codes, right[name].codes])) for name, each in left.items()
+        ParameterCodes(each.values, np.concatenate([each.codes, right[name].codes]))
+        for name, each in left.items()
     ]
-    numbers = numbered(both, lefts + rights)
+    numbers = combine_codes(both, lefts + rights)
     ones, first_one = np.unique(numbers[:lefts], return_index=True)
     others, first_other = np.unique(numbers[lefts:], return_index=True)
     _, one, other = np.intersect1d(ones, others, assume_unique=True, return_indices=True)
     return first_one[one], first_other[other]
 
 
-def _without(parameter: Coded, sides: Sequence[tuple[Places, str]]) -> list[Coded]:
+def _without(parameter: ParameterCodes, sides: Sequence[tuple[Places, str]]) -> list[ParameterCodes]:
     """Remove the words that repeat a value from a parameter.
 
     :param sides: the traces of each side, and their value of the vertical.
@@ -155,15 +162,15 @@ def _without(parameter: Coded, sides: Sequence[tuple[Places, str]]) -> list[Code
         own = parameter.of(places)
         # The last place is that of traces without the parameter.
         codes = np.append(np.arange(len(parameter.values), dtype=np.int32), np.int32(MISSING))
-        for code in own.used():
+        for code in own.unique_codes():
             if code != MISSING:
-                text = _replaced(parameter.values[code], value.casefold())
+                text = _replace_word(parameter.values[code], value.casefold())
                 codes[code] = known.setdefault(text, len(known))
         found.append(codes[own.codes])
-    return [Coded(tuple(known), codes) for codes in found]
+    return [ParameterCodes(tuple(known), codes) for codes in found]
 
 
-def _replaced(text: str, word: str) -> str:
+def _replace_word(text: str, word: str) -> str:
     # A value of several words stays: its end within a name is unknown.
     if word not in text.casefold() or not _WORD.fullmatch(word):
         return text

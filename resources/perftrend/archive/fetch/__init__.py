@@ -3,23 +3,24 @@
 ::
 
     source = source_at("https://logs.example.org/ci/", access)
-    taker = Taker(source, Fetcher(source, Cache(folder), pace, Limits()), readers)
-    for taken in in_parallel(taker, claims, workers=4, stop=pace.stop): ...
+    fetcher = Fetcher(source, FileCache(folder), pace, DownloadLimits())
+    ingester = BuildIngester(source, fetcher, readers)
+    for result in in_parallel(ingester, claims, workers=4, stop=pace.stop): ...
 
 All steps survive a kill at any time: run the job again to resume. See ``docs/fetching.rst``.
 """
 
-from perftrend.archive.fetch.builds import ArchivedBuild, ArchivedFile, Source, Version, Wanted
-from perftrend.archive.fetch.cache import Cache
-from perftrend.archive.fetch.download import Fetched, Fetcher, Limits
-from perftrend.archive.fetch.entering import Claim, Entered, enter
-from perftrend.archive.fetch.events import Event
-from perftrend.archive.fetch.known import KnownBuilds
+from perftrend.archive.fetch.builds import ArchivedBuild, ArchivedFile, BuildFilter, BuildSource, Version
+from perftrend.archive.fetch.cache import FileCache
+from perftrend.archive.fetch.download import DownloadLimits, Fetcher, LocalFile
+from perftrend.archive.fetch.events import BuildEvent
+from perftrend.archive.fetch.ingest import BuildIngester, IngestResult, IngestStatus, in_parallel
+from perftrend.archive.fetch.known_builds import KnownBuilds
 from perftrend.archive.fetch.location import Access, jenkins_address, source_at
-from perftrend.archive.fetch.pace import Pace
-from perftrend.archive.fetch.progress import Progress, Tally
-from perftrend.archive.fetch.readers import Readers
-from perftrend.archive.fetch.taking import Fate, Taken, Taker, in_parallel
+from perftrend.archive.fetch.progress import FetchProgress, Tally
+from perftrend.archive.fetch.rate_limiter import RateLimiter
+from perftrend.archive.fetch.reader_pool import Readers
+from perftrend.archive.fetch.run_ingest import Claim, IngestedRun, enter
 from perftrend.archive.fetch.web import Credentials, Web
 from perftrend.clients.web.session import origin
 
@@ -27,25 +28,25 @@ __all__ = [
     "Access",
     "ArchivedBuild",
     "ArchivedFile",
-    "Cache",
+    "BuildEvent",
+    "BuildFilter",
+    "BuildIngester",
+    "BuildSource",
     "Claim",
     "Credentials",
-    "Entered",
-    "Event",
-    "Fate",
-    "Fetched",
+    "DownloadLimits",
+    "FetchProgress",
     "Fetcher",
+    "FileCache",
+    "IngestResult",
+    "IngestStatus",
+    "IngestedRun",
     "KnownBuilds",
-    "Limits",
-    "Pace",
-    "Progress",
+    "LocalFile",
+    "RateLimiter",
     "Readers",
-    "Source",
-    "Taken",
-    "Taker",
     "Tally",
     "Version",
-    "Wanted",
     "Web",
     "enter",
     "in_parallel",

@@ -30,7 +30,7 @@ from perftrend.archive.fetch.builds import (
     Transfer,
     Version,
 )
-from perftrend.archive.fetch.pace import Pace
+from perftrend.archive.fetch.rate_limiter import RateLimiter
 from perftrend.archive.fetch.tree import Folder, Listing, segment_is_sound
 from perftrend.archive.fetch.web import Web
 from perftrend.errors import ServiceError
@@ -49,7 +49,7 @@ class Bucket:
     workers = None
     files_date_builds = True  # a bucket has no times of folders
 
-    def __init__(self, prefix: str, pace: Pace) -> None:
+    def __init__(self, prefix: str, pace: RateLimiter) -> None:
         self._prefix = prefix.strip("/")
         self._pace = pace
         anonymous = Session().get_credentials() is None
@@ -66,10 +66,10 @@ class Bucket:
         """Return the folder's ``s3://`` URL."""
         return f"s3://{self._prefix}/{folder}".rstrip("/") + "/"
 
-    def listing(self, folder: str) -> Listing:
+    def list_folder(self, folder: str) -> Listing:
         """List a folder, a page of 1000 keys at a time."""
         place = self.location(folder).removeprefix("s3://").rstrip("/")
-        with self._asked(place):
+        with self._request(place):
             entries = self._files.ls(place, detail=True, refresh=True, timeout=_DEADLINE_S)
         begin = f"{folder}/" if folder else ""
         found = [(entry["name"].removeprefix(f"{place}/").rstrip("/"), entry) for entry in entries]
@@ -85,7 +85,7 @@ class Bucket:
     ) -> Generator[Transfer, None, None]:
         """Open a key; it is resumed if its ETag is the same."""
         place = file.location.removeprefix("s3://")
-        with self._asked(place):
+        with self._request(place):
             found = self._files.info(place, refresh=True, timeout=_DEADLINE_S)
             current = _version(found)
             if not offset and version.etag and version.etag == current.etag:
@@ -98,7 +98,7 @@ class Bucket:
             yield replace(transfer, version=current, checksum=_checksum(found))
 
     @contextmanager
-    def _asked(self, place: str) -> Generator[None, None, None]:
+    def _request(self, place: str) -> Generator[None, None, None]:
         """Wait for the rate limit, and convert the errors of the libraries."""
         self._pace.wait("s3://" + self.path[0])
         try:

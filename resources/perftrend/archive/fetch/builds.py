@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Protocol
 
-from perftrend.clients.web.refusals import UnavailableError
+from perftrend.clients.web.errors import UnavailableError
 from perftrend.errors import ArchiveError, ServiceError
 
 
@@ -31,7 +31,7 @@ class UnpackingError(ArchiveError):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class BuildFilter:
     """The builds to list."""
 
     job: str = "*"
@@ -140,14 +140,14 @@ class Transfer:
     """The file is the known version; there is nothing to read."""
 
 
-class Source(Protocol):
+class BuildSource(Protocol):
     """A storage of archived outputs."""
 
     @property
     def workers(self) -> int | None:
         """Maximum number of files that may be open at the same time; None: no limit."""
 
-    def builds(self, wanted: Wanted) -> Iterator[ArchivedBuild]:
+    def builds(self, wanted: BuildFilter) -> Iterator[ArchivedBuild]:
         """Yield the wanted builds, those of one job from the newest to the oldest.
 
         :raises ServiceError: if the source does not respond.

@@ -26,13 +26,13 @@ from typing import BinaryIO
 from pydantic import TypeAdapter, ValidationError
 
 from perftrend.archive.fetch.builds import Checksum, Version
-from perftrend.archive.fetch.pruning import Pruning, is_at
+from perftrend.archive.fetch.cache_eviction import Pruning, is_at
 
 MAXIMUM_BYTES = 20 * 1024**3
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CachedObject:
     """The origin of an object."""
 
     location: str
@@ -41,7 +41,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class PartialFile:
     """The file that a partial file belongs to."""
 
     location: str
@@ -49,11 +49,11 @@ class Begun:
     checksum: Checksum | None = None
 
 
-_ENTRY = TypeAdapter(Entry)
-_BEGUN = TypeAdapter(Begun)
+_ENTRY = TypeAdapter(CachedObject)
+_BEGUN = TypeAdapter(PartialFile)
 
 
-class Cache:
+class FileCache:
     """A folder of fetched files; several threads and processes may use it.
 
     :param maximum_bytes: if the cache is larger, the least recently used files are removed.
@@ -63,20 +63,20 @@ class Cache:
         self._folder = folder
         self._pruning = Pruning(folder, maximum_bytes)
 
-    def using(self) -> AbstractContextManager[None]:
+    def pin_files(self) -> AbstractContextManager[None]:
         """Prevent the removal of files that are found or stored within this context."""
-        return self._pruning.using()
+        return self._pruning.pin_files()
 
     def object(self, sha256: str) -> Path:
         """Return the path of the bytes with this SHA-256, whether or not they exist."""
         return self._folder / "objects" / sha256[:2] / sha256
 
-    def find(self, location: str) -> Entry | None:
+    def find(self, location: str) -> CachedObject | None:
         """Return the entry of a location; None if its bytes are not in the cache."""
         entry = self._entry(location)
         return entry if entry and self.object(entry.sha256).exists() else None
 
-    def _entry(self, location: str) -> Entry | None:
+    def _entry(self, location: str) -> CachedObject | None:
         try:
             entry = _ENTRY.validate_json(self._index(location).read_bytes())
         except (FileNotFoundError, ValidationError):
@@ -101,17 +101,17 @@ class Cache:
                             held.discard()
                     return
 
-    def keep(self, partial: Partial, entry: Entry) -> Path:
+    def store(self, partial: Partial, entry: CachedObject) -> Path:
         """Make a complete partial file an object; then remove files if the cache is too large."""
         partial.flush()
         _write(self._index(entry.location), _ENTRY.dump_json(entry))
         size = partial.size
         path = self._become_object(partial, entry.sha256)
-        if self._pruning.added(size):
+        if self._pruning.add_bytes(size):
             self._forget_removed()
         return path
 
-    def recovered(self, partial: Partial, location: str) -> Entry | None:
+    def recover(self, partial: Partial, location: str) -> CachedObject | None:
         """Complete a change that was killed between index and object; None if there is nothing to recover."""
         entry = self._entry(location)
         if entry is None:
@@ -164,7 +164,7 @@ class Partial:
         """Number of bytes."""
         return os.fstat(self._file.fileno()).st_size
 
-    def begun(self, location: str) -> Begun | None:
+    def read_origin(self, location: str) -> PartialFile | None:
         """Return the file and version of the bytes; None if they are not known, so that they are useless."""
         try:
             begun = _BEGUN.validate_json(self._note.read_bytes())
@@ -172,7 +172,7 @@ class Partial:
             return None
         return begun if begun.location == location else None
 
-    def begin(self, begun: Begun) -> None:
+    def begin(self, begun: PartialFile) -> None:
         """Start with an empty file."""
         self._file.truncate(0)
         _write(self._note, _BEGUN.dump_json(begun))
@@ -204,7 +204,7 @@ class Partial:
         """Return the hex digest of the bytes."""
         return _digest(self.path, algorithm)
 
-    def beginning(self, length: int) -> bytes:
+    def read_head(self, length: int) -> bytes:
         """Return the first bytes."""
         with self.path.open("rb") as file:
             return file.read(length)

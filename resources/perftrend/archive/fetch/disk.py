@@ -33,7 +33,7 @@ class Disk:
         """Return the folder's path."""
         return str(self._folder / folder)
 
-    def listing(self, folder: str) -> Listing:
+    def list_folder(self, folder: str) -> Listing:
         """List a folder."""
         begin = f"{folder}/" if folder else ""
         folders, files = [], []
@@ -76,6 +76,8 @@ class OneFile(Disk):
         self._name = file.name
 
     @override
-    def listing(self, folder: str) -> Listing:
+    def list_folder(self, folder: str) -> Listing:
         """List the file."""
-        return Listing(files=tuple(file for file in super().listing(folder).files if file.name == self._name))
+        return Listing(
+            files=tuple(file for file in super().list_folder(folder).files if file.name == self._name)
+        )

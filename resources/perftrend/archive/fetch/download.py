@@ -10,17 +10,17 @@ from pathlib import Path
 
 from perftrend.archive.fetch.builds import (
     ArchivedFile,
+    BuildSource,
     Checksum,
     InterruptedTransferError,
     MissingError,
-    Source,
     Transfer,
     UnpackingError,
     Version,
 )
-from perftrend.archive.fetch.cache import Begun, Cache, Entry, Partial
-from perftrend.archive.fetch.pace import Pace
-from perftrend.clients.web.retrying import backing_off, retrying
+from perftrend.archive.fetch.cache import CachedObject, FileCache, Partial, PartialFile
+from perftrend.archive.fetch.rate_limiter import RateLimiter
+from perftrend.clients.web.retry import exponential_backoff, retrier
 from perftrend.errors import ServiceError
 
 CHUNK_BYTES = 1 << 17
@@ -34,7 +34,7 @@ _ATTEMPTS_AT_CHECKSUM = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DownloadLimits:
     """Limits of a download."""
 
     maximum_bytes: int = 2 * 1024**3
@@ -50,7 +50,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class LocalFile:
     """A file that is available on this machine."""
 
     path: Path
@@ -63,17 +63,19 @@ class Fetched:
 class Fetcher:
     """Fetches files of a source into a cache; several threads may share it."""
 
-    def __init__(self, source: Source, cache: Cache, pace: Pace, limits: Limits) -> None:
+    def __init__(
+        self, source: BuildSource, cache: FileCache, pace: RateLimiter, limits: DownloadLimits
+    ) -> None:
         self._source = source
         self._cache = cache
         self._pace = pace
         self._limits = limits
 
-    def using(self) -> AbstractContextManager[None]:
+    def pin_files(self) -> AbstractContextManager[None]:
         """Prevent the removal of files from the cache that are fetched within this context."""
-        return self._cache.using()
+        return self._cache.pin_files()
 
-    def fetch(self, file: ArchivedFile) -> Fetched:
+    def fetch(self, file: ArchivedFile) -> LocalFile:
         """Return a file: from the cache if the source still has the same version.
 
         :raises MissingError: if the source does not have it.
@@ -81,24 +83,24 @@ class Fetcher:
         :raises ServiceError: if it cannot be fetched, or its size or its checksum is wrong.
         """
         if file.path is not None:
-            return Fetched(file.path, file.location, 0)
+            return LocalFile(file.path, file.location, 0)
         download = _Download(self._source, file, self._pace, self._limits)
         with self._cache.partial(file.location) as partial:
-            entry = self._cache.recovered(partial, file.location)
-            renewed = self._renewed(entry, download, partial) if entry else download.complete(partial)
+            entry = self._cache.recover(partial, file.location)
+            renewed = self._revalidate(entry, download, partial) if entry else download.complete(partial)
             if renewed:
-                path = self._cache.keep(partial, renewed)
+                path = self._cache.store(partial, renewed)
             elif entry:
                 path = self._cache.object(entry.sha256)
-        return Fetched(path, file.location, download.transferred)
+        return LocalFile(path, file.location, download.transferred)
 
-    def _renewed(self, entry: Entry, download: _Download, partial: Partial) -> Entry | None:
+    def _revalidate(self, entry: CachedObject, download: _Download, partial: Partial) -> CachedObject | None:
         """Return the entry of a new version; None if the cached one is to be used."""
         version = entry.version
         if not (version.etag or version.modified):
             return None  # a change cannot be detected, and archived files do not change
-        told = download.file.version
-        if told.size is not None and told == version:
+        listed = download.file.version
+        if listed.size is not None and listed == version:
             return None
         try:
             return download.complete(partial, unless=version)
@@ -109,7 +111,9 @@ class Fetcher:
 class _Download:
     """The attempts to download one file."""
 
-    def __init__(self, source: Source, file: ArchivedFile, pace: Pace, limits: Limits) -> None:
+    def __init__(
+        self, source: BuildSource, file: ArchivedFile, pace: RateLimiter, limits: DownloadLimits
+    ) -> None:
         self.file = file
         self.transferred = 0
         self._source = source
@@ -120,16 +124,16 @@ class _Download:
         self._reached = 0
         self._wrong = 0
 
-    def complete(self, partial: Partial, unless: Version | None = None) -> Entry | None:
+    def complete(self, partial: Partial, unless: Version | None = None) -> CachedObject | None:
         """Fetch the rest of the partial file; None if the source still has the version ``unless``."""
         limits = self._limits
-        usual = retrying(limits.attempts, backing_off(limits.first_pause_s), sleep=self._pace.sleep)
+        usual = retrier(limits.attempts, exponential_backoff(limits.first_pause_s), sleep=self._pace.sleep)
         in_a_row = usual.copy(stop=lambda _: self._in_vain >= limits.attempts)
         return in_a_row(self._attempt, partial, unless or Version())
 
-    def _attempt(self, partial: Partial, unless: Version) -> Entry | None:
+    def _attempt(self, partial: Partial, unless: Version) -> CachedObject | None:
         self._in_vain += 1
-        begun = partial.begun(self.file.location)
+        begun = partial.read_origin(self.file.location)
         offset = partial.size if begun else 0
         if not (begun and offset and begun.version.size == offset):
             known = begun.version if begun and offset else unless
@@ -137,13 +141,13 @@ class _Download:
                 if transfer.unchanged:
                     return None
                 if not offset or transfer.offset != offset:
-                    begun = Begun(
-                        self.file.location, transfer.version, transfer.checksum or self._told_checksum()
+                    begun = PartialFile(
+                        self.file.location, transfer.version, transfer.checksum or self._read_checksum()
                     )
                     partial.begin(begun)
                 self._pour(transfer, partial)
         assert begun is not None  # noqa: S101 - for the type checker: without one, it was begun
-        return self._checked(partial, begun)
+        return self._verify(partial, begun)
 
     def _pour(self, transfer: Transfer, partial: Partial) -> None:
         marked_s, marked_bytes = time.monotonic(), partial.size
@@ -157,25 +161,25 @@ class _Download:
                 self._reached, self._in_vain = size, 0
             if size > self._limits.maximum_bytes:
                 partial.drop()
-                raise UnpackingError(self._says(f"is larger than {self._limits.maximum_bytes} bytes"))
+                raise UnpackingError(self._message(f"is larger than {self._limits.maximum_bytes} bytes"))
             if now > self._end:
-                raise ServiceError(self._says(f"did not arrive within {self._limits.deadline_s:.0f} s"))
+                raise ServiceError(self._message(f"did not arrive within {self._limits.deadline_s:.0f} s"))
             if now - marked_s > self._limits.patience_s:
                 if size - marked_bytes < self._limits.slowest_bytes_per_s * (now - marked_s):
                     raise ServiceError(
-                        self._says(
+                        self._message(
                             f"arrives at less than {self._limits.slowest_bytes_per_s:.0f} bytes a second"
                         )
                     )
                 marked_s, marked_bytes = now, size
 
-    def _checked(self, partial: Partial, begun: Begun) -> Entry:
+    def _verify(self, partial: Partial, begun: PartialFile) -> CachedObject:
         """Return the entry of a file after checks of its size, its checksum and its content."""
         size, expected = partial.size, begun.version.size
         if expected is None:
             expected = self.file.version.size
         if expected is not None and size < expected:
-            raise InterruptedTransferError(self._says(f"ended after {size} of {expected} bytes"))
+            raise InterruptedTransferError(self._message(f"ended after {size} of {expected} bytes"))
         sha256 = partial.digest("sha256")
         given = begun.checksum
         wrong = ""
@@ -189,24 +193,24 @@ class _Download:
             partial.drop()
             self._wrong += 1
             again = InterruptedTransferError if self._wrong < _ATTEMPTS_AT_CHECKSUM else ServiceError
-            raise again(self._says(f"{wrong}; was it damaged on its way?"))
-        if not size or _HTML.match(partial.beginning(_BEGINNING_BYTES)):
+            raise again(self._message(f"{wrong}; was it damaged on its way?"))
+        if not size or _HTML.match(partial.read_head(_BEGINNING_BYTES)):
             partial.drop()
             what = "is a page of HTML; is a login needed?" if size else "is empty"
-            raise UnpackingError(self._says(what))
-        return Entry(self.file.location, replace(begun.version, size=size), sha256)
+            raise UnpackingError(self._message(what))
+        return CachedObject(self.file.location, replace(begun.version, size=size), sha256)
 
-    def _told_checksum(self) -> Checksum | None:
+    def _read_checksum(self) -> Checksum | None:
         """Return the checksum of the source, if necessary from a separate file."""
         if self.file.checksum or not self.file.checksum_location:
             return self.file.checksum
-        beside = ArchivedFile(self.file.checksum_location, f"{self.file.name}.sha256")
-        with self._source.open(beside) as transfer:
+        checksum_file = ArchivedFile(self.file.checksum_location, f"{self.file.name}.sha256")
+        with self._source.open(checksum_file) as transfer:
             text = b""
             while len(text) < _CHECKSUM_FILE_BYTES and (chunk := transfer.read(_CHECKSUM_FILE_BYTES)):
                 text += chunk
         found = _SHA256.match(text.decode("ascii", "replace").strip())
         return Checksum("sha256", found[1].lower()) if found else None
 
-    def _says(self, what: str) -> str:
+    def _message(self, what: str) -> str:
         return f"{self.file.location}: {what}"

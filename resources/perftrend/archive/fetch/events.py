@@ -21,7 +21,7 @@ _GREATEST_BUILD = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class BuildEvent:
     """A build that ended."""
 
     job: str
@@ -38,7 +38,7 @@ def lines(stream: BinaryIO) -> Iterator[bytes]:
             yield line
 
 
-def parse(line: bytes) -> Event | None:
+def parse(line: bytes) -> BuildEvent | None:
     """Return the build that ended; None for other events.
 
     :raises ArchiveError: if it is not an event.
@@ -57,12 +57,12 @@ def parse(line: bytes) -> Event | None:
     return _event(document.get("job"), build, line)
 
 
-def _event(job: object, build: object, line: bytes) -> Event:
+def _event(job: object, build: object, line: bytes) -> BuildEvent:
     if not isinstance(job, str) or not _is_name(job):
         raise ArchiveError(f'event {_brief(line)}: names no job; write {{"job": NAME, "build": NUMBER}}')
     if isinstance(build, bool) or not isinstance(build, int) or not 0 <= build <= _GREATEST_BUILD:
         raise ArchiveError(f'event {_brief(line)}: names no build; write {{"job": NAME, "build": NUMBER}}')
-    return Event(job, build)
+    return BuildEvent(job, build)
 
 
 def _full_name(document: dict[str, Any]) -> object:

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from perftrend.archive.fetch import choice, names
-from perftrend.archive.fetch.builds import ANY, ArchivedBuild, ArchivedFile, Transfer, Version, Wanted
+from perftrend.archive.fetch import names, output_files
+from perftrend.archive.fetch.builds import ANY, ArchivedBuild, ArchivedFile, BuildFilter, Transfer, Version
 from perftrend.archive.fetch.web import Web
 
 ROBOT_REPORT = "robot/report/*zip*/robot-plugin.zip"
@@ -91,23 +91,23 @@ class JenkinsSource:
         self._web = web
         self._job = job
 
-    def builds(self, wanted: Wanted) -> Iterator[ArchivedBuild]:
+    def builds(self, wanted: BuildFilter) -> Iterator[ArchivedBuild]:
         """Yield the wanted builds that are finished; see :meth:`Source.builds`."""
         for job in [self._job] if self._job else self._client.jobs(wanted.job):
             if not wanted.job_fits(job):
                 continue
             for build in self._client.builds(job, since=wanted.since, numbers=(wanted.first, wanted.last)):
                 if not build.building:
-                    yield _archived(build)
+                    yield _convert_build(build)
 
     def files(self, build: ArchivedBuild) -> Iterator[ArchivedFile]:
         """Yield the artifacts that may contain results, and before weaker ones the Robot Framework plugin's.
 
         :raises ArchiveError: if there are outputs of several runs.
         """
-        ordered = choice.ranked(build.files)
-        choice.require_one_run(ordered)
-        weaker = [file for file in ordered if choice.kind_of(file.name) in choice.WEAKER]
+        ordered = output_files.rank_files(build.files)
+        output_files.require_one_run(ordered)
+        weaker = [file for file in ordered if output_files.kind_of(file.name) in output_files.WEAKER]
         yield from ordered[: len(ordered) - len(weaker)]
         yield ArchivedFile(f"{build.location}{ROBOT_REPORT}", "robot-plugin.zip")
         yield from weaker
@@ -119,7 +119,7 @@ class JenkinsSource:
         return self._web.open(file.location, offset=offset, version=version)
 
 
-def _archived(build: FinishedBuild) -> ArchivedBuild:
+def _convert_build(build: FinishedBuild) -> ArchivedBuild:
     return ArchivedBuild(
         job=build.job,
         number=build.number,

@@ -8,11 +8,11 @@ from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from perftrend.archive.fetch import unpack
-from perftrend.archive.fetch.builds import Source
+from perftrend.archive.fetch.builds import BuildSource
 from perftrend.archive.fetch.disk import Disk, OneFile
 from perftrend.archive.fetch.jenkins import Client, JenkinsSource
 from perftrend.archive.fetch.logserver import LogServer
-from perftrend.archive.fetch.pace import Pace
+from perftrend.archive.fetch.rate_limiter import RateLimiter
 from perftrend.archive.fetch.tarball import Tarball
 from perftrend.archive.fetch.tree import Tree, TreeSource
 from perftrend.archive.fetch.web import Credentials, Web
@@ -27,14 +27,14 @@ SCHEMES = (*_WEB, *(_JENKINS + scheme for scheme in _WEB), "s3")
 class Access:
     """Settings and clients for access to sources."""
 
-    pace: Pace
+    pace: RateLimiter
     jenkins: Callable[[str], Client]
     """Creates a client for the Jenkins at a URL."""
     credentials: Mapping[str, Credentials]
     """By the address of their server."""
     timeout_s: float
     attempts: int
-    say: Callable[[str], None]
+    report: Callable[[str], None]
     """Called with a message for each skipped item."""
     private_redirects: bool = False
     """Whether a public server may redirect to a private address."""
@@ -50,7 +50,7 @@ class Access:
         )
 
 
-def source_at(location: str, access: Access) -> Source:
+def source_at(location: str, access: Access) -> BuildSource:
     """Return the source at a location.
 
     :param location: ``jenkins+https://…``, ``https://…``, ``s3://bucket/…``, or the path of a folder, a
@@ -83,7 +83,7 @@ def jenkins_address(location: str) -> tuple[str, str]:
     return urlunsplit((parts.scheme, parts.netloc, before.rstrip("/"), "", "")), job
 
 
-def _bucket(prefix: str, pace: Pace) -> Tree:
+def _bucket(prefix: str, pace: RateLimiter) -> Tree:
     try:
         from perftrend.archive.fetch.bucket import Bucket  # noqa: PLC0415 - needs an extra
     except ImportError:
@@ -107,15 +107,15 @@ def _parts(location: str) -> SplitResult:
     return parts
 
 
-def _on_this_machine(path: Path, access: Access) -> Source:
+def _on_this_machine(path: Path, access: Access) -> BuildSource:
     if path.is_dir():
         return TreeSource(Disk(path))
     if not path.is_file():
         raise UsageError(f"source {path}: no such file or folder")
     with path.open("rb") as file:
         begun = file.read(512)
-    kind = unpack.packed_as(begun)
+    kind = unpack.detect_archive(begun)
     is_output = begun.lstrip()[:1] in (b"<", b"{") or path.name.endswith((".xml.gz", ".json.gz", ".zip"))
     if kind and not is_output:
-        return TreeSource(Tarball(path, access.say))
+        return TreeSource(Tarball(path, access.report))
     return TreeSource(OneFile(path))

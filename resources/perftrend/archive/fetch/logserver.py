@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from perftrend.archive.fetch.builds import ANY, ArchivedFile, Transfer, Version
 from perftrend.archive.fetch.tree import Folder, Listing, segment_is_sound
-from perftrend.archive.fetch.web import Web, shown
+from perftrend.archive.fetch.web import Web, redact_url
 from perftrend.clients.web.session import origin
 from perftrend.errors import ArchiveError
 
@@ -51,11 +51,11 @@ class LogServer:
         """Return the URL of a folder."""
         return self._url + (f"{quote(folder)}/" if folder else "")
 
-    def listing(self, folder: str) -> Listing:
+    def list_folder(self, folder: str) -> Listing:
         """Read an index page."""
         url, page = self._web.page(self.location(folder))
         if not _HTML.search(page[:4096]):
-            raise ArchiveError(f"{shown(url)}: is not an index page; name the folder above the builds")
+            raise ArchiveError(f"{redact_url(url)}: is not an index page; name the folder above the builds")
         index = _Index(url)
         index.feed(page.decode("utf-8", "replace"))
         index.close()
@@ -127,7 +127,7 @@ class _Index(HTMLParser):
 
     def _end_entry(self) -> None:
         if self._entry:
-            self._entry.modified, self._entry.size = _told(self._behind)
+            self._entry.modified, self._entry.size = _parse_date_and_size(self._behind)
             self.entries.setdefault(self._entry.name, self._entry)
         self._entry, self._behind = None, ""
 
@@ -148,7 +148,7 @@ class _Index(HTMLParser):
         return _Entry(name, url, is_folder=relative.endswith("/"))
 
 
-def _told(text: str) -> tuple[datetime | None, int | None]:
+def _parse_date_and_size(text: str) -> tuple[datetime | None, int | None]:
     """Parse the date, in UTC, and the size if it is exact: ``19-Nov-2025 22:41  123456``."""
     for form, layout in _DATES:
         if found := form.search(text):

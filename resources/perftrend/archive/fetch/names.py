@@ -20,6 +20,6 @@ def wrong(name: str) -> str:
     return ""
 
 
-def shown(name: str) -> str:
+def format_name(name: str) -> str:
     """Return a name in a form for messages."""
     return repr(name[:100])

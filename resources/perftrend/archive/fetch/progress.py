@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TextIO
 
-from perftrend.archive.fetch.taking import Fate, Taken
-from perftrend.archive.reading import Unknown
+from perftrend.archive.fetch.ingest import IngestResult, IngestStatus
+from perftrend.archive.reader import Unknown
 from perftrend.progress import ProgressLine
 
 _MEGA = 1e6
@@ -19,47 +19,47 @@ class Tally:
     """The statuses of all builds so far."""
 
     def __init__(self) -> None:
-        self.counts: Counter[Fate] = Counter()
+        self.counts: Counter[IngestStatus] = Counter()
         self.transferred = 0
         self.results = 0
         self.unknown: dict[str, Unknown] = {}
         """Unknown parts of outputs, by their form."""
-        self._builds: dict[tuple[Fate, str], list[int]] = defaultdict(list)
+        self._builds: dict[tuple[IngestStatus, str], list[int]] = defaultdict(list)
         self._begun = time.monotonic()
 
-    def add(self, taken: Taken) -> None:
+    def add(self, result: IngestResult) -> None:
         """Count a build."""
-        self.counts[taken.fate] += 1
-        self.transferred += taken.transferred
-        self.results += taken.results
-        job, _, number = taken.name.rpartition("/")
-        self._builds[taken.fate, job].append(int(number))
-        for form, one in taken.unknown.items():
+        self.counts[result.fate] += 1
+        self.transferred += result.transferred
+        self.results += result.results
+        job, _, number = result.name.rpartition("/")
+        self._builds[result.fate, job].append(int(number))
+        for form, one in result.unknown.items():
             known = self.unknown.get(form, replace(one, count=0))
             self.unknown[form] = replace(known, count=known.count + one.count)
 
     def __str__(self) -> str:
         """Return one line: ``12 new, 88 known, 1 broken; 3600 results, 45.2 MB in 20 s (2.3 MB/s)``."""
-        counted = ", ".join(f"{self.counts[fate]} {fate}" for fate in Fate if self.counts[fate])
+        counted = ", ".join(f"{self.counts[fate]} {fate}" for fate in IngestStatus if self.counts[fate])
         elapsed_s = max(time.monotonic() - self._begun, 1e-3)
         megabytes = self.transferred / _MEGA
         speed = f"{megabytes:.1f} MB in {elapsed_s:.0f} s ({megabytes / elapsed_s:.1f} MB/s)"
         return f"{counted or 'no build yet'}; {self.results} results, {speed}"
 
-    def names(self, fate: Fate) -> str:
+    def names(self, fate: IngestStatus) -> str:
         """Return the builds with a status as text: ``nightly/1..17, nightly/19``."""
         named = sorted((job, numbers) for (one, job), numbers in self._builds.items() if one is fate)
         return ", ".join(f"{job}/{part}" for job, numbers in named for part in _ranges(numbers))
 
 
-class Progress(ProgressLine):
+class FetchProgress(ProgressLine):
     """Shows a tally while it grows; a context manager."""
 
     def __init__(self, tally: Tally, output: TextIO) -> None:
         super().__init__(output, guard_errors=True)
         self._tally = tally
 
-    def tell(self) -> None:
+    def show_tally(self) -> None:
         """Show the current tally."""
         self.show(f"  {self._tally}")
 

@@ -43,21 +43,21 @@ _FAULTS = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError, Valu
 class Tarball:
     """The folders in a tar.
 
-    :param say: called for each member that is refused.
+    :param report: called for each member that is refused.
     :raises ArchiveError: if it cannot be read.
     """
 
     workers = 1
     files_date_builds = True
 
-    def __init__(self, file: Path, say: Callable[[str], None]) -> None:
+    def __init__(self, file: Path, report: Callable[[str], None]) -> None:
         self._file = file.resolve()
         self._turn = threading.Lock()
         self._folders: dict[str, dict[str, None]] = {"": {}}
         self._files: dict[str, list[ArchivedFile]] = {}
         self._members: dict[str, tuple[int, int]] = {}
-        self._stream = self._opened()
-        self._list(say)
+        self._stream = self._open_stream()
+        self._list(report)
 
     @property
     def path(self) -> tuple[str, ...]:
@@ -68,7 +68,7 @@ class Tarball:
         """Return ``tar!folder``."""
         return f"{self._file}!{folder}"
 
-    def listing(self, folder: str) -> Listing:
+    def list_folder(self, folder: str) -> Listing:
         """Return the content of a folder."""
         return Listing(
             tuple(Folder(path) for path in self._folders.get(folder, ())), tuple(self._files.get(folder, ()))
@@ -99,14 +99,14 @@ class Tarball:
             self._stream.seek(start)
             yield Transfer(read, 0, file.version)
 
-    def _opened(self) -> _Guarded:
+    def _open_stream(self) -> _TarStream:
         raw = self._file.open("rb")
         begun = raw.read(6)
         raw.seek(0)
-        opened = _unpacked(raw, begun)
-        return _Guarded(opened, raw, str(self._file), 0 if opened is raw else self._file.stat().st_size)
+        opened = _decompress(raw, begun)
+        return _TarStream(opened, raw, str(self._file), 0 if opened is raw else self._file.stat().st_size)
 
-    def _list(self, say: Callable[[str], None]) -> None:
+    def _list(self, report: Callable[[str], None]) -> None:
         count = 0
         try:
             with tarfile.open(fileobj=cast("BinaryIO", self._stream), mode="r:", errorlevel=2) as tar:
@@ -118,17 +118,17 @@ class Tarball:
                             f"{self._file}: holds more than {MOST_MEMBERS} members; split it"
                         )
                     if not member.isdir():
-                        self._take(member, say)
+                        self._add_member(member, report)
         except _FAULTS as error:
             raise ArchiveError(f"{self._file}: is damaged, or not a tar: {error}") from error
 
-    def _take(self, member: tarfile.TarInfo, say: Callable[[str], None]) -> None:
+    def _add_member(self, member: tarfile.TarInfo, report: Callable[[str], None]) -> None:
         name = member.name.removeprefix("./")
         fault = names.wrong(member.name)
         if not member.isreg() or member.issparse():
             fault = "is a link, a device or sparse"
         if fault:
-            say(f"{self._file}: member {names.shown(member.name)} {fault}; it is skipped")
+            report(f"{self._file}: member {names.format_name(member.name)} {fault}; it is skipped")
             return
         folder = name.rpartition("/")[0]
         location = self.location(name)
@@ -143,7 +143,7 @@ class Tarball:
             folder = above
 
 
-class _Guarded(io.RawIOBase):
+class _TarStream(io.RawIOBase):
     """The decompressed tar; it refuses reads that would exhaust memory, and excessive expansion."""
 
     def __init__(self, stream: BinaryIO, raw: BinaryIO, name: str, packed_bytes: int) -> None:
@@ -179,7 +179,7 @@ class _Guarded(io.RawIOBase):
         super().close()
 
 
-def _unpacked(raw: BinaryIO, begun: bytes) -> BinaryIO:
+def _decompress(raw: BinaryIO, begun: bytes) -> BinaryIO:
     if begun.startswith(b"\x1f\x8b"):
         return cast("BinaryIO", gzip.GzipFile(fileobj=raw))
     if begun.startswith(b"BZh"):

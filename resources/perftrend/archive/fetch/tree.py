@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
-from perftrend.archive.fetch import choice
-from perftrend.archive.fetch.builds import ANY, ArchivedBuild, ArchivedFile, Transfer, Version, Wanted
-from perftrend.archive.fetch.choice import Kind
+from perftrend.archive.fetch import output_files
+from perftrend.archive.fetch.builds import ANY, ArchivedBuild, ArchivedFile, BuildFilter, Transfer, Version
+from perftrend.archive.fetch.output_files import ContentKind
 from perftrend.errors import ArchiveError
 
 DEEPEST_JOB = 6
@@ -72,7 +72,7 @@ class Tree(Protocol):
     def files_date_builds(self) -> bool:
         """Whether the time of a build is that of its first output; otherwise that of its folder."""
 
-    def listing(self, folder: str) -> Listing:
+    def list_folder(self, folder: str) -> Listing:
         """Return the content of a folder. :raises ServiceError: if it cannot be listed."""
 
     def location(self, folder: str) -> str:
@@ -95,11 +95,11 @@ class TreeSource:
         """The limit of the tree."""
         return self._tree.workers
 
-    def builds(self, wanted: Wanted) -> Iterator[ArchivedBuild]:
+    def builds(self, wanted: BuildFilter) -> Iterator[ArchivedBuild]:
         """Yield the wanted builds; see :meth:`Source.builds`."""
         path = self._tree.path
         if len(path) > 1 and _is_build(path[-1]):
-            yield from self._wanted(path[-2], [Folder("")], wanted, number=path[-1])
+            yield from self._select_builds(path[-2], [Folder("")], wanted, number=path[-1])
         else:
             listings = _Listings(self._tree, self._tree.location(""))
             yield from self._below(Folder(""), path[-1] if path else "", wanted, 0, listings)
@@ -117,7 +117,7 @@ class TreeSource:
                 found += [_within(build, file) for file in listing.files]
                 for one in listing.folders:
                     (results if one.name == RESULTS else below).append(one.path)
-            yield from choice.ranked(found)
+            yield from output_files.rank_files(found)
             if len(below) > MOST_FOLDERS:
                 raise ArchiveError(
                     f"{build.location}: holds more than {MOST_FOLDERS} folders; is it a build?"
@@ -133,17 +133,17 @@ class TreeSource:
         return self._tree.open(file, offset=offset, version=version)
 
     def _below(
-        self, folder: Folder, job: str, wanted: Wanted, depth: int, listings: _Listings
+        self, folder: Folder, job: str, wanted: BuildFilter, depth: int, listings: _Listings
     ) -> Iterator[ArchivedBuild]:
         listing = listings.of(folder.path)
         folders = listing.folders
-        if not depth and any(choice.kind_of(file.name) for file in listing.files):
+        if not depth and any(output_files.kind_of(file.name) for file in listing.files):
             yield from self._around(wanted)
             return
         builds = [one for one in folders if _is_build(one.name)]
         if builds:
             if job and wanted.job_fits(job):
-                yield from self._wanted(job, builds, wanted)
+                yield from self._select_builds(job, builds, wanted)
             return
         if depth == DEEPEST_JOB:
             return
@@ -152,19 +152,19 @@ class TreeSource:
         for one in sorted(fitting, key=lambda one: one.name):
             yield from self._below(one, one.name, wanted, depth + 1, listings)
 
-    def _around(self, wanted: Wanted) -> Iterator[ArchivedBuild]:
+    def _around(self, wanted: BuildFilter) -> Iterator[ArchivedBuild]:
         """Yield the build that contains the root of the tree."""
         path = self._tree.path
         for depth in range(len(path) - 1, 0, -1):
             if _is_build(path[depth]):
-                yield from self._wanted(path[depth - 1], [Folder("")], wanted, number=path[depth])
+                yield from self._select_builds(path[depth - 1], [Folder("")], wanted, number=path[depth])
                 return
         raise ArchiveError(
             f"{self._tree.location('')}: contains an output outside a build's folder; move it to JOB/NUMBER/"
         )
 
-    def _wanted(
-        self, job: str, folders: list[Folder], wanted: Wanted, *, number: str = ""
+    def _select_builds(
+        self, job: str, folders: list[Folder], wanted: BuildFilter, *, number: str = ""
     ) -> Iterator[ArchivedBuild]:
         numbered = [(int(number or one.name), one) for one in folders]
         for build, one in sorted(numbered, key=lambda pair: -pair[0]):
@@ -173,11 +173,11 @@ class TreeSource:
             found = ArchivedBuild(job, build, self._tree.location(one.path), place=one.path)
             modified = one.modified
             if self._tree.files_date_builds or number or (wanted.since and modified is None):
-                modified = self._modified(found) or modified
+                modified = self._modification_time(found) or modified
             if wanted.time_fits(modified):
                 yield replace(found, version=modified.isoformat() if modified else "")
 
-    def _modified(self, build: ArchivedBuild) -> datetime | None:
+    def _modification_time(self, build: ArchivedBuild) -> datetime | None:
         """Return when the build's first output was written: its folder may be older, or have no time."""
         return next((file.modified for file in self.files(build)), None)
 
@@ -186,7 +186,7 @@ class TreeSource:
     ) -> Iterator[ArchivedFile]:
         listing = listings.of(folder)
         for file in listing.files:
-            if choice.kind_of(file.name) is Kind.RESULT:
+            if output_files.kind_of(file.name) is ContentKind.RESULT:
                 yield _within(build, file)
         for one in listing.folders if depth < DEEPEST_RESULT else ():
             yield from self._results(build, one.path, depth + 1, listings)
@@ -214,7 +214,7 @@ class _Listings:
                 f"{self._place}: holds more than {MOST_LISTINGS} folders; name one nearer to the builds"
             )
         self._left -= 1
-        return self._tree.listing(folder)
+        return self._tree.list_folder(folder)
 
 
 def segment_is_sound(name: str) -> bool:

@@ -26,7 +26,7 @@ _TAR_MAGIC_AT = 257
 _BLOCK_BYTES = 512
 
 
-class Limited(io.RawIOBase):
+class BoundedStream(io.RawIOBase):
     """A stream that raises an error if it exceeds its maximum size.
 
     :param read: returns some bytes, about as many as requested; empty at the end.
@@ -78,7 +78,7 @@ def stream(path: Path, name: str, maximum_bytes: int) -> BinaryIO:
     :raises OSError: by the stream, if it cannot be read.
     """
     chunks = _chunks(path, name, maximum_bytes)
-    return cast("BinaryIO", Limited(lambda _: next(chunks, b""), name, maximum_bytes))
+    return cast("BinaryIO", BoundedStream(lambda _: next(chunks, b""), name, maximum_bytes))
 
 
 def _chunks(path: Path, name: str, maximum_bytes: int) -> Iterator[bytes]:
@@ -87,13 +87,13 @@ def _chunks(path: Path, name: str, maximum_bytes: int) -> Iterator[bytes]:
         file.seek(0)
         if packed_as_zip:
             with zips.output(file, name) as member:
-                unzipped = Limited(member.read, member.name, maximum_bytes, member.packed_bytes)
+                unzipped = BoundedStream(member.read, member.name, maximum_bytes, member.packed_bytes)
                 yield from _text(cast("BinaryIO", unzipped), member.name)
         else:
             yield from _text(file, name)
 
 
-def packed_as(begun: bytes) -> str:
+def detect_archive(begun: bytes) -> str:
     """Return the kind of an archive by its first bytes; empty if it is not an archive."""
     if begun[_TAR_MAGIC_AT:].startswith(b"ustar"):
         return "a tar"
@@ -102,11 +102,11 @@ def packed_as(begun: bytes) -> str:
 
 def _text(packed: BinaryIO, name: str) -> Iterator[bytes]:
     """Decompress one level of gzip."""
-    with source.opened(packed) as opened:
+    with source.open_stream(packed) as opened:
         begun = b""
         while len(begun) < _BLOCK_BYTES and (chunk := opened.read1(source.CHUNK_BYTES)):
             begun += chunk
-        if kind := packed_as(begun):
+        if kind := detect_archive(begun):
             raise UnpackingError(f"{name}: contains {kind} archive instead of an output; refused")
         yield begun
         while chunk := opened.read1(source.CHUNK_BYTES):

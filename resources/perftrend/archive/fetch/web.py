@@ -3,13 +3,19 @@
 Bytes are read as they are stored: a log server sends ``output.xml.gz`` with ``Content-Encoding: gzip``, and a
 client that decoded it could neither resume nor check it. For deadlines, redirects and logins, see
 :mod:`perftrend.clients.web.session`.
+
+Requests may be conditional and for a part of a file (RFC 9110, sections 13 and 14).
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+import base64
+import binascii
+import re
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from http.client import HTTPException
 from types import TracebackType
 from urllib.parse import urlsplit
@@ -17,17 +23,23 @@ from urllib.parse import urlsplit
 import requests
 from urllib3.exceptions import HTTPError
 
-from perftrend.archive.fetch import answer
-from perftrend.archive.fetch.builds import ANY, InterruptedTransferError, MissingError, Transfer, Version
-from perftrend.archive.fetch.pace import Pace
-from perftrend.clients.web.refusals import retry_after_s
-from perftrend.clients.web.retrying import backing_off, retrying
+from perftrend.archive.fetch.builds import (
+    ANY,
+    Checksum,
+    InterruptedTransferError,
+    MissingError,
+    Transfer,
+    Version,
+)
+from perftrend.archive.fetch.rate_limiter import RateLimiter
+from perftrend.clients.web.errors import retry_after_s
+from perftrend.clients.web.retry import exponential_backoff, retrier
 from perftrend.clients.web.session import (
     FILE_DEADLINE_S,
     DeadlineError,
+    HttpSession,
     PrivateRedirectError,
     RedirectError,
-    Session,
     origin,
     slowness,
 )
@@ -67,7 +79,7 @@ class Web:
 
     def __init__(
         self,
-        pace: Pace,
+        pace: RateLimiter,
         *,
         credentials: Mapping[str, Credentials] | None = None,
         timeout_s: float = 30.0,
@@ -76,9 +88,9 @@ class Web:
         private_redirects: bool = False,
     ) -> None:
         self._pace = pace
-        self._retrying = retrying(attempts, backing_off(first_pause_s), sleep=pace.sleep)
+        self._retrying = retrier(attempts, exponential_backoff(first_pause_s), sleep=pace.sleep)
         self._credentials = {origin(url): known for url, known in (credentials or {}).items()}
-        self._session = Session(
+        self._session = HttpSession(
             timeout_s=timeout_s,
             private_redirects=private_redirects,
             netrc=True,
@@ -110,25 +122,25 @@ class Web:
     @contextmanager
     def open(self, url: str, *, offset: int = 0, version: Version = ANY) -> Generator[Transfer, None, None]:
         """Open a file, in one attempt; see :meth:`Source.open`."""
-        response = self._ask(url, answer.conditions(offset, version), FILE_DEADLINE_S)
-        if offset and not answer.continues(response, offset, version):
+        response = self._request(url, conditions(offset, version), FILE_DEADLINE_S)
+        if offset and not continues(response, offset, version):
             response.close()
-            response = self._ask(url, {}, FILE_DEADLINE_S)
+            response = self._request(url, {}, FILE_DEADLINE_S)
         with closing(response):
-            yield answer.transfer(response, lambda amount: _read(response, amount))
+            yield transfer(response, lambda amount: _read(response, amount))
 
     def _page(self, url: str, limit: int) -> tuple[str, bytes]:
         page = bytearray()
-        with closing(self._ask(url, {}, PAGE_DEADLINE_S)) as response:
+        with closing(self._request(url, {}, PAGE_DEADLINE_S)) as response:
             while chunk := _read(response, _CHUNK_BYTES):
                 page += chunk
                 if len(page) > limit:
                     raise ServiceError(
-                        f"{shown(url)}: the page is longer than {limit} bytes; is it an index?"
+                        f"{redact_url(url)}: the page is longer than {limit} bytes; is it an index?"
                     )
             return response.url, bytes(page)
 
-    def _ask(self, url: str, headers: Mapping[str, str], deadline_s: float) -> requests.Response:
+    def _request(self, url: str, headers: Mapping[str, str], deadline_s: float) -> requests.Response:
         """Send a request once, and follow redirects."""
         known = self._credentials.get(origin(url))
         login = (known.user, known.token) if known else None
@@ -136,48 +148,50 @@ class Web:
             request = self._session.prepare_request(requests.Request("GET", url, headers, auth=login))
             response = self._session.send(request, stream=True, deadline_s=deadline_s)
         except requests.TooManyRedirects as error:
-            raise ServiceError(f"{shown(url)}: {error}") from error
+            raise ServiceError(f"{redact_url(url)}: {error}") from error
         except RedirectError as error:
             allowed = ": the setting fetch.private_redirects allows it"
             hint = allowed if isinstance(error, PrivateRedirectError) else ""
-            raise ServiceError(f"{shown(url)}: {error}{hint}") from error
+            raise ServiceError(f"{redact_url(url)}: {error}{hint}") from error
         except (requests.ConnectionError, requests.Timeout) as error:
             raise _unreachable(url, error) from error
         except (requests.RequestException, HTTPError, HTTPException, ValueError) as error:
-            raise ServiceError(f"{shown(url)}: the request failed: {_brief(error)}") from error
+            raise ServiceError(f"{redact_url(url)}: the request failed: {_brief(error)}") from error
         self._judge(response, url)
         return response
 
-    def _judge(self, response: requests.Response, asked: str) -> None:
+    def _judge(self, response: requests.Response, url: str) -> None:
         """Raise the error for a status, unless it is a success."""
         status = response.status_code
         if status in _ANSWERED:
             return
         response.close()
         if status in _GONE:
-            raise MissingError(f"{shown(asked)}: the file does not exist ({status})")
+            raise MissingError(f"{redact_url(url)}: the file does not exist ({status})")
         if status in _REFUSED:
             raise ServiceError(
-                f"{shown(asked)}: the server refuses it ({status}); "
+                f"{redact_url(url)}: the server refuses it ({status}); "
                 "give user and token as settings jenkins.user and jenkins.token, or in ~/.netrc"
             )
         if status in _BUSY or status >= _SERVER_ERRORS:
-            self._heed(response.headers.get("Retry-After", ""), asked)
-            raise InterruptedTransferError(f"{shown(asked)}: the server failed ({status}); try again later")
-        raise ServiceError(f"{shown(asked)}: the server answers {status} instead of a file")
+            self._delay_requests(response.headers.get("Retry-After", ""), url)
+            raise InterruptedTransferError(
+                f"{redact_url(url)}: the server failed ({status}); try again later"
+            )
+        raise ServiceError(f"{redact_url(url)}: the server answers {status} instead of a file")
 
-    def _heed(self, retry_after: str, asked: str) -> None:
+    def _delay_requests(self, retry_after: str, url: str) -> None:
         """Delay further requests by the pause that a server requests."""
         seconds = retry_after_s(retry_after) or 0.0
         if seconds > LONGEST_HOLD_S:
             raise ServiceError(
-                f"{shown(asked)}: the server requests a pause of {seconds:.0f} s; try again then"
+                f"{redact_url(url)}: the server requests a pause of {seconds:.0f} s; try again then"
             )
         if seconds > 0:
-            self._pace.hold(urlsplit(asked).netloc, seconds)
+            self._pace.hold(urlsplit(url).netloc, seconds)
 
 
-def shown(url: str) -> str:
+def redact_url(url: str) -> str:
     """Return a URL without its potentially secret parts: user, password and query."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
@@ -189,17 +203,17 @@ def _read(response: requests.Response, amount: int) -> bytes:
         return response.raw.read1(amount, decode_content=False) or b""
     except (HTTPError, HTTPException, OSError) as error:
         if isinstance(slow := slowness(error), DeadlineError):
-            raise ServiceError(f"{shown(response.url)}: {slow}") from error
-        raise InterruptedTransferError(f"{shown(response.url)}: broke off: {_brief(error)}") from error
+            raise ServiceError(f"{redact_url(response.url)}: {slow}") from error
+        raise InterruptedTransferError(f"{redact_url(response.url)}: broke off: {_brief(error)}") from error
 
 
 def _unreachable(url: str, error: Exception) -> ServiceError:
     if "CERTIFICATE_VERIFY_FAILED" in str(error) or "doesn't match" in str(error):
         return ServiceError(
-            f"{shown(url)}: the server's certificate is not trusted; "
+            f"{redact_url(url)}: the server's certificate is not trusted; "
             "set REQUESTS_CA_BUNDLE to the file of its authority"
         )
-    return InterruptedTransferError(f"{shown(url)}: does not answer: {_brief(error)}")
+    return InterruptedTransferError(f"{redact_url(url)}: does not answer: {_brief(error)}")
 
 
 def _brief(error: Exception) -> str:
@@ -210,3 +224,65 @@ def _brief(error: Exception) -> str:
     inner = getattr(reason, "reason", None)
     text = str(inner if isinstance(inner, Exception) else reason)
     return " ".join(text.rpartition("object at 0x")[2].split())[:200] or type(error).__name__
+
+
+_RANGE = re.compile(r"bytes (?:(?P<start>\d+)-(?P<stop>\d+)|\*)/(?P<size>\d+|\*)")
+
+
+def conditions(offset: int, version: Version) -> dict[str, str]:
+    """Return the headers that request the rest of a version, or any version except that one."""
+    if offset:
+        same = version.strong_etag or version.modified
+        return {"Range": f"bytes={offset}-"} | ({"If-Range": same} if same else {})
+    if version.etag:
+        return {"If-None-Match": version.etag}
+    return {"If-Modified-Since": version.modified} if version.modified else {}
+
+
+def continues(response: requests.Response, offset: int, version: Version) -> bool:
+    """Whether the response to a request for the rest is usable: it is that rest, or the whole file."""
+    if response.status_code == HTTPStatus.OK:
+        return True
+    start, size = _range(response)
+    if version.size is not None and size != version.size:
+        return False
+    if response.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+        return size == offset
+    return response.status_code == HTTPStatus.PARTIAL_CONTENT and start == offset
+
+
+def transfer(response: requests.Response, read: Callable[[int], bytes]) -> Transfer:
+    """Return the transfer of a response."""
+    headers = response.headers
+    start: int | None = 0
+    size = _number(headers.get("Content-Length", ""))
+    if response.status_code != HTTPStatus.OK:
+        start, size = _range(response)
+    version = Version(headers.get("ETag", ""), headers.get("Last-Modified", ""), size)
+    if response.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+        return Transfer(lambda _: b"", size or 0, version)
+    unchanged = response.status_code == HTTPStatus.NOT_MODIFIED
+    checksum = _checksum(response) if response.status_code == HTTPStatus.OK else None
+    return Transfer(read, start or 0, version, checksum, unchanged)
+
+
+def _range(response: requests.Response) -> tuple[int | None, int | None]:
+    """Return the offset of the bytes and the size of the whole file, as far as they are known."""
+    found = _RANGE.fullmatch(response.headers.get("Content-Range", "").strip())
+    return (_number(found["start"] or ""), _number(found["size"])) if found else (None, None)
+
+
+def _checksum(response: requests.Response) -> Checksum | None:
+    """Return the checksum of the whole body, from Content-MD5 or the header of artifact repositories."""
+    sha256 = response.headers.get("X-Checksum-Sha256", "").strip().lower()
+    if re.fullmatch(r"[0-9a-f]{64}", sha256):
+        return Checksum("sha256", sha256)
+    try:
+        md5 = base64.b64decode(response.headers.get("Content-MD5", ""), validate=True)
+    except binascii.Error:
+        return None
+    return Checksum("md5", md5.hex()) if len(md5) == 16 else None  # noqa: PLR2004 - the bytes of an MD5
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) < 19 else None  # noqa: PLR2004 - fits 64 bits

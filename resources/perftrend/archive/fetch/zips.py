@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, BinaryIO
 
-from perftrend.archive.fetch import choice, names
+from perftrend.archive.fetch import names, output_files
 from perftrend.archive.fetch.builds import UnpackingError
 
 MAGIC = b"PK\x03\x04"
@@ -39,7 +39,7 @@ _FAULTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ZipMember:
     """An opened file in a zip."""
 
     name: str
@@ -61,7 +61,7 @@ def is_zip(begun: bytes) -> bool:
 
 
 @contextmanager
-def output(file: BinaryIO, name: str) -> Generator[Member, None, None]:
+def output(file: BinaryIO, name: str) -> Generator[ZipMember, None, None]:
     """Open the best output in a zip, after a check of all its members.
 
     :param name: name of the zip for messages.
@@ -76,16 +76,18 @@ def output(file: BinaryIO, name: str) -> Generator[Member, None, None]:
     with packed:
         for info in packed.infolist():
             _check(info, name)
-        found = [one for one in packed.infolist() if choice.kind_of(one.filename) in choice.OUTPUTS]
+        found = [
+            one for one in packed.infolist() if output_files.kind_of(one.filename) in output_files.OUTPUTS
+        ]
         if not found:
             raise UnpackingError(f"{name}: the zip contains no output.xml or output.json")
-        best = min(found, key=lambda one: choice.rank(one.filename))
+        best = min(found, key=lambda one: output_files.rank(one.filename))
         try:
             stream = packed.open(best)
         except _FAULTS as error:
             raise UnpackingError(f"{name}: the zip is damaged: {error}") from error
         with stream:
-            yield Member(f"{name}!{best.filename}", best.compress_size, stream)
+            yield ZipMember(f"{name}!{best.filename}", best.compress_size, stream)
 
 
 def _check(info: zipfile.ZipInfo, name: str) -> None:
@@ -96,7 +98,9 @@ def _check(info: zipfile.ZipInfo, name: str) -> None:
     elif kind not in (0, stat.S_IFREG, stat.S_IFDIR):
         fault = "is a link or a device"
     if fault:
-        raise UnpackingError(f"{name}: member {names.shown(info.orig_filename)} {fault}; the zip is refused")
+        raise UnpackingError(
+            f"{name}: member {names.format_name(info.orig_filename)} {fault}; the zip is refused"
+        )
 
 
 def _check_directory(file: BinaryIO, name: str) -> None:
@@ -111,8 +115,8 @@ def _check_directory(file: BinaryIO, name: str) -> None:
     end_at = tail.rfind(b"PK\x05\x06")
     if end_at < 0 or len(tail) - end_at < _END.size:
         raise UnpackingError(f"{name}: the zip is cut off")
-    told = _END.unpack_from(tail, end_at)[5]
-    directories = [told] if told < _IN_RECORD_64 else []
+    directory_size = _END.unpack_from(tail, end_at)[5]
+    directories = [directory_size] if directory_size < _IN_RECORD_64 else []
     locator_at = end_at - _END_64_LOCATOR.size
     if locator_at >= 0 and tail[locator_at:].startswith(b"PK\x06\x07"):
         # zipfile reads the record that precedes the locator, wherever the locator points to.

@@ -3,7 +3,7 @@
 The posterior of the search rests on a model of the noise, and machines can behave in ways that no model
 covers. So a suspicion is only a reason to measure the suspected commit and the one before it in pairs,
 adjacent in time, in random order within each pair. Only these pairs count. See
-:mod:`perftrend.analysis.comparison.paired` for why no noise can imitate the evidence.
+:mod:`perftrend.analysis.comparison.paired_test` for why no noise can imitate the evidence.
 
 A candidate is *confirmed* if the capital of the bets reaches a limit, *refuted* if the pairs make a change of
 half the suspected size improbable, and *open* otherwise. Limits double from one candidate to the next, so
@@ -22,10 +22,18 @@ import numpy as np
 
 from perftrend.analysis.comparison.mixture import log_sum
 from perftrend.analysis.comparison.observations import Levels
-from perftrend.analysis.comparison.paired import Evidence, Pair, Value, evidence, expected, log_odds, pooled
-from perftrend.bisect.adaptive.belief import AFFECTED, TestData
-from perftrend.bisect.history import History
-from perftrend.bisect.state import State
+from perftrend.analysis.comparison.paired_test import (
+    MeasurementPair,
+    PairedEvidence,
+    Value,
+    estimate_difference,
+    evidence,
+    log_odds,
+    pool_evidence,
+)
+from perftrend.bisect.adaptive.posterior import AFFECTED, TestData
+from perftrend.bisect.history import CommitHistory
+from perftrend.bisect.state import BisectState
 
 ERROR = 1 / 128
 """Upper bound of the probability that any innocent commit is named, whatever the noise."""
@@ -43,7 +51,7 @@ _BEFORE = 30
 """Maximum number of measurements of each side that the bets learn from."""
 
 
-class Status(StrEnum):
+class ConfirmationStatus(StrEnum):
     """The result for a candidate."""
 
     CONFIRMED = "confirmed"
@@ -61,7 +69,7 @@ class Confirmation:
     """A measured commit without the change."""
     candidate: str
     """A measured commit with the change."""
-    tests: Mapping[str, Evidence]
+    tests: Mapping[str, PairedEvidence]
     log_e: float
     """Logarithm of the capital of all tests together."""
     limit: float
@@ -73,15 +81,15 @@ class Confirmation:
     """The set of commits that the candidate contains and the parent does not."""
 
     @property
-    def status(self) -> Status:
+    def status(self) -> ConfirmationStatus:
         """The result for the candidate."""
         if self.pairs >= FEWEST_PAIRS:
             if self.log_e >= self.limit:
-                return Status.CONFIRMED
+                return ConfirmationStatus.CONFIRMED
             claimed = max((each.claimed for each in self.tests.values()), default=0.0)
             if claimed < REFUTED and self.log_e < _GROWING:
-                return Status.REFUTED
-        return Status.UNDER_WAY if self.pairs < MOST_PAIRS else Status.OPEN
+                return ConfirmationStatus.REFUTED
+        return ConfirmationStatus.UNDER_WAY if self.pairs < MOST_PAIRS else ConfirmationStatus.OPEN
 
     @property
     def probability(self) -> float:
@@ -92,10 +100,12 @@ class Confirmation:
     def remaining(self) -> int:
         """Estimated number of measurements until it is confirmed, if they continue like those so far."""
         rate = (max(self.log_e, 0.0) + _USUAL_PAIRS * _USUAL_GAIN) / (self.pairs + _USUAL_PAIRS)
-        return remaining(max(self.limit - self.log_e, 0.0), rate)
+        return estimate_remaining(max(self.limit - self.log_e, 0.0), rate)
 
 
-def confirmations(state: State, data: Sequence[TestData], confidence: float) -> tuple[Confirmation, ...]:
+def confirmations(
+    state: BisectState, data: Sequence[TestData], confidence: float
+) -> tuple[Confirmation, ...]:
     """Return the confirmations of all candidates so far, in the order in which they were suspected.
 
     :param data: the tests that count.
@@ -112,7 +122,7 @@ def confirmations(state: State, data: Sequence[TestData], confidence: float) -> 
     return tuple(found)
 
 
-def remaining(left: float = math.log(2 / ERROR), rate: float = _USUAL_GAIN) -> int:
+def estimate_remaining(left: float = math.log(2 / ERROR), rate: float = _USUAL_GAIN) -> int:
     """Return the estimated number of measurements for a gain; by default, for the first commit to be named.
 
     :param left: the gain of the logarithm of the capital.
@@ -127,7 +137,7 @@ def begin(parent: str, candidate: str) -> str:
 
 
 def _confirmation(
-    state: State,
+    state: BisectState,
     data: Sequence[TestData],
     positions: Sequence[int],
     earlier: Sequence[Confirmation],
@@ -140,14 +150,14 @@ def _confirmation(
     order = _order(parent, candidate, complete)
     sides = _sides(state, parent, candidate, positions[0], earlier)
     tests, odds = {}, {}
-    paired = list(_paired(positions, of, parent))
+    paired = list(_pair_positions(positions, of, parent))
     for test in data:
         found = [
-            _weighed(_values(test, levels), paired, *sides)
+            _weigh_pairs(_values(test, levels), paired, *sides)
             for levels in (test.levels, test.best)
             if levels is not None
         ]
-        tests[test.name] = pooled([evidence for evidence, _ in found])
+        tests[test.name] = pool_evidence([evidence for evidence, _ in found])
         odds[test.name] = max(known for _, known in found)
     return Confirmation(
         parent=parent,
@@ -155,15 +165,15 @@ def _confirmation(
         tests=tests,
         log_e=_together(tests, odds),
         limit=max(math.log(2 / ERROR) + len(earlier) * math.log(2), math.log(confidence / (1 - confidence))),
-        changed=_changed(state.history, parent, candidate),
+        changed=_commits_between(state.history, parent, candidate),
         pairs=complete,
         next=order[(of.count(parent) + of.count(candidate)) % 2],
     )
 
 
-def _weighed(
+def _weigh_pairs(
     values: Mapping[int, Value], paired: Sequence[tuple[int, int]], *sides: Sequence[int]
-) -> tuple[Evidence, float]:
+) -> tuple[PairedEvidence, float]:
     """Return the evidence of pairs, and the log odds that were known before them.
 
     :param paired: positions of the measurements of the parent and of the candidate.
@@ -172,16 +182,20 @@ def _weighed(
     known = [[value for at in side if (value := values.get(at)) is not None] for side in sides]
     parent_before, candidate_before = (each[-_BEFORE:] for each in known)
     shown = evidence(
-        [Pair(values[one], values[other]) for one, other in paired if one in values and other in values],
+        [
+            MeasurementPair(values[one], values[other])
+            for one, other in paired
+            if one in values and other in values
+        ],
         parent_before=parent_before,
         candidate_before=candidate_before,
-        claim=expected(parent_before, candidate_before),
+        claim=estimate_difference(parent_before, candidate_before),
     )
     return shown, log_odds(parent_before, candidate_before)
 
 
-def _changed(history: History, parent: str, candidate: str) -> int:
-    return history.contained(candidate) & ~history.contained(parent)
+def _commits_between(history: CommitHistory, parent: str, candidate: str) -> int:
+    return history.reachable_from(candidate) & ~history.reachable_from(parent)
 
 
 def _order(parent: str, candidate: str, number: int) -> tuple[str, str]:
@@ -191,17 +205,17 @@ def _order(parent: str, candidate: str, number: int) -> tuple[str, str]:
 
 
 def _sides(
-    state: State, parent: str, candidate: str, until: int, earlier: Sequence[Confirmation]
+    state: BisectState, parent: str, candidate: str, until: int, earlier: Sequence[Confirmation]
 ) -> tuple[list[int], list[int]]:
     """Return the measurements before the first pair that are like the parent, and like the candidate."""
     history = state.history
-    changed = _changed(history, parent, candidate)
-    named = [each.changed for each in earlier if each.status is Status.CONFIRMED]
+    changed = _commits_between(history, parent, candidate)
+    named = [each.changed for each in earlier if each.status is ConfirmationStatus.CONFIRMED]
     sides: tuple[list[int], list[int]] = ([], [])
     for position, measured in enumerate(state.measured[:until]):
-        inside = history.contained(measured.commit)
+        inside = history.reachable_from(measured.commit)
         for side, like in zip(sides, (parent, candidate), strict=True):
-            same = history.contained(like)
+            same = history.reachable_from(like)
             if inside & changed == same & changed and all(inside & each == same & each for each in named):
                 side.append(position)
     return sides
@@ -216,13 +230,13 @@ def _values(test: TestData, levels: Levels) -> dict[int, Value]:
     return found
 
 
-def _paired(positions: Sequence[int], of: Sequence[str], parent: str) -> Iterator[tuple[int, int]]:
+def _pair_positions(positions: Sequence[int], of: Sequence[str], parent: str) -> Iterator[tuple[int, int]]:
     """Yield the positions of parent and candidate of each complete pair."""
     for first, second in zip(positions[::2], positions[1::2], strict=False):
         yield (first, second) if of[positions.index(first)] == parent else (second, first)
 
 
-def _together(tests: Mapping[str, Evidence], odds: Mapping[str, float]) -> float:
+def _together(tests: Mapping[str, PairedEvidence], odds: Mapping[str, float]) -> float:
     """Return the evidence of all tests: the average of their capitals, weighted by the odds known before."""
     if not tests:
         return -math.inf

@@ -1,6 +1,6 @@
 r"""The likelihood of the values of one test, without a change and with one, for noise of any distribution.
 
-The normal noise of :mod:`.field` is one model. Machines that switch between speeds have another
+The normal noise of :mod:`.noise_model` is one model. Machines that switch between speeds have another
 distribution, which this module learns: each value, without the change Δ, is predicted from those
 measured before it, as a kernel density of the width h,
 
@@ -26,7 +26,7 @@ import numpy as np
 
 from perftrend.analysis.comparison.mixture import Mixture, log_sum
 from perftrend.analysis.comparison.observations import Floats, Indices, Levels
-from perftrend.analysis.comparison.paired import unfamiliar
+from perftrend.analysis.comparison.paired_test import unfamiliar
 from perftrend.analysis.comparison.priors import LEVEL_DEVIATION
 
 _RATIO = 1.08
@@ -112,7 +112,7 @@ class Density:
         spread = max(float(low.std()), float(high.std()))
         return float(np.median(high) - np.median(low)) if gaps.max() > _GAP * spread else None
 
-    def excluded(self, held: Floats) -> float:
+    def upper_limit(self, held: Floats) -> float:
         """Return the size above which changes are a hundred times less probable than no change.
 
         :param held: the probability of a change in each class, (j,).
@@ -149,7 +149,7 @@ class Density:
         likely = np.empty((_CLOSER, self._count))
         for at, kernel in enumerate(_kernels(apart, self._count)):
             sums = np.einsum("snk,nk->sn", kernel, earlier)
-            likely[:, at] = np.log(_predicted(sums, before, broad)).sum(axis=1) - _FIRST
+            likely[:, at] = np.log(_predictive_density(sums, before, broad)).sum(axis=1) - _FIRST
         prior = math.log(self._count * DIFFERENCES.size * _CLOSER)
         by_close = log_sum(likely, axis=1)
         return float(sizes[int(np.argmax(by_close))]), float(log_sum(by_close) - prior)
@@ -172,7 +172,7 @@ def _likelihood(y: tuple[float, ...], step: bytes) -> Floats:
     if likely is None:
         likely = np.full((DIFFERENCES.size, _WIDTHS.size), -_FIRST)
     for following in range(max(count, 1), len(y)):
-        likely = likely + _added(y[: following + 1], step[: following + 1])
+        likely = likely + _increment(y[: following + 1], step[: following + 1])
     _cache[y, step] = likely
     _cache.move_to_end((y, step))
     if len(_cache) > _CACHE_SIZE:
@@ -180,7 +180,7 @@ def _likelihood(y: tuple[float, ...], step: bytes) -> Floats:
     return likely
 
 
-def _added(y: tuple[float, ...], step: bytes) -> Floats:
+def _increment(y: tuple[float, ...], step: bytes) -> Floats:
     """Return the log-likelihood of the last value after those before it, (d, h)."""
     known, new = np.array(y[:-1]), y[-1]
     apart = new - known
@@ -192,7 +192,7 @@ def _added(y: tuple[float, ...], step: bytes) -> Floats:
         zip(_kernels(apart[same], _WIDTHS.size), _kernels(apart[~same] - sizes, _WIDTHS.size), strict=True)
     ):
         sums[:, at] = own.sum() + other.sum(axis=1)
-    added: Floats = np.log(_predicted(sums, known.size, _broad(y)))
+    added: Floats = np.log(_predictive_density(sums, known.size, _broad(y)))
     return added
 
 
@@ -205,7 +205,7 @@ def _kernels(distances: Floats, count: int) -> Iterator[Floats]:
         kernel *= kernel
 
 
-def _predicted(sums: Floats, before: Indices | int, broad: Floats | float) -> Floats:
+def _predictive_density(sums: Floats, before: Indices | int, broad: Floats | float) -> Floats:
     """Return the probability density of a value after others.
 
     :param sums: of the kernels at the others.

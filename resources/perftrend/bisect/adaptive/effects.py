@@ -9,9 +9,9 @@ import numpy as np
 
 from perftrend.analysis.comparison.mixture import Mixture
 from perftrend.analysis.comparison.observations import Floats, Levels
-from perftrend.bisect.adaptive.belief import Belief, TestBelief
 from perftrend.bisect.adaptive.confirmation import Confirmation
-from perftrend.bisect.adaptive.field import SIZES
+from perftrend.bisect.adaptive.noise_model import SIZES
+from perftrend.bisect.adaptive.posterior import Belief, TestBelief
 from perftrend.bisect.outcome import Effect
 
 POWER = 3.6
@@ -29,7 +29,9 @@ def effects(belief: Belief, chosen: int, others: Sequence[int], confirmed: Confi
     """
     found = {}
     for test in belief.tests:
-        effect = _failing(belief, test, chosen, confirmed) or _sized(belief, test, chosen, others)
+        effect = _failure_effect(belief, test, chosen, confirmed) or _value_effect(
+            belief, test, chosen, others
+        )
         if effect is not None:
             found[test.data.name] = effect
     return found
@@ -44,10 +46,10 @@ def smallest_visible(belief: Belief) -> dict[str, float]:
             continue
         field = test.evidence.field
         if test.density is not None:
-            found[test.data.name] = test.evidence.field.levels.relative(test.density.excluded(belief.held))
+            found[test.data.name] = test.evidence.field.levels.relative(test.density.upper_limit(belief.held))
             continue
         columns = _columns(belief, test)
-        step = whole[columns][test.evidence.kept]
+        step = whole[columns][test.evidence.retained]
         weight = float(step @ field.precision[test.evidence.best] @ step)
         if step.any() and not step.all() and weight > 0:
             found[test.data.name] = field.levels.relative(visible(weight))
@@ -75,7 +77,7 @@ def _names(belief: Belief, test: TestBelief) -> list[str]:
     ]
 
 
-def _failing(belief: Belief, test: TestBelief, chosen: int, confirmed: Confirmation) -> Effect | None:
+def _failure_effect(belief: Belief, test: TestBelief, chosen: int, confirmed: Confirmation) -> Effect | None:
     """Return the effect on a test that fails on one side of a change; None if it fails on none or both.
 
     Only the commits of the pairs count: later ones may contain a change that repairs the test.
@@ -94,12 +96,12 @@ def _failing(belief: Belief, test: TestBelief, chosen: int, confirmed: Confirmat
     return Effect(*levels, math.nan, probability=float(test.affected[chosen]))
 
 
-def _sized(belief: Belief, test: TestBelief, chosen: int, others: Sequence[int]) -> Effect | None:
+def _value_effect(belief: Belief, test: TestBelief, chosen: int, others: Sequence[int]) -> Effect | None:
     if test.evidence is None:
         return None
     field = test.evidence.field
     size = size_of(test, chosen)
-    affected = float(belief.affected(test)[chosen])
+    affected = float(belief.effect_probability(test)[chosen])
     relative = field.levels.relative
     before = _level_before(belief, test, chosen, others)
     change = relative(size.mean)

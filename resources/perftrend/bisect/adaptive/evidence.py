@@ -1,6 +1,6 @@
 """The likelihood of the values of one test, without a change, with one in each class, and with two.
 
-With b = aᵀPy, d = aᵀPa + 1/v and the variance v of a change's size (see :mod:`.field`),
+With b = aᵀPy, d = aᵀPa + 1/v and the variance v of a change's size (see :mod:`.noise_model`),
 
     log L(one) = log L(none) + ½ b²/d - ½ log(v d),
 
@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from perftrend.analysis.comparison.mixture import log_sum
 from perftrend.analysis.comparison.model import log_gain
 from perftrend.analysis.comparison.observations import Floats, Indices, Levels
-from perftrend.analysis.comparison.priors import FarOff, Noise
-from perftrend.bisect.adaptive.field import LAYOUTS, SIZE_WEIGHTS, SIZES, Field
-from perftrend.bisect.adaptive.hypotheses import Found, Hypotheses, Likelihood
+from perftrend.analysis.comparison.priors import FarOff, NoiseGrid
+from perftrend.bisect.adaptive.hypotheses import Hypotheses, HypothesisEvidence, Likelihood
+from perftrend.bisect.adaptive.noise_model import LAYOUTS, SIZE_WEIGHTS, SIZES, Field
 from perftrend.bisect.adaptive.pairs import best_pair, of_pairs
 
 _SURE, _MOST = 0.6, 6
@@ -43,7 +43,7 @@ class View(NamedTuple):
     """The same if a change is in each class, (j,)."""
 
 
-class Evidence:
+class ValueEvidence:
     """The evidence of the values of one test.
 
     :param levels: of the n measurements with a value.
@@ -59,27 +59,27 @@ class Evidence:
         found: Floats,
         prior: Hypotheses,
         *,
-        noise: Noise,
+        noise: NoiseGrid,
         far_off: FarOff | None = None,
     ) -> None:
         self._far_off = far_off or FarOff()
         self.prior = prior
-        kept = np.arange(len(levels))
+        retained = np.arange(len(levels))
         while True:
             self.field = Field(
-                levels.without([i for i in range(len(levels)) if i not in kept]),
-                steps[:, kept],
-                found[:, kept],
+                levels.without([i for i in range(len(levels)) if i not in retained]),
+                steps[:, retained],
+                found[:, retained],
                 noise,
                 self._far_off,
             )
-            suspicion = np.where(_is_spare(levels.builds, kept), self._weighed(), 0.0)
-            if len(levels) - kept.size >= min(_MOST, len(levels) // 4) or suspicion.max() < _SURE:
+            suspicion = np.where(_is_spare(levels.builds, retained), self._evaluate_likelihood(), 0.0)
+            if len(levels) - retained.size >= min(_MOST, len(levels) // 4) or suspicion.max() < _SURE:
                 break
-            kept = np.delete(kept, int(np.argmax(suspicion)))
-        self.kept: Indices = kept
+            retained = np.delete(retained, int(np.argmax(suspicion)))
+        self.retained: Indices = retained
         """Indices of the observations that are not excluded."""
-        left_out = np.delete(levels.y, kept) - (np.median(levels.y[kept]) if kept.size else 0.0)
+        left_out = np.delete(levels.y, retained) - (np.median(levels.y[retained]) if retained.size else 0.0)
         self._left_out = float(np.sum(self._far_off.log_density(left_out)))
 
     @property
@@ -101,10 +101,10 @@ class Evidence:
             for c in range(len(LAYOUTS))
         ]
 
-    def _weighed(self) -> Floats:
+    def _evaluate_likelihood(self) -> Floats:
         """Compute the likelihood, and return the probability that each observation is an outlier."""
         field, prior = self.field, self.prior
-        none = Found(field.base + prior.none, field.rho(field.pulled, field.diagonal))
+        none = HypothesisEvidence(field.base + prior.none, field.rho(field.pulled, field.diagonal))
         by_none = none.gained
         by_one, alone = of_one(field, by_none.max(), prior)
         self.none_by_point: Floats = by_none - prior.none
@@ -130,15 +130,15 @@ class Evidence:
         return int(np.argmax(self.by_point))
 
 
-def _is_spare(builds: Indices, kept: Indices) -> NDArray[np.bool_]:
+def _is_spare(builds: Indices, retained: Indices) -> NDArray[np.bool_]:
     """Return which observations may be excluded: several of one commit are never all outliers, (k,)."""
-    total = np.bincount(builds + 1)[builds[kept] + 1]
-    left = np.bincount(builds[kept] + 1)[builds[kept] + 1]
+    total = np.bincount(builds + 1)[builds[retained] + 1]
+    left = np.bincount(builds[retained] + 1)[builds[retained] + 1]
     spare: NDArray[np.bool_] = (left > 1) | (total == 1)
     return spare
 
 
-def of_one(field: Field, least: float, prior: Hypotheses) -> tuple[Floats, Found]:
+def of_one(field: Field, least: float, prior: Hypotheses) -> tuple[Floats, HypothesisEvidence]:
     """Return the evidence of one change, (g, j, parts of its size), and of the best ones with their prior.
 
     Outliers are considered only for hypotheses that could matter.
@@ -157,4 +157,4 @@ def of_one(field: Field, least: float, prior: Hypotheses) -> tuple[Floats, Found
     where = weighted + field.far_off.log_bound(alpha, precision) > limit
     rho = field.rho(alpha[where], precision[where])
     evidence[where] += log_gain(rho)
-    return evidence, Found(weighted[where], rho)
+    return evidence, HypothesisEvidence(weighted[where], rho)

@@ -41,7 +41,7 @@ class Likelihood(NamedTuple):
         return float(log_sum(np.concatenate(parts)))
 
 
-def averaged(one: Likelihood, other: Likelihood, share: float) -> Likelihood:
+def average(one: Likelihood, other: Likelihood, share: float) -> Likelihood:
     """Return the likelihood averaged over two models.
 
     :param share: the probability of the other one.
@@ -54,7 +54,7 @@ def averaged(one: Likelihood, other: Likelihood, share: float) -> Likelihood:
     )
 
 
-class Found(NamedTuple):
+class HypothesisEvidence(NamedTuple):
     """Evidence of h hypotheses at single points of the grid, including the prior of the point, in nats."""
 
     evidence: Floats

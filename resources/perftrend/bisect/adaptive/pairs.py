@@ -1,6 +1,6 @@
 """The likelihood of the values of one test with two changes, for all pairs of classes at once.
 
-With b = (aᵀPy, a'ᵀPy) and the matrix M of aᵀPa' with 1/v and 1/v' on its diagonal (see :mod:`.field`),
+With b = (aᵀPy, a'ᵀPy) and the matrix M of aᵀPa' with 1/v and 1/v' on its diagonal (see :mod:`.noise_model`),
 
     log L(two) = log L(none) + ½ bᵀM⁻¹b - ½ log(v v' det M).
 
@@ -17,8 +17,8 @@ import numpy as np
 from perftrend.analysis.comparison.mixture import log_sum
 from perftrend.analysis.comparison.model import log_gain
 from perftrend.analysis.comparison.observations import Floats, Indices
-from perftrend.bisect.adaptive.field import SIZE_WEIGHTS, SIZES, Field
-from perftrend.bisect.adaptive.hypotheses import Found, Hypotheses
+from perftrend.bisect.adaptive.hypotheses import Hypotheses, HypothesisEvidence
+from perftrend.bisect.adaptive.noise_model import SIZE_WEIGHTS, SIZES, Field
 
 _MOST = 250
 _LARGE = 1
@@ -37,28 +37,28 @@ class _Systems(NamedTuple):
     """m'"""
     determinant: Floats
 
-    def chosen(self, which: Indices) -> _Systems:
+    def select(self, which: Indices) -> _Systems:
         """Return a selection of them, each with an axis for the observations."""
         return _Systems(*(each.ravel()[which][:, np.newaxis] for each in self))
 
 
-def of_pairs(field: Field, points: Indices, prior: Hypotheses) -> tuple[Floats, Found]:
+def of_pairs(field: Field, points: Indices, prior: Hypotheses) -> tuple[Floats, HypothesisEvidence]:
     """Return the likelihood of each pair, (k,), and the evidence of the best ones with their prior.
 
     :param points: the points of the grid that matter.
     """
     if not prior.first.size:
-        return np.empty(0), Found(np.empty(0), np.empty((0, len(field.levels))))
-    systems, gains = _solved(field, points, prior)
+        return np.empty(0), HypothesisEvidence(np.empty(0), np.empty((0, len(field.levels))))
+    systems, gains = _solve(field, points, prior)
     evidence = field.base[points][:, np.newaxis, np.newaxis, np.newaxis] + gains
     weighted = (evidence + prior.two[:, np.newaxis, np.newaxis]).ravel()
     order = np.argpartition(weighted, -min(_MOST, weighted.size))[-_MOST:]
     best = order[weighted[order] > weighted.max() + _MATTERS]
     g, k, *_ = np.unravel_index(best, evidence.shape)
-    rho = _far_off(field, systems.chosen(best), points[g], (prior.first[k], prior.second[k]))
+    rho = _far_off(field, systems.select(best), points[g], (prior.first[k], prior.second[k]))
     gained = evidence.ravel()
     gained[best] += log_gain(rho)
-    return log_sum(gained.reshape(evidence.shape), axis=(0, 2, 3)), Found(weighted[best], rho)
+    return log_sum(gained.reshape(evidence.shape), axis=(0, 2, 3)), HypothesisEvidence(weighted[best], rho)
 
 
 def best_pair(field: Field, prior: Hypotheses) -> Floats:
@@ -80,7 +80,7 @@ def best_pair(field: Field, prior: Hypotheses) -> Floats:
     return best
 
 
-def _solved(field: Field, points: Indices, prior: Hypotheses) -> tuple[_Systems, Floats]:
+def _solve(field: Field, points: Indices, prior: Hypotheses) -> tuple[_Systems, Floats]:
     """Return the systems and their gains, of shape (points, k, parts of one size, of the other)."""
     first, second = prior.first, prior.second
     weight, pull = field.weight[points], field.pull[points]
@@ -100,5 +100,5 @@ def _far_off(field: Field, systems: _Systems, g: Indices, pair: tuple[Indices, I
     """Return the log ratio of the probabilities of each observation as outlier and as usual run, (h, n)."""
     one, other = field.moved[g, pair[0]], field.moved[g, pair[1]]
     alpha = field.pulled[g] - one * systems.m - other * systems.other
-    taken = systems.d * one**2 - 2 * systems.c * one * other + systems.a * other**2
-    return field.rho(alpha, field.diagonal[g] - taken / systems.determinant)
+    reduction = systems.d * one**2 - 2 * systems.c * one * other + systems.a * other**2
+    return field.rho(alpha, field.diagonal[g] - reduction / systems.determinant)

@@ -13,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perftrend.analysis.comparison.observations import Floats, Indices
-from perftrend.bisect.adaptive.belief import Belief, TestBelief
 from perftrend.bisect.adaptive.evidence import View
-from perftrend.bisect.adaptive.field import FLAT_VARIANCE, SIZE_WEIGHTS, SIZES, Field
+from perftrend.bisect.adaptive.noise_model import FLAT_VARIANCE, SIZE_WEIGHTS, SIZES, Field
+from perftrend.bisect.adaptive.posterior import Belief, TestBelief
 
 _MOST_PAIRS = 20
 _NEGLIGIBLE = 1e-3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class MeasurementPlan:
     """Commits that could be measured, m of them."""
 
     commits: Sequence[str]
@@ -47,7 +47,7 @@ class Parts:
     """Variance of one run."""
 
 
-def predicted(belief: Belief, test: TestBelief, view: View, plan: Plan) -> Parts:
+def predict(belief: Belief, test: TestBelief, view: View, plan: MeasurementPlan) -> Parts:
     """Predict the next run of each commit, for one test, at one point of the grid."""
     assert test.evidence is not None  # noqa: S101 - for the reader
     field, g = test.evidence.field, view.point
@@ -68,7 +68,7 @@ def predicted(belief: Belief, test: TestBelief, view: View, plan: Plan) -> Parts
     sizes, spreads = _sizes(field, g)
 
     weights, means, variances = [], [mean[:, np.newaxis]], [variance[:, np.newaxis]]
-    held = belief.one * belief.affected(test)
+    held = belief.one * belief.effect_probability(test)
     for stepped, share in ((1.0, plan.inside), (0.0, 1 - plan.inside)):
         means.append(mean[:, np.newaxis] + (stepped - reach) * sizes)
         variances.append(variance[:, np.newaxis] + (stepped - reach) ** 2 * spreads)

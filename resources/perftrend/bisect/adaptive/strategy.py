@@ -15,22 +15,22 @@ from typing import Any
 import numpy as np
 
 from perftrend import errors
-from perftrend.bisect.adaptive import further
-from perftrend.bisect.adaptive.belief import Belief, TestData, test_data
-from perftrend.bisect.adaptive.choice import Costs, choose
+from perftrend.bisect.adaptive import remaining_changes
+from perftrend.bisect.adaptive.acquisition import Costs, choose
+from perftrend.bisect.adaptive.candidates import Suspects
 from perftrend.bisect.adaptive.confirmation import (
     FEWEST_PAIRS,
     NEEDED,
     Confirmation,
-    Status,
+    ConfirmationStatus,
     begin,
     confirmations,
-    remaining,
+    estimate_remaining,
 )
 from perftrend.bisect.adaptive.effects import effects, outliers, smallest_visible
-from perftrend.bisect.adaptive.suspects import Suspects
-from perftrend.bisect.outcome import Culprit, Kind, Measure, Outcome, Suspicion
-from perftrend.bisect.state import State
+from perftrend.bisect.adaptive.posterior import Belief, TestData, test_data
+from perftrend.bisect.outcome import BisectOutcome, Culprit, MeasureStep, OutcomeKind, Suspicion
+from perftrend.bisect.state import BisectState
 
 FIRST_PAIRS, MOST_PAIRS = 1, 20
 """Measurements of old and new each, before commits between are measured, and before the search gives up."""
@@ -51,7 +51,7 @@ SUSPECTED = 0.9
 _USUAL_BITS = 0.7
 """Usual information of a measurement, in bits, if the change is clearly visible."""
 _SHOWN = 0.01
-_UNSURE = (Status.OPEN, Status.UNDER_WAY)
+_UNSURE = (ConfirmationStatus.OPEN, ConfirmationStatus.UNDER_WAY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,110 +96,120 @@ class Adaptive:
         """The parameters, without the limit: a search can continue with a higher one."""
         return {name: value for name, value in asdict(self).items() if name != "maximum_measurements"}
 
-    def next(self, state: State) -> Measure | Outcome:
+    def next(self, state: BisectState) -> MeasureStep | BisectOutcome:
         """Return the next measurement, or the outcome."""
         for end, name in ((state.range.old, "old"), (state.history.new, "new")):
             if end in state.broken:
-                return Outcome(Kind.NOT_BUILT, f"the {name} commit {end} does not build: {state.broken[end]}")
+                return BisectOutcome(
+                    OutcomeKind.NOT_BUILT, f"the {name} commit {end} does not build: {state.broken[end]}"
+                )
         if _pairs_of_ends(state) < FIRST_PAIRS:
-            return Measure(_alternating(state), "the ends of the range tell whether there is a change")
+            return MeasureStep(_next_end(state), "the ends of the range tell whether there is a change")
         compared = state.compared
         # A test that is missing at one end would never give the information that is expected of it.
         data = [each for each in test_data(state, self.known_deviations) if each.name in compared]
         if not any(len(each.levels) for each in data):
             lacking = "has a value at either end" if compared else "was measured at both ends"
-            return Outcome(Kind.UNDECIDED, f"no test {lacking} of the range")
-        return self._decided(state, data)
+            return BisectOutcome(OutcomeKind.UNDECIDED, f"no test {lacking} of the range")
+        return self._decide(state, data)
 
-    def _decided(self, state: State, data: Sequence[TestData]) -> Measure | Outcome:
+    def _decide(self, state: BisectState, data: Sequence[TestData]) -> MeasureStep | BisectOutcome:
         suspects = Suspects.of(state.history, [each.commit for each in state.measured], state.broken)
         tried = confirmations(state, data, self.confidence)
         spent = len(state.measured) >= self.maximum_measurements
-        if tried and tried[-1].status is Status.UNDER_WAY and not spent:
+        if tried and tried[-1].status is ConfirmationStatus.UNDER_WAY and not spent:
             return _pair(tried[-1].parent, tried[-1].candidate, tried[-1].next, left=tried[-1].remaining)
         beliefs = self._beliefs(data, suspects, tried)
-        outcome = self._ended(state, beliefs, tried)
+        outcome = self._conclude(state, beliefs, tried)
         if outcome is None:
             if spent:
-                return self._undecided(state, beliefs, tried)
-            return _tried_next(beliefs[-1], tried) or self._searched(state, beliefs[-1])
+                return self._undecided_outcome(state, beliefs, tried)
+            return _begin_confirmation(beliefs[-1], tried) or self._choose_step(state, beliefs[-1])
         if spent:
             return outcome
-        inside = self._looked_inside(state) if outcome.kind is Kind.NO_DIFFERENCE else None
-        return inside or _confirming(state, beliefs[-1]) or outcome
+        inside = self._choose_between_ends(state) if outcome.kind is OutcomeKind.NO_DIFFERENCE else None
+        return inside or _remeasure_outlier(state, beliefs[-1]) or outcome
 
     def _beliefs(
         self, data: Sequence[TestData], suspects: Suspects, tried: Sequence[Confirmation]
     ) -> list[Belief]:
         """Return the posteriors before and after each change that was found; refuted classes hold none."""
-        refuted = [each.changed for each in tried if each.status is Status.REFUTED]
+        refuted = [each.changed for each in tried if each.status is ConfirmationStatus.REFUTED]
         cleared = [
             at for at, chosen in enumerate(suspects.classes) if any(not chosen & ~each for each in refuted)
         ]
         beliefs = [Belief(data, suspects, (), cleared)]
         for each in tried:
-            if each.status is Status.CONFIRMED:
+            if each.status is ConfirmationStatus.CONFIRMED:
                 last = beliefs[-1]
                 found = suspects.most_suspected(each.changed, last.held)
                 if last.by_all_builds(found) >= max(self.confidence, NEEDED):
                     beliefs.append(Belief(data, suspects, (*last.found, found), last.cleared - {found}))
         return beliefs
 
-    def _ended(self, state: State, beliefs: list[Belief], tried: Sequence[Confirmation]) -> Outcome | None:
+    def _conclude(
+        self, state: BisectState, beliefs: list[Belief], tried: Sequence[Confirmation]
+    ) -> BisectOutcome | None:
         """Return the outcome according to the posteriors; None if the search continues."""
         last = beliefs[-1]
         if any(each.status in _UNSURE for each in tried):
-            return self._undecided(state, beliefs, tried)
+            return self._undecided_outcome(state, beliefs, tried)
         if not last.found:
             hopeless = _pairs_of_ends(state) >= MOST_PAIRS and last.none >= HOPELESS
-            return self._nothing(last) if hopeless or last.none >= self.confidence else None
+            return self._no_difference_outcome(last) if hopeless or last.none >= self.confidence else None
         if len(last.found) >= self.maximum_changes:
-            return self._found(beliefs, tried, "the maximum number of changes was found")
-        another = further.probability(beliefs)
+            return self._culprit_outcome(beliefs, tried, "the maximum number of changes was found")
+        another = remaining_changes.probability(beliefs)
         if another <= (MISSED if len(state.measured) < 2 * MOST_PAIRS else MISSED_LATE):
             reason = f"another change that matters has a probability of {another:.2g}"
-            return self._found(beliefs, tried, reason)
+            return self._culprit_outcome(beliefs, tried, reason)
         return None
 
-    def _searched(self, state: State, belief: Belief) -> Measure:
+    def _choose_step(self, state: BisectState, belief: Belief) -> MeasureStep:
         """Measure the ends until they differ, and then the commit with the most information."""
         between = set(belief.suspects.measured) - {state.range.old, state.history.new}
         doubtful = belief.none > (HOPELESS if between else LEAVE)
         if not belief.found and doubtful and _pairs_of_ends(state) < MOST_PAIRS:
             reason = f"that nothing changed has a probability of {belief.none:.3g}"
-            return Measure(_alternating(state), reason, _suspicions(belief), remaining=_remaining(belief))
+            return MeasureStep(
+                _next_end(state), reason, _suspicions(belief), remaining=_estimate_remaining(belief)
+            )
         choice = choose(state, belief, Costs.of(state, Costs(self.build_s, self.measure_s)))
         reason = f"it is expected to give {choice.information:.2f} bits"
-        return Measure(choice.commit, reason, _suspicions(belief), remaining=_remaining(belief))
+        return MeasureStep(choice.commit, reason, _suspicions(belief), remaining=_estimate_remaining(belief))
 
-    def _looked_inside(self, state: State) -> Measure | None:
+    def _choose_between_ends(self, state: BisectState) -> MeasureStep | None:
         """Return a missing measurement of a commit between the ends; None if none is missing."""
         if not self.inside:
             return None
         whole = Suspects.of(state.history, [state.range.old, state.history.new], state.broken)
         for commit in whole.candidates(whole.classes[0]):
             if state.times_measured(commit) < INSIDE_RUNS:
-                return Measure(commit, "old and new do not differ, but changes may cancel each other")
+                return MeasureStep(commit, "old and new do not differ, but changes may cancel each other")
         return None
 
-    def _nothing(self, belief: Belief) -> Outcome:
+    def _no_difference_outcome(self, belief: Belief) -> BisectOutcome:
         reason = f"no difference was shown; the probability that there is none is {belief.none:.3g}"
-        return Outcome(
-            Kind.NO_DIFFERENCE,
+        return BisectOutcome(
+            OutcomeKind.NO_DIFFERENCE,
             reason,
             belief=_suspicions(belief),
             smallest_visible=smallest_visible(belief),
             outliers=outliers(belief),
         )
 
-    def _found(self, beliefs: list[Belief], tried: Sequence[Confirmation], reason: str) -> Outcome:
+    def _culprit_outcome(
+        self, beliefs: list[Belief], tried: Sequence[Confirmation], reason: str
+    ) -> BisectOutcome:
         last = beliefs[-1]
         culprits = []
         for belief, chosen in zip(beliefs, last.found, strict=False):
             suspected = last.suspects.classes[chosen]
             commits = last.suspects.history.hashes(suspected)
             by_pairs = next(
-                each for each in tried if each.status is Status.CONFIRMED and not suspected & ~each.changed
+                each
+                for each in tried
+                if each.status is ConfirmationStatus.CONFIRMED and not suspected & ~each.changed
             )
             # When the first change was found, the others were not yet known to be separate changes.
             others = [each for each in last.found if each != chosen]
@@ -210,16 +220,18 @@ class Adaptive:
             )
             culprits.append(Culprit(commits, confidence, effects(alone, chosen, others, by_pairs)))
         culprits.sort(key=_size, reverse=True)
-        return Outcome(
-            Kind.FOUND,
+        return BisectOutcome(
+            OutcomeKind.FOUND,
             reason,
             tuple(culprits),
             belief=_suspicions(beliefs[len(beliefs) - 2]),
-            smallest_visible=further.smallest_visible(beliefs),
+            smallest_visible=remaining_changes.smallest_visible(beliefs),
             outliers=outliers(last),
         )
 
-    def _undecided(self, state: State, beliefs: list[Belief], tried: Sequence[Confirmation]) -> Outcome:
+    def _undecided_outcome(
+        self, state: BisectState, beliefs: list[Belief], tried: Sequence[Confirmation]
+    ) -> BisectOutcome:
         """End without a result, or without deciding whether there is another change."""
         reason = f"{len(state.measured)} measurements were made"
         unsure = [each for each in tried if each.status in _UNSURE]
@@ -228,15 +240,15 @@ class Adaptive:
             reason = f"{pairs} pairs of measurements neither confirm nor refute the most suspected commit"
         reason += _machine(beliefs[-1])
         if len(beliefs) > 1:
-            return self._found(beliefs, tried, f"{reason}; there may be another change")
+            return self._culprit_outcome(beliefs, tried, f"{reason}; there may be another change")
         belief = beliefs[0]
-        return Outcome(
-            Kind.UNDECIDED,
+        return BisectOutcome(
+            OutcomeKind.UNDECIDED,
             f"{reason}, and no commit is sure enough",
             belief=_suspicions(belief),
             smallest_visible=smallest_visible(belief),
             outliers=outliers(belief),
-            remaining=unsure[-1].remaining if unsure else _remaining(belief),
+            remaining=unsure[-1].remaining if unsure else _estimate_remaining(belief),
         )
 
 
@@ -251,40 +263,40 @@ def _machine(belief: Belief) -> str:
     return f" on a machine that seems to switch between two speeds, {math.exp(apart / 100):.2g} times apart"
 
 
-def _tried_next(belief: Belief, tried: Sequence[Confirmation]) -> Measure | None:
+def _begin_confirmation(belief: Belief, tried: Sequence[Confirmation]) -> MeasureStep | None:
     """Return the first measurement of the pairs for a new suspicion; None if none is strong enough."""
-    suspected = belief.suspected(SUSPECTED)
+    suspected = belief.find_suspect(SUSPECTED)
     if suspected is None:
         return None
     parent, candidate = belief.suspects.sides(suspected, belief.held)
     if any((parent, candidate) == (each.parent, each.candidate) for each in tried):
         return None
-    return _pair(parent, candidate, begin(parent, candidate), _suspicions(belief), remaining())
+    return _pair(parent, candidate, begin(parent, candidate), _suspicions(belief), estimate_remaining())
 
 
 def _pair(
     parent: str, candidate: str, first: str, belief: tuple[Suspicion, ...] = (), left: int | None = None
-) -> Measure:
+) -> MeasureStep:
     other = parent if first == candidate else candidate
     reason = "to confirm or refute what is suspected"
-    return Measure(first, reason, belief, other, left)
+    return MeasureStep(first, reason, belief, other, left)
 
 
-def _remaining(belief: Belief) -> int | None:
+def _estimate_remaining(belief: Belief) -> int | None:
     """Return the estimated number of measurements until a commit is named; None if probably none will be."""
     if belief.none > HOPELESS or belief.found:
         return None
     sizes = np.array([chosen.bit_count() for chosen in belief.suspects.classes])
     shares = np.maximum(belief.shares, 1e-12) / (1 - belief.none)
     bits = float(shares @ np.log2(sizes / shares))
-    return math.ceil(max(bits, 0.0) / _USUAL_BITS) + remaining()
+    return math.ceil(max(bits, 0.0) / _USUAL_BITS) + estimate_remaining()
 
 
-def _pairs_of_ends(state: State) -> int:
+def _pairs_of_ends(state: BisectState) -> int:
     return min(state.times_measured(end) for end in (state.range.old, state.history.new))
 
 
-def _alternating(state: State) -> str:
+def _next_end(state: BisectState) -> str:
     """Return the end to measure in the order old, new, new, old, …, in which drift cancels."""
     old, new = state.range.old, state.history.new
     counts = [state.times_measured(end) for end in (old, new)]
@@ -293,7 +305,7 @@ def _alternating(state: State) -> str:
     return old if counts[0] % 2 == 0 else new
 
 
-def _confirming(state: State, belief: Belief) -> Measure | None:
+def _remeasure_outlier(state: BisectState, belief: Belief) -> MeasureStep | None:
     """Return another measurement of a commit that has only outliers so far; None if there is none.
 
     An outlier looks like a change next to its commit, and may be mistaken for one. Another measurement
@@ -301,10 +313,10 @@ def _confirming(state: State, belief: Belief) -> Measure | None:
     """
     for test in belief.tests:
         left_out = {state.measured[at].commit for at in test.outliers}
-        kept = {state.measured[at].commit for at in test.kept}
-        for commit in sorted(left_out - kept):
+        retained = {state.measured[at].commit for at in test.retained}
+        for commit in sorted(left_out - retained):
             if state.times_measured(commit) < LEFT_OUT_RUNS:
-                return Measure(commit, "all that was measured of it lies far off", _suspicions(belief))
+                return MeasureStep(commit, "all that was measured of it lies far off", _suspicions(belief))
     return None
 
 

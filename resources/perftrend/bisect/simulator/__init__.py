@@ -8,7 +8,7 @@ strategies are compared under equal conditions.
 
 from perftrend.bisect.simulator.drift import Drift, Jumps, Swing, Walk
 from perftrend.bisect.simulator.history import HistoryModel, SimulatedHistory
-from perftrend.bisect.simulator.noise import Noise
+from perftrend.bisect.simulator.noise import SimulatedNoise
 from perftrend.bisect.simulator.recording import Recording
 from perftrend.bisect.simulator.testbed import SimulatedBuild, SimulatedTestbed, bisect
 
@@ -16,10 +16,10 @@ __all__ = [
     "Drift",
     "HistoryModel",
     "Jumps",
-    "Noise",
     "Recording",
     "SimulatedBuild",
     "SimulatedHistory",
+    "SimulatedNoise",
     "SimulatedTestbed",
     "Swing",
     "Walk",

@@ -10,11 +10,10 @@ from types import MappingProxyType
 import numpy as np
 
 from perftrend import errors
-from perftrend.bisect.simulator.commits import OLD, commits, unbuildable
 from perftrend.bisect.simulator.drift import Drift
-from perftrend.bisect.simulator.noise import Noise
+from perftrend.bisect.simulator.noise import SimulatedNoise
 from perftrend.bisect.simulator.recording import Recording
-from perftrend.bisect.state import Range
+from perftrend.bisect.state import CommitRange, RangeCommit
 
 Random = np.random.Generator
 _STREAMS = ("commits", "drift", "layout", "measurement", "common", "course", "recording")
@@ -34,7 +33,7 @@ class HistoryModel:
     tests fail from that commit on."""
     tests: tuple[float, ...] = (1.0,)
     """Factors of the changes in each test; 0: they do not affect it."""
-    noise: Noise = field(default_factory=Noise)
+    noise: SimulatedNoise = field(default_factory=SimulatedNoise)
     recording: Recording | None = None
     """The recording of a machine that is replayed instead of the noise."""
     drifts: tuple[Drift, ...] = ()
@@ -62,7 +61,7 @@ class SimulatedHistory:
 
     model: HistoryModel
     seed: tuple[int, ...]
-    range: Range = field(init=False)
+    range: CommitRange = field(init=False)
     culprits: Mapping[str, float] = field(init=False)
     """Changes by commit, see :attr:`HistoryModel.changes`."""
     broken: frozenset[str] = field(init=False)
@@ -74,7 +73,7 @@ class SimulatedHistory:
         places = tuple(int(each) for each in random.choice(model.size, len(model.changes), replace=False))
         broken = unbuildable(model.size, model.broken, places, random)
         culprits = {chosen[place].hash: size for place, size in zip(places, model.changes, strict=True)}
-        object.__setattr__(self, "range", Range(OLD, chosen))
+        object.__setattr__(self, "range", CommitRange(OLD, chosen))
         object.__setattr__(self, "culprits", MappingProxyType(culprits))
         object.__setattr__(self, "broken", frozenset(chosen[index].hash for index in broken))
 
@@ -95,7 +94,7 @@ class SimulatedHistory:
     def change(self, commit: str) -> float:
         """Return the sum of the changes that a commit contains, in per cent."""
         history = self.range.history
-        contained = history.contained(commit)
+        contained = history.reachable_from(commit)
         return math.fsum(
             size for culprit, size in self.culprits.items() if contained >> history.index(culprit) & 1
         )
@@ -119,3 +118,72 @@ class SimulatedHistory:
             if each not in self.broken:
                 alike &= contained if contained & bit else ~contained
         return history.hashes(alike)
+
+
+OLD = "0" * 40
+"""The commit that a range begins after."""
+_LONGEST_BRANCH = 6
+_GOES_ON = 0.5
+"""Probability that the mainline continues alongside a branch."""
+_STRETCH = 4.0
+"""Commits that do not build come in stretches of this length on average."""
+
+
+def commits(size: int, branches: float, random: np.random.Generator) -> tuple[RangeCommit, ...]:
+    """Return commits, oldest first.
+
+    :param size: the number of commits, all of which the last one contains.
+    :param branches: the probability that a branch begins at a commit of the mainline. It has up to six
+        commits, and is merged.
+    """
+    parents: list[list[int]] = []
+    tip = -1
+    while len(parents) < size:
+        length = int(random.integers(1, _LONGEST_BRANCH + 1)) if random.random() < branches else 0
+        if length and size - len(parents) > length + 1:
+            tip = _append_branch(parents, tip, length, goes_on=random.random() < _GOES_ON)
+        else:
+            parents.append([tip])
+            tip = len(parents) - 1
+    names = [f"{index + 1:040x}" for index in range(size)]
+    return tuple(
+        RangeCommit(names[index], tuple(names[each] if each >= 0 else OLD for each in known))
+        for index, known in enumerate(parents)
+    )
+
+
+def unbuildable(
+    size: int, share: float, culprits: tuple[int, ...], random: np.random.Generator
+) -> frozenset[int]:
+    """Choose stretches of commits that do not build; in every second history, one is at a culprit.
+
+    :param share: minimum fraction of the commits before the last one. The last one always builds.
+    """
+    if not share:
+        return frozenset()
+    found: frozenset[int] = frozenset()
+    if culprits and random.random() < 0.5:  # noqa: PLR2004 - in every second history
+        length = int(random.geometric(1 / _STRETCH))
+        start = culprits[0] - int(random.integers(0, length + 1))
+        found = _stretch(start, length, size)
+    while len(found) < share * (size - 1):
+        found |= _stretch(int(random.integers(0, size)), int(random.geometric(1 / _STRETCH)), size)
+    return found
+
+
+def _stretch(start: int, length: int, size: int) -> frozenset[int]:
+    """Return the part of a stretch that is in the range, without the last commit."""
+    return frozenset(range(max(start, 0), min(start + length, size - 1)))
+
+
+def _append_branch(parents: list[list[int]], tip: int, length: int, *, goes_on: bool) -> int:
+    """Append a branch of ``length`` commits and its merge, and return the merge."""
+    side = tip
+    for _ in range(length):
+        parents.append([side])
+        side = len(parents) - 1
+    if goes_on:
+        parents.append([tip])
+        tip = len(parents) - 1
+    parents.append([tip, side])
+    return len(parents) - 1

@@ -18,7 +18,7 @@ _NO_VARIANCE = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class SimulatedNoise:
     """The noise of a testbed and of a product; drift is separate, see :mod:`.drift`.
 
     :raises SettingsError: if a value is negative, a fraction is above 1, or there is no sample.
@@ -87,7 +87,7 @@ class Noise:
         for at, moment in enumerate(random.random(count)):
             levels[at] = 0.0 if low else self.modes
             low ^= bool(moment < 1 / max(lasts[int(low)], 1.0))
-        own = self._between(random, count)
+        own = self._draw_between(random, count)
         fresh = math.sqrt(1 - self.autocorrelation**2)
         for at in range(1, count):
             own[at] = self.autocorrelation * own[at - 1] + fresh * own[at]
@@ -97,9 +97,9 @@ class Noise:
         """Draw the deviation that all tests of a measurement have in common."""
         return self.between * math.sqrt(self.shared) * float(random.standard_normal())
 
-    def drawn(self, random: np.random.Generator) -> list[float]:
+    def draw(self, random: np.random.Generator) -> list[float]:
         """Draw the deviation of each sample of a measurement of one test, except for the common one."""
-        own = math.sqrt(1 - self.shared) * float(self._between(random, 1)[0])
+        own = math.sqrt(1 - self.shared) * float(self._draw_between(random, 1)[0])
         spread = self.within * random.standard_normal(self.samples)
         mode, unlucky, depth = (float(each) for each in random.random(3))
         own = 0.0 if self.remembers else own + self.modes * (mode < 1 - self.low)
@@ -107,7 +107,7 @@ class Noise:
             own += 100 * math.log(1 - (0.05 + 0.45 * depth))
         return [own + float(each) for each in spread]
 
-    def _between(self, random: np.random.Generator, count: int) -> NDArray[np.float64]:
+    def _draw_between(self, random: np.random.Generator, count: int) -> NDArray[np.float64]:
         """Draw the deviations between measurements, (count,)."""
         if not self.freedom:
             return self.between * random.standard_normal(count)

@@ -50,7 +50,7 @@ class Recording:
         low, high = np.quantile(self.speeds.mean(axis=1), (0.25, 0.75))
         return float(high - low) / (2 * _QUARTILE)
 
-    def replayed(self, count: int, random: np.random.Generator) -> NDArray[np.float64]:
+    def replay(self, count: int, random: np.random.Generator) -> NDArray[np.float64]:
         """Return ``count`` successive measurements from a random one on; the first follows the last."""
         begin = int(random.integers(len(self.speeds)))
         return self.speeds[(begin + np.arange(count)) % len(self.speeds)]

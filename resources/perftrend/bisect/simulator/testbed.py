@@ -10,13 +10,13 @@ from functools import cached_property
 
 import numpy as np
 
-from perftrend.bisect.outcome import Outcome
+from perftrend.bisect.outcome import BisectOutcome
 from perftrend.bisect.simulator.drift import Levels
 from perftrend.bisect.simulator.history import SimulatedHistory
-from perftrend.bisect.simulator.noise import Noise
-from perftrend.bisect.state import State, Strategy
+from perftrend.bisect.simulator.noise import SimulatedNoise
+from perftrend.bisect.state import BisectState, Strategy
 from perftrend.errors import BuildError
-from perftrend.model import Measured, Sampled
+from perftrend.model import BuildMeasurement, MetricSamples
 
 _START = datetime(2026, 3, 2, 18, 0, tzinfo=UTC)
 _MINUTES = 14 * 24 * 60
@@ -39,7 +39,7 @@ class SimulatedBuild:
 class SimulatedTestbed:
     """A testbed that builds and measures commits of a history, and counts both.
 
-    ``build`` and ``measure`` are arguments for a :class:`perftrend.bisect.Session`.
+    ``build`` and ``measure`` are arguments for a :class:`perftrend.bisect.BisectSession`.
     """
 
     history: SimulatedHistory
@@ -62,7 +62,7 @@ class SimulatedTestbed:
             raise BuildError(f"{commit}: does not build")
         return SimulatedBuild(commit, self.build_s)
 
-    def measure(self, built: SimulatedBuild) -> Measured:
+    def measure(self, built: SimulatedBuild) -> BuildMeasurement:
         """Measure a commit once; tests whose level is infinite fail."""
         history, commit = self.history, built.commit
         noise = history.model.noise
@@ -79,15 +79,15 @@ class SimulatedTestbed:
                 failed[name] = "no packet came back"
                 continue
             level += common + history.layout(commit, test, variant) + float(self._drift[test, minute])
-            drawn = self._drawn(noise, key, number, test)
-            values[name] = Sampled(tuple(_LEVEL * math.exp((level + each) / 100) for each in drawn))
+            drawn = self._draw(noise, key, number, test)
+            values[name] = MetricSamples(tuple(_LEVEL * math.exp((level + each) / 100) for each in drawn))
         started = _START + timedelta(seconds=self.clock_s)
         self.clock_s += self.measure_s
         self.measured[commit] = self.measured.get(commit, 0) + 1
         finished = _START + timedelta(seconds=self.clock_s)
-        return Measured(commit, started, finished, values, failed, variant=variant)
+        return BuildMeasurement(commit, started, finished, values, failed, variant=variant)
 
-    def _drawn(self, noise: Noise, key: tuple[int, int], number: int, test: int) -> Sequence[float]:
+    def _draw(self, noise: SimulatedNoise, key: tuple[int, int], number: int, test: int) -> Sequence[float]:
         """Draw the deviation of each sample of a measurement of a test.
 
         :param key: the commit's number, and the number of its earlier measurements.
@@ -95,7 +95,7 @@ class SimulatedTestbed:
         """
         if self.history.model.recording:
             return [float(each) for each in self._courses[test][number % _MEASUREMENTS]]
-        drawn = noise.drawn(self.history.random("measurement", *key, test))
+        drawn = noise.draw(self.history.random("measurement", *key, test))
         if not noise.remembers:
             return drawn
         return [float(self._courses[test][number % _MEASUREMENTS]) + each for each in drawn]
@@ -106,7 +106,7 @@ class SimulatedTestbed:
         history, model = self.history, self.history.model
         if model.recording:
             return [
-                model.recording.replayed(_MEASUREMENTS, history.random("recording", test))
+                model.recording.replay(_MEASUREMENTS, history.random("recording", test))
                 for test in range(len(history.tests))
             ]
         return [
@@ -125,26 +125,28 @@ class SimulatedTestbed:
         return found
 
 
-def bisect(strategy: Strategy, testbed: SimulatedTestbed) -> tuple[Outcome, State]:
+def bisect(strategy: Strategy, testbed: SimulatedTestbed) -> tuple[BisectOutcome, BisectState]:
     """Bisect as a session does, without a file.
 
     :returns: the outcome, and the final state.
     """
-    asked = testbed.history.range
-    state = State(asked)
+    commit_range = testbed.history.range
+    state = BisectState(commit_range)
     builds: dict[str, SimulatedBuild] = {}
-    for end in (asked.old, asked.history.new):
-        state = _built(testbed, builds, state, end)
+    for end in (commit_range.old, commit_range.history.new):
+        state = _build(testbed, builds, state, end)
     while True:
         step = strategy.next(state)
-        if isinstance(step, Outcome):
+        if isinstance(step, BisectOutcome):
             return step, state
-        state = _built(testbed, builds, state.with_step(step), step.commit)
+        state = _build(testbed, builds, state.with_step(step), step.commit)
         if step.commit in builds:
             state = state.with_measured(testbed.measure(builds[step.commit]), step.against)
 
 
-def _built(testbed: SimulatedTestbed, builds: dict[str, SimulatedBuild], state: State, commit: str) -> State:
+def _build(
+    testbed: SimulatedTestbed, builds: dict[str, SimulatedBuild], state: BisectState, commit: str
+) -> BisectState:
     if commit in builds:
         return state
     try:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from perftrend.clients.gerrit import told
-from perftrend.clients.gerrit.changes import DETAILS, Change, File, read_change, read_files
+from perftrend.clients.gerrit import validation
+from perftrend.clients.gerrit.changes import DETAILS, ChangedFile, GerritChange, read_change, read_files
 from perftrend.clients.gerrit.comments import Comment, read_comments, read_messages
-from perftrend.clients.gerrit.people import Account, Group, read_account, read_group
+from perftrend.clients.gerrit.people import Account, AccountGroup, read_account, read_group
 from perftrend.clients.gerrit.transport import Query, Transport
 from perftrend.errors import UsageError
 
@@ -23,7 +23,7 @@ class Api:
     @cached_property
     def account(self) -> Account:
         """The account of the requests."""
-        with told.as_told(f"{self.transport.url}/accounts/self"):
+        with validation.convert_errors(f"{self.transport.url}/accounts/self"):
             return read_account(self.transport.json("accounts/self"))
 
     def number(self, username: str) -> int | None:
@@ -35,39 +35,41 @@ class Api:
         if not username:
             return None
         found = self.transport.json("accounts/", [("q", f"username:{phrase(username)}"), ("o", "DETAILS")])
-        with told.as_told(f"{self.transport.url}/accounts/"):
-            accounts = [read_account(each) for each in told.tables(found)]
+        with validation.convert_errors(f"{self.transport.url}/accounts/"):
+            accounts = [read_account(each) for each in validation.tables(found)]
         named = [each.number for each in accounts if each.username.casefold() == username.casefold()]
         return named[0] if len(named) == 1 else None
 
-    def groups_of(self, number: int) -> tuple[Group, ...]:
+    def groups_of(self, number: int) -> tuple[AccountGroup, ...]:
         """Return the groups of an account that the user can see."""
         found = self.transport.json(f"accounts/{number}/groups")
-        with told.as_told(f"{self.transport.url}/accounts/{number}/groups"):
-            return tuple(read_group(each) for each in told.tables(found))
+        with validation.convert_errors(f"{self.transport.url}/accounts/{number}/groups"):
+            return tuple(read_group(each) for each in validation.tables(found))
 
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[AccountGroup, ...]:
         """Return all groups that the user can see."""
         found = self.transport.json("groups/")
-        with told.as_told(f"{self.transport.url}/groups/"):
-            named = [{**told.table(each), "name": name} for name, each in told.table(found).items()]
+        with validation.convert_errors(f"{self.transport.url}/groups/"):
+            named = [
+                {**validation.table(each), "name": name} for name, each in validation.table(found).items()
+            ]
             return tuple(read_group(each) for each in named)
 
-    def change(self, number: int) -> Change:
+    def change(self, number: int) -> GerritChange:
         """Return a change with all details except its messages."""
         return self.read_change(self.transport.json(change_path(number), options(DETAILS)))
 
-    def standing(self, number: int) -> tuple[Change, tuple[Comment, ...]]:
+    def change_with_messages(self, number: int) -> tuple[GerritChange, tuple[Comment, ...]]:
         """Return a change and its messages in one consistent state, without retries."""
         found = self.transport.json_once(change_path(number), options((*DETAILS, "MESSAGES")))
-        with told.as_told(f"{self.transport.url}/{change_path(number)}"):
-            return read_change(found), read_messages(told.table(found).get("messages"))
+        with validation.convert_errors(f"{self.transport.url}/{change_path(number)}"):
+            return read_change(found), read_messages(validation.table(found).get("messages"))
 
-    def files(self, number: int, patch_set: int) -> tuple[File, ...]:
+    def files(self, number: int, patch_set: int) -> tuple[ChangedFile, ...]:
         """Return the files of a patch set."""
         path = f"{change_path(number)}/revisions/{patch_set:d}/files"
         found = self.transport.json(path)
-        with told.as_told(f"{self.transport.url}/{path}"):
+        with validation.convert_errors(f"{self.transport.url}/{path}"):
             return read_files(found)
 
     def comments(self, number: int) -> tuple[Comment, ...]:
@@ -75,19 +77,19 @@ class Api:
         # A comment added between the two requests has its message in the second response, and is read later.
         by_path = self.transport.json(f"{change_path(number)}/comments")
         messages = self.transport.json(f"{change_path(number)}/messages")
-        with told.as_told(f"{self.transport.url}/{change_path(number)}/comments"):
+        with validation.convert_errors(f"{self.transport.url}/{change_path(number)}/comments"):
             return read_comments(messages, by_path)
 
     def changes(self, query: str, start: int, count: int, details: Sequence[str]) -> list[Mapping[str, Any]]:
         """Return the JSON of the changes that match a query, the last updated first."""
         bounds = [("q", query), ("n", str(count)), ("S", str(start))]
         found = self.transport.json("changes/", [*bounds, *options(details)])
-        with told.as_told(f"{self.transport.url}/changes/"):
-            return told.tables(found)
+        with validation.convert_errors(f"{self.transport.url}/changes/"):
+            return validation.tables(found)
 
-    def read_change(self, found: object) -> Change:
+    def read_change(self, found: object) -> GerritChange:
         """Return a change from its JSON."""
-        with told.as_told(f"{self.transport.url}/changes/"):
+        with validation.convert_errors(f"{self.transport.url}/changes/"):
             return read_change(found)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from perftrend.clients.gerrit import told
+from perftrend.clients.gerrit import validation
 from perftrend.clients.gerrit.people import Account, read_account
 from perftrend.errors import UsageError
 
@@ -50,7 +50,7 @@ class Vote:
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class ChangedFile:
     """A file that a patch set touches."""
 
     path: str
@@ -61,7 +61,7 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class GerritChange:
     """A change, with the requested details."""
 
     number: int
@@ -102,25 +102,25 @@ class Change:
         raise UsageError(f"change {self.number} has no patch set {number}; known are {known}")
 
 
-def read_change(value: object) -> Change:
+def read_change(value: object) -> GerritChange:
     """Return a change from its JSON.
 
     :raises ValueError: if it is not a valid change.
     """
-    found = told.table(value)
-    revisions = told.table(found.get("revisions")).items()
+    found = validation.table(value)
+    revisions = validation.table(found.get("revisions")).items()
     patch_sets = sorted((_patch_set(name, each) for name, each in revisions), key=lambda each: each.number)
     if not patch_sets:
         raise ValueError("a change without a patch set")
-    return Change(
-        number=told.whole(found.get("_number")),
-        change_id=told.some_text(found.get("change_id")),
-        project=told.some_text(found.get("project")),
-        branch=told.some_text(found.get("branch")),
-        subject=told.text(found.get("subject")),
-        status=told.some_text(found.get("status")),
+    return GerritChange(
+        number=validation.whole(found.get("_number")),
+        change_id=validation.some_text(found.get("change_id")),
+        project=validation.some_text(found.get("project")),
+        branch=validation.some_text(found.get("branch")),
+        subject=validation.text(found.get("subject")),
+        status=validation.some_text(found.get("status")),
         owner=read_account(found.get("owner")),
-        updated=told.moment(found.get("updated")),
+        updated=validation.moment(found.get("updated")),
         patch_sets=tuple(patch_sets),
         votes=tuple(read_votes(found)),
     )
@@ -131,36 +131,42 @@ def read_votes(found: Mapping[str, Any]) -> Iterator[Vote]:
 
     :raises ValueError: if they are not valid.
     """
-    for label, each in told.table(found.get("labels") or {}).items():
-        for given in told.tables(told.table(each).get("all")):
-            if value := told.optional(given.get("value")):
-                yield Vote(told.text(label), read_account(given), value, told.text(given.get("tag")))
+    for label, each in validation.table(found.get("labels") or {}).items():
+        for given in validation.tables(validation.table(each).get("all")):
+            if value := validation.optional(given.get("value")):
+                yield Vote(
+                    validation.text(label), read_account(given), value, validation.text(given.get("tag"))
+                )
 
 
-def read_files(value: object) -> tuple[File, ...]:
+def read_files(value: object) -> tuple[ChangedFile, ...]:
     """Return the files of a patch set, by path.
 
     :raises ValueError: if the JSON is not a valid list of files.
     """
-    found = told.table(value).items()
-    files = [_file(path, told.table(each)) for path, each in found if path not in _NO_FILES]
+    found = validation.table(value).items()
+    files = [_file(path, validation.table(each)) for path, each in found if path not in _NO_FILES]
     return tuple(sorted(files, key=lambda file: file.path))
 
 
-def _file(path: str, found: Mapping[str, Any]) -> File:
-    return File(told.some_text(path), told.text(found.get("status")) or "M", told.text(found.get("old_path")))
+def _file(path: str, found: Mapping[str, Any]) -> ChangedFile:
+    return ChangedFile(
+        validation.some_text(path),
+        validation.text(found.get("status")) or "M",
+        validation.text(found.get("old_path")),
+    )
 
 
 def _patch_set(revision: str, value: object) -> PatchSet:
-    found = told.table(value)
+    found = validation.table(value)
     return PatchSet(
-        number=told.whole(found.get("_number")),
-        revision=told.revision(revision),
-        ref=told.ref(found.get("ref")),
+        number=validation.whole(found.get("_number")),
+        revision=validation.revision(revision),
+        ref=validation.ref(found.get("ref")),
         parents=tuple(
-            told.revision(parent.get("commit"))
-            for parent in told.tables(told.table(found.get("commit")).get("parents"))
+            validation.revision(parent.get("commit"))
+            for parent in validation.tables(validation.table(found.get("commit")).get("parents"))
         ),
-        uploaded=told.moment(found.get("created")),
+        uploaded=validation.moment(found.get("created")),
         uploader=read_account(found.get("uploader")),
     )

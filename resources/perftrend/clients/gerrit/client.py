@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
-from perftrend.clients.gerrit import finding, listing, posting
-from perftrend.clients.gerrit.api import Api
-from perftrend.clients.gerrit.changes import Change, File, PatchSet
+from perftrend.clients.gerrit import review_posts
+from perftrend.clients.gerrit.api import Api, phrase
+from perftrend.clients.gerrit.changes import OUTLINE, ChangedFile, GerritChange, PatchSet
 from perftrend.clients.gerrit.comments import Comment
-from perftrend.clients.gerrit.people import Account, Group
-from perftrend.clients.gerrit.reviews import Posted, Verdict
+from perftrend.clients.gerrit.people import Account, AccountGroup
+from perftrend.clients.gerrit.reviews import PostResult, ReviewVerdict
 from perftrend.clients.gerrit.stream import EventStream, ssh_command
 from perftrend.clients.gerrit.transport import Transport
-from perftrend.clients.web.retrying import Wait, patiently
-from perftrend.errors import SettingsError, nearest
+from perftrend.clients.web.errors import TooLargeError
+from perftrend.clients.web.retry import Wait, patiently
+from perftrend.errors import SettingsError, UsageError, nearest
 from perftrend.settings import GerritSettings
 
 
@@ -98,7 +100,7 @@ class Gerrit:
         """The account of the requests, which identifies what it wrote itself."""
         return self._api.account
 
-    def groups(self, account: Account) -> tuple[Group, ...]:
+    def groups(self, account: Account) -> tuple[AccountGroup, ...]:
         """Return the groups that an account is a member of, directly or through other groups.
 
         Groups that the user cannot see are not included.
@@ -118,15 +120,15 @@ class Gerrit:
                 choices = nearest(name, (group.name for group in known))
                 raise SettingsError(f"gerrit.groups: the user {self._user!r} sees no group {name!r}{choices}")
 
-    def change(self, number: int) -> Change:
+    def change(self, number: int) -> GerritChange:
         """Return a change with all its patch sets and the votes on the newest one."""
         return self._api.change(number)
 
-    def page(self, change: Change) -> str:
+    def page(self, change: GerritChange) -> str:
         """Return the URL of a change's page."""
         return f"{self.url}/c/{quote(change.project)}/+/{change.number}"
 
-    def files(self, change: int, patch_set: int) -> tuple[File, ...]:
+    def files(self, change: int, patch_set: int) -> tuple[ChangedFile, ...]:
         """Return the files that a patch set touches, by path; of a merge, compared with all its parents."""
         return self._api.files(change, patch_set)
 
@@ -134,9 +136,9 @@ class Gerrit:
         """Return the messages and the comments of a change in chronological order."""
         return self._api.comments(change)
 
-    def updated_since(
+    def changes_updated_since(
         self, moment: datetime, *, projects: Sequence[str] = (), maximum: int = 500
-    ) -> Iterator[Change]:
+    ) -> Iterator[GerritChange]:
         """Yield the changes that were updated at or after a time, the latest first, each once.
 
         They are requested page by page during the iteration, with only their newest patch set.
@@ -146,24 +148,24 @@ class Gerrit:
         :param maximum: maximum number of changes.
         :raises TooLargeError: after the last one, if there are more.
         """
-        return listing.updated_since(self._api, moment, projects, maximum)
+        return changes_updated_since(self._api, moment, projects, maximum)
 
-    def commented_since(
+    def changes_commented_since(
         self, moment: datetime, *, projects: Sequence[str] = (), maximum: int = 500
-    ) -> Iterator[tuple[Change, tuple[Comment, ...]]]:
+    ) -> Iterator[tuple[GerritChange, tuple[Comment, ...]]]:
         """Yield the changes with comments at or after a time, and these comments.
 
         Gerrit stores whole seconds, so all comments of the second that contains ``moment`` are included.
-        Parameters and errors are those of :meth:`updated_since`.
+        Parameters and errors are those of :meth:`changes_updated_since`.
         """
-        since = listing.whole_second(moment)
-        for change in self.updated_since(moment, projects=projects, maximum=maximum):
+        since = whole_second(moment)
+        for change in self.changes_updated_since(moment, projects=projects, maximum=maximum):
             if new := tuple(each for each in self.comments(change.number) if each.written >= since):
                 yield change, new
 
     def patch_set_of(
         self, commit: str, *, project: str, change_id: str = "", branch: str = ""
-    ) -> tuple[Change, PatchSet] | None:
+    ) -> tuple[GerritChange, PatchSet] | None:
         """Return the change and the patch set of a commit; None if none is known.
 
         If Gerrit does not know the commit, the only change with its Change-Id is used.
@@ -172,9 +174,9 @@ class Gerrit:
         :param change_id: from the commit message; empty if it has none.
         :param branch: selects the change if several branches have one with the same Change-Id.
         """
-        return finding.patch_set_of(self._api, project, commit, change_id, branch)
+        return patch_set_of(self._api, project, commit, change_id, branch)
 
-    def post(self, change: int, patch_set: int, verdict: Verdict) -> Posted:
+    def post(self, change: int, patch_set: int, verdict: ReviewVerdict) -> PostResult:
         """Post a verdict on a patch set, unless the newest verdict of its job there has the same text.
 
         A vote or notes that Gerrit refuses are left out, and the result contains the reason. If Gerrit's
@@ -182,22 +184,23 @@ class Gerrit:
 
         :raises UsageError: if the patch set does not exist, or the text or the name of the job is not valid.
         """
-        return posting.post_verdict(
+        return review_posts.post_verdict(
             self._api, change, patch_set, verdict, label=self._label, notify=self._notify
         )
 
-    def answer(self, change: int, comment: Comment, text: str, link: str = "") -> Posted:
+    def answer(self, change: int, comment: Comment, text: str, link: str = "") -> PostResult:
         """Answer a comment once: the answer's tag in Gerrit prevents a second one.
 
         :param link: URL of the full text, if the text has to be cut.
         :raises UsageError: if the text is empty.
         """
-        return posting.post_answer(self._api, change, comment, text, link, notify=self._notify)
+        return review_posts.post_answer(self._api, change, comment, text, link, notify=self._notify)
 
     def listen(self) -> EventStream:
         """Return the stream of events from now on; use it as a context manager.
 
-        Gerrit does not report when the stream begins; call :meth:`commented_since` a little later, too.
+        Gerrit does not report when the stream begins; call :meth:`changes_commented_since` a little later,
+        too.
 
         :raises SettingsError: if no user is set, or a file for ssh is missing.
         """
@@ -208,3 +211,78 @@ class Gerrit:
             key=self._key, known_hosts=self._known_hosts, timeout_s=self._timeout_s,
         )  # fmt: skip
         return EventStream(command, f"ssh://{self._user}@{self._host}:{self._port}")
+
+
+_MOST = 10
+_CHANGE_ID = re.compile(r"I[0-9a-f]{40}")
+
+
+def patch_set_of(
+    api: Api, project: str, commit: str, change_id: str = "", branch: str = ""
+) -> tuple[GerritChange, PatchSet] | None:
+    """Return the change and the patch set of a commit.
+
+    A commit that Gerrit does not know may still come from a change, if it was cherry-picked or rebased
+    elsewhere. Then the only change with its Change-Id in the project, or the only one on the branch, is
+    returned, with its newest patch set.
+    """
+    where = f"project:{phrase(project)}"
+    for listed in _changes(api, f"commit:{phrase(commit)} {where}"):
+        change = api.change(listed.number)
+        for each in change.patch_sets:
+            if each.revision == commit:
+                return change, each
+    if not _CHANGE_ID.fullmatch(change_id):
+        return None
+    found = _changes(api, f"change:{change_id} {where}")
+    if len(found) > 1:
+        found = [each for each in found if each.branch == branch]
+    return (found[0], found[0].current) if len(found) == 1 else None
+
+
+def _changes(api: Api, query: str) -> list[GerritChange]:
+    return [api.read_change(each) for each in api.changes(query, 0, _MOST, OUTLINE)]
+
+
+_PAGE = 100
+
+
+def changes_updated_since(
+    api: Api, moment: datetime, projects: Sequence[str], maximum: int, page: int = _PAGE
+) -> Iterator[GerritChange]:
+    """Yield changes, the last updated first, each once.
+
+    :raises TooLargeError: after ``maximum`` of them, if there are more.
+    :raises UsageError: if the moment has no time zone.
+    """
+    query = _query(moment, projects)
+    seen: set[int] = set()
+    start, is_more = 0, True
+    while is_more:
+        listed = api.changes(query, start, page, OUTLINE)
+        for change in map(api.read_change, listed):
+            # A change that is updated meanwhile moves to the front, and shifts another to the next page.
+            if change.number in seen:
+                continue
+            if len(seen) == maximum:
+                raise TooLargeError(
+                    f"{api.transport.url}: more than {maximum} changes were updated since "
+                    f"{moment:%Y-%m-%d %H:%M:%S %Z}; request fewer"
+                )
+            seen.add(change.number)
+            yield change
+        start += len(listed)
+        is_more = bool(listed) and listed[-1].get("_more_changes") is True
+
+
+def whole_second(moment: datetime) -> datetime:
+    """Return a time without its fraction of a second, which Gerrit does not store."""
+    return moment.replace(microsecond=0)
+
+
+def _query(moment: datetime, projects: Sequence[str]) -> str:
+    if moment.tzinfo is None:
+        raise UsageError(f"{moment} has no time zone; give one")
+    after = f'after:"{whole_second(moment).astimezone(UTC):%Y-%m-%d %H:%M:%S}"'
+    chosen = " OR ".join(f"project:{phrase(name)}" for name in projects)
+    return f"{after} ({chosen})" if chosen else after

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from perftrend.clients.gerrit import told
+from perftrend.clients.gerrit import validation
 from perftrend.clients.gerrit.people import Account, read_account
 
 PATCH_SET_LEVEL = "/PATCHSET_LEVEL"
@@ -70,10 +70,10 @@ def read_comments(messages: object, by_path: object) -> tuple[Comment, ...]:
     :param by_path: the JSON of its comments.
     :raises ValueError: if they are not valid.
     """
-    found = [_message(each) for each in told.tables(messages)]
+    found = [_message(each) for each in validation.tables(messages)]
     place = {each.identity: number for number, each in enumerate(found)}
-    for path, comments in told.table(by_path).items():
-        found += [_on_path(path, each) for each in told.tables(comments)]
+    for path, comments in validation.table(by_path).items():
+        found += [_on_path(path, each) for each in validation.tables(comments)]
     # The server sends messages in order; several may have the same second.
     return tuple(
         sorted(
@@ -92,31 +92,31 @@ def read_messages(messages: object) -> tuple[Comment, ...]:
 
 
 def _message(value: Mapping[str, Any]) -> Comment:
-    identity = told.some_text(value.get("id"))
+    identity = validation.some_text(value.get("id"))
     return Comment(
         identity=identity,
         message_id=identity,
         author=_author(value),
-        written=told.moment(value.get("date")),
-        patch_set=told.optional(value.get("_revision_number")),
-        text=told.text(value.get("message")),
-        tag=told.text(value.get("tag")),
+        written=validation.moment(value.get("date")),
+        patch_set=validation.optional(value.get("_revision_number")),
+        text=validation.text(value.get("message")),
+        tag=validation.text(value.get("tag")),
     )
 
 
 def _on_path(path: str, value: Mapping[str, Any]) -> Comment:
-    identity = told.some_text(value.get("id"))
+    identity = validation.some_text(value.get("id"))
     return Comment(
         identity=identity,
-        message_id=told.text(value.get("change_message_id")) or identity,
+        message_id=validation.text(value.get("change_message_id")) or identity,
         author=_author(value),
-        written=told.moment(value.get("updated")),
-        patch_set=told.optional(value.get("patch_set")),
-        text=told.text(value.get("message")),
-        path=told.some_text(path),
-        line=told.optional(value.get("line")),
-        tag=told.text(value.get("tag")),
-        in_reply_to=told.text(value.get("in_reply_to")),
+        written=validation.moment(value.get("updated")),
+        patch_set=validation.optional(value.get("patch_set")),
+        text=validation.text(value.get("message")),
+        path=validation.some_text(path),
+        line=validation.optional(value.get("line")),
+        tag=validation.text(value.get("tag")),
+        in_reply_to=validation.text(value.get("in_reply_to")),
         is_unresolved=value.get("unresolved") is True,
     )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from perftrend.clients.gerrit import told
+from perftrend.clients.gerrit import validation
 from perftrend.clients.gerrit.people import Account, read_account
 
 
@@ -41,11 +41,11 @@ class CommentAdded:
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class EventsDropped:
     """Gerrit dropped events, because they were not read fast enough."""
 
 
-Event = CommentAdded | Dropped
+Event = CommentAdded | EventsDropped
 
 
 def read_event(line: bytes) -> Event | None:
@@ -54,37 +54,37 @@ def read_event(line: bytes) -> Event | None:
     :raises ValueError: if the line is not a valid event.
     """
     try:
-        found = told.table(json.loads(line))
+        found = validation.table(json.loads(line))
     except RecursionError:
         raise ValueError("too deep") from None
-    kind = told.some_text(found.get("type"))
+    kind = validation.some_text(found.get("type"))
     if kind == "dropped-output":
-        return Dropped()
+        return EventsDropped()
     return _comment_added(found) if kind == "comment-added" else None
 
 
 def _comment_added(found: Mapping[str, Any]) -> CommentAdded:
-    change, patch_set = told.table(found.get("change")), told.table(found.get("patchSet"))
+    change, patch_set = validation.table(found.get("change")), validation.table(found.get("patchSet"))
     return CommentAdded(
-        project=told.some_text(change.get("project")),
-        branch=told.some_text(change.get("branch")),
-        change=told.whole(change.get("number")),
-        change_id=told.some_text(change.get("id")),
-        subject=told.text(change.get("subject")),
-        patch_set=told.whole(patch_set.get("number")),
-        revision=told.revision(patch_set.get("revision")),
-        ref=told.ref(patch_set.get("ref")),
-        parents=tuple(told.revision(parent) for parent in told.items(patch_set.get("parents"))),
+        project=validation.some_text(change.get("project")),
+        branch=validation.some_text(change.get("branch")),
+        change=validation.whole(change.get("number")),
+        change_id=validation.some_text(change.get("id")),
+        subject=validation.text(change.get("subject")),
+        patch_set=validation.whole(patch_set.get("number")),
+        revision=validation.revision(patch_set.get("revision")),
+        ref=validation.ref(patch_set.get("ref")),
+        parents=tuple(validation.revision(parent) for parent in validation.items(patch_set.get("parents"))),
         author=read_account(found.get("author")),
-        text=told.text(found.get("comment")),
-        written=told.seconds(found.get("eventCreatedOn")),
+        text=validation.text(found.get("comment")),
+        written=validation.seconds(found.get("eventCreatedOn")),
         approvals=dict(_approvals(found)),
     )
 
 
 def _approvals(found: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    for each in told.tables(found.get("approvals")):
-        value = told.text(each.get("value"))
+    for each in validation.tables(found.get("approvals")):
+        value = validation.text(each.get("value"))
         if not re.fullmatch(r"[-+]?[0-9]{1,9}", value):
             raise ValueError("no vote")
-        yield told.some_text(each.get("type")), int(value)
+        yield validation.some_text(each.get("type")), int(value)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from perftrend.clients.gerrit import told
+from perftrend.clients.gerrit import validation
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class AccountGroup:
     """A group of accounts."""
 
     identity: str
@@ -42,18 +42,18 @@ def read_account(value: object) -> Account:
 
     :raises ValueError: if it is not a valid account.
     """
-    told_of = told.table(value)
+    fields = validation.table(value)
     return Account(
-        number=told.optional(told_of.get("_account_id")),
-        username=told.text(told_of.get("username")),
-        name=told.text(told_of.get("name")),
-        email=told.text(told_of.get("email")),
+        number=validation.optional(fields.get("_account_id")),
+        username=validation.text(fields.get("username")),
+        name=validation.text(fields.get("name")),
+        email=validation.text(fields.get("email")),
     )
 
 
-def read_group(value: Mapping[str, Any]) -> Group:
+def read_group(value: Mapping[str, Any]) -> AccountGroup:
     """Return a group from its JSON.
 
     :raises ValueError: if it is not a valid group.
     """
-    return Group(unquote(told.some_text(value.get("id"))), told.text(value.get("name")))
+    return AccountGroup(unquote(validation.some_text(value.get("id"))), validation.text(value.get("name")))

@@ -34,7 +34,7 @@ _COUNT = re.compile(r"\A\([0-9]+ comments?\)\n\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class LineNote:
     """A remark of a verdict on a line of a file."""
 
     path: str
@@ -44,7 +44,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ReviewVerdict:
     """The result of a job for a patch set."""
 
     job: str
@@ -55,11 +55,11 @@ class Verdict:
     """On the label of the settings; 0 removes an earlier vote, None leaves it."""
     link: str = ""
     """URL of the full text, if the text has to be cut."""
-    notes: tuple[Note, ...] = ()
+    notes: tuple[LineNote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Posted:
+class PostResult:
     """The result of posting a verdict or an answer."""
 
     is_new: bool
@@ -88,7 +88,7 @@ def answer_tag(comment: Comment) -> str:
     return f"{_TAG}:answer:{re.sub(r'[^A-Za-z0-9_-]', '-', comment.identity)[:100]}"
 
 
-def fitted(text: str, link: str = "", limit: int = LONGEST_TEXT) -> str:
+def shorten(text: str, link: str = "", limit: int = LONGEST_TEXT) -> str:
     """Return a text within Gerrit's limit: cut if it is too long, with the link to the full text.
 
     :param limit: in UTF-16 code units, as Gerrit counts.
@@ -100,25 +100,27 @@ def fitted(text: str, link: str = "", limit: int = LONGEST_TEXT) -> str:
     if units(whole) <= limit - _SPARE:
         return whole
     end = f"\n\n… (cut; the whole text: {link})" if link else "\n\n… (cut)"
-    kept = _first(whole, limit - _SPARE - units(end) - len(f"\n{_FENCE}"))
+    beginning = _first(whole, limit - _SPARE - units(end) - len(f"\n{_FENCE}"))
     # Cut at the end of a line, unless that would remove much.
-    kept = kept[: kept.rfind("\n")] if kept.rfind("\n") > len(kept) // 2 else kept
-    is_open = kept.count(_FENCE) % 2
-    return kept.rstrip() + (f"\n{_FENCE}" if is_open else "") + end
+    beginning = (
+        beginning[: beginning.rfind("\n")] if beginning.rfind("\n") > len(beginning) // 2 else beginning
+    )
+    is_open = beginning.count(_FENCE) % 2
+    return beginning.rstrip() + (f"\n{_FENCE}" if is_open else "") + end
 
 
-def superseding(text: str, earlier: Comment | None) -> str:
+def append_replacement_line(text: str, earlier: Comment | None) -> str:
     """Append a line that states which verdict on the same patch set the text replaces."""
     return f"{text}\n\n{_replaces(earlier.written)}" if earlier else text
 
 
-def is_said(text: str, earlier: Comment | None) -> bool:
+def has_text(text: str, earlier: Comment | None) -> bool:
     """Return whether a message has a text already, ignoring the line about what it replaces."""
     if earlier is None:
         return False
-    said = _REPLACED.sub("", _HEADING.sub("", earlier.text, count=1))
+    earlier_text = _REPLACED.sub("", _HEADING.sub("", earlier.text, count=1))
     # The server may change whitespace. It prepends the number of notes, which the text itself may start with.
-    return text.split() in (said.split(), _COUNT.sub("", said, count=1).split())
+    return text.split() in (earlier_text.split(), _COUNT.sub("", earlier_text, count=1).split())
 
 
 def newest(messages: Sequence[Comment], tag: str, author: Account, patch_set: int | None) -> Comment | None:
@@ -130,7 +132,7 @@ def newest(messages: Sequence[Comment], tag: str, author: Account, patch_set: in
     return None
 
 
-def verdict_body(verdict: Verdict, text: str, *, label: str | None, notify: str) -> dict[str, Any]:
+def verdict_body(verdict: ReviewVerdict, text: str, *, label: str | None, notify: str) -> dict[str, Any]:
     """Return the review for a verdict.
 
     :param text: the text of the verdict to post.
@@ -139,7 +141,7 @@ def verdict_body(verdict: Verdict, text: str, *, label: str | None, notify: str)
     comments: dict[str, list[dict[str, Any]]] = {}
     for note in verdict.notes:
         # Resolved: they are informational, and the vote requests action.
-        remark = {"line": note.line, "message": fitted(note.text), "unresolved": False}
+        remark = {"line": note.line, "message": shorten(note.text), "unresolved": False}
         comments.setdefault(note.path, []).append(remark)
     body = _body(verdict_tag(verdict.job), notify) | {"message": text}
     if comments:

@@ -21,13 +21,13 @@ from types import TracebackType
 from typing import Self
 
 from perftrend.clients.gerrit.events import Event, read_event
-from perftrend.clients.web.refusals import UnavailableError, UnreachedError
+from perftrend.clients.web.errors import UnavailableError, UnreachedError
 from perftrend.errors import ServiceError, SettingsError
 
 LONGEST_LINE = 1024**2
 """Bytes of an event: a comment has 16 KiB, but a commit message may be long."""
 _PIECE = 64 * 1024
-_KEPT_ERRORS = 4096
+_RETAINED_ERROR_BYTES = 4096
 _FAREWELL_S = 5.0
 _COMMAND = ("gerrit", "stream-events", "-s", "comment-added")
 
@@ -63,9 +63,9 @@ def ssh_command(
         "LogLevel": "ERROR",
     }
     if known_hosts:
-        options["UserKnownHostsFile"] = _quoted("gerrit.known_hosts", known_hosts)
+        options["UserKnownHostsFile"] = _quote_path("gerrit.known_hosts", known_hosts)
     if key:
-        options |= {"IdentityFile": _quoted("gerrit.ssh_key", key), "IdentitiesOnly": "yes"}
+        options |= {"IdentityFile": _quote_path("gerrit.ssh_key", key), "IdentitiesOnly": "yes"}
     words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
     return ["ssh", "-T", "-x", "-p", str(port), "-l", user, *words, "--", host, *_COMMAND]
 
@@ -87,11 +87,11 @@ class EventStream:
         self._errors = b""
         self._is_closed = False
         # The environment may contain settings with secrets, such as the token, that ssh does not need.
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("PERFTREND_")}
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PERFTREND_")}
         try:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                env=kept, bufsize=0, start_new_session=True,
+                env=environment, bufsize=0, start_new_session=True,
             )  # fmt: skip
         except OSError as error:
             raise ServiceError(
@@ -137,7 +137,7 @@ class EventStream:
                 yield event
                 quiet_since = time.monotonic()
         if not self._is_closed:
-            raise self._explained()
+            raise self._explain_end()
 
     def _read(self, line: bytes) -> Event | None:
         try:
@@ -180,10 +180,10 @@ class EventStream:
                     if not piece:
                         selector.unregister(key.fd)
                     elif not key.data:
-                        self._errors = (self._errors + piece)[-_KEPT_ERRORS:]
+                        self._errors = (self._errors + piece)[-_RETAINED_ERROR_BYTES:]
                     yield piece if key.data else b""
 
-    def _explained(self) -> ServiceError:
+    def _explain_end(self) -> ServiceError:
         """Return the error for the end of the stream; it shows nothing that the server wrote."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_FAREWELL_S)
@@ -205,7 +205,7 @@ class EventStream:
                 os.killpg(self._process.pid, number)
 
 
-def _quoted(name: str, path: Path) -> str:
+def _quote_path(name: str, path: Path) -> str:
     """Return a path in the syntax of ssh: in quotes, without anything that ssh would expand."""
     if not path.is_file():
         raise SettingsError(f"{name} is {str(path)!r}; this file does not exist")

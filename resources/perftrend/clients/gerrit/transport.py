@@ -20,18 +20,18 @@ import requests
 import urllib3
 from requests.auth import HTTPBasicAuth
 
-from perftrend.clients.web.bodies import whole
-from perftrend.clients.web.refusals import (
+from perftrend.clients.web.body import whole
+from perftrend.clients.web.errors import (
     RefusedError,
-    Service,
+    ServiceLogin,
     TooLargeError,
     UnavailableError,
-    failed,
-    refused,
-    shown,
+    format_request,
+    status_error,
+    transport_error,
 )
-from perftrend.clients.web.retrying import Wait, retrying
-from perftrend.clients.web.session import Session
+from perftrend.clients.web.retry import Wait, retrier
+from perftrend.clients.web.session import HttpSession
 from perftrend.errors import ServiceError, UsageError
 
 MAXIMUM_JSON = 32 * 1024**2
@@ -68,12 +68,12 @@ class Transport:
             raise UsageError("gerrit.user and gerrit.token belong together; give both or none")
         self.url = url.rstrip("/")
         self.host = parts.hostname or ""
-        self._service = Service("gerrit", user, timeout_s, _hints(user))
+        self._service = ServiceLogin("gerrit", user, timeout_s, _hints(user))
         self._secrets = _forms(user, token) if user and token else ()
         login = HTTPBasicAuth((user or "").encode(), (token or "").encode()) if user else None
         self._api = pygerrit2.GerritRestAPI(self.url, auth=login)
-        self._api.session = Session(timeout_s=timeout_s)
-        self.retrying = retrying(attempts, wait)
+        self._api.session = HttpSession(timeout_s=timeout_s)
+        self.retrying = retrier(attempts, wait)
 
     def json(self, path: str, query: Query = ()) -> Any:  # noqa: ANN401 - any JSON value
         """Return the JSON at a path, and retry after transient failures."""
@@ -96,26 +96,26 @@ class Transport:
 
     def _send(self, method: str, path: str, **options: Any) -> Any:  # noqa: ANN401 - as above
         address = self._api.make_url(path)
-        asked = shown(method, address)
+        request = format_request(method, address)
         arguments = self._api.translate_kwargs(stream=True, **options)
         try:
             response = self._api.session.request(method, address, **arguments)
         except (OSError, ValueError, urllib3.exceptions.HTTPError) as error:
             # Not chained: errors of the libraries may contain the request with its login.
-            raise failed(asked, error, self._service) from None
+            raise transport_error(request, error, self._service) from None
         with response:
             if response.status_code >= HTTPStatus.MULTIPLE_CHOICES:
-                raise self._refused(asked, response)
-            return _decoded(asked, whole(response, MAXIMUM_JSON, self._service))
+                raise self._status_error(request, response)
+            return _decode(request, whole(response, MAXIMUM_JSON, self._service))
 
-    def _refused(self, asked: str, response: requests.Response) -> ServiceError:
+    def _status_error(self, request: str, response: requests.Response) -> ServiceError:
         """Return the error for a refusal, with Gerrit's reason if there is one."""
-        error = refused(asked, response, self._service)
+        error = status_error(request, response, self._service)
         if not isinstance(error, RefusedError) or error.status not in _EXPLAINED:
             return error
         reason = self._reason(response)
         if error.status == HTTPStatus.CONFLICT and re.search("lock.?failure", reason, re.IGNORECASE):
-            return UnavailableError(f"{asked}: another user writes to the same change; try again later")
+            return UnavailableError(f"{request}: another user writes to the same change; try again later")
         return RefusedError(f"{error}; Gerrit reports {reason!r}", error.status) if reason else error
 
     def _reason(self, response: requests.Response) -> str:
@@ -145,10 +145,10 @@ def _forms(user: str, token: str) -> tuple[str, ...]:
     return token, base64.b64encode(f"{user}:{token}".encode()).decode()
 
 
-def _decoded(asked: str, body: bytes) -> Any:  # noqa: ANN401 - as above
+def _decode(request: str, body: bytes) -> Any:  # noqa: ANN401 - as above
     try:
         return json.loads(body.removeprefix(_PREFIX))
     except (ValueError, RecursionError):
         raise ServiceError(
-            f"{asked}: the response is not JSON; is a proxy or a login page in between? check gerrit.url"
+            f"{request}: the response is not JSON; is a proxy or a login page in between? check gerrit.url"
         ) from None

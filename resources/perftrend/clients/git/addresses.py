@@ -52,14 +52,14 @@ class Address:
             parts = urlsplit(text)
         except ValueError:
             raise UsageError("the address of the repository is not a valid URL") from None
-        told = without_password(text)
+        redacted = without_password(text)
         if parts.scheme not in _SCHEMES:
-            raise UsageError(f"{told!r} is not a repository; known schemes are {', '.join(_SCHEMES)}")
+            raise UsageError(f"{redacted!r} is not a repository; known schemes are {', '.join(_SCHEMES)}")
         if parts.password is None:
             return cls(text)
         host = parts.netloc.rpartition("@")[2]
         if parts.scheme not in ("http", "https"):
-            return cls(told)
+            return cls(redacted)
         url = parts._replace(netloc=host).geturl()
         user = f"{unquote(parts.username or '')}:{unquote(parts.password)}"
         header = f"Authorization: Basic {base64.b64encode(user.encode()).decode()}"

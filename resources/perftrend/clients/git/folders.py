@@ -16,15 +16,15 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from perftrend.clients.git.locking import taken
+from perftrend.clients.git.file_locks import acquire
 
 
-def _nothing(_: Path) -> None:
+def _do_nothing(_: Path) -> None:
     """Do nothing."""
 
 
 @contextmanager
-def own(place: Path, prefix: str, *, removed: Callable[[Path], None] = _nothing) -> Generator[Path]:
+def own(place: Path, prefix: str, *, removed: Callable[[Path], None] = _do_nothing) -> Generator[Path]:
     """Provide the path of a private folder within ``place``, which does not exist yet.
 
     The folder is removed afterwards. Folders left over by killed processes are removed first.
@@ -34,13 +34,13 @@ def own(place: Path, prefix: str, *, removed: Callable[[Path], None] = _nothing)
     """
     place.mkdir(parents=True, exist_ok=True)
     for left in place.glob("*.lock"):
-        holding = taken(left, wait=False)
+        holding = acquire(left, wait=False)
         if holding is not None:
             _remove(left, holding, removed)
     descriptor, name = tempfile.mkstemp(prefix=prefix, suffix=".lock", dir=place)
     os.close(descriptor)
     lock = Path(name)
-    holding = taken(lock)
+    holding = acquire(lock)
     assert holding is not None  # noqa: S101 - the call waited for it
     try:
         yield lock.with_suffix("")

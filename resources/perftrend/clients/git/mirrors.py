@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from perftrend.clients.git.addresses import Address
-from perftrend.clients.git.locking import held
+from perftrend.clients.git.file_locks import hold
 from perftrend.clients.git.program import Git
 from perftrend.errors import UsageError
 
@@ -37,7 +37,7 @@ def refresh(address: Address, folder: Path, *, timeout_s: float) -> None:
 @contextmanager
 def alone(folder: Path) -> Generator[None]:
     """Hold the exclusive lock for changes to the refs or the list of worktrees of a repository."""
-    with held(folder.with_name(f"{folder.name}.lock")):
+    with hold(folder.with_name(f"{folder.name}.lock")):
         yield
 
 
@@ -58,7 +58,7 @@ def fetch(
     """
     where = address.url if isinstance(address, Address) else address
     how = ["--quiet", "--force", "--no-tags", "--no-write-fetch-head", *(["--prune"] if prune else [])]
-    git.ask(address, ["fetch", *how, "--end-of-options", where, *refs], timeout_s=timeout_s)
+    git.run_remote(address, ["fetch", *how, "--end-of-options", where, *refs], timeout_s=timeout_s)
 
 
 def _head(address: Address) -> list[str]:

@@ -30,7 +30,9 @@ _SETTINGS = (
     "gc.pruneExpire=never",
     "maintenance.autoDetach=false",
 )
-_KEPT = re.compile(r"GIT_(SSH|SSH_COMMAND|SSH_VARIANT|ASKPASS|PROXY_.*|SSL_.*|HTTP_.*|CONFIG_.*)")
+_RETAINED_VARIABLES = re.compile(
+    r"GIT_(SSH|SSH_COMMAND|SSH_VARIANT|ASKPASS|PROXY_.*|SSL_.*|HTTP_.*|CONFIG_.*)"
+)
 """Variables of git that a server may need; others, such as GIT_DIR inside a hook, would mislead git."""
 _LONGEST_WORDS = 300
 _NOT_FOUND = 127
@@ -79,7 +81,7 @@ class Git:
             raise ServiceError(f"git {arguments[0]} in {self._folder} failed: {done.words}")
         return done.output
 
-    def ask(self, address: Address | str, arguments: Iterable[str], *, timeout_s: float) -> None:
+    def run_remote(self, address: Address | str, arguments: Iterable[str], *, timeout_s: float) -> None:
         """Run a command that contacts a server; it ends with this process, however that ends.
 
         :param address: of the server, for messages and for its password; or the name of a remote.
@@ -87,16 +89,16 @@ class Git:
         """
         environment = _remote_environment(address.configuration if isinstance(address, Address) else ())
         command = [*_options(_SETTINGS), *arguments]
-        told = address.url if isinstance(address, Address) else address
+        remote = address.url if isinstance(address, Address) else address
         try:
             done = self._run(command, environment, timeout_s=timeout_s)
         except subprocess.TimeoutExpired:
             raise ServiceError(
-                f"{without_password(told)} did not send its commits within {timeout_s:g} s"
+                f"{without_password(remote)} did not send its commits within {timeout_s:g} s"
             ) from None
         if done.code:
             raise ServiceError(
-                f"cannot fetch from {without_password(told)}: {done.words}; "
+                f"cannot fetch from {without_password(remote)}: {done.words}; "
                 "check the address, the network and the permissions of this user"
             )
 
@@ -142,13 +144,13 @@ def _options(settings: Iterable[str]) -> list[str]:
 
 
 def _plain_environment() -> dict[str, str]:
-    kept = {
+    environment = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("GIT_", "LC_", "LANGUAGE")) or _KEPT.fullmatch(name)
+        if not name.startswith(("GIT_", "LC_", "LANGUAGE")) or _RETAINED_VARIABLES.fullmatch(name)
     }
     return {
-        **kept,
+        **environment,
         "LC_ALL": "C",
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_OPTIONAL_LOCKS": "0",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from perftrend.clients.git import mirrors, worktrees
+from perftrend.clients.git import folders, mirrors
 from perftrend.clients.git.addresses import Address
 from perftrend.clients.git.program import Git
 from perftrend.errors import UsageError
@@ -121,9 +121,9 @@ class Repository:
 
     def _candidates(self, commits: list[str]) -> str:
         some = [self.commit(name) for name in commits[:_CANDIDATES]]
-        told = ", ".join(f"{each.hash[:12]} ({each.subject[:50]})" for each in some)
+        text = ", ".join(f"{each.hash[:12]} ({each.subject[:50]})" for each in some)
         more = len(commits) - len(some)
-        return f"{told} and {more} more" if more else told
+        return f"{text} and {more} more" if more else text
 
     def is_ancestor(self, old: str, new: str) -> bool:
         """Return whether a commit is in the history of another one, or is the same commit.
@@ -204,12 +204,12 @@ class Repository:
         """
         self._require(commit)
         place = folder or self._own_folder()
-        with worktrees.checked_out(self.folder, commit, place.resolve()) as path:
+        with check_out(self.folder, commit, place.resolve()) as path:
             yield path
 
     def _own_folder(self) -> Path:
-        told = self._git.run("rev-parse", "--git-common-dir").strip()
-        return self.folder / told / "perftrend-worktrees"
+        git_folder = self._git.run("rev-parse", "--git-common-dir").strip()
+        return self.folder / git_folder / "perftrend-worktrees"
 
     def _require(self, *hashes: str) -> None:
         for each in hashes:
@@ -238,3 +238,26 @@ def _commits(output: str) -> Iterator[Commit]:
         name, parents, author, seconds, subject = line.split("\0", 4)
         moment = datetime.fromtimestamp(int(seconds), UTC)
         yield Commit(name, tuple(parents.split()), subject, author, moment)
+
+
+_CHECKOUT_S = 1800.0
+
+
+@contextmanager
+def check_out(repository: Path, commit: str, place: Path) -> Generator[Path]:
+    """Check out a commit in a new folder within ``place``; it is removed afterwards."""
+    git = Git(repository)
+
+    def forget(path: Path) -> None:
+        # Not removed by git, which refuses to remove files of a build, or what a killed process left over.
+        with mirrors.alone(repository):
+            git.try_("worktree", "unlock", str(path))  # locked if its creation was killed
+            git.try_("worktree", "prune", "--expire=now")
+
+    with folders.own(place, f"{commit[:12]}-", removed=forget) as path:
+        # Git reads all worktrees when it adds one, and fails on one that is incomplete or partly removed.
+        # Checking out the files may take minutes, so it is done after the lock is released.
+        with mirrors.alone(repository):
+            git.run("worktree", "add", "--quiet", "--detach", "--force", "--no-checkout", str(path), commit)
+        Git(path).run("reset", "--quiet", "--hard", timeout_s=_CHECKOUT_S)
+        yield path

@@ -5,19 +5,19 @@ The only importer of python-jenkins. See Clients in the documentation for the re
 
 from __future__ import annotations
 
-from perftrend.clients.jenkins.builds import Artifact, Build
+from perftrend.clients.jenkins.build_start import QueuedBuild
+from perftrend.clients.jenkins.builds import Artifact, JenkinsBuild
 from perftrend.clients.jenkins.client import Jenkins, connect
-from perftrend.clients.jenkins.running import Started
-from perftrend.clients.jenkins.waiting import QueueItem
-from perftrend.clients.web.refusals import RefusedError, TooLargeError, UnavailableError
+from perftrend.clients.jenkins.queue import QueueItem
+from perftrend.clients.web.errors import RefusedError, TooLargeError, UnavailableError
 
 __all__ = [
     "Artifact",
-    "Build",
     "Jenkins",
+    "JenkinsBuild",
     "QueueItem",
+    "QueuedBuild",
     "RefusedError",
-    "Started",
     "TooLargeError",
     "UnavailableError",
     "connect",

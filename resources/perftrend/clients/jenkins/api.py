@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
 
-from perftrend.clients.jenkins.builds import TREE, Build, number_of, read_build
+from perftrend.clients.jenkins.builds import TREE, JenkinsBuild, number_of, read_build
 from perftrend.clients.jenkins.paths import is_name, job_path
 from perftrend.clients.jenkins.transport import Transport
-from perftrend.clients.web.refusals import RefusedError
+from perftrend.clients.web.errors import RefusedError
 from perftrend.errors import ServiceError, nearest
 
 _DEEPEST_FOLDER = 20
@@ -36,19 +36,19 @@ class Api:
 
     def job(self, job: str, tree: str) -> dict[str, Any]:
         """Return the JSON of a job."""
-        with self.found(job):
+        with self.suggest_similar_jobs(job):
             return self.transport.json(job_path(job), tree)
 
-    def build(self, job: str, number: int) -> Build:
+    def build(self, job: str, number: int) -> JenkinsBuild:
         """Return one build."""
-        with self.found(job):
-            told = self.transport.json(f"{job_path(job)}/{number}", TREE)
-        return read_build(job, self.url(job), told)
+        with self.suggest_similar_jobs(job):
+            fields = self.transport.json(f"{job_path(job)}/{number}", TREE)
+        return read_build(job, self.url(job), fields)
 
-    def builds(self, job: str, begin: int, end: int) -> Sequence[Build]:
+    def builds(self, job: str, begin: int, end: int) -> Sequence[JenkinsBuild]:
         """Return the builds of a range in the server's list; ``end`` is excluded."""
-        told = self._list(job, f"allBuilds[{TREE}]{{{begin},{end}}}")
-        return [read_build(job, self.url(job), each) for each in told]
+        listed = self._list(job, f"allBuilds[{TREE}]{{{begin},{end}}}")
+        return [read_build(job, self.url(job), each) for each in listed]
 
     def build_numbers(self, job: str, begin: int, end: int) -> Sequence[int]:
         """Return the build numbers of a range in the server's list."""
@@ -56,19 +56,19 @@ class Api:
             number_of(self.url(job), each) for each in self._list(job, f"allBuilds[number]{{{begin},{end}}}")
         ]
 
-    def every_build(self, job: str) -> Sequence[Build]:
+    def every_build(self, job: str) -> Sequence[JenkinsBuild]:
         """Return all builds, newest first, for servers without ranges."""
-        told = self._list(job, f"allBuilds[{TREE}],builds[{TREE}]")
+        listed = self._list(job, f"allBuilds[{TREE}],builds[{TREE}]")
         return sorted(
-            (read_build(job, self.url(job), each) for each in told), key=lambda build: -build.number
+            (read_build(job, self.url(job), each) for each in listed), key=lambda build: -build.number
         )
 
     def names(
         self, path: str, folder: str, *, recursive: bool, depth: int = _DEEPEST_FOLDER
     ) -> Iterator[str]:
         """Yield the full names of the jobs at a path, which is a folder or one of its views."""
-        told = self.transport.json(path, "jobs[name,jobs[name]]").get("jobs") or ()
-        for each in told if isinstance(told, list) else ():
+        listed = self.transport.json(path, "jobs[name,jobs[name]]").get("jobs") or ()
+        for each in listed if isinstance(listed, list) else ():
             name = each.get("name") if isinstance(each, dict) else None
             if not is_name(name) or depth == 0:
                 raise ServiceError(
@@ -83,7 +83,7 @@ class Api:
                 yield from self.names(job_path(full), full, recursive=True, depth=depth - 1)
 
     @contextmanager
-    def found(self, job: str) -> Iterator[None]:
+    def suggest_similar_jobs(self, job: str) -> Iterator[None]:
         """Add the names of similar jobs to the error if a job is not found."""
         try:
             yield
@@ -103,7 +103,7 @@ class Api:
 
     def _list(self, job: str, tree: str) -> list[dict[str, Any]]:
         answer = self.job(job, tree)
-        told = answer.get("allBuilds", answer.get("builds")) or []
-        if not isinstance(told, list):
+        listed = answer.get("allBuilds", answer.get("builds")) or []
+        if not isinstance(listed, list):
             raise ServiceError(f"{self.url(job)}: the response has no list of builds; is jenkins.url right?")
-        return told
+        return listed

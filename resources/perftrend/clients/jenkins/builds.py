@@ -28,7 +28,7 @@ class Artifact:
 
 
 @dataclass(frozen=True, slots=True)
-class Build:
+class JenkinsBuild:
     """One build of a job."""
 
     job: str
@@ -55,30 +55,30 @@ class Build:
         return not self.building and self.result is not None
 
 
-def read_build(job: str, job_url: str, told: Mapping[str, Any]) -> Build:
+def read_build(job: str, job_url: str, fields: Mapping[str, Any]) -> JenkinsBuild:
     """Return a build from its JSON.
 
     :param job: full name of the job.
     :param job_url: URL at which the job was found, which may differ from the URL that the server reports.
-    :param told: decoded JSON of the tree :data:`TREE`.
+    :param fields: decoded JSON of the tree :data:`TREE`.
     :raises ServiceError: if it is not a valid build.
     """
     try:
-        number = _number(told)
+        number = _number(fields)
         url = f"{job_url}/{number}/"
-        item = told.get("queueId")
-        paths = [text_of(artifact["relativePath"]) for artifact in told.get("artifacts") or ()]
-        return Build(
+        item = fields.get("queueId")
+        paths = [text_of(artifact["relativePath"]) for artifact in fields.get("artifacts") or ()]
+        return JenkinsBuild(
             job=job,
             number=number,
-            result=_word(told.get("result")),
-            building=told.get("building") is True,
-            started=moment_of(told["timestamp"]),
-            duration_s=max(0, whole_of(told.get("duration") or 0)) / 1000,
-            parameters=parameters_of(told.get("actions") or ()),
+            result=_word(fields.get("result")),
+            building=fields.get("building") is True,
+            started=moment_of(fields["timestamp"]),
+            duration_s=max(0, whole_of(fields.get("duration") or 0)) / 1000,
+            parameters=parameters_of(fields.get("actions") or ()),
             artifacts=tuple(Artifact(path, url + artifact_path(path)) for path in paths),
             url=url,
-            description=text_of(told.get("description") or ""),
+            description=text_of(fields.get("description") or ""),
             # For a build from before Jenkins had such numbers, the value is -1.
             queue_item=whole_of(item) if item is not None and whole_of(item) > 0 else None,
         )
@@ -86,15 +86,15 @@ def read_build(job: str, job_url: str, told: Mapping[str, Any]) -> Build:
         raise _no_build(job_url) from None
 
 
-def number_of(job_url: str, told: Mapping[str, Any]) -> int:
+def number_of(job_url: str, fields: Mapping[str, Any]) -> int:
     """Return the number of a build from JSON that contains only the number."""
     try:
-        return _number(told)
+        return _number(fields)
     except (TypeError, ValueError, KeyError):
         raise _no_build(job_url) from None
 
 
-def has_parameters(build: Build, wanted: Mapping[str, str]) -> bool:
+def has_parameters(build: JenkinsBuild, wanted: Mapping[str, str]) -> bool:
     """Return whether a build was started with these parameters, as far as the server shows them."""
     # A build that has just started is shown without parameters for a moment: it may be any build.
     if wanted and not build.parameters and not build.is_finished:
@@ -148,8 +148,8 @@ def _parameters(actions: Iterable[Any]) -> Iterator[tuple[str, str]]:
                 yield text_of(parameter["name"]), str(value)
 
 
-def _number(told: Mapping[str, Any]) -> int:
-    number = whole_of(told["number"])
+def _number(fields: Mapping[str, Any]) -> int:
+    number = whole_of(fields["number"])
     if number < 1:
         raise ValueError(number)
     return number

@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 
-from perftrend.clients.jenkins import running, waiting
+from perftrend.clients.jenkins import build_start, queue
 from perftrend.clients.jenkins.api import Api
-from perftrend.clients.jenkins.builds import Build
-from perftrend.clients.jenkins.listing import newest_first
+from perftrend.clients.jenkins.build_pages import newest_first
+from perftrend.clients.jenkins.build_start import QueuedBuild
+from perftrend.clients.jenkins.builds import JenkinsBuild
 from perftrend.clients.jenkins.paths import is_below, job_path, view_path
-from perftrend.clients.jenkins.running import Started
+from perftrend.clients.jenkins.queue import QueueItem
 from perftrend.clients.jenkins.transport import Transport
-from perftrend.clients.jenkins.waiting import QueueItem
-from perftrend.clients.web.refusals import UnavailableError
-from perftrend.clients.web.retrying import Wait, patiently
+from perftrend.clients.web.errors import UnavailableError
+from perftrend.clients.web.retry import Wait, patiently
 from perftrend.errors import ServiceError, SettingsError
 from perftrend.settings import JenkinsSettings
 
@@ -106,7 +106,7 @@ class Jenkins:
 
     def builds(
         self, job: str, *, since: datetime | None = None, numbers: Numbers = (None, None)
-    ) -> Iterator[Build]:
+    ) -> Iterator[JenkinsBuild]:
         """Yield the builds of a job, newest first, and request more during the iteration.
 
         Builds that start or are deleted meanwhile do not affect the result. A server that is only compatible
@@ -127,11 +127,11 @@ class Jenkins:
         :param job: full name; None: of all jobs that the user can see.
         :raises TooLargeError: if the response is larger than 32 MiB.
         """
-        return waiting.queue(self._api, job)
+        return queue.queue(self._api, job)
 
     def find(
         self, job: str, name: str, value: str, *, since: datetime | None = None, within: int = 1000
-    ) -> Sequence[QueueItem | Build]:
+    ) -> Sequence[QueueItem | JenkinsBuild]:
         """Return what was started with a value of a parameter: queued builds, then builds, newest first.
 
         A build that leaves the queue meanwhile is returned once, as a build.
@@ -140,9 +140,9 @@ class Jenkins:
         :param since: builds that started earlier are left out; with a time zone.
         :param within: number of newest builds that are searched.
         """
-        return waiting.find(self._api, job, name, value, since=since, within=within)
+        return queue.find(self._api, job, name, value, since=since, within=within)
 
-    def build(self, job: str, number: int) -> Build:
+    def build(self, job: str, number: int) -> JenkinsBuild:
         """Return one build of a job."""
         return self._api.build(job, number)
 
@@ -156,7 +156,7 @@ class Jenkins:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         is_written = True
         while is_written:
-            with self._api.found(job):
+            with self._api.suggest_similar_jobs(job):
                 file, headers = self._transport.text(path, start=str(start))
             with file:
                 while piece := file.read(2**16):
@@ -175,7 +175,7 @@ class Jenkins:
             raise ServiceError(f"{url!r} is not below {self.url}; it is not requested")
         return self._transport.open(url)
 
-    def start(self, job: str, parameters: Mapping[str, str] | None = None) -> Started:
+    def start(self, job: str, parameters: Mapping[str, str] | None = None) -> QueuedBuild:
         """Start a build; parameters that are not given have their defaults.
 
         The request is sent once. If its response is lost and the server may have started the build, the error
@@ -183,21 +183,23 @@ class Jenkins:
 
         :raises UsageError: if the job has no such parameter, or is disabled.
         """
-        return running.start(self._api, job, parameters or {})
+        return build_start.start(self._api, job, parameters or {})
 
-    def wait(self, build: Started | tuple[str, int], *, timeout_s: float, poll_s: float = 5.0) -> Build:
+    def wait(
+        self, build: QueuedBuild | tuple[str, int], *, timeout_s: float, poll_s: float = 5.0
+    ) -> JenkinsBuild:
         """Wait until a build has ended, also if the server is unavailable meanwhile.
 
         :param build: the result of :meth:`start`, or a job and a number.
         :raises ServiceError: if it does not end in time, or is removed from the queue.
         """
-        job, number = (build.job, None) if isinstance(build, Started) else build
+        job, number = (build.job, None) if isinstance(build, QueuedBuild) else build
         deadline = time.monotonic() + timeout_s
         while True:
             is_late = time.monotonic() >= deadline
             try:
-                if number is None and isinstance(build, Started):
-                    number = running.number(self._api, build)
+                if number is None and isinstance(build, QueuedBuild):
+                    number = build_start.number(self._api, build)
                 if number is not None and (found := self.build(job, number)).is_finished:
                     return found
             except UnavailableError:

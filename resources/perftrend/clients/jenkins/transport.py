@@ -20,18 +20,18 @@ import tenacity
 import urllib3
 from typing_extensions import override
 
-from perftrend.clients.web.bodies import pieces, whole
-from perftrend.clients.web.refusals import (
+from perftrend.clients.web.body import pieces, whole
+from perftrend.clients.web.errors import (
     RefusedError,
-    Service,
+    ServiceLogin,
     TooLargeError,
     UnreachedError,
-    failed,
-    refused,
-    shown,
+    format_request,
+    status_error,
+    transport_error,
 )
-from perftrend.clients.web.retrying import Wait, retrying
-from perftrend.clients.web.session import FILE_DEADLINE_S, Session
+from perftrend.clients.web.retry import Wait, retrier
+from perftrend.clients.web.session import FILE_DEADLINE_S, HttpSession
 from perftrend.errors import ServiceError, UsageError
 
 MAXIMUM_JSON = 32 * 1024**2
@@ -71,9 +71,9 @@ class Transport:
         self.url = url.rstrip("/")
         self.version: str | None = None
         """Of the server, by its last JSON response; empty if it is not Jenkins but a compatible server."""
-        self._service = Service("jenkins", user, timeout_s, _HINTS)
-        self._connection = _Connection(f"{self.url}/", token, self._service)
-        self._retrying = retrying(attempts, wait)
+        self._service = ServiceLogin("jenkins", user, timeout_s, _HINTS)
+        self._connection = _JenkinsConnection(f"{self.url}/", token, self._service)
+        self._retrying = retrier(attempts, wait)
 
     def json(self, path: str, tree: str) -> dict[str, Any]:
         """Return the JSON at a path, limited to the fields of the tree.
@@ -115,7 +115,7 @@ class Transport:
         with self._retrying(self._send, request, is_file=True) as response:
             if response.status_code != HTTPStatus.OK:
                 raise ServiceError(
-                    f"{shown('GET', url)}: answers with status {response.status_code}, but no file"
+                    f"{format_request('GET', url)}: answers with status {response.status_code}, but no file"
                 )
             yield pieces(response, self._service, decode=False)
 
@@ -125,15 +125,15 @@ class Transport:
             body = whole(response, MAXIMUM_JSON, self._service)
             self.version = response.headers.get("X-Jenkins", "")
         try:
-            told = json.loads(body)
+            fields = json.loads(body)
         except (ValueError, RecursionError):
-            told = None
-        if not isinstance(told, dict):
+            fields = None
+        if not isinstance(fields, dict):
             raise ServiceError(
-                f"{shown('GET', request.url)}: the response is not a JSON object; is a proxy or a "
+                f"{format_request('GET', request.url)}: the response is not a JSON object; is a proxy or a "
                 "login page in between? check jenkins.url"
             )
-        return told
+        return fields
 
     def _text(self, path: str, query: Mapping[str, str]) -> tuple[IO[bytes], Mapping[str, str]]:
         request = requests.Request("GET", f"{self.url}/{path}", params=dict(query))
@@ -143,7 +143,9 @@ class Transport:
             for piece in pieces(response, self._service, decode=True):
                 file.write(piece)
                 if file.tell() > MAXIMUM_LOG:
-                    raise TooLargeError(f"{shown('GET', request.url)}: has more than {MAXIMUM_LOG} bytes")
+                    raise TooLargeError(
+                        f"{format_request('GET', request.url)}: has more than {MAXIMUM_LOG} bytes"
+                    )
             unless_whole.pop_all()
         response.close()
         file.seek(0)
@@ -152,29 +154,30 @@ class Transport:
     def _send(self, request: requests.Request, *, is_file: bool = False) -> requests.Response:
         """Send one request, without retries; return the response with its body unread."""
         deadline_s = FILE_DEADLINE_S if is_file else None
-        with self._explained(shown(request.method, request.url)):
+        with self._convert_errors(format_request(request.method, request.url)):
             return self._connection.open(request, deadline_s)
 
     def _add_crumb(self, request: requests.Request) -> None:
-        asked = shown("GET", f"{self.url}/{jenkins.CRUMB_URL}")
-        with self._explained(asked):
+        crumb_request = format_request("GET", f"{self.url}/{jenkins.CRUMB_URL}")
+        with self._convert_errors(crumb_request):
             try:
                 self._connection.maybe_add_crumb(request)
             except (json.JSONDecodeError, UnicodeError, TypeError, KeyError):
                 self._connection.crumb = None
                 raise ServiceError(
-                    f"{asked}: the response has no crumb; is a login page in between? check jenkins.url"
+                    f"{crumb_request}: the response has no crumb; is a login page in between? "
+                    "check jenkins.url"
                 ) from None
 
     @contextmanager
-    def _explained(self, asked: str) -> Iterator[None]:
+    def _convert_errors(self, request: str) -> Iterator[None]:
         """Convert the errors of python-jenkins and the libraries below it."""
         try:
             yield
         except _StatusError as error:
-            raise refused(asked, error.response, self._service) from None
+            raise status_error(request, error.response, self._service) from None
         except (OSError, ValueError, urllib3.exceptions.HTTPError) as error:
-            raise failed(asked, error, self._service) from None
+            raise transport_error(request, error, self._service) from None
 
 
 class _StatusError(Exception):
@@ -187,24 +190,24 @@ class _NotFoundError(_StatusError, jenkins.NotFoundException):  # type: ignore[m
     """A status that python-jenkins interprets as a server without crumbs."""
 
 
-class _Connection(jenkins.Jenkins):  # type: ignore[misc]  # the library has no types
+class _JenkinsConnection(jenkins.Jenkins):  # type: ignore[misc]  # the library has no types
     """Session, login and crumbs of python-jenkins, with own handling of statuses and a limit for crumbs."""
 
-    _session: Session
+    _session: HttpSession
 
-    def __init__(self, url: str, token: str | None, service: Service) -> None:
+    def __init__(self, url: str, token: str | None, service: ServiceLogin) -> None:
         super().__init__(url, service.user, token, service.timeout_s)
         self._service = service
         # The own session prevents that PYTHONHTTPSVERIFY silently disables certificate checks, or that an
         # installed Kerberos changes the user.
         given = self._session.headers
-        self._session = Session(timeout_s=service.timeout_s, netrc=True)
+        self._session = HttpSession(timeout_s=service.timeout_s, netrc=True)
         # JENKINS_API_EXTRA_HEADERS
         self._session.headers.update({name: given[name] for name in given.keys() - self._session.headers})
         del self._auths[1:]
 
     def open(self, request: requests.Request, deadline_s: float | None = None) -> requests.Response:
-        """Return the response to a request with its body unread; see :meth:`Session.send`."""
+        """Return the response to a request with its body unread; see :meth:`HttpSession.send`."""
         self._maybe_add_auth()
         prepared = self._session.prepare_request(request)
         # After a POST, the redirect points to the queue item; following it would be a useless request.

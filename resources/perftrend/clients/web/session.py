@@ -76,7 +76,7 @@ class PrivateRedirectError(RedirectError):
     """A redirect from a public server to a private address."""
 
 
-class Session(requests.Session):
+class HttpSession(requests.Session):
     """Sends requests by the rules of this module; threads may share it.
 
     :param timeout_s: for connecting, and for each wait for bytes.
@@ -135,7 +135,7 @@ class Session(requests.Session):
             if not follows or location is None:
                 break
             response.close()
-            request = self._redirected(requested, request, location)
+            request = self._build_redirect_request(requested, request, location)
             # With other cookies, the same URL may return another response.
             step = request.url, request.headers.get("Cookie")
             if step in seen or len(seen) > MAXIMUM_REDIRECTS:
@@ -155,11 +155,11 @@ class Session(requests.Session):
         environment = self.merge_environment_settings(request.url, {}, True, None, None)
         response = super().send(request, timeout=self._timeout_s, allow_redirects=False, **environment)
         connection = getattr(response.raw, "connection", None)
-        if isinstance(connection, _Connection) and connection.reader:
+        if isinstance(connection, _LimitedConnection) and connection.reader:
             connection.reader.begin_body(deadline_s)
         return response
 
-    def _redirected(
+    def _build_redirect_request(
         self, requested: requests.PreparedRequest, last: requests.PreparedRequest, location: str
     ) -> requests.PreparedRequest:
         """Return the request for the target of a redirect, based on the original request."""
@@ -221,10 +221,10 @@ def _read_whole(response: requests.Response) -> None:
     response._content = bytes(body)
 
 
-class _Reader(io.RawIOBase):
+class _ResponseReader(io.RawIOBase):
     """The bytes that a connection receives for one response, within limits; replaces the socket's file."""
 
-    def __init__(self, connection: _Connection) -> None:
+    def __init__(self, connection: _LimitedConnection) -> None:
         self._socket = connection.sock
         # The socket is closed when the connection and this file both are.
         self._file = connection.sock.makefile("rb", buffering=0)
@@ -285,12 +285,12 @@ class _Reader(io.RawIOBase):
                 continue
 
 
-class _Connection:
+class _LimitedConnection:
     """A connection whose responses are read within limits."""
 
     timeout: Any
     sock: socket.socket
-    reader: _Reader | None = None
+    reader: _ResponseReader | None = None
 
     def __init__(
         self,
@@ -308,15 +308,15 @@ class _Connection:
         **options: Any,  # noqa: ANN401 - as above
     ) -> http.client.HTTPResponse:
         """Return the response of the server, or of a proxy that opens a tunnel."""
-        self.reader = _Reader(self)
+        self.reader = _ResponseReader(self)
         return http.client.HTTPResponse(self.reader, *arguments, **options)  # type: ignore[arg-type]  # no socket
 
 
-class _HTTPConnection(_Connection, urllib3.connection.HTTPConnection):  # type: ignore[misc]  # the class is a method
+class _HTTPConnection(_LimitedConnection, urllib3.connection.HTTPConnection):  # type: ignore[misc]  # the class is a method
     pass
 
 
-class _HTTPSConnection(_Connection, urllib3.connection.HTTPSConnection):  # type: ignore[misc]  # as above
+class _HTTPSConnection(_LimitedConnection, urllib3.connection.HTTPSConnection):  # type: ignore[misc]  # as above
     pass
 
 

@@ -1,14 +1,17 @@
-"""Endpoints of ``/annotations``."""
+"""Endpoints of ``/annotations``, with links in the texts and to the plots of annotated commits."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Response
+from markupsafe import Markup, escape
 
-from perftrend.dashboard.annotations.links import linked
-from perftrend.dashboard.annotations.model import (
+from perftrend.dashboard.annotations.models import (
     AnnotationEntry,
     AnnotationList,
     Conflict,
@@ -16,15 +19,16 @@ from perftrend.dashboard.annotations.model import (
     EditedAnnotation,
     NewAnnotation,
 )
-from perftrend.dashboard.annotations.places import plots
-from perftrend.dashboard.kept import kept
+from perftrend.dashboard.auth import Editor, Role, Viewer
+from perftrend.dashboard.context import AppContext, Context
+from perftrend.dashboard.formats import plain
 from perftrend.dashboard.pages import done, page, wants_json
-from perftrend.dashboard.recent import recent_commits
-from perftrend.dashboard.sent import body_of, sent
-from perftrend.dashboard.site import Site, TheSite
-from perftrend.dashboard.users import Editor, Role, Viewer
+from perftrend.dashboard.recent_commits import recent_commits, usual_testbed
+from perftrend.dashboard.request_body import body_of, parse_body
+from perftrend.dashboard.response_cache import cacheable
 from perftrend.errors import UsageError, nearest
-from perftrend.store.annotations import Edited, checked_commit, subject_of
+from perftrend.store.annotations import Annotation, NoteEditResult, subject_of, validate_commit
+from perftrend.store.tiles import TileColumn
 
 router = APIRouter()
 
@@ -40,10 +44,10 @@ _CONFLICT: dict[int | str, dict[str, Any]] = {
 
 
 @router.get(_PATH, response_model=AnnotationList)
-@kept
+@cacheable
 def list_annotations(
     request: Request,
-    site: TheSite,
+    site: Context,
     user: Viewer,
     commit: Annotated[str, Query(max_length=40, description="only those of this commit")] = "",
     before: Annotated[int | None, Query(ge=1, le=_LARGEST, description="only those with a lower id")] = None,
@@ -52,7 +56,7 @@ def list_annotations(
     written = site.store.annotations
     problem, typed = "", commit
     try:
-        commit = checked_commit(commit) if commit else ""
+        commit = validate_commit(commit) if commit else ""
     except UsageError as error:
         if wants_json(request):
             raise
@@ -63,11 +67,11 @@ def list_annotations(
         found = written.newest(_SHOWN + 1, before=before)
         older = found[_SHOWN - 1].identity if len(found) > _SHOWN else None
         found = found[:_SHOWN]
-    told = AnnotationList(commit=commit, annotations=list(map(AnnotationEntry.of, found)), older=older)
+    model = AnnotationList(commit=commit, annotations=list(map(AnnotationEntry.of, found)), older=older)
     return page(
         request,
         "annotations.html",
-        told,
+        model,
         title=f"Annotations of {commit[:12]}" if commit else "Annotations",
         status=HTTPStatus.BAD_REQUEST if problem else HTTPStatus.OK,
         problem=problem,
@@ -76,16 +80,16 @@ def list_annotations(
         recent=recent_commits(site),
         may_edit=user.role >= Role.EDITOR,
         testbeds=site.store.tiles.testbeds(),
-        linked=linked,
+        linked=linkify,
     )
 
 
 @router.post(_PATH, status_code=201, response_model=AnnotationEntry, openapi_extra=body_of(NewAnnotation))
 def add(
     request: Request,
-    site: TheSite,
+    site: Context,
     user: Editor,
-    new: Annotated[NewAnnotation, Depends(sent(NewAnnotation))],
+    new: Annotated[NewAnnotation, Depends(parse_body(NewAnnotation))],
 ) -> Response:
     """Annotate a commit."""
     testbeds = site.store.tiles.testbeds()
@@ -96,8 +100,8 @@ def add(
 
 
 @router.get(f"{_PATH}/{{identity}}", response_model=AnnotationEntry)
-@kept
-def one_annotation(request: Request, site: TheSite, user: Viewer, identity: Identity) -> Response:
+@cacheable
+def one_annotation(request: Request, site: Context, user: Viewer, identity: Identity) -> Response:
     """Return one annotation; for editors, the page contains the edit form."""
     found = site.store.annotations.find(identity)
     if found is None:
@@ -108,7 +112,7 @@ def one_annotation(request: Request, site: TheSite, user: Viewer, identity: Iden
         AnnotationEntry.of(found),
         title=f"Annotation of {found.commit[:12]}",
         may_edit=user.role >= Role.EDITOR,
-        linked=linked,
+        linked=linkify,
     )
 
 
@@ -120,14 +124,14 @@ def one_annotation(request: Request, site: TheSite, user: Viewer, identity: Iden
 )
 def edit(
     request: Request,
-    site: TheSite,
+    site: Context,
     user: Editor,
     identity: Identity,
-    edited: Annotated[EditedAnnotation, Depends(sent(EditedAnnotation))],
+    edited: Annotated[EditedAnnotation, Depends(parse_body(EditedAnnotation))],
 ) -> Response:
     """Change the text of an annotation."""
     outcome = site.store.annotations.edit(identity, edited.text, version=edited.version, user=user.name)
-    return _answered(request, site, identity, outcome, edited.text)
+    return _answer(request, site, identity, outcome, edited.text)
 
 
 @router.post(
@@ -138,17 +142,19 @@ def edit(
 )
 def delete(
     request: Request,
-    site: TheSite,
+    site: Context,
     user: Editor,
     identity: Identity,
-    deleted: Annotated[DeletedAnnotation, Depends(sent(DeletedAnnotation))],
+    deleted: Annotated[DeletedAnnotation, Depends(parse_body(DeletedAnnotation))],
 ) -> Response:
     """Delete an annotation; the activity log retains its text."""
     outcome = site.store.annotations.delete(identity, version=deleted.version, user=user.name)
-    return _answered(request, site, identity, outcome, "")
+    return _answer(request, site, identity, outcome, "")
 
 
-def _answered(request: Request, site: Site, identity: int, outcome: Edited, text: str) -> Response:
+def _answer(
+    request: Request, site: AppContext, identity: int, outcome: NoteEditResult, text: str
+) -> Response:
     """Return the response to an edit: the current annotation, or the conflicting edit of another user."""
     now = outcome.annotation
     if outcome.is_done and now:
@@ -156,18 +162,83 @@ def _answered(request: Request, site: Site, identity: int, outcome: Edited, text
     last = site.store.activity.newest(1, subject_of(identity))
     if not last:
         raise HTTPException(HTTPStatus.NOT_FOUND, f"annotation {identity} does not exist")
-    who = f"{last[0].user} {last[0].action} it at {last[0].moment:%Y-%m-%d %H:%M:%S} UTC"
-    told = Conflict(
-        error=f"nothing was changed: {who}, after you opened it",
+    last_edit = f"{last[0].user} {last[0].action} it at {last[0].moment:%Y-%m-%d %H:%M:%S} UTC"
+    model = Conflict(
+        error=f"nothing was changed: {last_edit}, after you opened it",
         annotation=AnnotationEntry.of(now) if now else None,
         text=text,
     )
     return page(
         request,
         "annotation-conflict.html",
-        told,
+        model,
         title="Someone else changed this",
         status=409,
         identity=identity,
-        linked=linked,
+        linked=linkify,
     )
+
+
+# Only http and https, which browsers do not execute. A full stop at the end belongs to the sentence.
+_ADDRESS = re.compile(r"https?://[^\s<>\"'`\\^{|}]*[^\s<>\"'`\\^{|}.,;:!?()\[\]]")
+
+
+def linkify(text: str) -> Markup:
+    """Return a text as HTML in which http and https addresses are links."""
+    text = plain(text)
+    pieces = []
+    end = 0
+    for found in _ADDRESS.finditer(text):
+        pieces.append(escape(text[end : found.start()]))
+        pieces.append(Markup('<a href="{0}" rel="noopener noreferrer nofollow">{0}</a>').format(found[0]))
+        end = found.end()
+    return Markup("").join([*pieces, escape(text[end:])])
+
+
+_STEM = 7
+"""Number of digits that distinguish two commits in nearly all cases."""
+_AVERAGED = 20_000
+"""Maximum number of traces whose averages are drawn."""
+
+
+def plots(site: AppContext, annotations: Iterable[Annotation]) -> dict[int, str]:
+    """Return the addresses of plots of the annotated commits in Explore, by the ids of the annotations.
+
+    Commits that were never measured have no address. If several testbeds measured a commit, the usual testbed
+    is preferred.
+    """
+    testbeds = site.store.tiles.testbeds()
+    usual = usual_testbed(site, testbeds)
+    ordered = sorted(testbeds, key=lambda each: each != usual)
+    known = {testbed: _Commits(site.store.tiles.axis(testbed).columns) for testbed in ordered}
+    found = {}
+    for each in annotations:
+        for testbed in [each.testbed] if each.testbed else ordered:
+            number = known[testbed].first(each.commit) if testbed in known else None
+            if number is not None:
+                found[each.identity] = _around(site, testbed, number)
+                break
+    return found
+
+
+class _Commits:
+    """The columns of a testbed, by prefixes of their commits."""
+
+    def __init__(self, columns: Sequence[TileColumn]) -> None:
+        self._begun: dict[str, list[tuple[int, str]]] = {}
+        for number, column in enumerate(columns):
+            self._begun.setdefault(column.revision[:_STEM], []).append((number, column.revision))
+
+    def first(self, commit: str) -> int | None:
+        """Return the first column of a commit."""
+        begun = self._begun.get(commit[:_STEM], ())
+        fitting = (number for number, each in begun if each.startswith(commit) or commit.startswith(each))
+        return next(fitting, None)
+
+
+def _around(site: AppContext, testbed: str, column: int) -> str:
+    query: dict[str, object] = {"testbed": testbed, "at": column}
+    table = site.catalog.table()
+    if len(table) <= _AVERAGED:
+        query |= {"show": "ave"} | ({"by": "metric"} if "metric" in table.parameters else {})
+    return f"/?{urlencode(query)}"

@@ -24,7 +24,7 @@ Blank = BeforeValidator(_blank_is_none)
 """Converts an empty field of a form to None."""
 
 
-class Options(BaseModel):
+class ClusterOptions(BaseModel):
     """Options of the clustering of a testbed."""
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)

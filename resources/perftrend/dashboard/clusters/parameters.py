@@ -21,7 +21,7 @@ _DEVIATIONS = 2.0
 Counts = Mapping[str, Sequence[ValueCount]]
 
 
-class Overrepresented(BaseModel):
+class OverrepresentedValue(BaseModel):
     """A value that is more frequent in a cluster than among all traces."""
 
     parameter: str
@@ -32,20 +32,22 @@ class Overrepresented(BaseModel):
     """Number of all clustered traces that have it."""
 
 
-def overrepresented(cluster: Counts, size: int, everything: Counts, total: int) -> list[Overrepresented]:
+def find_overrepresented(
+    cluster: Counts, size: int, everything: Counts, total: int
+) -> list[OverrepresentedValue]:
     """Return the over-represented values of a cluster, at most 12.
 
     :param cluster: the count of each value in the ``size`` traces of the cluster.
     :param everything: the count of each value in all ``total`` traces.
     """
     of_all = {(name, each.value): each.count for name, values in everything.items() for each in values}
-    found = sorted(_surprising(cluster, size, of_all, total), key=lambda each: -each[0])
+    found = sorted(_score_overrepresented(cluster, size, of_all, total), key=lambda each: -each[0])
     return [value for _, value in found[:MOST_VALUES]]
 
 
-def _surprising(
+def _score_overrepresented(
     cluster: Counts, size: int, of_all: Mapping[tuple[str, str], int], total: int
-) -> Iterator[tuple[float, Overrepresented]]:
+) -> Iterator[tuple[float, OverrepresentedValue]]:
     for parameter, values in cluster.items():
         for each in values:
             common = of_all[parameter, each.value]
@@ -53,7 +55,7 @@ def _surprising(
             variance = size * share * (1 - share) * (total - size) / max(total - 1, 1)
             deviations = (each.count - size * share) / sqrt(variance) if variance else 0.0
             if deviations > _DEVIATIONS:
-                found = Overrepresented(
+                found = OverrepresentedValue(
                     parameter=parameter, value=each.value, count=each.count, of_all=common
                 )
                 yield deviations, found

@@ -7,7 +7,7 @@ from datetime import datetime
 from pydantic import BaseModel
 
 from perftrend.analysis.cluster import FINGERPRINT_SIZE, Cluster
-from perftrend.dashboard.clusters.parameters import Overrepresented
+from perftrend.dashboard.clusters.parameters import OverrepresentedValue
 from perftrend.model import finite
 
 _DIGITS = 4
@@ -32,7 +32,7 @@ class ClusterSummary(BaseModel):
     """The least squares error of the step; 0: a perfect step, for which both statistics are infinite."""
     corrected: float | None
     """Student's t; none: infinite, with the sign of the step."""
-    parameters: list[Overrepresented]
+    parameters: list[OverrepresentedValue]
     """Over-represented values, the most surprising first."""
     total: int
     """Number of all clustered traces."""
@@ -52,7 +52,7 @@ def summary_of(
     *,
     commits: tuple[str, ...],
     moments: tuple[datetime, ...],
-    parameters: list[Overrepresented],
+    parameters: list[OverrepresentedValue],
     total: int,
     clustered: datetime,
     simulated: bool,

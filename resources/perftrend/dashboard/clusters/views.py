@@ -1,33 +1,39 @@
-"""Views of stored clusters for the responses of ``/clusters``."""
+"""Views of stored clusters for the responses of ``/clusters``.
+
+In the plot of a cluster, class names leave the colours to the style sheet, and coordinates are integers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from math import copysign, inf
 from urllib.parse import urlencode
 
 from perftrend.analysis.cluster import CORRECTED_CUTOFF, CUTOFF, TriageStatus
 from perftrend.analysis.formula import format_key
-from perftrend.dashboard import bisecting, links
-from perftrend.dashboard.clusters.model import (
+from perftrend.dashboard import bisect_command, links
+from perftrend.dashboard.clusters.models import (
+    BisectCommands,
     ClusteringView,
+    ClusterMember,
     ClusterView,
-    Member,
-    Searched,
 )
-from perftrend.dashboard.clusters.options import Options
+from perftrend.dashboard.clusters.options import ClusterOptions
 from perftrend.dashboard.clusters.summary import ClusterSummary
-from perftrend.dashboard.site import Site
+from perftrend.dashboard.context import AppContext
 from perftrend.model import TraceKey, finite
-from perftrend.store.clusterings import Clustering
+from perftrend.store.clusterings import NewestClustering
 from perftrend.store.clusters import StoredCluster
-from perftrend.store.tiles import Column
+from perftrend.store.tiles import TileColumn
 
 _LONGEST_ADDRESS = 8000
 """Maximum length of a link with trace ids; servers and proxies reject much longer ones."""
 
 
-def cluster_views(site: Site, clusters: Sequence[StoredCluster], *, whole: bool = False) -> list[ClusterView]:
+def cluster_views(
+    site: AppContext, clusters: Sequence[StoredCluster], *, whole: bool = False
+) -> list[ClusterView]:
     """Return the views of clusters.
 
     :param whole: whether the views contain all members; the clusters must have been read with them.
@@ -46,7 +52,7 @@ def cluster_views(site: Site, clusters: Sequence[StoredCluster], *, whole: bool 
     ]
 
 
-def _view(site: Site, cluster: StoredCluster, members: list[Member]) -> ClusterView:
+def _view(site: AppContext, cluster: StoredCluster, members: list[ClusterMember]) -> ClusterView:
     summary = ClusterSummary.model_validate(cluster.summary)
     corrected = copysign(inf, cluster.regression) if summary.corrected is None else summary.corrected
     return ClusterView(
@@ -81,14 +87,14 @@ def _view(site: Site, cluster: StoredCluster, members: list[Member]) -> ClusterV
     )
 
 
-def clustering_view(task: Clustering, *, joined: bool = False) -> ClusteringView:
+def clustering_view(task: NewestClustering, *, joined: bool = False) -> ClusteringView:
     """Return the view of a clustering, with its progress."""
     return ClusteringView(
         testbed=task.testbed,
         state=task.state.value,
         under_way=task.under_way,
         stage=task.stage,
-        options=Options.model_validate(task.options),
+        options=ClusterOptions.model_validate(task.options),
         who=task.who,
         asked=task.asked,
         finished=task.finished,
@@ -97,23 +103,24 @@ def clustering_view(task: Clustering, *, joined: bool = False) -> ClusteringView
     )
 
 
-def searched(site: Site, cluster: StoredCluster) -> Searched | None:
+def prepare_bisect_commands(site: AppContext, cluster: StoredCluster) -> BisectCommands | None:
     """Return the commands to find the commit of a step between the two measured commits.
 
     :returns: None if one of them is unknown, or both are the same.
     """
     summary = ClusterSummary.model_validate(cluster.summary)
     older, newer = (
-        Column("" if _is_run(name) else name, cluster.moment, ()) for name in (summary.before, cluster.commit)
+        TileColumn("" if _is_run(name) else name, cluster.moment, ())
+        for name in (summary.before, cluster.commit)
     )
     hashes = [name for name, _ in summary.members]
     keys = site.store.clusters.traces(hashes)
     # The test of the nearest trace is the one that shows the step best.
     nearest = next((keys[name] for name in hashes if name in keys), None)
-    found = bisecting.prepared(site.settings, cluster.testbed, nearest, older, newer)
+    found = bisect_command.prepare(site.settings, cluster.testbed, nearest, older, newer)
     if found is None:
         return None
-    return Searched(
+    return BisectCommands(
         git_log=f"git log --oneline {found.old}..{found.new}",
         comment=found.comment,
         command=found.command,
@@ -121,7 +128,7 @@ def searched(site: Site, cluster: StoredCluster) -> Searched | None:
     )
 
 
-def explore_link(site: Site, cluster: StoredCluster) -> str:
+def explore_link(site: AppContext, cluster: StoredCluster) -> str:
     """Return the address of a plot of the first 20 traces of a cluster, or of as many as it can contain."""
     link = f"/?{urlencode({'testbed': cluster.testbed})}"
     for name in ids_of(site, [name for name, _ in cluster.summary["members"]]):
@@ -132,13 +139,13 @@ def explore_link(site: Site, cluster: StoredCluster) -> str:
     return link
 
 
-def ids_of(site: Site, hashes: Sequence[str]) -> list[str]:
+def ids_of(site: AppContext, hashes: Sequence[str]) -> list[str]:
     """Return the ids of those of the traces that the store has, in their order."""
     keys = site.store.clusters.traces(hashes)
     return list(dict.fromkeys(format_key(keys[name]) for name in hashes if name in keys))
 
 
-def alike(members: Sequence[Member]) -> dict[str, str]:
+def alike(members: Sequence[ClusterMember]) -> dict[str, str]:
     """Return the parameters that all traces of a list share, to be shown once."""
     known = [member.parameters for member in members if member.parameters]
     if not known:
@@ -146,27 +153,65 @@ def alike(members: Sequence[Member]) -> dict[str, str]:
     return {name: value for name, value in known[0].items() if all(each.get(name) == value for each in known)}
 
 
-def named(parameters: Mapping[str, str]) -> str:
+def format_parameters(parameters: Mapping[str, str]) -> str:
     """Format parameters in a line."""
     return ", ".join(f"{name}={value}" for name, value in parameters.items())
 
 
-def label(member: Member, left_out: Collection[str]) -> str:
+def label(member: ClusterMember, left_out: Collection[str]) -> str:
     """Return a label of a trace: the parameters that distinguish it from others of a list."""
     if not member.parameters:
         return f"a trace that is no longer in the store, {member.hash}"
     rest = {name: value for name, value in member.parameters.items() if name not in left_out}
-    return named(rest or member.parameters)
+    return format_parameters(rest or member.parameters)
 
 
-def _member(name: str, distance: float, key: TraceKey | None) -> Member:
-    return Member(hash=name, parameters=key.as_dict() if key else {}, distance=distance)
+def _member(name: str, distance: float, key: TraceKey | None) -> ClusterMember:
+    return ClusterMember(hash=name, parameters=key.as_dict() if key else {}, distance=distance)
 
 
-def _link(site: Site, commit: str) -> str:
+def _link(site: AppContext, commit: str) -> str:
     return "" if _is_run(commit) else links.of_commit(commit, site.settings)
 
 
 def _is_run(commit: str) -> bool:
     """Return whether a commit is unknown, and replaced by the run that measured it."""
     return commit.startswith("run-")
+
+
+WIDTH, HEIGHT = 640, 120
+_MARGIN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDrawing:
+    """SVG paths of a plot."""
+
+    course: str
+    levels: str
+    step: int
+    """Horizontal position of the step, from the left."""
+    width: int = WIDTH
+    height: int = HEIGHT
+
+
+def draw_centroid(centroid: Sequence[float], position: int) -> ClusterDrawing:
+    """Return the plot of a centroid, WIDTH by HEIGHT in size.
+
+    :param centroid: at least two values, up is better.
+    :param position: the index of the first value after the step.
+    """
+    low, high = min(centroid), max(centroid)
+    span = high - low or 1.0
+
+    def x(number: float) -> int:
+        return round(_MARGIN + number * (WIDTH - 2 * _MARGIN) / (len(centroid) - 1))
+
+    def y(value: float) -> int:
+        return round(HEIGHT - _MARGIN - (value - low) / span * (HEIGHT - 2 * _MARGIN))
+
+    points = (f"{x(number)} {y(value)}" for number, value in enumerate(centroid))
+    step = x(position - 0.5)
+    sides = ((centroid[:position], x(0), step), (centroid[position:], step, x(len(centroid) - 1)))
+    levels = (f"M{start} {y(sum(side) / len(side))}H{stop}" for side, start, stop in sides if side)
+    return ClusterDrawing("M" + "L".join(points), "".join(levels), step)

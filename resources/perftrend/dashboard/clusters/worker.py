@@ -16,11 +16,11 @@ from types import TracebackType
 from typing import Self
 
 from perftrend.dashboard.background import defect
-from perftrend.dashboard.clusters.finding import find, rule
-from perftrend.dashboard.clusters.options import LEAST_WINDOW, Options
-from perftrend.dashboard.site import Site
-from perftrend.errors import PerftrendError, StoreError, explained
-from perftrend.store.clusterings import Clustering
+from perftrend.dashboard.clusters.clustering import find, rule
+from perftrend.dashboard.clusters.options import LEAST_WINDOW, ClusterOptions
+from perftrend.dashboard.context import AppContext
+from perftrend.errors import PerftrendError, StoreError, explain
+from perftrend.store.clusterings import NewestClustering
 
 LOG = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class _LostError(Exception):
     """The clustering was cancelled, or another process has claimed it."""
 
 
-class Worker:
+class ClusteringWorker:
     """Worker that runs clusterings in its own thread, from entering the context to leaving it.
 
     ::
@@ -48,7 +48,7 @@ class Worker:
         with Worker(site): ...
     """
 
-    def __init__(self, site: Site, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(self, site: AppContext, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._site = site
         self._now = now
         self._stopping = threading.Event()
@@ -72,7 +72,7 @@ class Worker:
         """End the current clustering at the next iteration, and start no other."""
         self._stopping.set()
 
-    def ask_what_is_due(self) -> None:
+    def request_due_clusterings(self) -> None:
         """Request the clusterings whose period is over, for testbeds with new data."""
         period = self._site.settings.dashboard.cluster_period_s
         if period is None:
@@ -81,9 +81,9 @@ class Worker:
         for testbed in tiles.testbeds():
             axis = tiles.axis(testbed)
             if len(axis.columns) >= LEAST_WINDOW:
-                self._site.store.clusterings.ask_periodically(
+                self._site.store.clusterings.request_periodically(
                     testbed,
-                    Options().model_dump(),
+                    ClusterOptions().model_dump(),
                     data=" ".join(map(str, axis.version)),
                     period=timedelta(seconds=period),
                     now=self._now(),
@@ -107,7 +107,7 @@ class Worker:
         except StoreError:
             raise
         except (PerftrendError, MemoryError) as error:
-            reason = explained(error) or "not enough memory; select fewer traces"
+            reason = explain(error) or "not enough memory; select fewer traces"
             LOG.warning("clustering of %s: %s", task.testbed, reason)
             clusterings.fail(task, reason)
         except Exception as error:
@@ -117,9 +117,9 @@ class Worker:
             clusterings.fail(task, reason)
         return True
 
-    def _cluster(self, task: Clustering) -> None:
-        options = Options.model_validate(task.options)
-        found = find(self._site, task.testbed, options, self._teller(task))
+    def _cluster(self, task: NewestClustering) -> None:
+        options = ClusterOptions.model_validate(task.options)
+        found = find(self._site, task.testbed, options, self._make_progress_callback(task))
         merged = self._site.store.clusters.merge(task, rule(found), found.numbers)
         if merged is None:
             raise _LostError
@@ -130,35 +130,35 @@ class Worker:
             merged.added,
         )
 
-    def _teller(self, task: Clustering) -> Callable[[str], None]:
-        told = 0.0
-        give_way = self._site.traffic.giving_way()
+    def _make_progress_callback(self, task: NewestClustering) -> Callable[[str], None]:
+        last_reported = 0.0
+        give_way = self._site.traffic.give_way_callback()
 
-        def tell(stage: str) -> None:
-            nonlocal told
+        def report_progress(stage: str) -> None:
+            nonlocal last_reported
             give_way()
             if self._stopping.is_set():
                 raise _StoppedError
-            if time.monotonic() - told < _BEAT_S:
+            if time.monotonic() - last_reported < _BEAT_S:
                 return
-            told = time.monotonic()
+            last_reported = time.monotonic()
             if not self._site.store.clusterings.beat(task, stage, self._now()):
                 raise _LostError
 
-        return tell
+        return report_progress
 
     def _run(self) -> None:
         while not self._stopping.wait(_POLL_S):
             try:
                 if time.monotonic() >= self._next_due:
                     self._next_due = time.monotonic() + _DUE_S
-                    self.ask_what_is_due()
-                with self._site.store.changes.unhurried():
+                    self.request_due_clusterings()
+                with self._site.store.changes.suspend_commit_count():
                     while not self._stopping.is_set() and self.work_once():
                         pass
             except StoreError as error:
                 # The database is unreachable; the clustering is claimed again when its lease has expired.
-                LOG.error("clustering: %s", explained(error))
+                LOG.error("clustering: %s", explain(error))
             except Exception as error:
                 # A defect must not end all further clusterings.
-                LOG.exception("clustering: %s: %s", type(error).__name__, explained(error))
+                LOG.exception("clustering: %s: %s", type(error).__name__, explain(error))

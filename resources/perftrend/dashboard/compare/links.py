@@ -9,19 +9,19 @@ from collections.abc import Callable
 from urllib.parse import urlencode
 
 from perftrend.analysis.formula import Query, Term, parse_query
-from perftrend.dashboard.compare.model import CellEntry
-from perftrend.dashboard.compare.question import Question
+from perftrend.dashboard.compare.models import CellEntry
+from perftrend.dashboard.compare.query import Question
 from perftrend.errors import FormulaError
 
 
-def narrowing(asked: Question) -> Callable[[str, str], str]:
+def query_link_builder(requested: Question) -> Callable[[str, str], str]:
     """Return a function that builds the address with a value added to the query, or removed if present.
 
     Its arguments are the name of the parameter and the value.
     """
-    rest = asked.but(q="", first=0, row="")
+    rest = requested.but(q="", first=0, row="")
     try:
-        terms = parse_query(asked.q).terms
+        terms = parse_query(requested.q).terms
     except FormulaError:
         terms = ()
 
@@ -33,13 +33,13 @@ def narrowing(asked: Question) -> Callable[[str, str], str]:
     return narrowed
 
 
-def rows_of(asked: Question) -> Callable[[str], str]:
+def rows_of(requested: Question) -> Callable[[str], str]:
     """Return a function that builds the address of a single row from its name."""
-    rest = asked.but(row="")
+    rest = requested.but(row="")
     return lambda name: f"{rest}&{urlencode({'row': name})}" if name else rest
 
 
-def explored(cell: CellEntry) -> str:
+def explore_link(cell: CellEntry) -> str:
     """Return the address of the plot of both traces; empty if one side has no commit, as in a patch set."""
     sides = (cell.left, cell.right)
     if not all(side.commit for side in sides):

@@ -1,4 +1,8 @@
-"""Results of per-patch tests, from the store or from the reports on Jenkins."""
+"""Results of per-patch tests, from the store or from the reports on Jenkins.
+
+A build on Jenkins is selected by its name or its address. Only its report is requested, from the Jenkins in
+the settings. Reports do not change, so the most recently used ones are cached in memory.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,17 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from urllib.parse import unquote
 
 import numpy as np
 
 from perftrend.analysis.ratios import noise_of_samples
 from perftrend.archive import patch_report
-from perftrend.dashboard.compare.fetching import fetched, named
-from perftrend.errors import UsageError, nearest
+from perftrend.archive.patch_report import MOST_BYTES
+from perftrend.clients.jenkins import connect
+from perftrend.clients.jenkins.paths import job_path
+from perftrend.errors import ArchiveError, UsageError, nearest
 from perftrend.model import TraceKey, Trials
 from perftrend.settings import JenkinsSettings
 from perftrend.store import Store
@@ -25,7 +33,7 @@ _PATCH_SET = re.compile(r"([1-9][0-9]{0,8})/([1-9][0-9]{0,5})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
+class PatchSamples:
     """Result of one build of the product for one test."""
 
     value: float
@@ -41,8 +49,8 @@ class ComparedTest:
     """One test of a patch set."""
 
     trace: PatchTrace
-    parent: Sampled
-    current: Sampled
+    parent: PatchSamples
+    current: PatchSamples
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +71,12 @@ def read_patch(store: Store, name: str, *, jenkins: JenkinsSettings | None = Non
     :raises ArchiveError: if the report that Jenkins has is broken.
     :raises ServiceError: if Jenkins refuses, fails, or has no such report.
     """
-    test = _stored(store, name)
+    test = _find_patch_test(store, name)
     if test is None and jenkins and jenkins.url:
-        job, number = named(name, str(jenkins.url).rstrip("/"))
+        job, number = parse_build(name, str(jenkins.url).rstrip("/"))
         test = store.patch_tests.of_build(job, number)
         if test is None:
-            content = fetched(jenkins, job, number)
+            content = fetch_report(jenkins, job, number)
             fetched_test, traces = patch_report.parse(content, job=job, build=number, name=f"{job}/{number}")
             return _patch(fetched_test, traces)
     if test is None:
@@ -120,7 +128,7 @@ def patch_name(test: PatchTest) -> str:
     return f"patch {test.patch[:12]}"
 
 
-def _stored(store: Store, name: str) -> PatchTest | None:
+def _find_patch_test(store: Store, name: str) -> PatchTest | None:
     build, patch_set = _BUILD.fullmatch(name), _PATCH_SET.fullmatch(name)
     found = store.patch_tests.of_build(build[1], int(build[2])) if build else None
     if found is None and patch_set:
@@ -131,16 +139,68 @@ def _stored(store: Store, name: str) -> PatchTest | None:
 def _patch(test: PatchTest, traces: Sequence[PatchTrace]) -> Patch:
     valid = (each for each in traces if not each.invalid)
     return Patch(
-        test, tuple(ComparedTest(each, _sampled(each.parent), _sampled(each.current)) for each in valid)
+        test,
+        tuple(
+            ComparedTest(each, _average_rounds(each.parent), _average_rounds(each.current)) for each in valid
+        ),
     )
 
 
-def _sampled(rounds: Trials) -> Sampled:
+def _average_rounds(rounds: Trials) -> PatchSamples:
     """Return the average of all rounds; the noise is that between rounds, which are starts of the product."""
     rounds = tuple(samples for samples in rounds if samples)
     samples = [sample for each in rounds for sample in each]
     if not samples:
-        return Sampled(math.nan, math.nan, 0, 0)
+        return PatchSamples(math.nan, math.nan, 0, 0)
     several = len(rounds) > 1
     error, freedom = noise_of_samples([float(np.mean(each)) for each in rounds] if several else samples)
-    return Sampled(float(np.mean(samples)), error, freedom, len(samples))
+    return PatchSamples(float(np.mean(samples)), error, freedom, len(samples))
+
+
+REPORT = "artifact/report/perftest.json"
+"""Path of the report in a build on Jenkins."""
+_CACHE_SIZE = 16
+_PATIENCE_S = 10.0
+"""Maximum time that a page waits for a server that does not respond."""
+_NAME = re.compile(r"([\w.-]{1,100}(?:/[\w.-]{1,100}){0,5})/([1-9][0-9]{0,8})", re.ASCII)
+_ADDRESS = re.compile(r"((?:job/[^/?#]+/)+)([1-9][0-9]{0,8})(?:/.*)?", re.ASCII)
+
+
+def parse_build(text: str, jenkins: str) -> tuple[str, int]:
+    """Return the job and the number of a build that a user entered.
+
+    :param text: ``folder/job/7``, or the address of the build.
+    :param jenkins: the address of the Jenkins.
+    :raises UsageError: if it is neither.
+    """
+    address = _ADDRESS.fullmatch(text.removeprefix(f"{jenkins}/")) if text.startswith(f"{jenkins}/") else None
+    if address:
+        parts = address[1].removeprefix("job/").removesuffix("/").split("/job/")
+        text = f"{'/'.join(map(unquote, parts))}/{address[2]}"
+    found = _NAME.fullmatch(text)
+    if not found:
+        raise UsageError(
+            f"patch set {text[:100]!r}: enter the job and the number of the build, "
+            f"such as perftrend-perftest-2n-clx/7, or its address at {jenkins}"
+        )
+    return found[1], int(found[2])
+
+
+@lru_cache(maxsize=_CACHE_SIZE)
+def fetch_report(settings: JenkinsSettings, job: str, number: int) -> bytes:
+    """Return the report of a build.
+
+    :raises ArchiveError: if it is larger than ``MOST_BYTES``.
+    :raises ServiceError: if Jenkins refuses, fails, or has no such report.
+    """
+    patience = {"timeout_s": min(settings.timeout_s, _PATIENCE_S), "attempts": 1}
+    jenkins = connect(settings.model_copy(update=patience))
+    content = bytearray()
+    with jenkins.open(f"{jenkins.url}/{job_path(job)}/{number}/{REPORT}") as chunks:
+        for chunk in chunks:
+            content += chunk
+            if len(content) > MOST_BYTES:
+                raise ArchiveError(
+                    f"the report is larger than {MOST_BYTES} bytes, so it is not from a per-patch test"
+                )
+    return bytes(content)

@@ -12,14 +12,15 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 
 from perftrend.analysis.query import TraceTable, parse
 from perftrend.analysis.ratios import AGGREGATES, WITHOUT
-from perftrend.dashboard.compare import cells, posting
-from perftrend.dashboard.compare.comparing import Comparison, compared
-from perftrend.dashboard.compare.exports import as_csv
-from perftrend.dashboard.compare.links import explored, narrowing, rows_of
-from perftrend.dashboard.compare.message import message
-from perftrend.dashboard.compare.model import (
+from perftrend.dashboard.auth import Editor, Role, Viewer
+from perftrend.dashboard.compare import cells, gerrit_post
+from perftrend.dashboard.compare.comparison import PairComparison, compare_sides
+from perftrend.dashboard.compare.csv_export import as_csv
+from perftrend.dashboard.compare.gerrit_post import message
+from perftrend.dashboard.compare.links import explore_link, query_link_builder, rows_of
+from perftrend.dashboard.compare.models import (
     ChoiceEntry,
-    Compared,
+    CompareResponse,
     ParameterEntry,
     PatchEntry,
     PostedEntry,
@@ -28,7 +29,7 @@ from perftrend.dashboard.compare.model import (
     ToPost,
 )
 from perftrend.dashboard.compare.patches import MOST_LISTED, patch_name
-from perftrend.dashboard.compare.question import (
+from perftrend.dashboard.compare.query import (
     BY_NAME,
     By,
     MessageQuestion,
@@ -38,13 +39,12 @@ from perftrend.dashboard.compare.question import (
     TheQuestion,
 )
 from perftrend.dashboard.compare.table import table_of
-from perftrend.dashboard.faults import Fault
-from perftrend.dashboard.kept import kept
+from perftrend.dashboard.context import AppContext, Context
+from perftrend.dashboard.error_pages import Fault
 from perftrend.dashboard.pages import done, page, wants_json
-from perftrend.dashboard.recent import recent_commits
-from perftrend.dashboard.sent import body_of, sent
-from perftrend.dashboard.site import Site, TheSite
-from perftrend.dashboard.users import Editor, Role, Viewer
+from perftrend.dashboard.recent_commits import recent_commits
+from perftrend.dashboard.request_body import body_of, parse_body
+from perftrend.dashboard.response_cache import cacheable
 from perftrend.errors import ArchiveError, ServiceError, UsageError
 
 router = APIRouter()
@@ -54,7 +54,10 @@ _MESSAGE = f"{_PATH}/message"
 _VALUES, _VALUES_OF_VERTICAL = 20, 500
 _CHANGED = "the table has changed since you opened the message; this is the new message"
 _WRONG: dict[int | str, dict[str, Any]] = {
-    400: {"model": Compared | Fault, "description": "The query has an error, which the response describes."}
+    400: {
+        "model": CompareResponse | Fault,
+        "description": "The query has an error, which the response describes.",
+    }
 }
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     409: {"model": Preview, "description": "The table has changed."},
@@ -62,88 +65,90 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.get(_PATH, response_model=Compared, responses=_WRONG)
-@kept
+@router.get(_PATH, response_model=CompareResponse, responses=_WRONG)
+@cacheable
 def compare(
-    request: Request, site: TheSite, user: Viewer, asked: Annotated[PageQuestion, Query()]
+    request: Request, site: Context, user: Viewer, requested: Annotated[PageQuestion, Query()]
 ) -> Response:
     """Return a table of ratios of many traces."""
-    told = _answered(site, asked)
+    model = _build_response(site, requested)
     return page(
         request,
         "compare.html",
-        told,
+        model,
         title="Compare",
-        status=_status(request, told),
-        asked=asked,
+        status=_status(request, model),
+        requested=requested,
         sorts=(*AGGREGATES, BY_NAME),
         may_post=user.role >= Role.EDITOR,
         gerrit=site.settings.gerrit.url,
-        narrowed=narrowing(asked),
-        row_of=rows_of(asked),
-        explored=explored,
+        narrowed=query_link_builder(requested),
+        row_of=rows_of(requested),
+        explored=explore_link,
         ratio=cells.ratio,
-        shown_ratio=cells.shown_ratio,
+        shown_ratio=cells.format_cell_ratio,
         ratios=list(Ratio),
         shade=cells.shade,
-        told=cells.told,
+        describe=cells.describe,
         is_off=cells.is_off,
         recent=recent_commits(site),
         jenkins=site.settings.jenkins.url,
-        headers=_caching(asked),
+        headers=_cache_headers(requested),
     )
 
 
 @router.get(f"{_PATH}/table.csv", response_class=Response, responses={200: {"content": {"text/csv": {}}}})
-@kept
-def table_csv(site: TheSite, _: Viewer, asked: TheQuestion) -> Response:
+@cacheable
+def table_csv(site: Context, _: Viewer, requested: TheQuestion) -> Response:
     """Return all cells of the table as CSV."""
-    _require_whole(asked)
-    headers = {"Content-Disposition": 'attachment; filename="compare.csv"'} | _caching(asked)
+    _require_whole(requested)
+    headers = {"Content-Disposition": 'attachment; filename="compare.csv"'} | _cache_headers(requested)
     return Response(
-        as_csv(compared(site, asked), asked), media_type="text/csv; charset=utf-8", headers=headers
+        as_csv(compare_sides(site, requested), requested),
+        media_type="text/csv; charset=utf-8",
+        headers=headers,
     )
 
 
 @router.get(_MESSAGE, response_model=Preview)
 def preview(
     request: Request,
-    site: TheSite,
+    site: Context,
     user: Editor,
-    asked: Annotated[MessageQuestion, Query()],
+    requested: Annotated[MessageQuestion, Query()],
 ) -> Response:
     """Return the exact message that would be posted in Gerrit."""
-    _require_whole(asked)
-    comparison = compared(site, asked)
-    text = message(comparison, ratio=asked.ratio, user=user.name, link=_link(site, asked))
-    return _shown(request, asked, _preview(site, comparison, text, asked.change))
+    _require_whole(requested)
+    comparison = compare_sides(site, requested)
+    text = message(comparison, ratio=requested.ratio, user=user.name, link=_link(site, requested))
+    return _render_preview(request, requested, _preview(site, comparison, text, requested.change))
 
 
 @router.post(_MESSAGE, response_model=PostedEntry, responses=_RESPONSES, openapi_extra=body_of(ToPost))
 def post_message(
     request: Request,
-    site: TheSite,
+    site: Context,
     user: Editor,
-    asked: TheQuestion,
-    wanted: Annotated[ToPost, Depends(sent(ToPost))],
+    requested: TheQuestion,
+    wanted: Annotated[ToPost, Depends(parse_body(ToPost))],
 ) -> Response:
     """Post the message in Gerrit, if it still equals the preview."""
-    _require_whole(asked)
-    comparison = compared(site, asked)
-    link = _link(site, asked)
-    text = message(comparison, ratio=asked.ratio, user=user.name, link=link)
+    _require_whole(requested)
+    comparison = compare_sides(site, requested)
+    link = _link(site, requested)
+    text = message(comparison, ratio=requested.ratio, user=user.name, link=link)
     again = _preview(site, comparison, text, wanted.change)
     if again.error:
-        return _shown(request, asked, again, status=HTTPStatus.CONFLICT)
-    if posting.digest_of(text) != wanted.digest:
-        return _shown(request, asked, _with_error(again, _CHANGED), status=HTTPStatus.CONFLICT)
+        return _render_preview(request, requested, again, status=HTTPStatus.CONFLICT)
+    if gerrit_post.digest_of(text) != wanted.digest:
+        return _render_preview(request, requested, _with_error(again, _CHANGED), status=HTTPStatus.CONFLICT)
     try:
-        posted = posting.post(site, asked, wanted, text, user=user.name, link=link)
+        posted = gerrit_post.post(site, requested, wanted, text, user=user.name, link=link)
     except ServiceError as error:
-        told = _with_error(again, f"not posted: {error}")
-        return _shown(request, asked, told, status=HTTPStatus.BAD_GATEWAY)
+        model = _with_error(again, f"not posted: {error}")
+        return _render_preview(request, requested, model, status=HTTPStatus.BAD_GATEWAY)
     notice = urlencode({"posted": posted.change})
-    return done(request, f"{_PATH}?{asked.but(first=0, row='')}&{notice}", posted)
+    return done(request, f"{_PATH}?{requested.but(first=0, row='')}&{notice}", posted)
 
 
 def _choices(found: Sequence[tuple[str, int]], limit: int, traces: int) -> list[ChoiceEntry]:
@@ -153,22 +158,22 @@ def _choices(found: Sequence[tuple[str, int]], limit: int, traces: int) -> list[
     return [ChoiceEntry(value=value, count=count) for value, count in chosen]
 
 
-def _answered(site: Site, asked: Question) -> Compared:
+def _build_response(site: AppContext, requested: Question) -> CompareResponse:
     """Return the model of the page; an error is a problem that is shown next to the form."""
     problem, table = "", None
     choices, traces = TraceTable([]).choices(parse("")), 0
     try:
-        query = parse(asked.q)
+        query = parse(requested.q)
         now = site.catalog.now()
         choices, traces = now.choices(query), len(now.table.rows(query))
-        if asked.is_whole:
-            table = _table(site, asked)
+        if requested.is_whole:
+            table = _table(site, requested)
     except (UsageError, ArchiveError, ServiceError) as error:
         problem = str(error)
-    limits = {name: _VALUES_OF_VERTICAL if name == asked.vertical else _VALUES for name in choices}
-    return Compared(
-        **asked.model_dump(mode="json", include=set(Compared.model_fields)),
-        patch_of=asked.patch,
+    limits = {name: _VALUES_OF_VERTICAL if name == requested.vertical else _VALUES for name in choices}
+    return CompareResponse(
+        **requested.model_dump(mode="json", include=set(CompareResponse.model_fields)),
+        patch_of=requested.patch,
         traces=traces,
         parameters=[
             ParameterEntry(
@@ -178,32 +183,32 @@ def _answered(site: Site, asked: Question) -> Compared:
             )
             for name, found in choices.items()
         ],
-        patches=_patches(site) if asked.by is By.PATCH else [],
+        patches=_patches(site) if requested.by is By.PATCH else [],
         problem=problem,
         table=table,
     )
 
 
-def _table(site: Site, asked: Question) -> TableEntry:
-    comparison = compared(site, asked)
+def _table(site: AppContext, requested: Question) -> TableEntry:
+    comparison = compare_sides(site, requested)
     if not comparison.verdicts:
-        raise UsageError(_no_pairs(comparison, asked))
-    return table_of(comparison, asked)
+        raise UsageError(_no_pairs(comparison, requested))
+    return table_of(comparison, requested)
 
 
-def _no_pairs(comparison: Comparison, asked: Question) -> str:
-    if asked.by is By.VERTICAL:
+def _no_pairs(comparison: PairComparison, requested: Question) -> str:
+    if requested.by is By.VERTICAL:
         left, right = comparison.left_alone.count, comparison.right_alone.count
         return (
             f"{left} traces are on the left and {right} on the right, but no two of them agree in all other "
             "parameters; choose other values or another query"
         )
-    if asked.by is By.PATCH:
+    if requested.by is By.PATCH:
         return "no test of this patch set matches one of these traces; choose another query"
     return "the query matches no traces"
 
 
-def _patches(site: Site) -> list[PatchEntry]:
+def _patches(site: AppContext) -> list[PatchEntry]:
     return [
         PatchEntry(
             name=each.name,
@@ -216,43 +221,47 @@ def _patches(site: Site) -> list[PatchEntry]:
     ]
 
 
-def _status(request: Request, told: Compared) -> int:
+def _status(request: Request, model: CompareResponse) -> int:
     """Return an error status only to programs; the page shows the problem next to the form."""
-    return HTTPStatus.BAD_REQUEST if told.problem and wants_json(request) else HTTPStatus.OK
+    return HTTPStatus.BAD_REQUEST if model.problem and wants_json(request) else HTTPStatus.OK
 
 
-def _caching(asked: Question) -> dict[str, str]:
+def _cache_headers(requested: Question) -> dict[str, str]:
     """Return the caching headers; results of patch sets may be on Jenkins and change independently."""
-    return {"Cache-Control": "no-store" if asked.by is By.PATCH else "private, no-cache"}
+    return {"Cache-Control": "no-store" if requested.by is By.PATCH else "private, no-cache"}
 
 
-def _require_whole(asked: Question) -> None:
-    if not asked.is_whole:
+def _require_whole(requested: Question) -> None:
+    if not requested.is_whole:
         raise HTTPException(HTTPStatus.BAD_REQUEST, "select the left and the right side")
 
 
-def _link(site: Site, asked: Question) -> str:
+def _link(site: AppContext, requested: Question) -> str:
     """Return the address of the table; empty if ``dashboard.url`` is not set."""
     url = site.settings.dashboard.url
-    return f"{url}{_PATH}?{asked.but(first=0, row='')}" if url else ""
+    return f"{url}{_PATH}?{requested.but(first=0, row='')}" if url else ""
 
 
-def _preview(site: Site, comparison: Comparison, text: str, change: int | None) -> Preview:
+def _preview(site: AppContext, comparison: PairComparison, text: str, change: int | None) -> Preview:
     patch = comparison.patch.test if comparison.patch else None
     is_its_own = patch is not None and change in {None, patch.change}
     return Preview(
         text=text,
-        digest=posting.digest_of(text),
+        digest=gerrit_post.digest_of(text),
         nonce=secrets.token_hex(16),
         change=patch.change if patch and change is None else change,
         patch_set=patch.patch_set if patch and is_its_own else None,
-        error=posting.why_not(site),
+        error=gerrit_post.why_not(site),
     )
 
 
-def _with_error(told: Preview, error: str) -> Preview:
-    return told.model_copy(update={"error": error})
+def _with_error(model: Preview, error: str) -> Preview:
+    return model.model_copy(update={"error": error})
 
 
-def _shown(request: Request, asked: Question, told: Preview, *, status: int = HTTPStatus.OK) -> Response:
-    return page(request, "compare-message.html", told, title="Post in Gerrit", status=status, asked=asked)
+def _render_preview(
+    request: Request, requested: Question, model: Preview, *, status: int = HTTPStatus.OK
+) -> Response:
+    return page(
+        request, "compare-message.html", model, title="Post in Gerrit", status=status, requested=requested
+    )

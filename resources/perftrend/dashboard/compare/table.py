@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perftrend.analysis.ratios import AGGREGATES, Layout, aggregated, levels, ranked, robust_range
+from perftrend.analysis.ratios import AGGREGATES, Layout, aggregate, levels, rank_rows, robust_range
 from perftrend.analysis.ratios.layout import cells_of
-from perftrend.dashboard.compare.comparing import Comparison
-from perftrend.dashboard.compare.model import CellEntry, ColumnEntry, RowEntry, SideEntry, TableEntry
-from perftrend.dashboard.compare.question import BY_NAME, Question
-from perftrend.dashboard.compare.sides import Side
+from perftrend.dashboard.compare.comparison import PairComparison
+from perftrend.dashboard.compare.models import CellEntry, ColumnEntry, RowEntry, SideEntry, TableEntry
+from perftrend.dashboard.compare.query import BY_NAME, Question
+from perftrend.dashboard.compare.sources import ValueOrigin
 from perftrend.model import Better, Samples, finite
 
 MOST_COLUMNS = 40
@@ -26,7 +26,7 @@ _FEWEST_ROWS, _MOST_ROWS = 10, 200
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sorted:
+class SortedRows:
     """Rows of a comparison in the requested order, with their aggregates and shades."""
 
     order: NDArray[np.intp]
@@ -37,28 +37,30 @@ class Sorted:
     """The gain above which the shade is full."""
 
 
-def sorted_rows(comparison: Comparison, asked: Question) -> Sorted:
+def sort_rows(comparison: PairComparison, requested: Question) -> SortedRows:
     """Sort the rows of a comparison."""
     layout, found = comparison.layout, comparison.ratios
     rows = len(layout.rows)
-    aggregates = {by: aggregated(by, found.gain, layout.row_of, rows) for by in AGGREGATES}
-    if asked.sort == BY_NAME:
-        order = np.arange(rows)[:: -1 if asked.reverse else 1]
-    elif asked.column is None:
-        order = ranked(asked.sort, aggregates[asked.sort], reverse=asked.reverse)
+    aggregates = {by: aggregate(by, found.gain, layout.row_of, rows) for by in AGGREGATES}
+    if requested.sort == BY_NAME:
+        order = np.arange(rows)[:: -1 if requested.reverse else 1]
+    elif requested.column is None:
+        order = rank_rows(requested.sort, aggregates[requested.sort], reverse=requested.reverse)
     else:
-        of_column = np.where(layout.column_of == asked.column, found.gain, np.nan)
-        order = ranked("worst", aggregated("worst", of_column, layout.row_of, rows), reverse=asked.reverse)
+        of_column = np.where(layout.column_of == requested.column, found.gain, np.nan)
+        order = rank_rows(
+            "worst", aggregate("worst", of_column, layout.row_of, rows), reverse=requested.reverse
+        )
     full = robust_range(found.gain)
     shown = np.where(found.is_noise, np.nan, found.gain)
-    return Sorted(order, aggregates, levels(shown, full), full)
+    return SortedRows(order, aggregates, levels(shown, full), full)
 
 
-def table_of(comparison: Comparison, asked: Question) -> TableEntry:
+def table_of(comparison: PairComparison, requested: Question) -> TableEntry:
     """Return the rows of a page."""
-    layout, ordered = comparison.layout, sorted_rows(comparison, asked)
-    columns = _shown_columns(comparison)
-    chosen = _shown_rows(layout, ordered, asked, len(columns))
+    layout, ordered = comparison.layout, sort_rows(comparison, requested)
+    columns = _select_columns(comparison)
+    chosen = _select_rows(layout, ordered, requested, len(columns))
     counts = Counter(comparison.verdicts)
     return TableEntry(
         left=comparison.titles[0],
@@ -74,7 +76,7 @@ def table_of(comparison: Comparison, asked: Question) -> TableEntry:
             _row(comparison, ordered, columns, row, dict(cells))
             for row, cells in zip(chosen, cells_of(layout, chosen), strict=True)
         ],
-        first=asked.first,
+        first=requested.first,
         all_rows=len(layout.rows),
         better=counts["better"],
         worse=counts["worse"],
@@ -92,7 +94,7 @@ def table_of(comparison: Comparison, asked: Question) -> TableEntry:
     )  # fmt: skip
 
 
-def cell_of(comparison: Comparison, shades: NDArray[np.int64], pair: int) -> CellEntry:
+def cell_of(comparison: PairComparison, shades: NDArray[np.int64], pair: int) -> CellEntry:
     """Return the model of the cell of a pair."""
     found = comparison.ratios
     left, right = (_side(side(pair)) for side in comparison.sides)
@@ -112,16 +114,16 @@ def cell_of(comparison: Comparison, shades: NDArray[np.int64], pair: int) -> Cel
 
 
 def _row(
-    comparison: Comparison, ordered: Sorted, columns: Sequence[int], row: int, cells: dict[int, int]
+    comparison: PairComparison, ordered: SortedRows, columns: Sequence[int], row: int, cells: dict[int, int]
 ) -> RowEntry:
-    told = {by: finite(numbers[row]) for by, numbers in ordered.aggregates.items()}
+    aggregates = {by: finite(numbers[row]) for by, numbers in ordered.aggregates.items()}
     return RowEntry(
         name=comparison.layout.rows[row],
-        weight=told["weight"],
-        worst=_exp(told["worst"]),
-        best=_exp(told["best"]),
-        mean=_exp(told["mean"]),
-        count=int(told["count"] or 0),
+        weight=aggregates["weight"],
+        worst=_exp(aggregates["worst"]),
+        best=_exp(aggregates["best"]),
+        mean=_exp(aggregates["mean"]),
+        count=int(aggregates["count"] or 0),
         cells=[
             cell_of(comparison, ordered.shades, cells[column]) if column in cells else None
             for column in columns
@@ -129,22 +131,22 @@ def _row(
     )
 
 
-def _shown_rows(layout: Layout, ordered: Sorted, asked: Question, columns: int) -> list[int]:
-    if asked.row:
-        return [layout.rows.index(asked.row)] if asked.row in layout.rows else []
+def _select_rows(layout: Layout, ordered: SortedRows, requested: Question, columns: int) -> list[int]:
+    if requested.row:
+        return [layout.rows.index(requested.row)] if requested.row in layout.rows else []
     size = min(max(_MOST_CELLS // max(columns, 1), _FEWEST_ROWS), _MOST_ROWS)
-    rows: list[int] = ordered.order[asked.first : asked.first + size].tolist()
+    rows: list[int] = ordered.order[requested.first : requested.first + size].tolist()
     return rows
 
 
-def _shown_columns(comparison: Comparison) -> list[int]:
+def _select_columns(comparison: PairComparison) -> list[int]:
     """Return the columns with the most cells, in the order of their names."""
     count = len(comparison.layout.columns)
     sizes = np.bincount(comparison.layout.column_of, minlength=count)
     return sorted(np.argsort(-sizes, kind="stable")[:MOST_COLUMNS].tolist())
 
 
-def _side(side: Side) -> SideEntry:
+def _side(side: ValueOrigin) -> SideEntry:
     return SideEntry(
         trace=side.trace,
         value=finite(side.value),

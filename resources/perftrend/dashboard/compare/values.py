@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from perftrend.analysis.ratios import Values, noise_of_history, noise_of_samples
 from perftrend.dashboard.catalog import Traces
-from perftrend.dashboard.compare.moments import Place
-from perftrend.dashboard.compare.question import Rule
+from perftrend.dashboard.compare.query import FallbackRule
+from perftrend.dashboard.compare.time_points import AxisPlace
 from perftrend.model import Samples
 from perftrend.store import Store
-from perftrend.store.tiles import Axis, Column, StoredTrace
+from perftrend.store.tiles import Axis, StoredTrace, TileColumn
 
 REACH = 128
 """Distance in columns from which on a value is not used for a place."""
@@ -30,7 +30,7 @@ ValuesAt: TypeAlias = Callable[[Axis, _Numbers, range], Samples]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Taken:
+class TraceValues:
     """The values of n traces; arrays of the shape (n,)."""
 
     now: Traces
@@ -55,12 +55,12 @@ class Taken:
         """Return one of the traces."""
         return self.now.stored[int(self.places[number])]
 
-    def column(self, number: int) -> Column | None:
+    def column(self, number: int) -> TileColumn | None:
         """Return the column in which a value was measured; None if there is no value."""
         column = self.columns[number]
         return self.axes[self.axis[number]].columns[column] if column >= 0 else None
 
-    def part(self, chosen: slice) -> Taken:
+    def part(self, chosen: slice) -> TraceValues:
         """Return a part of the traces."""
         values = Values(self.values.value[chosen], self.values.error[chosen], self.values.freedom[chosen])
         return replace(
@@ -73,14 +73,14 @@ class Taken:
         )
 
 
-def taken(  # noqa: PLR0917 - what, when and where
+def read_nearest_values(  # noqa: PLR0917 - what, when and where
     values_at: ValuesAt,
     now: Traces,
     places: NDArray[np.intp],
     axes: Mapping[str, Axis],
-    at: Mapping[str, Place],
-    rule: Rule,
-) -> Taken:
+    at: Mapping[str, AxisPlace],
+    rule: FallbackRule,
+) -> TraceValues:
     """Return the value of each trace that is nearest to a place, on the side that the rule allows.
 
     :param values_at: a function that reads values, such as ``store.tiles.values``.
@@ -109,10 +109,10 @@ def taken(  # noqa: PLR0917 - what, when and where
             columns[index] = near + some.start
             distance[index] = _distance(columns[index], place)
     found = tuple(axes[testbed] for testbed in of_testbed)
-    return Taken(now, places, found, of_axis, columns, distance, Values(value, error, freedom))
+    return TraceValues(now, places, found, of_axis, columns, distance, Values(value, error, freedom))
 
 
-def with_samples(store: Store, side: Taken) -> Values:
+def with_samples(store: Store, side: TraceValues) -> Values:
     """Return values with the noise of their samples, if the history of the trace is too short to estimate it.
 
     A sufficient history is preferred: samples of one start do not contain the noise between starts.
@@ -145,7 +145,7 @@ def _of_testbed(now: Traces, places: NDArray[np.intp]) -> dict[str, NDArray[np.i
     return {testbed: np.sort(np.concatenate(numbers)) for testbed, numbers in found.items()}
 
 
-def _windows(columns: int, place: Place) -> tuple[tuple[range, range], ...]:
+def _windows(columns: int, place: AxisPlace) -> tuple[tuple[range, range], ...]:
     """Return the columns to read one after the other, each with the range in which values may be used.
 
     Nearly all values are at the place, so that few tiles are read for most traces.
@@ -156,7 +156,7 @@ def _windows(columns: int, place: Place) -> tuple[tuple[range, range], ...]:
     return ((close, whole), (whole, whole))
 
 
-def _nearest(read: Samples, place: Place, some: range, whole: range, rule: Rule) -> _Numbers:
+def _nearest(read: Samples, place: AxisPlace, some: range, whole: range, rule: FallbackRule) -> _Numbers:
     """Return the column of each trace's value, counted from the first one that was read.
 
     :param read: shape (n, columns), values of the columns ``some``.
@@ -176,11 +176,11 @@ def _nearest(read: Samples, place: Place, some: range, whole: range, rule: Rule)
     return near
 
 
-def _by_distance(place: Place, window: range, rule: Rule) -> list[int]:
+def _by_distance(place: AxisPlace, window: range, rule: FallbackRule) -> list[int]:
     """Return the columns whose values may be used, the nearest first."""
     numbers = np.arange(window.start, window.stop)
     far = _distance(numbers, place)
-    allowed = {Rule.BEFORE: numbers <= place.last, Rule.AFTER: numbers >= place.first}
+    allowed = {FallbackRule.BEFORE: numbers <= place.last, FallbackRule.AFTER: numbers >= place.first}
     usable = (np.abs(far) < REACH) & allowed.get(rule, np.True_)
     # At equal distances, the earlier column is first; of several columns of the commit, the last measured.
     order = np.lexsort((np.where(far == 0, -numbers, 0), 2 * np.abs(far) + (far > 0)))
@@ -188,7 +188,7 @@ def _by_distance(place: Place, window: range, rule: Rule) -> list[int]:
     return found
 
 
-def _distance(numbers: _Numbers, place: Place) -> _Numbers:
+def _distance(numbers: _Numbers, place: AxisPlace) -> _Numbers:
     """Return the distance of columns from a place: negative before it, 0 at it."""
     after = np.where(numbers > place.last, numbers - place.last, 0)
     return np.where(numbers < place.first, numbers - place.first, after)

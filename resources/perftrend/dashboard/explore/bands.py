@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perftrend.dashboard.explore.lines import Line
+from perftrend.dashboard.explore.lines import PointLine
 from perftrend.dashboard.explore.state import Spread
 from perftrend.dashboard.explore.window import Window
 from perftrend.model import Samples
@@ -27,7 +27,7 @@ class Band:
     high: Samples
 
 
-def bands(window: Window, lines: Iterable[Line], spread: Spread) -> dict[str, Band] | None:
+def bands(window: Window, lines: Iterable[PointLine], spread: Spread) -> dict[str, Band] | None:
     """Return the bands of normal traces by their ids.
 
     :returns: None if there are too many, or a point covers more than one column.

@@ -18,21 +18,21 @@ from perftrend.analysis.formula import (
     FUNCTIONS,
     CalculatedId,
     Call,
+    EvaluationLimits,
     FormulaId,
-    Limits,
     NormalId,
     Query,
     Rows,
     Term,
     Text,
-    Trace,
     TraceId,
+    TraceNode,
     evaluate,
     format_key,
     parse_trace_id,
     row_id,
 )
-from perftrend.dashboard.explore.state import Problem, Show, State
+from perftrend.dashboard.explore.state import ExploreState, Problem, Show
 from perftrend.dashboard.explore.units import unit_of
 from perftrend.dashboard.explore.window import Places, Window
 from perftrend.errors import FormulaError
@@ -46,7 +46,7 @@ _NUMBERS = re.compile(r"(\d{1,18})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Line:
+class PointLine:
     """A line: one value for each point."""
 
     identity: str
@@ -74,10 +74,10 @@ class Line:
 
 
 @dataclass(slots=True)
-class Drawing:
+class LineDrawing:
     """Lines to draw, and those that are left out."""
 
-    lines: dict[str, Line] = field(default_factory=dict)
+    lines: dict[str, PointLine] = field(default_factory=dict)
     """By id, in the order of the list."""
     places: Places = field(default_factory=lambda: np.array([], dtype=np.intp))
     """Places of the traces that match the query."""
@@ -87,7 +87,7 @@ class Drawing:
     """Ids that currently have no line."""
     problems: list[Problem] = field(default_factory=list)
 
-    def add(self, line: Line) -> None:
+    def add(self, line: PointLine) -> None:
         """Add a line, unless it is present or there are too many."""
         if line.identity in self.lines:
             return
@@ -97,11 +97,11 @@ class Drawing:
             self.left_out += 1
 
 
-def drawn(window: Window, state: State) -> Drawing:
+def draw_lines(window: Window, state: ExploreState) -> LineDrawing:
     """Return the drawing of a state."""
-    drawing = Drawing(problems=list(state.problems))
+    drawing = LineDrawing(problems=list(state.problems))
     try:
-        drawing.places = window.matching(state.query)
+        drawing.places = window.select(state.query)
     except FormulaError as error:
         drawing.problems.append(Problem("q", str(state.query), error.position, error.reason))
     if state.terms or (_is_free(state) and (state.show.is_aggregate or len(drawing.places) <= MOST_LINES)):
@@ -113,12 +113,12 @@ def drawn(window: Window, state: State) -> Drawing:
     return drawing
 
 
-def _is_free(state: State) -> bool:
+def _is_free(state: ExploreState) -> bool:
     """Return whether nothing is selected."""
     return not (state.terms or state.ids or state.shortcut or state.problems)
 
 
-def aggregates(window: Window, state: State, places: Places) -> list[str]:
+def aggregates(window: Window, state: ExploreState, places: Places) -> list[str]:
     """Return the ids of the formulas of an aggregate, one for each value of its parameter.
 
     :param places: the places of the traces that match the query.
@@ -136,7 +136,7 @@ def _aggregate(show: Show, query: Query) -> Call:
     return Call(str(show), (Call("filter", (Text(str(query)),)),))
 
 
-def _add_query(drawing: Drawing, window: Window, state: State, places: Places) -> None:
+def _add_query(drawing: LineDrawing, window: Window, state: ExploreState, places: Places) -> None:
     if state.show.is_aggregate:
         ids = aggregates(window, state, places) if len(places) else []
         drawing.left_out += max(len(ids) - MOST_LINES, 0)
@@ -146,33 +146,33 @@ def _add_query(drawing: Drawing, window: Window, state: State, places: Places) -
         return
     few = places[:MOST_LINES]
     drawing.left_out += len(places) - len(few)
-    for line in _scaled(window, few, state.show) if state.show.is_scaled else _normal(window, few):
+    for line in _scale_lines(window, few, state.show) if state.show.is_scaled else _normal(window, few):
         drawing.add(line)
 
 
-def _normal(window: Window, places: Places) -> Iterator[Line]:
+def _normal(window: Window, places: Places) -> Iterator[PointLine]:
     places = np.array(
         sorted(places.tolist(), key=lambda place: _natural(window.traces.stored[place])), np.intp
     )
     traces = window.at(places)
     if window.is_single:
         for trace, row in zip(traces, window.values(places), strict=True):
-            yield Line(format_key(trace.key), row, trace.unit, trace)
+            yield PointLine(format_key(trace.key), row, trace.unit, trace)
         return
     planes = window.planes(places)
     for place, trace in enumerate(traces):
         least, greatest = planes.least[place], planes.greatest[place]
-        yield Line(format_key(trace.key), planes.mean[place], trace.unit, trace, least, greatest)
+        yield PointLine(format_key(trace.key), planes.mean[place], trace.unit, trace, least, greatest)
 
 
-def _scaled(window: Window, places: Places, show: Show) -> Iterator[Line]:
+def _scale_lines(window: Window, places: Places, show: Show) -> Iterator[PointLine]:
     compute = FUNCTIONS[show].compute
     for line in _normal(window, places):
         values = compute(line.values[np.newaxis])[0] if compute else line.values
-        yield Line(row_id(f"{show}({line.identity})"), values, trace=line.trace)
+        yield PointLine(row_id(f"{show}({line.identity})"), values, trace=line.trace)
 
 
-def _add_ids(drawing: Drawing, window: Window, ids: Sequence[str]) -> None:
+def _add_ids(drawing: LineDrawing, window: Window, ids: Sequence[str]) -> None:
     """Add the lines of trace ids."""
     read: list[tuple[str, TraceId]] = []
     for text in ids:
@@ -180,26 +180,28 @@ def _add_ids(drawing: Drawing, window: Window, ids: Sequence[str]) -> None:
             read.append((text, parse_trace_id(text)))
         except FormulaError as error:
             drawing.problems.append(Problem("id", text, error.position, error.reason))
-    normal = _named(drawing, window, [each for _, each in read if isinstance(each, NormalId)])
-    limits = _shared(sum(not isinstance(each, NormalId) for _, each in read))
+    normal = _read_normal_lines(drawing, window, [each for _, each in read if isinstance(each, NormalId)])
+    limits = _share_limits(sum(not isinstance(each, NormalId) for _, each in read))
     for text, each in read:
         if isinstance(each, NormalId):
             lines = normal.get(str(each))
         else:
-            lines = _evaluated(drawing, window, text, each, limits)
+            lines = _evaluate_formula(drawing, window, text, each, limits)
         for line in lines or ():
             drawing.add(line)
         if lines == []:
             drawing.empty.append(text)
 
 
-def _named(drawing: Drawing, window: Window, ids: Sequence[NormalId]) -> dict[str, list[Line]]:
+def _read_normal_lines(
+    drawing: LineDrawing, window: Window, ids: Sequence[NormalId]
+) -> dict[str, list[PointLine]]:
     """Return the lines of normal traces by id, read together; an unknown trace has an empty list.
 
     Ids that exceed the maximum number of lines are left out.
     """
     known = {str(each): window.traces.table.place_of.get(each.key) for each in ids}
-    found: dict[str, list[Line]] = {name: [] for name, place in known.items() if place is None}
+    found: dict[str, list[PointLine]] = {name: [] for name, place in known.items() if place is None}
     # The former name and the current one of a trace have the same place.
     places = list(dict.fromkeys(place for place in known.values() if place is not None))
     drawing.left_out += max(len(places) - MOST_LINES, 0)
@@ -211,7 +213,7 @@ def _named(drawing: Drawing, window: Window, ids: Sequence[NormalId]) -> dict[st
     return found
 
 
-def _add_shortcut(drawing: Drawing, window: Window, identity: str) -> None:
+def _add_shortcut(drawing: LineDrawing, window: Window, identity: str) -> None:
     try:
         held = window.source.shortcut(identity)
     except FormulaError as error:
@@ -223,15 +225,19 @@ def _add_shortcut(drawing: Drawing, window: Window, identity: str) -> None:
         _add_ids(drawing, window, [str(each) for each in held])
 
 
-def _shared(formulas: int) -> Limits:
+def _share_limits(formulas: int) -> EvaluationLimits:
     """Return the limits of each of several formulas, so that their total does not exceed those of one."""
     each = DEFAULT_LIMITS.total_cells // max(formulas, 1)
     return replace(DEFAULT_LIMITS, total_cells=each)
 
 
-def _evaluated(
-    drawing: Drawing, window: Window, text: str, identity: CalculatedId | FormulaId, limits: Limits
-) -> list[Line]:
+def _evaluate_formula(
+    drawing: LineDrawing,
+    window: Window,
+    text: str,
+    identity: CalculatedId | FormulaId,
+    limits: EvaluationLimits,
+) -> list[PointLine]:
     formula = identity.formula if isinstance(identity, FormulaId) else _of_store(identity.name)
     if not isinstance(formula, Call):
         return []
@@ -245,12 +251,12 @@ def _evaluated(
     if isinstance(identity, CalculatedId):
         name = str(identity.name)
         trace = window.traces.of_key(_normal_key(identity.name))
-        return [Line(text, rows[name], unit, trace)] if name in rows else []
+        return [PointLine(text, rows[name], unit, trace)] if name in rows else []
     drawing.left_out += max(len(rows) - MOST_LINES, 0)
     return list(_lines(window, rows, unit))
 
 
-def _lines(window: Window, rows: Rows, unit: str) -> Iterator[Line]:
+def _lines(window: Window, rows: Rows, unit: str) -> Iterator[PointLine]:
     for name in islice(rows, MOST_LINES):
         identity = row_id(name)
         parsed = None if identity.startswith("@") else parse_trace_id(identity)
@@ -260,23 +266,23 @@ def _lines(window: Window, rows: Rows, unit: str) -> Iterator[Line]:
         elif isinstance(parsed, CalculatedId):
             trace = window.traces.of_key(_normal_key(parsed.name))
         own = trace.unit if trace and isinstance(parsed, NormalId) else unit
-        yield Line(identity, rows[name], own, trace)
+        yield PointLine(identity, rows[name], own, trace)
 
 
-def _normal_key(name: Call | Trace) -> TraceKey:
+def _normal_key(name: Call | TraceNode) -> TraceKey:
     """Return the key of the normal trace that a calculated one is derived from."""
     while isinstance(name, Call):
-        name = next(each for each in name.arguments if isinstance(each, Call | Trace))
+        name = next(each for each in name.arguments if isinstance(each, Call | TraceNode))
     return name.key
 
 
-def _of_store(name: Call | Trace) -> Call:
+def _of_store(name: Call | TraceNode) -> Call:
     """Return the formula whose rows include that of a calculated trace."""
-    if isinstance(name, Trace):
+    if isinstance(name, TraceNode):
         query = Query(tuple(Term(key, value) for key, value in name.key.parameters))
         return Call("filter", (Text(str(query)),), name.position)
     inner, *rest = name.arguments
-    if isinstance(inner, Call | Trace):
+    if isinstance(inner, Call | TraceNode):
         return Call(name.function, (_of_store(inner), *rest), name.position)
     return name
 

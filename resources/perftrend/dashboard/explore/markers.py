@@ -13,9 +13,9 @@ from functools import lru_cache
 import numpy as np
 
 from perftrend.analysis import Criteria, Significance
-from perftrend.analysis.details import Reported, reported
-from perftrend.analysis.news import Rule
-from perftrend.dashboard.explore.lines import Line
+from perftrend.analysis.change_details import ReportedChanges, find_reported_changes
+from perftrend.analysis.reportable_changes import ReportingRule
+from perftrend.dashboard.explore.lines import PointLine
 from perftrend.dashboard.explore.window import Window
 from perftrend.model import Better, Change
 from perftrend.settings.sections import AnalysisSettings
@@ -24,7 +24,7 @@ MOST_TRACES = 50
 """Maximum number of traces that are searched for changes."""
 MOST_COLUMNS = 2200
 """Maximum number of columns of each trace: those of a tile of scale 2, with their history."""
-_KEPT = 2000
+_CACHE_SIZE = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Marker:
     """Whether it is only suspected: a single outlier run, or a change that the newest run hints at."""
 
 
-def markers(window: Window, lines: Iterable[Line], settings: AnalysisSettings) -> list[Marker] | None:
+def markers(window: Window, lines: Iterable[PointLine], settings: AnalysisSettings) -> list[Marker] | None:
     """Return the changes of traces within a tile; calculated lines have those of their trace.
 
     :returns: None if the tile covers too much time, or too many traces are shown.
@@ -59,7 +59,7 @@ def markers(window: Window, lines: Iterable[Line], settings: AnalysisSettings) -
     found: list[Marker] = []
     for line, row in zip(wanted, values, strict=True):
         better = line.trace.better if line.trace else Better.HIGHER
-        reported = _reported(np.ascontiguousarray(row).tobytes(), _rule(settings, better))
+        reported = _detect_changes(np.ascontiguousarray(row).tobytes(), _rule(settings, better))
         found += _within(window, line.identity, first, reported.changes, suspected=False)
         found += _within(window, line.identity, first, reported.suspected, suspected=True)
     return found
@@ -75,17 +75,17 @@ def _within(
             yield Marker(identity, point, column, change, suspected)
 
 
-def _rule(settings: AnalysisSettings, better: Better) -> Rule:
+def _rule(settings: AnalysisSettings, better: Better) -> ReportingRule:
     significance = Significance(minimum_change=settings.minimum_change)
     criteria = Criteria(formula=settings.formula, outliers=settings.outliers, significance=significance)
     return criteria.rule(better)
 
 
-@lru_cache(maxsize=_KEPT)
-def _reported(packed: bytes, rule: Rule) -> Reported:
+@lru_cache(maxsize=_CACHE_SIZE)
+def _detect_changes(packed: bytes, rule: ReportingRule) -> ReportedChanges:
     """Return the reported and the suspected changes of a trace.
 
     :param packed: its values, float64.
     """
     samples = np.frombuffer(packed)
-    return reported(samples, rule) if np.isfinite(samples).any() else Reported((), ())
+    return find_reported_changes(samples, rule) if np.isfinite(samples).any() else ReportedChanges((), ())

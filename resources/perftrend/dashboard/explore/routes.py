@@ -1,28 +1,42 @@
-"""Endpoints of Explore: ``/``, ``/shortcuts``, ``/short`` and ``/s/…``."""
+"""Endpoints of Explore: ``/``, ``/shortcuts``, ``/short`` and ``/s/…``, and the testbed they default to."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from starlette.responses import RedirectResponse
 
-from perftrend.analysis.formula import FUNCTIONS
-from perftrend.dashboard.explore import keeping
-from perftrend.dashboard.explore.answering import explore
-from perftrend.dashboard.explore.csvs import as_csv
-from perftrend.dashboard.explore.happenings import happenings
-from perftrend.dashboard.explore.model import Explore, Kept, ShortAsked, ShortcutAsked
-from perftrend.dashboard.explore.placing import placed
-from perftrend.dashboard.explore.plotting import plotted
-from perftrend.dashboard.explore.state import Downsample, Show, Spread, read
-from perftrend.dashboard.faults import Fault
-from perftrend.dashboard.front.headers import POLICY
-from perftrend.dashboard.kept import kept
+from perftrend.analysis.formula import (
+    FUNCTIONS,
+    CalculatedId,
+    Call,
+    NormalId,
+    Query,
+    Text,
+    TraceId,
+    TraceNode,
+    parse_trace_id,
+)
+from perftrend.analysis.formula.query import parse_filter
+from perftrend.dashboard.auth import Viewer
+from perftrend.dashboard.context import AppContext, Context
+from perftrend.dashboard.error_pages import Fault
+from perftrend.dashboard.explore import shortcuts
+from perftrend.dashboard.explore.csv_export import as_csv
+from perftrend.dashboard.explore.models import Explore, SavedSelection, ShortAddressRequest, ShortcutRequest
+from perftrend.dashboard.explore.plot_data import encode_plot
+from perftrend.dashboard.explore.presenter import happenings
+from perftrend.dashboard.explore.response import explore
+from perftrend.dashboard.explore.state import Downsample, ExploreState, Show, Spread, read
+from perftrend.dashboard.explore.window import TESTBED
+from perftrend.dashboard.middleware.security_headers import POLICY
 from perftrend.dashboard.pages import done, page
-from perftrend.dashboard.sent import body_of, sent
-from perftrend.dashboard.site import TheSite
-from perftrend.dashboard.users import Viewer
+from perftrend.dashboard.recent_commits import usual_testbed
+from perftrend.dashboard.request_body import body_of, parse_body
+from perftrend.dashboard.response_cache import cacheable
+from perftrend.errors import FormulaError
 
 router = APIRouter()
 
@@ -30,8 +44,8 @@ _WRONG = 400
 # plotly compiles code for WebGL. Text of a page is never compiled: its scripts are files.
 _WITH_PLOT = f"{POLICY}; script-src 'self' 'unsafe-eval'"
 _PARAMETERS: list[dict[str, Any]] = [
-    {"name": name, "in": "query", "description": told, "schema": schema}
-    for name, told, schema in (
+    {"name": name, "in": "query", "description": description, "schema": schema}
+    for name, description, schema in (
         ("testbed", "The testbed of the points; by default the one of the settings.", {"type": "string"}),
         ("scale", "0 to 5: a point covers 4^scale columns.", {"type": "integer", "minimum": 0, "maximum": 5}),
         (
@@ -83,10 +97,10 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
 
 
 @router.get("/", response_model=Explore, responses=_RESPONSES, openapi_extra={"parameters": _PARAMETERS})
-@kept
-def explored(request: Request, site: TheSite, user: Viewer) -> Response:
+@cacheable
+def explored(request: Request, site: Context, user: Viewer) -> Response:
     """Plot the selected traces over the commits of a testbed."""
-    state = placed(site, read(request.url.query))
+    state = infer_testbed(site, read(request.url.query))
     answer = explore(site, state)
     # A CSV file cannot report errors, and a partial result would look complete.
     if request.query_params.get("format") == "csv" and not answer.mistakes:
@@ -105,42 +119,94 @@ def explored(request: Request, site: TheSite, user: Viewer) -> Response:
         state=state,
         listed=happenings(answer),
         labels={line.id: line.label for line in answer.lines},
-        plotted=plotted,
+        plotted=encode_plot,
         functions=FUNCTIONS.values(),
         shows=list(Show),
         downsamples=list(Downsample),
         spreads=list(Spread),
-        can_keep=keeping.may_keep(request, user),
+        can_save=shortcuts.can_save(request, user),
     )
 
 
-@router.post("/shortcuts", response_model=Kept, openapi_extra=body_of(ShortcutAsked))
-def keep_shortcut(
+@router.post("/shortcuts", response_model=SavedSelection, openapi_extra=body_of(ShortcutRequest))
+def save_shortcut(
     request: Request,
-    site: TheSite,
+    site: Context,
     user: Viewer,
-    asked: Annotated[ShortcutAsked, Depends(sent(ShortcutAsked))],
+    wanted: Annotated[ShortcutRequest, Depends(parse_body(ShortcutRequest))],
 ) -> Response:
     """Save traces and formulas as a shortcut; the same content has the same id."""
-    keeping.check_may_keep(request, user)
-    kept = keeping.shortcut(site.store, asked.ids, user)
-    return done(request, "/", kept, shortcut=kept.id)
+    shortcuts.check_can_save(request, user)
+    saved = shortcuts.shortcut(site.store, wanted.ids, user)
+    return done(request, "/", saved, shortcut=saved.id)
 
 
-@router.post("/short", response_model=Kept, openapi_extra=body_of(ShortAsked))
-def keep_short(
-    request: Request, site: TheSite, user: Viewer, asked: Annotated[ShortAsked, Depends(sent(ShortAsked))]
+@router.post("/short", response_model=SavedSelection, openapi_extra=body_of(ShortAddressRequest))
+def save_short_address(
+    request: Request,
+    site: Context,
+    user: Viewer,
+    wanted: Annotated[ShortAddressRequest, Depends(parse_body(ShortAddressRequest))],
 ) -> Response:
     """Create a short address of a page of Explore; the same page has the same short address."""
-    keeping.check_may_keep(request, user)
-    kept = keeping.short_url(site.store, asked.url, user)
-    return done(request, kept.url, kept)
+    shortcuts.check_can_save(request, user)
+    saved = shortcuts.short_url(site.store, wanted.url, user)
+    return done(request, saved.url, saved)
 
 
 @router.get("/s/{key}", response_class=RedirectResponse, status_code=302)
-def short(site: TheSite, _: Viewer, key: str) -> Response:
+def short(site: Context, _: Viewer, key: str) -> Response:
     """Redirect to the page of a short address."""
-    query = site.store.short_urls.query(key) if keeping.is_key(key) else None
+    query = site.store.short_urls.query(key) if shortcuts.is_key(key) else None
     if query is None:
         raise HTTPException(404, "this short address does not exist")
     return RedirectResponse(f"/?{query}", 302)
+
+
+def infer_testbed(site: AppContext, state: ExploreState) -> ExploreState:
+    """Return the state with the testbed that it refers to, if that is not the usual one."""
+    if state.testbed:
+        return state
+    testbeds = site.store.tiles.testbeds()
+    wanted = next((each for each in _find_testbeds(site, state) if each in testbeds), "")
+    return state.but(testbed=wanted) if wanted and wanted != usual_testbed(site, testbeds) else state
+
+
+def _find_testbeds(site: AppContext, state: ExploreState) -> Iterator[str]:
+    """Yield the testbeds that the selection names."""
+    yield from _of_query(state.query)
+    for text in state.ids:
+        yield from _of_text(text)
+    for text in site.store.shortcuts.load(state.shortcut) or () if state.shortcut else ():
+        yield from _of_text(text)
+
+
+def _of_text(text: str) -> Iterator[str]:
+    try:
+        yield from _of_id(parse_trace_id(text))
+    except FormulaError:
+        # The drawing reports the error.
+        return
+
+
+def _of_id(identity: TraceId) -> Iterator[str]:
+    if isinstance(identity, NormalId):
+        yield from _of_formula(TraceNode(identity.key))
+    else:
+        yield from _of_formula(identity.name if isinstance(identity, CalculatedId) else identity.formula)
+
+
+def _of_formula(part: object) -> Iterator[str]:
+    if isinstance(part, TraceNode):
+        yield part.key.as_dict().get(TESTBED, "")
+    elif isinstance(part, Call):
+        for each in part.arguments:
+            if isinstance(each, Text) and part.function == "filter":
+                query = parse_filter(each.value)
+                yield from _of_query(query) if isinstance(query, Query) else ()
+            else:
+                yield from _of_formula(each)
+
+
+def _of_query(query: Query) -> Iterator[str]:
+    return (term.value for term in query.by_key.get(TESTBED, ()) if not (term.pattern or term.negated))

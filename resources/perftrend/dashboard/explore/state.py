@@ -134,7 +134,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ExploreState:
     """The selection on the page."""
 
     testbed: str = ""
@@ -212,20 +212,20 @@ class State:
         # Trace ids have many characters that need no escaping in an address, and a page has hundreds of ids.
         return f"/?{urlencode(self.pairs, safe=_AS_IT_IS)}" if self.pairs else "/"
 
-    def but(self, **changed: object) -> State:
+    def but(self, **changed: object) -> ExploreState:
         """Return the state with other values of some fields; the selected point remains."""
         return replace(self, **changed)  # type: ignore[arg-type]  # by name
 
-    def during(self, scale: int, tile: int | None) -> State:
+    def with_tile(self, scale: int, tile: int | None) -> ExploreState:
         """Return the state at another part of time, without zoom."""
         return self.but(scale=scale, tile=tile, zoom=WHOLE)
 
-    def without(self, term: Term) -> State:
+    def without(self, term: Term) -> ExploreState:
         """Return the state without a condition."""
         return self.but(query=Query(tuple(each for each in self.terms if each != term)))
 
 
-def read(encoded: str) -> State:
+def read(encoded: str) -> ExploreState:
     """Read the query string of an address; unknown names are ignored.
 
     :raises UsageError: if it is too long, or a number or a choice is not valid.
@@ -240,18 +240,18 @@ def read(encoded: str) -> State:
     return _state(parse_qsl(encoded))
 
 
-def _state(pairs: Sequence[tuple[str, str]]) -> State:
+def _state(pairs: Sequence[tuple[str, str]]) -> ExploreState:
     given: dict[str, str] = {}
     for name, value in pairs:
         given.setdefault(name, value)
     if look := given.get("look"):
         given["at"], _, given["of"] = look.partition(" ")
-    imported, of_import = _imported(pairs)
+    imported, of_import = _import_skia_queries(pairs)
     pairs = [*pairs, *imported]
     query, wrong, of_query = _query(pairs)
     ids, of_ids = _ids(pairs, dropped=given.get("drop", ""))
     shortcut, of_shortcut = _shortcut(given.get("shortcut", ""))
-    return State(
+    return ExploreState(
         testbed=_name(given, "testbed"),
         scale=_number(given, "scale") or 0,
         tile=_number(given, "tile"),
@@ -273,7 +273,9 @@ def _state(pairs: Sequence[tuple[str, str]]) -> State:
     )
 
 
-def _imported(pairs: Iterable[tuple[str, str]]) -> tuple[list[tuple[str, str]], tuple[Problem, ...]]:
+def _import_skia_queries(
+    pairs: Iterable[tuple[str, str]],
+) -> tuple[list[tuple[str, str]], tuple[Problem, ...]]:
     """Return the queries of Skia Perf in an address as our parameters, and the errors in them."""
     queries: list[Query] = []
     problems = []

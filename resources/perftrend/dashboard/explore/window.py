@@ -2,6 +2,11 @@
 
 A tile is selected by its number. Without a number, the newest 128 points are shown, even if the newest tile
 is shorter; otherwise only a few points would be visible on the day after a tile was filled.
+
+Values of other testbeds are aligned with the columns of the testbed whose commits are the points: a column
+has the values that the other testbed measured of the same commit. If a commit was measured several times, the
+first measurement there is aligned with the first one here, and so on. Commits that the other testbed did not
+measure are gaps.
 """
 
 from __future__ import annotations
@@ -9,34 +14,35 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perftrend import errors
-from perftrend.analysis.formula import DEFAULT_LIMITS, Query, StoredId, Term, stored_ids
+from perftrend.analysis.formula import DEFAULT_LIMITS, Query, StoredId, Term, parse_stored_ids
 from perftrend.analysis.query import TraceSource
 from perftrend.dashboard.catalog import Traces
-from perftrend.dashboard.explore.elsewhere import Elsewhere
-from perftrend.dashboard.explore.state import Downsample, State
-from perftrend.dashboard.recent import usual_testbed
-from perftrend.dashboard.site import Site
+from perftrend.dashboard.context import AppContext
+from perftrend.dashboard.explore.state import Downsample, ExploreState
+from perftrend.dashboard.recent_commits import usual_testbed
 from perftrend.errors import FormulaError, UsageError
 from perftrend.model import Samples, TraceKey
 from perftrend.store import Store
 from perftrend.store.tiles import (
     POINTS,
     Axis,
-    Column,
     Points,
     StoredTrace,
     Tile,
-    checked,
-    coarsened,
+    TileColumn,
+    coarsen,
     columns_of_point,
+    common,
     newest,
     points_of,
     tile_of,
+    validate_tile,
 )
 
 TESTBED = "testbed"
@@ -81,11 +87,11 @@ class Window:
         return not self.tile.scale or self.downsample is Downsample.NTH
 
     @cached_property
-    def source(self) -> Source:
+    def source(self) -> WindowSource:
         """Source of the rows of formulas."""
-        return Source(self)
+        return WindowSource(self)
 
-    def column(self, number: int | None) -> Column | None:
+    def column(self, number: int | None) -> TileColumn | None:
         """Return the column of the axis with this number, if it exists."""
         return None if number is None or number >= len(self.axis.columns) else self.axis.columns[number]
 
@@ -109,7 +115,7 @@ class Window:
             return query
         return Query((*query.terms, Term(TESTBED, self.axis.testbed)))
 
-    def matching(self, query: Query) -> Places:
+    def select(self, query: Query) -> Places:
         """Return the places of the traces that match a query.
 
         :raises FormulaError: if a regular expression is not valid, or there are too many.
@@ -120,7 +126,7 @@ class Window:
         """Return the points of traces, with averages; errors as in :meth:`values`."""
         if self._are_here(places):
             return self.store.tiles.points(self.axis, self.traces.ids[places], self.tile.scale, self.points)
-        parts = [coarsened(values, self.tile.scale) for values in self._in_parts(places)]
+        parts = [coarsen(values, self.tile.scale) for values in self._in_parts(places)]
         return Points(
             np.concatenate([part.mean for part in parts]),
             np.concatenate([part.least for part in parts]),
@@ -155,7 +161,7 @@ class Window:
             if testbed is None or testbed == self.axis.testbed:
                 values[numbers] = self.store.tiles.values(self.axis, ids[numbers], columns)
             else:
-                values[numbers] = self.elsewhere(testbed).values(self.store, ids[numbers], columns)
+                values[numbers] = self.align_testbed(testbed).values(self.store, ids[numbers], columns)
         return values
 
     def _in_parts(self, places: Places) -> Iterator[Samples]:
@@ -167,22 +173,26 @@ class Window:
         for first in range(0, len(places), step):
             yield self.read(places[first : first + step], self.columns)
 
-    def column_at(self, testbed: str, number: int) -> Column | None:
+    def column_at(self, testbed: str, number: int) -> TileColumn | None:
         """Return the column of a testbed for a column of the axis; None: it did not measure that commit."""
-        return self.column(number) if testbed == self.axis.testbed else self.elsewhere(testbed).column(number)
+        return (
+            self.column(number)
+            if testbed == self.axis.testbed
+            else self.align_testbed(testbed).column(number)
+        )
 
     def testbed_of(self, trace: StoredTrace) -> str:
         """Return the testbed that measured a trace; if the trace names none, that of the axis."""
         return next((value for name, value in trace.key.parameters if name == TESTBED), self.axis.testbed)
 
-    def elsewhere(self, testbed: str) -> Elsewhere:
+    def align_testbed(self, testbed: str) -> AlignedTestbeds:
         """Return the columns of another testbed."""
         if testbed not in self._others:
-            self._others[testbed] = Elsewhere.beside(self.axis, self.store.tiles.axis(testbed))
+            self._others[testbed] = AlignedTestbeds.from_axes(self.axis, self.store.tiles.axis(testbed))
         return self._others[testbed]
 
     @cached_property
-    def _others(self) -> dict[str, Elsewhere]:
+    def _others(self) -> dict[str, AlignedTestbeds]:
         return {}
 
     def _are_here(self, places: Places) -> bool:
@@ -193,8 +203,8 @@ class Window:
         return [self.traces.stored[place] for place in places.tolist()]
 
 
-class Source:
-    """A :class:`perftrend.analysis.formula.Source` of the traces of a window's testbed."""
+class WindowSource:
+    """A :class:`perftrend.analysis.formula.WindowSource` of the traces of a window's testbed."""
 
     def __init__(self, window: Window) -> None:
         self._window = window
@@ -221,9 +231,9 @@ class Source:
             return self._read.take(chosen, axis=0)
         return self._read.T.take(chosen, axis=1).T
 
-    def matching(self, query: Query, *, most: int) -> Mapping[str, Samples]:
+    def select(self, query: Query, *, most: int) -> Mapping[str, Samples]:
         """Return the traces that match a query; nothing is read if there are more than ``most``."""
-        return self._rows.matching(self._window.here(query), most=most)
+        return self._rows.select(self._window.here(query), most=most)
 
     def traces(self, keys: Sequence[TraceKey]) -> Mapping[str, Samples]:
         """Return those of the traces that exist."""
@@ -231,14 +241,14 @@ class Source:
 
     def shortcut(self, identity: str) -> Sequence[StoredId] | None:
         """Return the content of a shortcut; None if it does not exist."""
-        held = self._window.store.shortcuts.held(identity)
+        held = self._window.store.shortcuts.load(identity)
         try:
-            return None if held is None else stored_ids(held)
+            return None if held is None else parse_stored_ids(held)
         except FormulaError as error:
             raise FormulaError(error.subject, 0, f"in the shortcut {identity}: {error.reason}") from None
 
 
-def opened(site: Site, state: State) -> Window | None:
+def open_window(site: AppContext, state: ExploreState) -> Window | None:
     """Return the selected window, with the selected point in it; None if the store has no run.
 
     :raises UsageError: if the testbed or the tile does not exist.
@@ -251,7 +261,7 @@ def opened(site: Site, state: State) -> Window | None:
         raise UsageError(f"testbed {state.testbed!r} has no runs in the store{hint}")
     axis = site.store.tiles.axis(state.testbed or usual_testbed(site, testbeds))
     last = newest(len(axis.columns), state.scale)
-    tile = checked(state.scale, last.number if state.tile is None else state.tile)
+    tile = validate_tile(state.scale, last.number if state.tile is None else state.tile)
     tile = min(tile, last, key=lambda each: each.number)
     window = Window(
         site.store,
@@ -267,8 +277,38 @@ def opened(site: Site, state: State) -> Window | None:
     return window
 
 
-def _sought(state: State) -> int | None:
+def _sought(state: ExploreState) -> int | None:
     """Return the column that an address refers to, however old it is; None if it does not refer to one."""
     if state.at is not None or state.zoom.columns is None:
         return state.at
     return max(int(state.zoom.columns.middle), 0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AlignedTestbeds:
+    """Columns of another testbed, aligned with those of the same commits here."""
+
+    axis: Axis
+    """Axis of the other testbed."""
+    places: NDArray[np.intp]
+    """For each column here, the index of the column with the same commit there, or -1."""
+
+    @classmethod
+    def from_axes(cls, here: Axis, there: Axis) -> Self:
+        """Align the columns of two testbeds."""
+        ours, theirs = common([here.columns, there.columns])
+        places = np.full(len(here.columns), -1, dtype=np.intp)
+        places[ours[ours >= 0]] = theirs[ours >= 0]
+        return cls(there, places)
+
+    def column(self, number: int) -> TileColumn | None:
+        """Return the other testbed's column for a column here; None: it did not measure that commit."""
+        place = int(self.places[number])
+        return None if place < 0 else self.axis.columns[place]
+
+    def values(self, store: Store, ids: NDArray[np.int64], columns: range) -> Samples:
+        """Return the values of traces of the other testbed in consecutive columns here.
+
+        :returns: shape (n, columns), NaN for gaps.
+        """
+        return store.tiles.values_at(self.axis, ids, self.places[columns.start : columns.stop])

@@ -23,7 +23,7 @@ _RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})")
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class ZoomRange:
     """Two numbers, the lower first."""
 
     low: float
@@ -56,9 +56,9 @@ class Range:
 class Zoom:
     """The visible part of the plot."""
 
-    columns: Range | None = None
+    columns: ZoomRange | None = None
     """None: all of the tile."""
-    values: tuple[tuple[str, Range], ...] = ()
+    values: tuple[tuple[str, ZoomRange], ...] = ()
     """By unit; all values of other units are visible."""
 
     @property
@@ -73,20 +73,20 @@ class Zoom:
 
         :raises UsageError: if a range is not valid, or there are too many.
         """
-        columns = next((Range.read(name, value) for name, value in pairs if name == "x" and value), None)
+        columns = next((ZoomRange.read(name, value) for name, value in pairs if name == "x" and value), None)
         return cls(columns, tuple(_values(value for name, value in pairs if name == "y" and value).items()))
 
 
 WHOLE = Zoom()
 
 
-def _values(texts: Iterable[str]) -> dict[str, Range]:
+def _values(texts: Iterable[str]) -> dict[str, ZoomRange]:
     found = {}
     for text in texts:
         seen, _, unit = text.partition(" ")
         if len(unit) > _LONGEST_UNIT:
             raise UsageError(f"y: the unit has {len(unit)} characters; at most {_LONGEST_UNIT} are allowed")
-        found[unit.strip()] = Range.read("y", seen)
+        found[unit.strip()] = ZoomRange.read("y", seen)
     if len(found) > AXES:
         raise UsageError(f"y: {len(found)} ranges are too many; a plot has axes for {AXES} units")
     return found

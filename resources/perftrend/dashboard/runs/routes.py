@@ -9,19 +9,19 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 
 from perftrend.dashboard import links
-from perftrend.dashboard.kept import kept
+from perftrend.dashboard.auth import Editor, Role, Viewer
+from perftrend.dashboard.context import AppContext, Context
 from perftrend.dashboard.pages import done, page
-from perftrend.dashboard.runs.model import (
+from perftrend.dashboard.request_body import body_of, parse_body
+from perftrend.dashboard.response_cache import cacheable
+from perftrend.dashboard.runs.models import (
     InvalidationEntry,
     InvalidSelection,
+    NewestRuns,
     RunEntry,
-    Runs,
     Selection,
     TestbedRuns,
 )
-from perftrend.dashboard.sent import body_of, sent
-from perftrend.dashboard.site import Site, TheSite
-from perftrend.dashboard.users import Editor, Role, Viewer
 from perftrend.model import Run
 from perftrend.store.invalidations import Invalidation
 from perftrend.store.tiles import revision_of
@@ -29,63 +29,63 @@ from perftrend.store.tiles import revision_of
 router = APIRouter()
 
 
-@router.get("/runs", response_model=Runs)
-@kept
+@router.get("/runs", response_model=NewestRuns)
+@cacheable
 def runs(
     request: Request,
-    site: TheSite,
+    site: Context,
     user: Viewer,
     last: Annotated[int, Query(ge=1, le=1000, description="number of runs of each testbed")] = 20,
 ) -> Response:
     """Return the newest runs of each testbed."""
     store = site.store
-    told = Runs(testbeds=[_testbed(site, testbed, last) for testbed in store.tiles.testbeds()])
-    return page(request, "runs.html", told, title="Runs", last=last, may_edit=user.role >= Role.EDITOR)
+    model = NewestRuns(testbeds=[_testbed(site, testbed, last) for testbed in store.tiles.testbeds()])
+    return page(request, "runs.html", model, title="Runs", last=last, may_edit=user.role >= Role.EDITOR)
 
 
 @router.post("/runs/invalidate", response_model=RunEntry, openapi_extra=body_of(InvalidSelection))
 def invalidate(
     request: Request,
-    site: TheSite,
+    site: Context,
     user: Editor,
-    selected: Annotated[InvalidSelection, Depends(sent(InvalidSelection))],
+    selected: Annotated[InvalidSelection, Depends(parse_body(InvalidSelection))],
 ) -> Response:
     """Mark a run, or results of it, as invalid."""
-    run = _selected(site, selected)
+    run = _find_run(site, selected)
     site.store.invalidations.add(
         run, selected.reason, author=user.name, test=selected.test, trace=selected.trace
     )
-    return _changed(request, site, run)
+    return _answer(request, site, run)
 
 
 @router.post("/runs/restore", response_model=RunEntry, openapi_extra=body_of(Selection))
 def restore(
     request: Request,
-    site: TheSite,
+    site: Context,
     user: Editor,
-    selected: Annotated[Selection, Depends(sent(Selection))],
+    selected: Annotated[Selection, Depends(parse_body(Selection))],
 ) -> Response:
     """Remove the mark of a run, or of results of it; the activity log retains the reason."""
-    run = _selected(site, selected)
+    run = _find_run(site, selected)
     site.store.invalidations.remove(run, author=user.name, test=selected.test, trace=selected.trace)
-    return _changed(request, site, run)
+    return _answer(request, site, run)
 
 
-def _selected(site: Site, selected: Selection) -> Run:
+def _find_run(site: AppContext, selected: Selection) -> Run:
     run = site.store.run(selected.job, selected.build, started=selected.started)
     if run is None:
         raise HTTPException(HTTPStatus.NOT_FOUND, f"the store has no run {selected.job}/{selected.build}")
     return run
 
 
-def _changed(request: Request, site: Site, run: Run) -> Response:
-    replaced = run in site.store.replaced(run.testbed)
+def _answer(request: Request, site: AppContext, run: Run) -> Response:
+    replaced = run in site.store.find_replaced(run.testbed)
     marks = site.store.invalidations.of_testbed(run.testbed)
     return done(request, "/runs", _entry(site, run, marks, replaced=replaced))
 
 
-def _testbed(site: Site, testbed: str, last: int) -> TestbedRuns:
-    replaced = site.store.replaced(testbed)
+def _testbed(site: AppContext, testbed: str, last: int) -> TestbedRuns:
+    replaced = site.store.find_replaced(testbed)
     newest = site.store.runs(testbed, last=last)[::-1]
     marks = site.store.invalidations.of_testbed(testbed)
     return TestbedRuns(
@@ -93,7 +93,7 @@ def _testbed(site: Site, testbed: str, last: int) -> TestbedRuns:
     )
 
 
-def _entry(site: Site, run: Run, marks: Sequence[Invalidation], *, replaced: bool) -> RunEntry:
+def _entry(site: AppContext, run: Run, marks: Sequence[Invalidation], *, replaced: bool) -> RunEntry:
     return RunEntry(
         job=run.job,
         build=run.build,

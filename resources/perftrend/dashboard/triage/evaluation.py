@@ -15,30 +15,30 @@ from typing import Any
 
 from perftrend.analysis.alerts import (
     Finding,
-    Group,
-    Kind,
-    Known,
-    Place,
-    Range,
+    FindingGroup,
+    FindingKind,
+    KnownFinding,
+    MeasuredCommit,
+    SuspectRange,
     common_range,
     distinct,
-    matched,
+    match_findings,
 )
 from perftrend.dashboard.catalog import Catalog
+from perftrend.dashboard.triage.alert_scan import ScanResult, look, watches_of
 from perftrend.dashboard.triage.messages import payload_of, targets_of
-from perftrend.dashboard.triage.watching import Seen, look, watches_of
 from perftrend.store import Store
 from perftrend.store.alerts import Night, Span
 
 _ATTEMPTS = 3
 """An evaluation starts again if an alert is edited meanwhile."""
 
-_GONE = {Kind.SILENCE: "has values again", Kind.STOPPED: "has runs again"}
+_GONE = {FindingKind.SILENCE: "has values again", FindingKind.STOPPED: "has runs again"}
 _NOT_FOUND = "no longer found"
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated:
+class EvaluationResult:
     """Changes made by an evaluation."""
 
     new: int = 0
@@ -62,7 +62,7 @@ def evaluate(
     *,
     outliers: bool = True,
     give_way: Callable[[], object] = lambda: None,
-) -> Evaluated:
+) -> EvaluationResult:
     """Evaluate all alerts on a testbed, and enter their findings in the store.
 
     :param catalog: the traces of the store.
@@ -75,41 +75,46 @@ def evaluate(
     for _ in range(_ATTEMPTS):
         alerts = [alert for alert in store.alerts.all() if alert.rules.enabled]
         if not alerts:
-            return Evaluated()
+            return EvaluationResult()
         known = catalog.now()
         rows = known.of_testbed(testbed)
         axis = store.tiles.axis(testbed)
         overrides = store.alerts.overrides()
         watches = watches_of(known.table, rows, alerts, overrides, outliers=outliers, now=moment)
         if not watches or not axis.columns:
-            return Evaluated()
+            return EvaluationResult()
         traces = [known.stored[row] for row in rows]
         seen = look(store, axis, traces, watches, now=moment, give_way=give_way)
         newest_run = max(run for column in axis.columns for run in column.runs)
         with store.alerts.night(testbed, newest_run=newest_run, since=seen.places[0].moment) as night:
             if night.is_stale:
-                return Evaluated(is_stale=True)
+                return EvaluationResult(is_stale=True)
             versions = night.versions()
             if all(versions.get(watch.alert.identity) == watch.alert.version for watch in watches):
                 return _enter(night, seen, now=moment)
-    return Evaluated(is_stale=True)
+    return EvaluationResult(is_stale=True)
 
 
-def _enter(night: Night, seen: Seen, *, now: datetime) -> Evaluated:
+def _enter(night: Night, seen: ScanResult, *, now: datetime) -> EvaluationResult:
     alerts_of = distinct(seen.found)
     known = [
-        Known(
-            each.identity, each.item, Kind(each.kind), each.trace, range_of(each.span), each.gone is not None
+        KnownFinding(
+            each.identity,
+            each.item,
+            FindingKind(each.kind),
+            each.trace,
+            range_of(each.span),
+            each.gone is not None,
         )
         for each in night.known
     ]
-    matching = matched(
+    matching = match_findings(
         known,
         alerts_of,
         is_new=lambda finding: bool(seen.tellers(finding, alerts_of[finding])),
         was_looked_at=seen.was_looked_at,
     )
-    night.found_again({each: columns_of(found) for each, found in matching.again.items()}, now=now)
+    night.update_findings({each: columns_of(found) for each, found in matching.again.items()}, now=now)
     night.set_gone(matching.gone, now=now)
     new = messages = 0
     item_of = {each.identity: each.item for each in night.known}
@@ -124,24 +129,28 @@ def _enter(night: Night, seen: Seen, *, now: datetime) -> Evaluated:
         night.add_findings(item, kind, rows, now=now)
         if group.item is not None:
             night.log_joined(item, len(rows))
-        messages += _tell(night, item, group, seen, tellers, now=now)
+        messages += _queue_messages(night, item, group, seen, tellers, now=now)
         touched.add(item)
         found_in.add(item)
     closed = 0
     for item in sorted(touched):
-        closed += _bring_up_to_date(night, item, now=now)
+        closed += _update_item(night, item, now=now)
     reopened = sum(night.reopen(item, now=now) for item in sorted(found_in))
     joined = sum(len(group.members) for group in matching.groups if group.item is not None)
-    return Evaluated(new, joined, closed, reopened, messages, seen.silent_from)
+    return EvaluationResult(new, joined, closed, reopened, messages, seen.silent_from)
 
 
-def _new_item(night: Night, group: Group, seen: Seen, tellers: Iterable[int], *, now: datetime) -> int:
+def _new_item(
+    night: Night, group: FindingGroup, seen: ScanResult, tellers: Iterable[int], *, now: datetime
+) -> int:
     owners = dict.fromkeys(seen.watches[each].alert.rules.owner for each in sorted(tellers))
     owner = ", ".join(filter(None, owners))[:255]
     return night.add_item(group.members[0].kind.value, span_of(group.range), owner=owner, now=now)
 
 
-def _tell(night: Night, item: int, group: Group, seen: Seen, tellers: Iterable[int], *, now: datetime) -> int:
+def _queue_messages(
+    night: Night, item: int, group: FindingGroup, seen: ScanResult, tellers: Iterable[int], *, now: datetime
+) -> int:
     """Put a message into the outbox for each alert that has not reported the item before."""
     wanted = night.status(item) in {"new", "bug"}
     count = 0
@@ -165,12 +174,12 @@ def _tell(night: Night, item: int, group: Group, seen: Seen, tellers: Iterable[i
     return count
 
 
-def _bring_up_to_date(night: Night, item: int, *, now: datetime) -> bool:
+def _update_item(night: Night, item: int, *, now: datetime) -> bool:
     """Update an item from its remaining findings; close it if none remain. Return whether it was closed."""
     findings = night.findings_of(item)
     there = [each for each in findings if each.gone is None]
     if not there:
-        return night.close(item, _GONE.get(Kind(findings[0].kind), _NOT_FOUND), now=now)
+        return night.close(item, _GONE.get(FindingKind(findings[0].kind), _NOT_FOUND), now=now)
     span = common_range([range_of(each.span) for each in there])
     largest = min(there, key=lambda each: (-abs(each.relative or 0.0), each.trace))
     night.describe(item, span_of(span), largest, traces=len({each.trace for each in there} - {""}))
@@ -189,14 +198,15 @@ def columns_of(finding: Finding) -> dict[str, Any]:
     }
 
 
-def range_of(span: Span) -> Range:
+def range_of(span: Span) -> SuspectRange:
     """Return the range of commits of a stored span."""
-    return Range(
-        Place(span.last_good, span.last_good_revision), Place(span.first_changed, span.first_changed_revision)
+    return SuspectRange(
+        MeasuredCommit(span.last_good, span.last_good_revision),
+        MeasuredCommit(span.first_changed, span.first_changed_revision),
     )
 
 
-def span_of(span: Range) -> Span:
+def span_of(span: SuspectRange) -> Span:
     """Return the stored span of a range of commits."""
     return Span(
         span.last_good.moment, span.last_good.revision, span.first_changed.moment, span.first_changed.revision

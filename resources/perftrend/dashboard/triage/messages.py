@@ -13,7 +13,7 @@ from html import escape
 from typing import Any
 
 from perftrend import wording
-from perftrend.analysis.alerts import Finding, Group, Kind, Place
+from perftrend.analysis.alerts import Finding, FindingGroup, FindingKind, MeasuredCommit
 from perftrend.dashboard.formats import plain, value
 from perftrend.model import TraceKey, finite
 from perftrend.store.alerts import Alert, Rules
@@ -22,14 +22,14 @@ from perftrend.store.tiles import StoredTrace
 MOST_TRACES = 20
 """Maximum number of traces that a message lists; the page of the item lists more."""
 
-_TOLD = ("testbed", "suite", "test", "metric")
+_OMITTED_PARAMETERS = ("testbed", "suite", "test", "metric")
 """Parameters that are part of the name, or shown elsewhere."""
 
 WORDS = {
-    Kind.REGRESSION: "regression",
-    Kind.PROGRESSION: "progression",
-    Kind.SILENCE: "missing data",
-    Kind.STOPPED: "no runs",
+    FindingKind.REGRESSION: "regression",
+    FindingKind.PROGRESSION: "progression",
+    FindingKind.SILENCE: "missing data",
+    FindingKind.STOPPED: "no runs",
 }
 
 
@@ -44,7 +44,7 @@ def targets_of(rules: Rules) -> list[str]:
 
 
 def payload_of(
-    item: int, testbed: str, group: Group, alert: Alert, traces: Mapping[str, StoredTrace]
+    item: int, testbed: str, group: FindingGroup, alert: Alert, traces: Mapping[str, StoredTrace]
 ) -> dict[str, Any]:
     """Return the content of a message as JSON."""
     span = group.range
@@ -71,14 +71,14 @@ def name_of(key: TraceKey) -> str:
     if test is None:
         return plain(str(key))
     name = test if not metric or test.endswith(f"-{metric}") else f"{test} {metric}"
-    others = {key: text for key, text in parameters.items() if key not in _TOLD}
+    others = {key: text for key, text in parameters.items() if key not in _OMITTED_PARAMETERS}
     rest = ", ".join(f"{key}={text}" for key, text in others.items() if text.lower() not in test.lower())
     return plain(f"{name} ({rest})" if rest else name)
 
 
 def subject(payload: Mapping[str, Any]) -> str:
     """Return the subject of a message: testbed, kind, commit and number of traces."""
-    what = WORDS[Kind(payload["kind"])]
+    what = WORDS[FindingKind(payload["kind"])]
     first = payload["first_changed"]["revision"][:12]
     count = payload["count"]
     where = f" at {first}" if first else ""
@@ -88,7 +88,7 @@ def subject(payload: Mapping[str, Any]) -> str:
 
 def text(payload: Mapping[str, Any], link: str = "") -> str:
     """Return a message as plain text."""
-    lines = [f"{subject(payload)}.", "", _between(payload)]
+    lines = [f"{subject(payload)}.", "", _format_range(payload)]
     lines += [f"- {plain(each['name'])}: {_step(each)}" for each in payload["traces"]]
     more = payload["count"] - len(payload["traces"])
     lines += [f"and {more} more"] if more > 0 else []
@@ -107,17 +107,17 @@ def html(payload: Mapping[str, Any], link: str = "") -> str:
     rest = f"<p>and {more} more</p>" if more > 0 else ""
     to = f'<p><a href="{escape(link)}">{escape(link)}</a></p>' if link else ""
     return (
-        f"<p><b>{escape(subject(payload))}</b></p><p>{escape(_between(payload))}</p><table>{rows}</table>{rest}"
+        f"<p><b>{escape(subject(payload))}</b></p><p>{escape(_format_range(payload))}</p><table>{rows}</table>{rest}"
         f"<p>Alert: {escape(plain(payload['alert']['name']))}</p>{to}"
     )
 
 
-def _between(payload: Mapping[str, Any]) -> str:
+def _format_range(payload: Mapping[str, Any]) -> str:
     last, first = payload["last_good"], payload["first_changed"]
-    return f"After {_told(last)}, up to {_told(first)}."
+    return f"After {_format_commit(last)}, up to {_format_commit(first)}."
 
 
-def _told(place: Mapping[str, str]) -> str:
+def _format_commit(place: Mapping[str, str]) -> str:
     moment = f"{place['moment'][:16].replace('T', ' ')} UTC"
     return f"{place['revision'][:12]} ({moment})" if place["revision"] else moment
 
@@ -140,7 +140,7 @@ def _trace(finding: Finding, trace: StoredTrace) -> dict[str, Any]:
     }
 
 
-def _place(place: Place) -> dict[str, str]:
+def _place(place: MeasuredCommit) -> dict[str, str]:
     return {"revision": place.revision, "moment": f"{place.moment:%Y-%m-%dT%H:%M:%SZ}"}
 
 

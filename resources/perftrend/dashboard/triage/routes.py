@@ -12,66 +12,66 @@ from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Res
 from starlette.responses import RedirectResponse
 
 from perftrend.dashboard import links
-from perftrend.dashboard.kept import kept
+from perftrend.dashboard.auth import Editor, Role, Viewer
+from perftrend.dashboard.context import AppContext, Context
 from perftrend.dashboard.pages import done, page
-from perftrend.dashboard.sent import body_of, sent
-from perftrend.dashboard.site import Site, TheSite
-from perftrend.dashboard.triage.model import (
+from perftrend.dashboard.request_body import body_of, parse_body
+from perftrend.dashboard.response_cache import cacheable
+from perftrend.dashboard.triage.delivery import MOST_ATTEMPTS
+from perftrend.dashboard.triage.models import (
     LARGEST_NUMBER,
-    Changed,
-    Edits,
+    EditedItems,
     ItemDetail,
+    ItemEdits,
     ItemFilter,
     TriagePage,
     Undo,
 )
-from perftrend.dashboard.triage.sending import MOST_ATTEMPTS
-from perftrend.dashboard.triage.views import exploring, hashes, item_detail, item_views, sparklines
-from perftrend.dashboard.users import Editor, Role, Viewer
-from perftrend.store.alerts import STATUSES, Chosen, Item, Triage, Triaged
+from perftrend.dashboard.triage.views import explore_link, hashes, item_detail, item_views, sparklines
+from perftrend.store.alerts import STATUSES, Item, ItemEditResult, ItemSelection, TriageEdit
 
 router = APIRouter()
 
 PER_PAGE = 50
 _DAY_HOURS = 48
 _CONFLICT: dict[int | str, dict[str, Any]] = {
-    409: {"model": Changed, "description": "Another user has changed it in the meantime."}
+    409: {"model": EditedItems, "description": "Another user has changed it in the meantime."}
 }
 
 Identity = Annotated[int, Path(ge=1, le=LARGEST_NUMBER, description="id of an item")]
-TheEdits = Annotated[Edits, Depends(sent(Edits))]
-TheUndo = Annotated[Undo, Depends(sent(Undo))]
+TheEdits = Annotated[ItemEdits, Depends(parse_body(ItemEdits))]
+TheUndo = Annotated[Undo, Depends(parse_body(Undo))]
 
 
 @router.get("/triage", response_model=TriagePage)
-@kept
-def triage(request: Request, site: TheSite, user: Viewer, wanted: Annotated[ItemFilter, Query()]) -> Response:
+@cacheable
+def triage(request: Request, site: Context, user: Viewer, wanted: Annotated[ItemFilter, Query()]) -> Response:
     """Return the items that match a filter."""
     items = site.store.alerts.items
-    chosen = Chosen(
+    chosen = ItemSelection(
         statuses=() if wanted.status == "all" else (wanted.status,),
         testbed=wanted.testbed,
         owner=wanted.owner,
         traces=hashes(site, wanted.query),
     )
-    found, total = items.chosen(chosen, limit=PER_PAGE, offset=(wanted.page - 1) * PER_PAGE)
+    found, total = items.select(chosen, limit=PER_PAGE, offset=(wanted.page - 1) * PER_PAGE)
     counted = items.counts()
     counts = {
         status: sum(number for (each, _), number in counted.items() if each == status) for status in STATUSES
     }
-    told = TriagePage(
+    model = TriagePage(
         counts=counts,
         filter=wanted,
         total=total,
         pages=max(ceil(total / PER_PAGE), 1),
         items=item_views(site, found),
         undo=_undo(wanted.done),
-        waiting=site.store.alerts.outbox.waiting(most_attempts=MOST_ATTEMPTS),
+        waiting=site.store.alerts.outbox.count_unsent(most_attempts=MOST_ATTEMPTS),
     )
     return page(
         request,
         "triage.html",
-        told,
+        model,
         title="Triage",
         may_edit=user.role >= Role.EDITOR,
         sparklines={} if not found else sparklines(site, found),
@@ -83,25 +83,25 @@ def triage(request: Request, site: TheSite, user: Viewer, wanted: Annotated[Item
     )
 
 
-@router.post("/triage", response_model=Changed, responses=_CONFLICT, openapi_extra=body_of(Edits))
-def say(request: Request, site: TheSite, user: Editor, said: TheEdits) -> Response:
+@router.post("/triage", response_model=EditedItems, responses=_CONFLICT, openapi_extra=body_of(ItemEdits))
+def edit_items(request: Request, site: Context, user: Editor, body: TheEdits) -> Response:
     """Edit items: all of them, or none if one was changed meanwhile."""
-    edits = [Triage(item, version, said.status, said.message) for item, version in said.items.items()]
+    edits = [TriageEdit(item, version, body.status, body.message) for item, version in body.items.items()]
     outcome = site.store.alerts.items.triage(edits, user=user.name)
-    wanted = {"status": said.status} | ({} if said.message is None else {"message": said.message})
-    return _answer(request, site, outcome, said.back, wanted)
+    wanted = {"status": body.status} | ({} if body.message is None else {"message": body.message})
+    return _answer(request, site, outcome, body.back, wanted)
 
 
-@router.post("/triage/undo", response_model=Changed, responses=_CONFLICT, openapi_extra=body_of(Undo))
-def undo(request: Request, site: TheSite, user: Editor, said: TheUndo) -> Response:
+@router.post("/triage/undo", response_model=EditedItems, responses=_CONFLICT, openapi_extra=body_of(Undo))
+def undo(request: Request, site: Context, user: Editor, body: TheUndo) -> Response:
     """Undo the last edit of items."""
-    outcome = site.store.alerts.items.undo(said.items, user=user.name)
-    return _answer(request, site, outcome, said.back, {})
+    outcome = site.store.alerts.items.undo(body.items, user=user.name)
+    return _answer(request, site, outcome, body.back, {})
 
 
 @router.get("/triage/{identity}", response_model=ItemDetail)
-@kept
-def one(request: Request, site: TheSite, user: Viewer, identity: Identity) -> Response:
+@cacheable
+def one(request: Request, site: Context, user: Viewer, identity: Identity) -> Response:
     """Return all details of an item."""
     item = _one(site, identity)
     return page(
@@ -115,52 +115,54 @@ def one(request: Request, site: TheSite, user: Viewer, identity: Identity) -> Re
 
 
 @router.get("/triage/{identity}/explore", status_code=303, response_class=RedirectResponse)
-def explore(site: TheSite, user: Viewer, identity: Identity) -> RedirectResponse:
+def explore(site: Context, user: Viewer, identity: Identity) -> RedirectResponse:
     """Redirect to the plot of exactly the traces of an item."""
-    found = exploring(site, _one(site, identity))
+    found = explore_link(site, _one(site, identity))
     if not found.ids:
         raise HTTPException(404, f"item {identity} has no traces that are still in the store")
     if found.url:
         return RedirectResponse(found.url, 303)
-    kept = site.store.shortcuts.keep(list(found.ids), user=user.name)
-    return RedirectResponse(links.of_plot(shortcut=kept), 303)
+    shortcut = site.store.shortcuts.save(list(found.ids), user=user.name)
+    return RedirectResponse(links.of_plot(shortcut=shortcut), 303)
 
 
-def _one(site: Site, identity: int) -> Item:
+def _one(site: AppContext, identity: int) -> Item:
     item = site.store.alerts.items.one(identity)
     if item is None:
         raise HTTPException(404, f"item {identity} does not exist")
     return item
 
 
-def _answer(request: Request, site: Site, outcome: Triaged, back: str, wanted: dict[str, str]) -> Response:
+def _answer(
+    request: Request, site: AppContext, outcome: ItemEditResult, back: str, wanted: dict[str, str]
+) -> Response:
     """Return the response to an edit: the items as they are now, or the conflicting edits of other users."""
     if outcome.gone:
         raise HTTPException(404, f"nothing was changed: unknown item: {', '.join(map(str, outcome.gone))}")
     if outcome.is_done:
-        told = Changed(done=True, items=item_views(site, outcome.now))
+        model = EditedItems(done=True, items=item_views(site, outcome.now))
         versions = ",".join(f"{item.identity}.{item.version}" for item in outcome.now)
-        return done(request, _back(back, versions), told)
-    told = Changed(
+        return done(request, _back(back, versions), model)
+    model = EditedItems(
         done=False,
-        error=f"nothing was changed: {'; '.join(map(_who, outcome.refused))}",
+        error=f"nothing was changed: {'; '.join(map(_describe_edit, outcome.refused))}",
         items=item_views(site, outcome.refused),
         wanted=wanted,
     )
     return page(
         request,
         "triage-conflict.html",
-        told,
+        model,
         title="Someone else changed this",
         status=409,
         back=_back(back),
-        shown=told.items,
+        shown=model.items,
     )
 
 
-def _who(item: Item) -> str:
-    who = item.changed_by or "an evaluation"
-    return f"{who} set item {item.identity} to {item.status} at {item.changed:%Y-%m-%d %H:%M:%S} UTC"
+def _describe_edit(item: Item) -> str:
+    user = item.changed_by or "an evaluation"
+    return f"{user} set item {item.identity} to {item.status} at {item.changed:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _back(text: str, changed: str = "") -> str:

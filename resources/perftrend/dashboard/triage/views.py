@@ -9,13 +9,14 @@ import numpy as np
 
 from perftrend.analysis.formula import format_key
 from perftrend.analysis.query import parse
-from perftrend.dashboard import bisecting, links
+from perftrend.dashboard import bisect_command, links
 from perftrend.dashboard.catalog import Traces
+from perftrend.dashboard.context import AppContext
 from perftrend.dashboard.formats import plain
 from perftrend.dashboard.links import MOST_IDS
-from perftrend.dashboard.site import Site
+from perftrend.dashboard.triage.delivery import is_given_up
 from perftrend.dashboard.triage.messages import name_of
-from perftrend.dashboard.triage.model import (
+from perftrend.dashboard.triage.models import (
     BisectView,
     CommitView,
     EntryView,
@@ -26,27 +27,26 @@ from perftrend.dashboard.triage.model import (
     SentView,
     TraceView,
 )
-from perftrend.dashboard.triage.sending import is_given_up
-from perftrend.dashboard.triage.sparklines import Sparkline, sparkline
+from perftrend.model import Samples
 from perftrend.store.alerts import Item, StoredFinding
-from perftrend.store.tiles import Column
+from perftrend.store.tiles import TileColumn
 
 DRAWN_COLUMNS = 60
 _CHANGES = ("regression", "progression")
-_MOST_BESIDE = 50
+_MOST_RELATED = 50
 _MOST_TRACES = 500
 _MOST_COMMITS = 100
 _MOST_ENTRIES = 100
 _LONGEST_ADDRESS = 6000
 
 
-def item_views(site: Site, items: Sequence[Item]) -> list[ItemView]:
+def item_views(site: AppContext, items: Sequence[Item]) -> list[ItemView]:
     """Return the views of items, with the names of the traces that changed most."""
     now = site.catalog.now()
     return [ItemView.of(item, _name(now, item.trace)) for item in items]
 
 
-def hashes(site: Site, query: str) -> list[str] | None:
+def hashes(site: AppContext, query: str) -> list[str] | None:
     """Return the hashes of the items' traces that match a query; None if the query is empty: no filter.
 
     :raises FormulaError: if the query is not valid.
@@ -61,10 +61,10 @@ def hashes(site: Site, query: str) -> list[str] | None:
     return [name for name, place in zip(of_items, places, strict=True) if fits[place]]
 
 
-def sparklines(site: Site, items: Sequence[Item]) -> dict[int, Sparkline]:
+def sparklines(site: AppContext, items: Sequence[Item]) -> dict[int, TriageSparkline]:
     """Return sparklines of the trace with the largest change of each item, by the identities of the items."""
     by_hash = site.catalog.now().by_hash
-    found: dict[int, Sparkline] = {}
+    found: dict[int, TriageSparkline] = {}
     for testbed in {item.testbed for item in items}:
         chosen = [item for item in items if item.testbed == testbed and item.trace in by_hash]
         axis = site.store.tiles.axis(testbed)
@@ -83,7 +83,7 @@ def sparklines(site: Site, items: Sequence[Item]) -> dict[int, Sparkline]:
     return found
 
 
-def item_detail(site: Site, item: Item) -> ItemDetail:
+def item_detail(site: AppContext, item: Item) -> ItemDetail:
     """Return all details of an item."""
     store, now = site.store, site.catalog.now()
     findings = sorted(
@@ -96,7 +96,7 @@ def item_detail(site: Site, item: Item) -> ItemDetail:
     return ItemDetail(
         item=ItemView.of(item, _name(now, item.trace)),
         traces=[_trace(now, each) for each in findings[:_MOST_TRACES] if each.trace],
-        beside=_beside(site, item),
+        beside=_find_related(site, item),
         commits=_commits(site, item),
         git_log=f"git log --oneline {old}..{new}" if old and new and item.kind != "stopped" else "",
         bisect=_bisection(site, now, item),
@@ -121,14 +121,14 @@ def item_detail(site: Site, item: Item) -> ItemDetail:
 
 
 @dataclass(frozen=True, slots=True)
-class Exploring:
+class ExploreLink:
     """Plot of the traces of an item: its URL, or, if the URL is empty, the traces to save in a shortcut."""
 
     url: str
     ids: tuple[str, ...]
 
 
-def exploring(site: Site, item: Item) -> Exploring:
+def explore_link(site: AppContext, item: Item) -> ExploreLink:
     """Return the plot of exactly the traces of an item."""
     by_hash = site.catalog.now().by_hash
     findings = site.store.alerts.items.findings(item.identity)
@@ -136,39 +136,39 @@ def exploring(site: Site, item: Item) -> Exploring:
     ids = tuple(format_key(by_hash[each].key) for each in dict.fromkeys(there) if each in by_hash)
     url = links.of_plot(testbed=item.testbed, ids=ids)
     is_short = len(ids) <= MOST_IDS and len(url) <= _LONGEST_ADDRESS
-    return Exploring(url if is_short else "", ids)
+    return ExploreLink(url if is_short else "", ids)
 
 
-def _beside(site: Site, item: Item) -> list[ItemView]:
+def _find_related(site: AppContext, item: Item) -> list[ItemView]:
     if item.kind not in _CHANGES:
         return []
-    return item_views(site, site.store.alerts.items.beside(item, limit=_MOST_BESIDE))
+    return item_views(site, site.store.alerts.items.find_related(item, limit=_MOST_RELATED))
 
 
-def _commits(site: Site, item: Item) -> list[CommitView]:
+def _commits(site: AppContext, item: Item) -> list[CommitView]:
     columns = site.store.tiles.axis(item.testbed).columns
     within = [
         column for column in columns if item.span.last_good < column.started <= item.span.first_changed
     ][:_MOST_COMMITS]
-    said = site.store.annotations.of((column.revision for column in within), testbed=item.testbed)
+    annotations = site.store.annotations.of((column.revision for column in within), testbed=item.testbed)
     return [
         CommitView(
             commit=column.revision,
             started=column.started,
             link=links.of_commit(column.revision, site.settings),
-            annotations=[each.text for each in said.get(column.revision, ())],
+            annotations=[each.text for each in annotations.get(column.revision, ())],
         )
         for column in within
     ]
 
 
-def _bisection(site: Site, now: Traces, item: Item) -> BisectView | None:
+def _bisection(site: AppContext, now: Traces, item: Item) -> BisectView | None:
     if item.kind not in _CHANGES:
         return None
     trace = now.by_hash.get(item.trace)
-    older = Column(item.span.last_good_revision, item.span.last_good, ())
-    newer = Column(item.span.first_changed_revision, item.span.first_changed, ())
-    found = bisecting.prepared(site.settings, item.testbed, trace.key if trace else None, older, newer)
+    older = TileColumn(item.span.last_good_revision, item.span.last_good, ())
+    newer = TileColumn(item.span.first_changed_revision, item.span.first_changed, ())
+    found = bisect_command.prepare(site.settings, item.testbed, trace.key if trace else None, older, newer)
     return BisectView(comment=found.comment, command=found.command, change=found.change) if found else None
 
 
@@ -195,3 +195,47 @@ def _trace(now: Traces, finding: StoredFinding) -> TraceView:
 def _name(now: Traces, trace: str) -> str:
     found = now.by_hash.get(trace)
     return plain(name_of(found.key)) if found else ""
+
+
+WIDTH, HEIGHT = 132, 26
+_MARGIN = 2
+
+
+@dataclass(frozen=True, slots=True)
+class TriageSparkline:
+    """An SVG path with gaps at missing values, and the position of the change."""
+
+    course: str
+    mark: int | None
+    """Horizontal position of the change, in pixels from the left; None: outside."""
+    width: int = WIDTH
+    height: int = HEIGHT
+
+
+def sparkline(values: Samples, changed: int | None = None) -> TriageSparkline | None:
+    """Return the sparkline of values; None if all are missing.
+
+    :param values: shape (n,), NaN if missing.
+    :param changed: position of the first value after the change.
+    """
+    present = np.isfinite(values)
+    if not present.any():
+        return None
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    span = high - low or 1.0
+    step = (WIDTH - 2 * _MARGIN) / max(len(values) - 1, 1)
+    parts = []
+    is_drawn = False
+    for position, value in enumerate(values.tolist()):
+        if not present[position]:
+            is_drawn = False
+            continue
+        x = _MARGIN + position * step
+        y = HEIGHT - _MARGIN - (value - low) / span * (HEIGHT - 2 * _MARGIN)
+        # A line of length zero is drawn as a dot.
+        parts.append(f"L{x:.0f} {y:.0f}" if is_drawn else f"M{x:.0f} {y:.0f}h0")
+        is_drawn = True
+    is_inside = changed is not None and 0 < changed < len(values)
+    return TriageSparkline(
+        "".join(parts), round(_MARGIN + (changed - 0.5) * step) if changed and is_inside else None
+    )

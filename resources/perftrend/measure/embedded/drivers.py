@@ -15,11 +15,11 @@ from typing_extensions import override
 
 import perftrend
 from perftrend import errors
-from perftrend.measure.embedded.frames import Profile
+from perftrend.measure.embedded.frames import FrameProfile
 from perftrend.measure.embedded.generator import Count
 from perftrend.measure.interfaces import Counters, Device, Node, TrafficGenerator, Wiring
 from perftrend.measure.options import check
-from perftrend.measure.worker import Worker, dies_with_parent, python_module
+from perftrend.measure.worker import WorkerProcess, dies_with_parent, python_module
 from perftrend.model import Trial
 
 _ANSWER_S = 10.0
@@ -64,7 +64,7 @@ class EmbeddedGenerator(TrafficGenerator):
         self.version = embedded_version()
         self._wiring = wiring
         self._node = node
-        self._worker: Worker | None = None
+        self._worker: WorkerProcess | None = None
         self._sent = self._received = self._refused = 0
         unknown = [name for name in options if name != "queueing"]
         if unknown:
@@ -77,7 +77,9 @@ class EmbeddedGenerator(TrafficGenerator):
     def open(self) -> None:
         arguments = ["--ports", *self._ports, *_cpu(self._node)]
         command = python_module("perftrend.measure.embedded.generator", arguments)
-        self._worker = Worker("traffic generator", self._wiring.at_generator(dies_with_parent(command)))
+        self._worker = WorkerProcess(
+            "traffic generator", self._wiring.at_generator(dies_with_parent(command))
+        )
 
     @override
     def close(self) -> None:
@@ -87,11 +89,11 @@ class EmbeddedGenerator(TrafficGenerator):
 
     @override
     def use(self, frame: str, *, bridged: bool) -> None:
-        if max(Profile.named(frame).sizes) > _LONGEST_FRAME:
+        if max(FrameProfile.parse(frame).sizes) > _LONGEST_FRAME:
             raise errors.SettingsError(
                 f"frame {frame!r}: the embedded drivers support frames of up to {_LONGEST_FRAME} bytes"
             )
-        self._opened().ask({"frame": frame, "bridged": bridged}, _ANSWER_S)
+        self._require_worker().request({"frame": frame, "bridged": bridged}, _ANSWER_S)
 
     @override
     def highest_pps(self) -> float:
@@ -120,13 +122,13 @@ class EmbeddedGenerator(TrafficGenerator):
         """Run a trial and return all its counts, including the time spent sending."""
         request = {"rate_pps": rate_pps, "duration_s": duration_s, "fail_above": fail_above}
         # A generator on busy cores takes longer; the validity check of the trial reports that.
-        count = Count(**self._opened().ask(request, 10 * duration_s + 30))
+        count = Count(**self._require_worker().request(request, 10 * duration_s + 30))
         self._sent += count.sent
         self._received += count.received
         self._refused += count.refused
         return count
 
-    def _opened(self) -> Worker:
+    def _require_worker(self) -> WorkerProcess:
         if self._worker is None:
             raise errors.TestbedError("the traffic generator is not started; open the testbed first")
         return self._worker
@@ -159,7 +161,7 @@ class EmbeddedDevice(Device):
         self.version = embedded_version()
         self._wiring = wiring
         self._node = node
-        self._worker: Worker | None = None
+        self._worker: WorkerProcess | None = None
 
     @override
     def unusable(self) -> str:
@@ -186,7 +188,7 @@ class EmbeddedDevice(Device):
         if program := options.get("program"):
             command = [sys.executable, str(Path(program).resolve()), *arguments]
         self.version = options.get("version") or embedded_version()
-        self._worker = Worker("device", self._wiring.at_device(dies_with_parent(command)))
+        self._worker = WorkerProcess("device", self._wiring.at_device(dies_with_parent(command)))
 
     @override
     def stop(self) -> None:

@@ -64,7 +64,7 @@ class Ip4Router(Forwarding):
         forwarded: NDArray[np.bool_] = (burst.ethertype[rows] == _ETHERTYPE_IP4) & (time_to_live > 1)
         forwarded &= destination >> 16 == self._prefix
         if self._rules:
-            forwarded &= ~self._denied(burst, rows, destination)
+            forwarded &= ~self._match_deny_rules(burst, rows, destination)
         time_to_live -= 1
         # TTL is a high byte: decrementing it adds 0x100 to the checksum, with end-around carry (RFC 1624).
         checksum = burst.checksum[rows].astype(np.uint32) + 0x100
@@ -72,7 +72,9 @@ class Ip4Router(Forwarding):
         burst.macs[rows] = self._macs
         return forwarded
 
-    def _denied(self, burst: Burst, rows: slice, destination: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    def _match_deny_rules(
+        self, burst: Burst, rows: slice, destination: NDArray[np.uint32]
+    ) -> NDArray[np.bool_]:
         """Evaluate ``deny udp host SOURCE host DESTINATION eq PORT`` for each rule in turn."""
         source = burst.source[rows].astype(np.uint32)
         port = burst.destination_port[rows].astype(np.uint32)

@@ -30,14 +30,14 @@ _PATTERN = re.compile(r"[0-9]{1,5}X[0-9]{1,3}(?:\+[0-9]{1,5}X[0-9]{1,3})+")
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class FrameProfile:
     """A named sequence of frame sizes."""
 
     name: str
     sizes: tuple[int, ...]
 
     @classmethod
-    def named(cls, name: str) -> Profile:
+    def parse(cls, name: str) -> FrameProfile:
         """Return the profile with this name.
 
         :param name: ``64B``, or any other length from 64 to 9000 bytes; ``IMIX``; or a custom pattern of
@@ -82,14 +82,14 @@ def _spread(counts: list[tuple[int, int]], total: int) -> tuple[int, ...]:
     return tuple(length for _, length in sorted(places))
 
 
-def prepared_frames(profile: Profile) -> int:
+def count_prepared_frames(profile: FrameProfile) -> int:
     """Return the number of frames that a generator prepares: whole rounds of the flows and of the sizes."""
     rounds = len(profile.sizes)
     return FLOWS * (len(_IMIX) if len(_IMIX) % rounds == 0 else rounds)
 
 
 @dataclass(frozen=True, slots=True)
-class Direction:
+class FrameDirection:
     """Source and destination addresses of the frames of one direction."""
 
     source_mac: bytes
@@ -99,7 +99,9 @@ class Direction:
     destination_network: int
 
 
-def build(profile: Profile, direction: Direction, count: int) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
+def build(
+    profile: FrameProfile, direction: FrameDirection, count: int
+) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
     """Build ``count`` consecutive frames of a direction.
 
     :returns: the frames, shape (count, bytes), and their lengths in memory, shape (count,).
@@ -113,14 +115,14 @@ def build(profile: Profile, direction: Direction, count: int) -> tuple[NDArray[n
     return buffer, sizes
 
 
-def _write_ethernet(buffer: NDArray[np.uint8], direction: Direction) -> None:
+def _write_ethernet(buffer: NDArray[np.uint8], direction: FrameDirection) -> None:
     buffer[:, 0:6] = np.frombuffer(direction.destination_mac, np.uint8)
     buffer[:, 6:12] = np.frombuffer(direction.source_mac, np.uint8)
     buffer[:, 12:14] = (0x08, 0x00)
 
 
 def _write_ip4(
-    buffer: NDArray[np.uint8], direction: Direction, flow: NDArray[np.uint32], sizes: NDArray[np.uint64]
+    buffer: NDArray[np.uint8], direction: FrameDirection, flow: NDArray[np.uint32], sizes: NDArray[np.uint64]
 ) -> None:
     buffer[:, 14] = 0x45
     _put(buffer, 16, sizes - 14, 2)

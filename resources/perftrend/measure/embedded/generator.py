@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from perftrend.measure.embedded import topology
-from perftrend.measure.embedded.frames import Profile, build, prepared_frames
+from perftrend.measure.embedded.frames import FrameProfile, build, count_prepared_frames
 from perftrend.measure.embedded.port import GeneratorPort
 from perftrend.measure.embedded.ports import generator_port
 
@@ -61,16 +61,16 @@ class Count:
         return self.sent / self.sending_s
 
 
-class Stream:
+class FrameStream:
     """The frames sent into one port, in a repeating sequence."""
 
-    def __init__(self, port: GeneratorPort, number: int, profile: Profile, *, bridged: bool) -> None:
+    def __init__(self, port: GeneratorPort, number: int, profile: FrameProfile, *, bridged: bool) -> None:
         self.port = port
         self.sent = 0
         self.left = 0
         self.refused = 0
         self._next = 0
-        self._prepared = prepared_frames(profile)
+        self._prepared = count_prepared_frames(profile)
         port.prepare(*build(profile, topology.direction(number, bridged=bridged), self._prepared))
 
     def plan(self, count: int) -> None:
@@ -90,7 +90,7 @@ class Stream:
 class Generator:
     """A sender of two streams at one rate, half of it in each direction."""
 
-    def __init__(self, streams: Sequence[Stream]) -> None:
+    def __init__(self, streams: Sequence[FrameStream]) -> None:
         self._streams = streams
 
     def trial(self, rate_pps: float, duration_s: float, fail_above: float | None = None) -> Count:
@@ -102,11 +102,11 @@ class Generator:
         """
         planned = round(rate_pps * duration_s)
         limit = None if fail_above is None else fail_above * planned
-        before = self._received()
+        before = self._count_received()
         begin = time.perf_counter()
         sent = self._send(planned, rate_pps, limit, before)
         sending_s = time.perf_counter() - begin
-        received = self._settled(before + sent) - before
+        received = self._wait_for_final_count(before + sent) - before
         return Count(
             planned=planned,
             sent=sent,
@@ -145,29 +145,33 @@ class Generator:
             if behind > 0:
                 stream = first if second.left == 0 or (first.left and first.sent <= second.sent) else second
                 sent += stream.send(min(behind, _BATCH))
-            if overdue and now >= overdue.next_look and overdue.look(now, sent, self._received() - before):
+            if (
+                overdue
+                and now >= overdue.next_look
+                and overdue.look(now, sent, self._count_received() - before)
+            ):
                 break
         return sent
 
-    def _received(self) -> int:
-        return sum(stream.port.received() for stream in self._streams)
+    def _count_received(self) -> int:
+        return sum(stream.port.count_received() for stream in self._streams)
 
-    def _settled(self, all_back: int) -> int:
+    def _wait_for_final_count(self, all_back: int) -> int:
         """Wait until no frame is in flight, which would count in the next trial, and return the count.
 
         :param all_back: the count when every frame has returned; below it, the count is final once it has not
             changed for a while.
         """
-        last, moved = self._received(), time.perf_counter()
+        last, moved = self._count_received(), time.perf_counter()
         end = moved + _SETTLE_AT_MOST_S
         while last < all_back and moved + _SETTLED_S > (now := time.perf_counter()) and now < end:
             time.sleep(_LOOK_AGAIN_S)
-            received = self._received()
+            received = self._count_received()
             if received != last:
                 last, moved = received, now
         # Frames that arrive now were never sent or were duplicated: a last read must include them.
         time.sleep(_LOOK_AGAIN_S)
-        return self._received()
+        return self._count_received()
 
 
 class _Overdue:
@@ -208,9 +212,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     for line in sys.stdin:
         request = json.loads(line)
         if "frame" in request:
-            profile = Profile.named(request["frame"])
+            profile = FrameProfile.parse(request["frame"])
             streams = [
-                Stream(port, number, profile, bridged=request["bridged"]) for number, port in enumerate(ports)
+                FrameStream(port, number, profile, bridged=request["bridged"])
+                for number, port in enumerate(ports)
             ]
             generator = Generator(streams)
             _answer({"frame": profile.name})

@@ -54,7 +54,7 @@ class PacketGeneratorPort(GeneratorPort):
         return self._messages.send(self._socket.fileno(), start, count)[1]
 
     @override
-    def received(self) -> int:
+    def count_received(self) -> int:
         return self._interface_count() - self._first
 
     def _interface_count(self) -> int:
@@ -91,7 +91,7 @@ class PacketRing(DevicePort):
         self._dropped = 0
 
     @override
-    def take(self, limit: int) -> tuple[int, int]:
+    def receive(self, limit: int) -> tuple[int, int]:
         start = self._next
         ready = self._status[start : start + limit] & 1
         count = len(ready) if ready.all() else int(ready.argmin())
@@ -120,7 +120,7 @@ class PacketRing(DevicePort):
         return [self._socket]
 
     @override
-    def dropped(self) -> int:
+    def count_dropped(self) -> int:
         # The kernel resets its counts when they are read.
         _, drops = struct.unpack("2I", self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8))
         self._dropped += drops

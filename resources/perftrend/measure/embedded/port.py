@@ -23,7 +23,7 @@ class GeneratorPort(ABC):
         """Send prepared frames, each exactly once, and return how many the next queue refused."""
 
     @abstractmethod
-    def received(self) -> int:
+    def count_received(self) -> int:
         """Return the number of frames received since the port was opened, by the kernel's count."""
 
     @abstractmethod
@@ -40,7 +40,7 @@ class DevicePort(ABC):
     """Offset of a frame in its row: two more than a multiple of four, so that the IPv4 header is aligned."""
 
     @abstractmethod
-    def take(self, limit: int) -> tuple[int, int]:
+    def receive(self, limit: int) -> tuple[int, int]:
         """Return the first row and the number of the waiting frames, at most ``limit``."""
 
     @abstractmethod
@@ -65,7 +65,7 @@ class DevicePort(ABC):
         """The sockets to poll while no frame is waiting."""
 
     @abstractmethod
-    def dropped(self) -> int:
+    def count_dropped(self) -> int:
         """Return the number of frames that were lost because the port's queue was full."""
 
     @abstractmethod

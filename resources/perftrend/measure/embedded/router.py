@@ -42,7 +42,7 @@ class Path:
 
     def move(self, burst_size: int) -> int:
         """Forward at most one burst and return the number of frames received."""
-        start, count = self._source.take(burst_size)
+        start, count = self._source.receive(burst_size)
         if not count:
             return 0
         rows = slice(start, start + count)
@@ -86,18 +86,18 @@ def _forward_until_stopped(ports: Sequence[DevicePort], paths: Sequence[Path], b
     for port in ports:
         for member in port.sockets:
             waiting.register(member, select.POLLIN)
-    stopped = asked = False
+    stopped = counters_requested = False
 
     def stop(*_: object) -> None:
         nonlocal stopped
         stopped = True
 
-    def ask(*_: object) -> None:
-        nonlocal asked
-        asked = True
+    def request_counters(*_: object) -> None:
+        nonlocal counters_requested
+        counters_requested = True
 
     signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGUSR1, ask)
+    signal.signal(signal.SIGUSR1, request_counters)
     print(json.dumps({"ready": os.getpid()}), flush=True)  # noqa: T201 - the protocol with the driver
     last_frame = time.monotonic()
     while not stopped:
@@ -105,8 +105,8 @@ def _forward_until_stopped(ports: Sequence[DevicePort], paths: Sequence[Path], b
             last_frame = time.monotonic()
         elif time.monotonic() - last_frame > _IDLE_SPIN_S:
             waiting.poll(_WAIT_MS)
-        if asked:
-            asked = False
+        if counters_requested:
+            counters_requested = False
             print(json.dumps(_counters(ports, paths)), flush=True)  # noqa: T201 - the protocol with the driver
 
 
@@ -118,7 +118,7 @@ def _counters(ports: Sequence[DevicePort], paths: Sequence[Path]) -> dict[str, l
                 "sent": path.sent,
                 "refused": path.refused,
                 "not_forwarded": path.not_forwarded,
-                "dropped": port.dropped(),
+                "dropped": port.count_dropped(),
             }
             for path, port in zip(paths, ports, strict=True)
         ]

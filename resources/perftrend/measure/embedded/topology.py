@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perftrend.measure.embedded.frames import Direction
+from perftrend.measure.embedded.frames import FrameDirection
 
 NETWORKS = (0x0A0A0000, 0x0A140000)
 """10.10.0.0/16 is behind port 0, 10.20.0.0/16 behind port 1."""
@@ -27,10 +27,10 @@ def generator_mac(port: int) -> bytes:
     return bytes((0x02, 0, 0, 0, 0x0C, port))
 
 
-def direction(port: int, *, bridged: bool) -> Direction:
+def direction(port: int, *, bridged: bool) -> FrameDirection:
     """Return the addresses of the traffic that the generator sends into a port, towards the other."""
     other = 1 - port
-    return Direction(
+    return FrameDirection(
         source_mac=host_mac(port),
         destination_mac=host_mac(other) if bridged else device_mac(port),
         source_network=NETWORKS[port],

@@ -55,7 +55,7 @@ class UdpGeneratorPort(GeneratorPort):
         return self._messages.send(self._socket.fileno(), start, count)[1]
 
     @override
-    def received(self) -> int:
+    def count_received(self) -> int:
         drops = _socket_drops(self._sink)
         # The kernel's counter has 32 bits.
         if drops < self._last:
@@ -86,7 +86,7 @@ class UdpQueues(DevicePort):
         self._turn = 0
 
     @override
-    def take(self, limit: int) -> tuple[int, int]:
+    def receive(self, limit: int) -> tuple[int, int]:
         for _ in range(QUEUES):
             self._turn = (self._turn + 1) % QUEUES
             count = self._messages.receive(self._sockets[self._turn].fileno(), min(limit, len(self.buffer)))
@@ -117,7 +117,7 @@ class UdpQueues(DevicePort):
         return self._sockets
 
     @override
-    def dropped(self) -> int:
+    def count_dropped(self) -> int:
         return sum(_socket_drops(queue) for queue in self._sockets)
 
     @override

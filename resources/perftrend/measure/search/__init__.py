@@ -9,7 +9,7 @@ from perftrend.measure.search.binary import binary_search, bounds_below
 from perftrend.measure.search.mdr import mdr_search
 from perftrend.measure.search.mrr import MrrResult, measure_mrr
 from perftrend.measure.search.record import OnStep
-from perftrend.measure.search.result import Phase, Progress, SearchResult, Step
+from perftrend.measure.search.result import Phase, SearchResult, Step, TrialProgress
 from perftrend.measure.search.soaking import HoldResult, SoakResult, hold, soak
 from perftrend.measure.search.trials import Measure, within
 
@@ -19,10 +19,10 @@ __all__ = [
     "MrrResult",
     "OnStep",
     "Phase",
-    "Progress",
     "SearchResult",
     "SoakResult",
     "Step",
+    "TrialProgress",
     "binary_search",
     "bounds_below",
     "hold",

@@ -19,7 +19,7 @@ from perftrend.measure.search.parameters import (
     require_positive,
     require_width,
 )
-from perftrend.measure.search.trials import Measure, first_doubt, lies_below, passes, perform
+from perftrend.measure.search.trials import Measure, explain_missing_lower_bound, first_doubt, passes, perform
 from perftrend.model import Interval, Trial
 
 _LOWEST_SHARE = 0.05
@@ -88,15 +88,17 @@ class _Bisection:
         self._trials: list[Trial] = []
 
     def run(self, lowest: float, highest: float, maximum: float) -> Interval:
-        lower, upper = self._narrowed(lowest, highest)
+        lower, upper = self._narrow(lowest, highest)
         if lower == lowest and not self._passes(lower):
             lost_share = self._trials[-1].loss_ratio
-            return Interval(lower, upper, lies_below(self._loss_ratio, lost_share, lower, limit="lowest"))
+            return Interval(
+                lower, upper, explain_missing_lower_bound(self._loss_ratio, lost_share, lower, limit="lowest")
+            )
         if upper == highest:
-            lower, upper = self._narrowed(*self._raised(lower, upper, maximum))
+            lower, upper = self._narrow(*self._raise_upper_bound(lower, upper, maximum))
         return Interval(lower, upper, first_doubt(self._trials))
 
-    def _narrowed(self, lower: float, upper: float) -> tuple[float, float]:
+    def _narrow(self, lower: float, upper: float) -> tuple[float, float]:
         while upper - lower > upper * self._relative_width:
             middle = (lower + upper) / 2.0
             if self._passes(middle):
@@ -105,7 +107,7 @@ class _Bisection:
                 upper = middle
         return lower, upper
 
-    def _raised(self, lower: float, upper: float, maximum: float) -> tuple[float, float]:
+    def _raise_upper_bound(self, lower: float, upper: float, maximum: float) -> tuple[float, float]:
         while upper < maximum and self._passes(upper):
             lower, upper = upper, min(maximum, upper + 2.0 * (upper - lower))
         return lower, upper

@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass, replace
 
 from perftrend.measure.search.parameters import Parameters, PhasePlan
-from perftrend.measure.search.trials import lies_below, passes
+from perftrend.measure.search.trials import explain_missing_lower_bound, passes
 from perftrend.model import Interval, Trial
 
 
@@ -60,7 +60,7 @@ class Bounds:
     def _invalid(self) -> str:
         limit = f"loss ratio {self.loss_ratio:g}"
         if self.below_minimum:
-            return lies_below(self.loss_ratio, self.lower.loss_ratio, self.lower.rate_pps)
+            return explain_missing_lower_bound(self.loss_ratio, self.lower.loss_ratio, self.lower.rate_pps)
         if not self.lower_valid:
             return f"the lower bound exceeds {limit}"
         if not self.upper_valid:
@@ -69,18 +69,18 @@ class Bounds:
 
     def below_pps(self, phase: PhasePlan) -> float:
         """Return the rate of an external search downwards."""
-        return self.limits.shifted(self.lower.rate_pps, -self._stride(phase))
+        return self.limits.shift(self.lower.rate_pps, -self._stride(phase))
 
     def above_pps(self, phase: PhasePlan) -> float:
         """Return the rate of an external search upwards."""
-        return self.limits.shifted(self.upper.rate_pps, self._stride(phase))
+        return self.limits.shift(self.upper.rate_pps, self._stride(phase))
 
     def _stride(self, phase: PhasePlan) -> float:
         # Two widths, because each step doubles the interval. At least the width goal of the phase, because
         # the new interval spans the step (deviation 5).
         return max(2.0 * self.log_width, phase.log_width)
 
-    def updated(self, trial: Trial) -> Bounds:
+    def with_trial(self, trial: Trial) -> Bounds:
         """Return the bounds after one more trial, whichever loss ratio it was made for.
 
         ==============================  ====================================================

@@ -20,7 +20,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from perftrend.measure.search.parameters import Parameters, log_width
-from perftrend.measure.search.trials import ended_early, passes
+from perftrend.measure.search.trials import has_ended_early, passes
 from perftrend.model import Interval, Phase, Trial
 
 _ROUNDING = 1e-6
@@ -37,20 +37,20 @@ def seconds_left(parameters: Parameters, phases: Sequence[Phase], *, halves: boo
     steps = [step for phase in phases for step in phase.steps]
     trials = [step.trial for step in steps]
     known = steps[-1].intervals if steps else ()
-    seconds = _Remaining(parameters, trials, halves).seconds(known or _expected(parameters))
+    seconds = _RemainingTime(parameters, trials, halves).seconds(known or _initial_intervals(parameters))
     if parameters.timeout_s is None:
         return seconds
     return min(seconds, max(0.0, parameters.timeout_s - sum(trial.elapsed_s for trial in trials)))
 
 
-def _expected(parameters: Parameters) -> tuple[Interval, ...]:
+def _initial_intervals(parameters: Parameters) -> tuple[Interval, ...]:
     """Return intervals as after the initial phase: disjoint, twice as wide as the first width goal."""
     width = 2.0 * log_width(parameters.plan()[0].relative_width)
     edges = [math.exp(-number * width) for number in range(2 * len(parameters.loss_ratios))]
     return tuple(Interval(low, high) for high, low in zip(edges[::2], edges[1::2], strict=True))
 
 
-class _Remaining:
+class _RemainingTime:
     def __init__(self, parameters: Parameters, trials: Sequence[Trial], halves: bool) -> None:
         self._halves = halves
         self._parameters = parameters
@@ -67,15 +67,15 @@ class _Remaining:
         halvings: dict[tuple[float, float], float] = {}
         for ratio, interval in zip(self._parameters.loss_ratios, intervals, strict=True):
             number = self._halvings(interval)
-            lasting = self._failing_share(ratio)
-            kept = 0.5 if number else 1.0
-            bounds.setdefault(interval.lower, kept * self._confirming(interval.lower))
-            bounds.setdefault(interval.upper, kept * lasting * self._confirming(interval.upper))
-            halving = (1.0 + lasting) / 2.0 * self._planned(number)
+            lasting = self._mean_failure_share(ratio)
+            retained = 0.5 if number else 1.0
+            bounds.setdefault(interval.lower, retained * self._confirmation_s(interval.lower))
+            bounds.setdefault(interval.upper, retained * lasting * self._confirmation_s(interval.upper))
+            halving = (1.0 + lasting) / 2.0 * self._halving_duration_s(number)
             halvings.setdefault((interval.lower, interval.upper), halving)
         return sum(bounds.values()) + sum(halvings.values())
 
-    def _confirming(self, rate_pps: float) -> float:
+    def _confirmation_s(self, rate_pps: float) -> float:
         final_s = self._parameters.final_duration_s
         latest = self._latest.get(rate_pps)
         return 0.0 if latest is not None and latest.duration_s >= final_s else final_s
@@ -86,10 +86,10 @@ class _Remaining:
         A failing trial one width above the target rate ends with its first lost frames, or after about half
         of its duration if some loss is allowed. Without early ends it takes its whole duration.
         """
-        lower, upper = self._confirming(interval.lower), self._confirming(interval.upper)
+        lower, upper = self._confirmation_s(interval.lower), self._confirmation_s(interval.upper)
         if interval.relative_width > 2.0 * self._parameters.relative_width:
             lower = upper = self._parameters.final_duration_s
-        ends_early = any(map(ended_early, self._trials))
+        ends_early = any(map(has_ended_early, self._trials))
         return lower + upper * (1.0 if not ends_early else 0.5 if loss_ratio else 0.0)
 
     def _halvings(self, interval: Interval) -> int:
@@ -97,12 +97,12 @@ class _Remaining:
         width = math.log(interval.upper / interval.lower)
         return math.ceil(math.log2(width / goal) - _ROUNDING) if width > goal else 0
 
-    def _planned(self, halvings: int) -> float:
+    def _halving_duration_s(self, halvings: int) -> float:
         """Return the total duration of the halvings, of which the last ones take one phase each."""
         phases = self._durations[max(0, len(self._durations) - halvings) :]
         return sum(phases) + (halvings - len(phases)) * self._parameters.initial_duration_s
 
-    def _failing_share(self, loss_ratio: float) -> float:
+    def _mean_failure_share(self, loss_ratio: float) -> float:
         """Return the mean fraction of its duration that a failing trial took; 1 if no trial failed."""
         failed = [trial for trial in self._trials if not passes(trial, loss_ratio)]
         shares = [min(1.0, trial.elapsed_s / trial.duration_s) for trial in failed]

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from perftrend.errors import SettingsError, nearest
-from perftrend.measure.search import documented, predictive
+from perftrend.measure.search import mdr_classic, predictive
 from perftrend.measure.search.parameters import Parameters, require
 from perftrend.measure.search.record import OnStep
 from perftrend.measure.search.result import SearchResult
 from perftrend.measure.search.trials import Measure
 
 STRATEGIES: Mapping[str, Callable[[Measure, Parameters, OnStep | None], SearchResult]] = MappingProxyType(
-    {"mdr": documented.search, "predictive": predictive.search}
+    {"mdr": mdr_classic.search, "predictive": predictive.search}
 )
 """Search strategies by name. They give the same guarantees and differ in the number of trials."""
 

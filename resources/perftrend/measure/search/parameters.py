@@ -177,16 +177,16 @@ class Parameters:
             return self.relative_width
         return 1.0 - math.pow(1.0 - self.relative_width, 2.0 ** (last - number))
 
-    def shifted(self, rate_pps: float, log_step: float) -> float:
+    def shift(self, rate_pps: float, log_step: float) -> float:
         """Return the rate ``log_step`` above a rate (below, if negative), within the limits.
 
         The step is reduced by a ten-millionth, so that rounding never makes the interval that it opens, or
         the halves of that interval, wider than required.
         """
         step = max(-self._log_range, min(self._log_range, log_step * _SHORT))
-        return self.limited(rate_pps * math.exp(step))
+        return self.clamp(rate_pps * math.exp(step))
 
-    def limited(self, rate_pps: float) -> float:
+    def clamp(self, rate_pps: float) -> float:
         """Return the rate, or the limit that it exceeds or is within a rounding error of."""
         if rate_pps >= self.maximum_pps * (1.0 - _NEAR):
             return self.maximum_pps

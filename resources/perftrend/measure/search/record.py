@@ -10,15 +10,15 @@ from typing import TypeAlias
 from perftrend.errors import SearchTimeoutError
 from perftrend.measure.search.estimate import seconds_left
 from perftrend.measure.search.parameters import Parameters, PhasePlan
-from perftrend.measure.search.result import Phase, Progress, Step
+from perftrend.measure.search.result import Phase, Step, TrialProgress
 from perftrend.measure.search.trials import Measure, perform, within
 from perftrend.model import Trial
 
-OnStep: TypeAlias = Callable[[Progress], None]
+OnStep: TypeAlias = Callable[[TrialProgress], None]
 """A callback that receives the progress of a search after each trial."""
 
 
-class Record:
+class TrialRecorder:
     """A recorder of the trials of a search, which ends a search that takes too long.
 
     :param on_step: called after each trial with the progress of the search.
@@ -41,7 +41,7 @@ class Record:
         """The phases so far; the last one may be unfinished."""
         return tuple(self._phases)
 
-    def known_rate(self, rate_pps: float) -> float:
+    def match_measured_rate(self, rate_pps: float) -> float:
         """Return the rate, or a rate measured before that is within a rounding error of it.
 
         Computations of the same rate may differ by a rounding error, and must not make two rates of it.
@@ -65,7 +65,7 @@ class Record:
             )
         return perform(self._measure, rate_pps, self._phases[-1].duration_s, fail_above)
 
-    def keep(self, step: Step) -> None:
+    def add_step(self, step: Step) -> None:
         """Record a trial as the next step of the phase, and call ``on_step``."""
         phase = self._phases[-1]
         self._phases[-1] = replace(phase, steps=(*phase.steps, step))
@@ -74,8 +74,8 @@ class Record:
         if self._on_step is not None:
             self._on_step(self._progress(step))
 
-    def _progress(self, step: Step) -> Progress:
-        return Progress(
+    def _progress(self, step: Step) -> TrialProgress:
+        return TrialProgress(
             phase=self._phases[-1].name,
             loss_ratios=self._parameters.loss_ratios,
             intervals=step.intervals,

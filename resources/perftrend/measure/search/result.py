@@ -8,7 +8,7 @@ from perftrend.errors import SettingsError
 from perftrend.measure.search.trials import first_doubt
 from perftrend.model import Interval, Phase, Step, Trial
 
-__all__ = ["Phase", "Progress", "SearchResult", "Step"]
+__all__ = ["Phase", "SearchResult", "Step", "TrialProgress"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class SearchResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class TrialProgress:
     """Progress of a search, reported after each trial."""
 
     phase: str

@@ -69,12 +69,14 @@ def lost(trial: Trial) -> int:
     return trial.sent - trial.received
 
 
-def ended_early(trial: Trial) -> bool:
+def has_ended_early(trial: Trial) -> bool:
     """Return whether a trial was ended before its duration was over."""
     return trial.elapsed_s < _EARLY * trial.duration_s
 
 
-def lies_below(loss_ratio: float, lost_share: float, rate_pps: float, *, limit: str = "minimum") -> str:
+def explain_missing_lower_bound(
+    loss_ratio: float, lost_share: float, rate_pps: float, *, limit: str = "minimum"
+) -> str:
     """Return the reason for a missing lower bound: even the lowest rate lost too much."""
     return (
         f"{lost_share:.3g} was lost at the {limit} rate, {rate_pps:.6g} pps: "

@@ -25,7 +25,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class TrialCourse:
     """The stretches of a trial in the order of time."""
 
     stretches: tuple[Stretch, ...]
@@ -40,7 +40,7 @@ class Course:
         """The number of frames lost in the whole trial."""
         return math.fsum(stretch.lost for stretch in self.stretches)
 
-    def sent_when(self, lost: float) -> float:
+    def count_sent_until(self, lost: float) -> float:
         """Return the number of frames sent when ``lost`` were lost; all, if fewer are lost in total."""
         sent = 0.0
         for stretch in self.stretches:
@@ -50,28 +50,28 @@ class Course:
             sent += stretch.frames
         return sent
 
-    def buffered(self, room: float) -> Course:
+    def with_buffer(self, room: float) -> TrialCourse:
         """Return the course with a buffer for the first frames that would be lost."""
-        return Course(tuple(self._absorbed(room)))
+        return TrialCourse(tuple(self._absorb(room)))
 
-    def _absorbed(self, room: float) -> Iterable[Stretch]:
+    def _absorb(self, room: float) -> Iterable[Stretch]:
         for stretch in self.stretches:
-            taken = min(room, stretch.lost)
-            room -= taken
-            if taken == 0.0:
+            absorbed = min(room, stretch.lost)
+            room -= absorbed
+            if absorbed == 0.0:
                 yield stretch
                 continue
-            free = stretch.frames * (taken / stretch.lost)
+            free = stretch.frames * (absorbed / stretch.lost)
             yield Stretch(free, 0.0)
             if free < stretch.frames:
                 yield Stretch(stretch.frames - free, stretch.loss_ratio)
 
-    def interrupted(self, gaps: Sequence[tuple[float, float]], loss_ratio: float) -> Course:
+    def with_gaps(self, gaps: Sequence[tuple[float, float]], loss_ratio: float) -> TrialCourse:
         """Return the course with at least this loss ratio in the gaps.
 
         :param gaps: first frame and the frame after the last of each gap, in order and disjoint.
         """
-        return Course(tuple(self._cut_at(gaps, loss_ratio))) if gaps else self
+        return TrialCourse(tuple(self._cut_at(gaps, loss_ratio))) if gaps else self
 
     def _cut_at(self, gaps: Sequence[tuple[float, float]], loss_ratio: float) -> Iterable[Stretch]:
         position = 0.0
@@ -89,17 +89,17 @@ class Course:
                 yield Stretch(end - position, stretch.loss_ratio)
             position = end
 
-    def scaled(self, factor: float) -> Course:
+    def with_scaled_loss(self, factor: float) -> TrialCourse:
         """Return the course with all loss ratios multiplied by ``factor``, at most 1."""
-        return Course(
+        return TrialCourse(
             tuple(
                 Stretch(stretch.frames, min(1.0, factor * stretch.loss_ratio)) for stretch in self.stretches
             )
         )
 
-    def raised(self, loss_ratio: float) -> Course:
+    def with_added_loss(self, loss_ratio: float) -> TrialCourse:
         """Return the course with all loss ratios increased by ``loss_ratio``, at most 1."""
-        return Course(
+        return TrialCourse(
             tuple(
                 Stretch(stretch.frames, min(1.0, stretch.loss_ratio + loss_ratio))
                 for stretch in self.stretches

@@ -1,17 +1,17 @@
-"""The model of the simulated device."""
+"""The model of the simulated device, and the times at which it pauses."""
 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from perftrend.errors import SettingsError, nearest
-from perftrend.measure.simulator.course import Course, Stretch
+from perftrend.measure.simulator.course import Stretch, TrialCourse
 from perftrend.measure.simulator.knees import KINDS, KNEES
-from perftrend.measure.simulator.pauses import Pauses
 from perftrend.model import Trial
 
 _SLOW_MODE = 0.03
@@ -177,7 +177,7 @@ class DeviceModel:
             critical_pps = self._median_critical()
             course = self._course(rate_pps, duration_s, frames, critical_pps, self._median_hiccup())
             pauses = self._median_pauses(duration_s)
-            course = self._interrupted(course, pauses, rate_pps, duration_s, critical_pps)
+            course = self._with_pauses(course, pauses, rate_pps, duration_s, critical_pps)
             return course.lost < self._median_limit(loss_ratio * frames)
 
         lower, upper = 0.0, _LOWEST_LOAD * self.critical_pps
@@ -194,20 +194,20 @@ class DeviceModel:
         """Return a trial, which ends early as soon as the whole trial is certain to lose too much."""
         intended = round(rate_pps * duration_s)
         sent = round(rate_pps * (1.0 + self._rate_error) * duration_s)
-        critical_pps = self._drawn_critical()
-        course = self._course(rate_pps, duration_s, sent, critical_pps, self._drawn_hiccup())
+        critical_pps = self._draw_critical()
+        course = self._course(rate_pps, duration_s, sent, critical_pps, self._draw_hiccup())
         if self._burst_frames:
             course = self._in_bursts(course)
         pauses = self._pauses_within(duration_s)
-        course = self._interrupted(course, pauses, rate_pps, duration_s, critical_pps)
-        lost = min(sent, self._drawn_count(course.lost))
+        course = self._with_pauses(course, pauses, rate_pps, duration_s, critical_pps)
+        lost = min(sent, self._draw_count(course.lost))
         elapsed_s = duration_s
         if fail_above is not None and self._ends_early:
             # A generator cannot know in advance that it will send less than requested.
             limit = fail_above * max(intended, sent)
             if lost > limit:
                 decisive = math.floor(limit) + 1
-                ended = math.ceil(course.sent_when(course.lost * decisive / lost) - _ROUNDING)
+                ended = math.ceil(course.count_sent_until(course.lost * decisive / lost) - _ROUNDING)
                 ended = max(decisive, min(sent, ended))
                 elapsed_s, sent, lost = duration_s * ended / sent, ended, decisive
         self.elapsed_s += elapsed_s
@@ -215,31 +215,31 @@ class DeviceModel:
 
     def _course(
         self, rate_pps: float, duration_s: float, frames: float, critical_pps: float, hiccup: float
-    ) -> Course:
+    ) -> TrialCourse:
         rate_pps *= 1.0 + self._rate_error
         warm = Stretch(frames, self._loss_ratio(rate_pps, critical_pps))
-        course = Course((warm,))
+        course = TrialCourse((warm,))
         cold_s = self._cold_s()
         if cold_s > 0.0:
             cold_frames = frames * min(1.0, cold_s / duration_s)
             cold = self._loss_ratio(rate_pps, critical_pps * (1.0 - self._warm_up_slowdown))
-            course = Course((Stretch(cold_frames, cold), Stretch(frames - cold_frames, warm.loss_ratio)))
+            course = TrialCourse((Stretch(cold_frames, cold), Stretch(frames - cold_frames, warm.loss_ratio)))
         if self._buffer_frames:
-            course = course.buffered(self._buffer_frames)
+            course = course.with_buffer(self._buffer_frames)
         more = self._loss_floor + hiccup
-        return course.raised(more) if more else course
+        return course.with_added_loss(more) if more else course
 
-    def _in_bursts(self, course: Course) -> Course:
+    def _in_bursts(self, course: TrialCourse) -> TrialCourse:
         """Return a course with the same mean loss, in bursts at random times."""
         lost, length = course.lost, self._burst_frames
         bursts = int(self._random.poisson(lost / length))
         if bursts > _MOST_BURSTS:
-            return course.scaled(bursts * length / lost)
+            return course.with_scaled_loss(bursts * length / lost)
         gaps: list[tuple[float, float]] = []
         for share in sorted(self._random.random(bursts)):
-            first = max(course.sent_when(share * lost), gaps[-1][1] if gaps else 0.0)
+            first = max(course.count_sent_until(share * lost), gaps[-1][1] if gaps else 0.0)
             gaps.append((first, first + length))
-        return Course((Stretch(course.frames, 0.0),)).interrupted(gaps, 1.0)
+        return TrialCourse((Stretch(course.frames, 0.0),)).with_gaps(gaps, 1.0)
 
     def _pauses_within(self, duration_s: float) -> Sequence[tuple[float, float]]:
         start_s = self.elapsed_s
@@ -254,14 +254,14 @@ class DeviceModel:
         begins = (duration_s * begun / number for begun in range(number))
         return [(begin, begin + self._pause_s) for begin in begins]
 
-    def _interrupted(
+    def _with_pauses(
         self,
-        course: Course,
+        course: TrialCourse,
         pauses: Sequence[tuple[float, float]],
         rate_pps: float,
         duration_s: float,
         critical_pps: float,
-    ) -> Course:
+    ) -> TrialCourse:
         """Return the course with the loss of pauses: frames neither forwarded then nor held by the queue."""
         loss_ratio = 1.0
         if self._pause_slowdown < 1.0:
@@ -271,7 +271,7 @@ class DeviceModel:
             return course
         per_s, waiting = course.frames / duration_s, self._queue_frames / loss_ratio
         gaps = ((per_s * begin + waiting, per_s * end) for begin, end in pauses)
-        return course.interrupted([(first, after) for first, after in gaps if first < after], loss_ratio)
+        return course.with_gaps([(first, after) for first, after in gaps if first < after], loss_ratio)
 
     def _cold_s(self) -> float:
         if not self._warm_up_once:
@@ -288,14 +288,14 @@ class DeviceModel:
         drift = math.exp(max(-_MOST_DRIFT, min(_MOST_DRIFT, self._drift_per_s * self.elapsed_s)))
         return self.critical_pps * (1.0 - self.slowdown) * self._start_factor * drift
 
-    def _drawn_critical(self) -> float:
+    def _draw_critical(self) -> float:
         critical = self._critical_now() * self._spread(self._jitter)
         return critical * (1.0 - _SLOW_MODE) if self._happens(self._slow_share) else critical
 
     def _median_critical(self) -> float:
         return self._critical_now() * (1.0 - _SLOW_MODE if self._slow_share > _HALF else 1.0)
 
-    def _drawn_hiccup(self) -> float:
+    def _draw_hiccup(self) -> float:
         return _WORST_HICCUP * self._random.random() if self._happens(self._hiccup_share) else 0.0
 
     def _median_hiccup(self) -> float:
@@ -303,7 +303,7 @@ class DeviceModel:
         share = self._hiccup_share
         return _WORST_HICCUP * (share - _HALF) / share if share > _HALF else 0.0
 
-    def _drawn_count(self, expected: float) -> int:
+    def _draw_count(self, expected: float) -> int:
         return int(self._random.poisson(expected)) if self._poisson else math.floor(expected + _ROUNDING)
 
     def _median_limit(self, allowed: float) -> float:
@@ -326,3 +326,39 @@ class DeviceModel:
 def _require(holds: bool, name: str, value: object, expected: str) -> None:
     if not holds:
         raise SettingsError(f"simulated device: {name} is {value!r}; give {expected}")
+
+
+class Pauses:
+    """Pauses of equal length at regular or random intervals, independent of the trials.
+
+    :param every_s: time between the starts of two pauses, above 0; the mean, if random.
+    :param length_s: duration of each pause.
+    :param is_random: whether the intervals are exponential, so that a pause may start at any time.
+    :param random: draws the first start time, and those of random pauses.
+    """
+
+    def __init__(
+        self, every_s: float, length_s: float, *, is_random: bool, random: np.random.Generator
+    ) -> None:
+        self._every_s = every_s
+        self._length_s = length_s
+        self._is_random = is_random
+        self._random = random
+        self._begins = deque([every_s * (random.exponential() if is_random else random.random())])
+
+    def within(self, start_s: float, stop_s: float) -> list[tuple[float, float]]:
+        """Return the pauses within this period, as (begin, end) counted from ``start_s``.
+
+        :param start_s: not earlier than in a previous call.
+        """
+        while self._begins[-1] < stop_s:
+            gap = self._random.exponential() if self._is_random else 1.0
+            # A pause that begins within another one would only lengthen it.
+            self._begins.append(self._begins[-1] + max(self._every_s * gap, self._length_s))
+        while self._begins[0] + self._length_s <= start_s:
+            self._begins.popleft()
+        return [
+            (max(0.0, begin - start_s), min(stop_s, begin + self._length_s) - start_s)
+            for begin in self._begins
+            if begin < stop_s
+        ]

@@ -9,16 +9,16 @@ Source: "Trend Analysis", sections Trend Compliance and Common Patterns.
 
 from perftrend.report.mails.content import Links
 from perftrend.report.mails.files import NAMES, write, write_failed_job
-from perftrend.report.mails.record import FILES, Pending, Record
+from perftrend.report.mails.record import FILES, MailRecord, PendingRuns
 from perftrend.report.mails.reportable import reportable
-from perftrend.report.mails.sending import send, send_failed_job
+from perftrend.report.mails.smtp import send, send_failed_job
 
 __all__ = [
     "FILES",
     "NAMES",
     "Links",
-    "Pending",
-    "Record",
+    "MailRecord",
+    "PendingRuns",
     "reportable",
     "send",
     "send_failed_job",

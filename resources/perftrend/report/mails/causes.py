@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from perftrend.model import Outcome, Run, Verdict
-from perftrend.report.mails.wording import line, name_of, natural
+from perftrend.report.mails.mail_text import line, name_of, natural
 
 WITHOUT_RESULT = (Outcome.FAILED, Outcome.NOT_VALID, Outcome.MISSING)
 """The outcomes that the mail covers, in the order of equally large groups."""
@@ -79,7 +79,7 @@ def causes(verdicts: Iterable[Verdict], *, run: Run, new_runs: int = 1) -> list[
     found: dict[tuple[Outcome, str], list[Verdict]] = {}
     for verdict in verdicts:
         if lacks_result(verdict):
-            found.setdefault((verdict.outcome, normalised(verdict)), []).append(verdict)
+            found.setdefault((verdict.outcome, normalise_reason(verdict)), []).append(verdict)
     made = {key: _cause(group, run, new_runs) for key, group in found.items()}
     ordered = sorted(made, key=lambda key: (-made[key].count, WITHOUT_RESULT.index(key[0]), key[1]))
     return [made[key] for key in ordered]
@@ -106,7 +106,7 @@ def is_new(verdict: Verdict, run: Run, new_runs: int) -> bool:
     return since <= new_runs
 
 
-def normalised(verdict: Verdict) -> str:
+def normalise_reason(verdict: Verdict) -> str:
     """Return a reason with placeholders for the parts that vary from test to test."""
     # Cut first: a message may be megabytes of a log.
     text = line(verdict.reason[:_LOOKED_AT]).lower()

@@ -12,8 +12,8 @@ from itertools import groupby
 
 from perftrend.analysis import Pattern
 from perftrend.model import Better, Change, Outcome, Verdict
-from perftrend.report.courses import courses
-from perftrend.report.mails.wording import amounts, line, name_of, natural, nic, shortened, unit_name
+from perftrend.report.change_texts import courses
+from perftrend.report.mails.mail_text import amounts, line, name_of, natural, nic, shorten, unit_name
 from perftrend.wording import NOTHING, percent
 
 MOST_ROWS = 100
@@ -31,7 +31,7 @@ TEXT_COLUMNS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ChangeRow:
     """One change of one test."""
 
     cells: tuple[str, ...]
@@ -46,17 +46,17 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ChangeTable:
     """The changes of one metric; all its trends have the same unit."""
 
     metric: str
     header: tuple[str, ...]
     meaning: str
     """Which direction is better, if that is not higher."""
-    rows: tuple[Row, ...]
+    rows: tuple[ChangeRow, ...]
 
 
-def tables(verdicts: Iterable[Verdict], *, link: Callable[[Verdict], str]) -> list[Table]:
+def tables(verdicts: Iterable[Verdict], *, link: Callable[[Verdict], str]) -> list[ChangeTable]:
     """Return the tables of the verdicts, the largest long-term change first in each.
 
     :param verdicts: regressions, or progressions.
@@ -67,7 +67,7 @@ def tables(verdicts: Iterable[Verdict], *, link: Callable[[Verdict], str]) -> li
     return [_table(list(group), link) for _, group in groupby(ordered, key=_kind)]
 
 
-def told_change(verdict: Verdict) -> Change | None:
+def reported_change(verdict: Verdict) -> Change | None:
     """Return the change that a verdict reports: the newest in its direction."""
     fitting = [change for change in verdict.changes if change.direction.value == verdict.outcome.value]
     return max(fitting, key=lambda change: change.position, default=None)
@@ -83,34 +83,34 @@ def _rank(verdict: Verdict) -> tuple[float, list[tuple[int, str]], str]:
     return size if math.isfinite(size) else math.inf, natural(name_of(verdict)), str(key)
 
 
-def _table(verdicts: Sequence[Verdict], link: Callable[[Verdict], str]) -> Table:
+def _table(verdicts: Sequence[Verdict], link: Callable[[Verdict], str]) -> ChangeTable:
     series = verdicts[0].series
-    unit = shortened(unit_name(series.unit), _LONGEST_CELL)
+    unit = shorten(unit_name(series.unit), _LONGEST_CELL)
     metric = line(series.key.as_dict().get("metric", "")).upper() or "Trend"
     trends = amounts([verdict.trend for verdict in verdicts], series.unit)
-    return Table(
-        metric=shortened(metric, _LONGEST_CELL),
+    return ChangeTable(
+        metric=shorten(metric, _LONGEST_CELL),
         header=tuple(name.format(unit=unit) for name in COLUMNS),
         meaning="lower is better" if series.better is Better.LOWER else "",
         rows=tuple(_row(verdict, trend, link) for verdict, trend in zip(verdicts, trends, strict=True)),
     )
 
 
-def _row(verdict: Verdict, trend: str, link: Callable[[Verdict], str]) -> Row:
-    change = told_change(verdict)
-    return Row(
+def _row(verdict: Verdict, trend: str, link: Callable[[Verdict], str]) -> ChangeRow:
+    change = reported_change(verdict)
+    return ChangeRow(
         cells=(
-            shortened(name_of(verdict), _LONGEST_NAME),
-            shortened(nic(verdict), _LONGEST_CELL),
-            shortened(line(verdict.series.key.as_dict().get("frame", NOTHING)), _LONGEST_CELL),
-            shortened(trend, _LONGEST_CELL),
+            shorten(name_of(verdict), _LONGEST_NAME),
+            shorten(nic(verdict), _LONGEST_CELL),
+            shorten(line(verdict.series.key.as_dict().get("frame", NOTHING)), _LONGEST_CELL),
+            shorten(trend, _LONGEST_CELL),
             str(verdict.runs) if verdict.runs else NOTHING,
             percent(verdict.long_term_change).removesuffix(" %"),
         ),
-        reason=shortened(line(verdict.reason), _LONGEST_LINE),
+        reason=shorten(line(verdict.reason), _LONGEST_LINE),
         details=_details(verdict, change),
         advice=_advice(verdict, change),
-        owners=shortened(", ".join(line(owner) for owner in verdict.owners), _LONGEST_LINE),
+        owners=shorten(", ".join(line(owner) for owner in verdict.owners), _LONGEST_LINE),
         link=link(verdict),
     )
 
@@ -131,7 +131,7 @@ def _details(verdict: Verdict, change: Change | None) -> str:
         if course.place != NOTHING
         else f"since run {course.run.build}"
     )
-    return shortened(line(", ".join(parts)), _LONGEST_LINE)
+    return shorten(line(", ".join(parts)), _LONGEST_LINE)
 
 
 def _advice(verdict: Verdict, change: Change | None) -> str:

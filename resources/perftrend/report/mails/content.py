@@ -1,4 +1,4 @@
-"""The content of a mail: its subject, and its body as text and as HTML."""
+"""The content of a mail: its subject, and its body as HTML and as text with aligned tables."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from functools import cache
 from urllib.parse import quote
 
 import jinja2
+from rich.cells import cell_len, chop_cells
 
 from perftrend.model import Outcome, Run, Verdict
-from perftrend.report.mails.aligned import WIDTH, aligned, wrapped
 from perftrend.report.mails.causes import Cause, causes, lacks_result
-from perftrend.report.mails.changes import MOST_ROWS, TEXT_COLUMNS, Table, tables
-from perftrend.report.mails.wording import counted, line, plain, shortened
+from perftrend.report.mails.changes import MOST_ROWS, TEXT_COLUMNS, ChangeTable, tables
+from perftrend.report.mails.mail_text import format_count, line, plain, shorten
 from perftrend.report.markup import environment
 
 FAILED, FAILED_JOB, REGRESSIONS, PROGRESSIONS = "failed", "failed-job", "regressions", "progressions"
@@ -67,44 +67,46 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MailPart:
     """A part of a mail: its kind, and its tables or groups."""
 
     name: str
     count: str
     """``2 regressions``."""
-    tables: Sequence[Table] = ()
+    tables: Sequence[ChangeTable] = ()
     causes: Sequence[Cause] = ()
     left_out: int = 0
     """Number of changes or groups that are not shown."""
 
 
-def parts(verdicts: Sequence[Verdict], *, run: Run, links: Links, new_runs: int = 1) -> list[Part]:
+def parts(verdicts: Sequence[Verdict], *, run: Run, links: Links, new_runs: int = 1) -> list[MailPart]:
     """Return the parts of a mail about a run, the most urgent first.
 
     :param verdicts: one for each trace, in any order.
     :param new_runs: the number of newest runs that no mail has reported.
     """
-    said = [_changes(REGRESSIONS, verdicts, links), _failed(verdicts, run, new_runs)]
-    said.append(_changes(PROGRESSIONS, verdicts, links))
-    return [part for part in said if part is not None]
+    candidates = [_changes(REGRESSIONS, verdicts, links), _failures(verdicts, run, new_runs)]
+    candidates.append(_changes(PROGRESSIONS, verdicts, links))
+    return [part for part in candidates if part is not None]
 
 
-def compose(said: Sequence[Part], *, run: Run, links: Links, notices: Sequence[str] = ()) -> Content:
+def compose(
+    mail_parts: Sequence[MailPart], *, run: Run, links: Links, notices: Sequence[str] = ()
+) -> Content:
     """Compose a mail about a run.
 
-    :param said: at least one part.
+    :param mail_parts: at least one part.
     :param notices: notices for readers, such as that another testbed was used.
     """
-    told = {
-        "parts": said,
+    values = {
+        "parts": mail_parts,
         "run": run,
         "versions": [f"{name} {version}" for name, version in run.versions.items()],
         "links": links,
         "notices": notices,
     }
-    subject = f"{', '.join(part.count for part in said)} on {run.testbed}: {run.name}"
-    return _content("mail", subject, told, simulated=run.simulated)
+    subject = f"{', '.join(part.count for part in mail_parts)} on {run.testbed}: {run.name}"
+    return _content("mail", subject, values, simulated=run.simulated)
 
 
 def compose_no_results(verdicts: Sequence[Verdict], *, run: Run, links: Links) -> Content | None:
@@ -115,7 +117,7 @@ def compose_no_results(verdicts: Sequence[Verdict], *, run: Run, links: Links) -
         job=run.job,
         build=run.build,
         testbed=run.testbed,
-        reason=f"none of {counted(len(verdicts), 'expected result')} is in the run",
+        reason=f"none of {format_count(len(verdicts), 'expected result')} is in the run",
         links=links,
         simulated=run.simulated,
     )
@@ -129,26 +131,28 @@ def compose_failed_job(
     :param reason: the last message of the job, one or more lines.
     """
     name = f"{job}/{build}"
-    told = {"name": name, "testbed": testbed, "reason": reason, "links": links}
-    return _content("mail-failed-job", f"No results on {testbed}: {name}", told, simulated=simulated)
+    values = {"name": name, "testbed": testbed, "reason": reason, "links": links}
+    return _content("mail-failed-job", f"No results on {testbed}: {name}", values, simulated=simulated)
 
 
-def _changes(name: str, verdicts: Sequence[Verdict], links: Links) -> Part | None:
-    told = [verdict for verdict in verdicts if verdict.outcome is CHANGES[name]]
-    if not told:
+def _changes(name: str, verdicts: Sequence[Verdict], links: Links) -> MailPart | None:
+    reported = [verdict for verdict in verdicts if verdict.outcome is CHANGES[name]]
+    if not reported:
         return None
-    count = counted(len(told), CHANGES[name].value)
-    return Part(name, count, tables=tables(told, link=links.of_test), left_out=max(len(told) - MOST_ROWS, 0))
+    count = format_count(len(reported), CHANGES[name].value)
+    return MailPart(
+        name, count, tables=tables(reported, link=links.of_test), left_out=max(len(reported) - MOST_ROWS, 0)
+    )
 
 
-def _failed(verdicts: Sequence[Verdict], run: Run, new_runs: int) -> Part | None:
+def _failures(verdicts: Sequence[Verdict], run: Run, new_runs: int) -> MailPart | None:
     found = causes(verdicts, run=run, new_runs=new_runs)
     if not found:
         return None
     # Count tests, not results: a test with two metrics may fail in two ways.
     tests = len({_test(verdict) for verdict in verdicts if lacks_result(verdict)})
-    count = f"{counted(tests, 'test')} without a valid result"
-    return Part(FAILED, count, causes=found[:MOST_CAUSES], left_out=max(len(found) - MOST_CAUSES, 0))
+    count = f"{format_count(tests, 'test')} without a valid result"
+    return MailPart(FAILED, count, causes=found[:MOST_CAUSES], left_out=max(len(found) - MOST_CAUSES, 0))
 
 
 def _test(verdict: Verdict) -> tuple[str, str]:
@@ -156,11 +160,11 @@ def _test(verdict: Verdict) -> tuple[str, str]:
     return parameters.get("suite", ""), parameters.get("test", str(verdict.series.key))
 
 
-def _content(template: str, subject: str, told: dict[str, object], *, simulated: bool) -> Content:
-    subject = shortened(line(f"SIMULATED: {subject}" if simulated else subject), WIDTH)
-    told = {**told, "subject": subject, "simulated": simulated}
-    text = _environment(html=False).get_template(f"{template}.txt").render(told)
-    html = _environment(html=True).get_template(f"{template}.html").render(told)
+def _content(template: str, subject: str, values: dict[str, object], *, simulated: bool) -> Content:
+    subject = shorten(line(f"SIMULATED: {subject}" if simulated else subject), WIDTH)
+    values = {**values, "subject": subject, "simulated": simulated}
+    text = _environment(html=False).get_template(f"{template}.txt").render(values)
+    html = _environment(html=True).get_template(f"{template}.html").render(values)
     # Parts that are left out leave empty lines.
     return Content(subject, re.sub(r"\n{3,}", "\n\n", text).strip() + "\n", html)
 
@@ -169,16 +173,16 @@ def _content(template: str, subject: str, told: dict[str, object], *, simulated:
 def _environment(*, html: bool) -> jinja2.Environment:
     made = environment().overlay(autoescape=html)
     made.filters |= {"line": line, "message": _message, "moment": _moment, "name": _name}
-    made.filters |= {"aligned": _aligned, "wrapped": _wrapped, "cause": _cause}
+    made.filters |= {"aligned": _align, "wrapped": _wrap, "cause": _cause}
     return made
 
 
-def _aligned(table: Table) -> list[list[str]]:
-    return aligned(table.header, [row.cells for row in table.rows], left=TEXT_COLUMNS)
+def _align(table: ChangeTable) -> list[list[str]]:
+    return align(table.header, [row.cells for row in table.rows], left=TEXT_COLUMNS)
 
 
-def _wrapped(text: str, indent: int = len(_INDENT), lines: int = _MESSAGE_LINES) -> str:
-    return "\n".join(wrapped(plain(text), indent=" " * indent, lines=lines))
+def _wrap(text: str, indent: int = len(_INDENT), lines: int = _MESSAGE_LINES) -> str:
+    return "\n".join(wrap(plain(text), indent=" " * indent, lines=lines))
 
 
 def _message(text: str) -> str:
@@ -195,11 +199,11 @@ def _cause(cause: Cause) -> str:
         new = "new" if cause.count == 1 else "all new"
     else:
         new = f"{cause.new or 'none'} of them new" if cause.count > 1 else "not new"
-    return f"{counted(cause.count, 'test')} {verb}, {new}"
+    return f"{format_count(cause.count, 'test')} {verb}, {new}"
 
 
 def _name(text: str) -> str:
-    return shortened(text, _LONGEST_NAME)
+    return shorten(text, _LONGEST_NAME)
 
 
 def _moment(moment: datetime) -> str:
@@ -210,3 +214,66 @@ def _address(url: str) -> str:
     """Return a URL that a mail program may turn into a link; empty for schemes other than http."""
     escaped = quote(url.strip(), safe="%/:?#[]@!&()*+,;=~._-")
     return escaped if re.match(r"https?://[^/]", escaped) else ""
+
+
+WIDTH = 100
+"""Maximum number of columns of a mail."""
+
+_GAP = "  "
+_LEAST_FIRST = 24
+
+
+def align(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) -> list[list[str]]:
+    """Align the cells of a table.
+
+    :param header: names of the columns.
+    :param rows: cells, one line each, as many as the header has.
+    :param left: the number of columns that are aligned to the left; the others are aligned to the right.
+    :returns: the lines of the header and of each row. A row has two if its first cell is too wide:
+        the whole cell alone, so that it can be copied, and the others below it.
+    """
+    table = [header, *rows]
+    widths = [max(cell_len(row[column]) for row in table) for column in range(len(header))]
+    rest = sum(widths[1:]) + len(_GAP) * (len(header) - 1)
+    widths[0] = min(widths[0], max(WIDTH - rest, _LEAST_FIRST))
+    return [_row(row, widths, left) for row in table]
+
+
+def wrap(text: str, *, indent: str, lines: int) -> list[str]:
+    """Break a text into lines of a mail's width, between words if possible.
+
+    :param text: its line breaks are preserved.
+    :param lines: the maximum number of lines; if there are more, the last one ends with an ellipsis.
+    """
+    width = WIDTH - len(indent)
+    found: list[str] = []
+    for paragraph in text.split("\n"):
+        current = ""
+        for word in paragraph.split():
+            for part in chop_cells(word, width) if cell_len(word) > width else [word]:
+                if current and cell_len(current) + 1 + cell_len(part) > width:
+                    found.append(current)
+                    current = part
+                else:
+                    current = f"{current} {part}" if current else part
+        if current:
+            found.append(current)
+        if len(found) > lines:
+            break
+    if len(found) > lines:
+        found = [*found[: lines - 1], f"{found[lines - 1]} …"]
+    return [f"{indent}{each}" for each in found]
+
+
+def _row(cells: Sequence[str], widths: Sequence[int], left: int) -> list[str]:
+    first, *others = cells
+    places = enumerate(zip(others, widths[1:], strict=True), 1)
+    rest = [_cell(cell, width, to_left=column < left) for column, (cell, width) in places]
+    if cell_len(first) > widths[0]:
+        return [first, _GAP.join([" " * widths[0], *rest]).rstrip()]
+    return [_GAP.join([_cell(first, widths[0], to_left=True), *rest]).rstrip()]
+
+
+def _cell(text: str, width: int, *, to_left: bool) -> str:
+    space = " " * (width - cell_len(text))
+    return text + space if to_left else space + text

@@ -51,7 +51,7 @@ def write(
     """Write the mails of a run into ``folder/mails``, and remove those of an earlier one.
 
     The same verdicts give the same files: the verdicts already exclude changes that earlier mails
-    reported, see :class:`~perftrend.report.mails.Record`.
+    reported, see :class:`~perftrend.report.mails.MailRecord`.
 
     :param folder: created if missing, with its parents; in ``mails``, only mails are changed.
     :param verdicts: one for each trace, in any order; empty if everything was already reported.
@@ -104,8 +104,8 @@ def mails_of(
     """
     if nothing := compose_no_results(verdicts, run=run, links=links):
         return {FAILED_JOB: nothing}
-    said = parts(verdicts, run=run, links=links, new_runs=new_runs)
-    return {part.name: compose([part], run=run, links=links, notices=notices) for part in said}
+    mail_parts = parts(verdicts, run=run, links=links, new_runs=new_runs)
+    return {part.name: compose([part], run=run, links=links, notices=notices) for part in mail_parts}
 
 
 def _replace(folder: Path, mails: Mapping[str, Content]) -> tuple[Path, ...]:

@@ -40,7 +40,7 @@ _Place = tuple[datetime, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class PendingRuns:
     """The runs that a mail covers."""
 
     runs: tuple[Run, ...] = ()
@@ -50,7 +50,7 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reported:
+class _ReportedRuns:
     """The runs that were reported to a recipient."""
 
     since: _Place
@@ -62,18 +62,18 @@ class _Reported:
     def has(self, place: _Place) -> bool:
         return place in self.runs or (self.all_before and place <= self.since)
 
-    def with_runs(self, places: Collection[_Place]) -> _Reported:
+    def with_runs(self, places: Collection[_Place]) -> _ReportedRuns:
         """Return a record with further runs, without the oldest if there are too many."""
         ordered = sorted(self.runs.union(places))
         dropped, recent = ordered[:-MOST_RUNS], frozenset(ordered[-MOST_RUNS:])
         return (
-            _Reported(since=max(self.since, dropped[-1]), all_before=True, runs=recent)
+            _ReportedRuns(since=max(self.since, dropped[-1]), all_before=True, runs=recent)
             if dropped
             else replace(self, runs=recent)
         )
 
 
-class Record:
+class MailRecord:
     """The runs that were reported to each recipient.
 
     :param folder: the folder of the record's files; created if missing. It must outlive the workspace.
@@ -83,14 +83,16 @@ class Record:
         self._folder = folder
 
     @contextmanager
-    def locked(self, run: Run) -> Iterator[None]:
+    def lock(self, run: Run) -> Iterator[None]:
         """Serialize the reports of analyses of a job and testbed that end at the same time."""
         self._folder.mkdir(parents=True, exist_ok=True)
         with self._file(run).with_suffix(".lock").open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
-    def pending(self, run: Run, runs: Sequence[Run], recipient: str = FILES, *, at_first: int = 1) -> Pending:
+    def find_pending(
+        self, run: Run, runs: Sequence[Run], recipient: str = FILES, *, at_first: int = 1
+    ) -> PendingRuns:
         """Return the runs that the mail of a run to a recipient covers.
 
         :param run: the run that was analysed.
@@ -108,20 +110,20 @@ class Record:
         own = _place(run)
         reported = self._read(run).get(recipient)
         if reported is None:
-            return Pending(tuple(known[each] for each in places if each <= own)[-at_first:])
+            return PendingRuns(tuple(known[each] for each in places if each <= own)[-at_first:])
         if reported.has(own):
-            return Pending()
+            return PendingRuns()
         if own < reported.since:
             # The first mail did not cover this run, whether it was known or not.
-            return Pending((run,))
+            return PendingRuns((run,))
         missing = [each for each in places if reported.since < each < own and not reported.has(each)]
         missing.append(own)
-        return Pending(
+        return PendingRuns(
             tuple(known[each] for each in missing),
             tuple(known[each] for each in places if each > missing[0] and reported.has(each)),
         )
 
-    def mark(self, pending: Pending, *recipients: str) -> None:
+    def mark(self, pending: PendingRuns, *recipients: str) -> None:
         """Record that runs were reported to recipients, or that there was nothing to report.
 
         :raises UsageError: if the record is not valid.
@@ -133,7 +135,7 @@ class Record:
         places = [_place(each) for each in pending.runs]
         known = self._read(run)
         for recipient in recipients or (FILES,):
-            before = known.get(recipient, _Reported(places[0], all_before=False, runs=frozenset()))
+            before = known.get(recipient, _ReportedRuns(places[0], all_before=False, runs=frozenset()))
             known[recipient] = before.with_runs(places)
         content = {
             "format": _FORMAT,
@@ -141,9 +143,9 @@ class Record:
             "job": run.job,
             "reported": {
                 name: {
-                    "since": _written(each.since),
+                    "since": _serialize_place(each.since),
                     "all_before": each.all_before,
-                    "runs": [_written(place) for place in sorted(each.runs)],
+                    "runs": [_serialize_place(place) for place in sorted(each.runs)],
                 }
                 for name, each in sorted(known.items())
             },
@@ -160,11 +162,11 @@ class Record:
         digest = hashlib.sha256(f"{run.testbed}\0{run.job}".encode("utf-8", "replace")).hexdigest()[:8]
         return self._folder / f"{re.sub(r'[^A-Za-z0-9-]+', '-', name)[:100]}-{digest}.json"
 
-    def _read(self, run: Run) -> dict[str, _Reported]:
+    def _read(self, run: Run) -> dict[str, _ReportedRuns]:
         file = self._file(run)
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
-            return _parsed(content)
+            return _parse(content)
         except FileNotFoundError:
             return {}
         except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
@@ -173,30 +175,30 @@ class Record:
             ) from None
 
 
-def _parsed(content: dict[str, Any]) -> dict[str, _Reported]:
+def _parse(content: dict[str, Any]) -> dict[str, _ReportedRuns]:
     if content["format"] == _OLD_FORMAT:
         # It had only the last run of each recipient.
         return {
-            str(name): _Reported(_parsed_place(place), all_before=True, runs=frozenset())
+            str(name): _ReportedRuns(_parse_place(place), all_before=True, runs=frozenset())
             for name, place in content["told"].items()
         }
     if content["format"] != _FORMAT:
         raise ValueError(content["format"])
     return {
-        str(name): _Reported(
-            since=_parsed_place(each["since"]),
+        str(name): _ReportedRuns(
+            since=_parse_place(each["since"]),
             all_before=bool(each["all_before"]),
-            runs=frozenset(map(_parsed_place, each["runs"])),
+            runs=frozenset(map(_parse_place, each["runs"])),
         )
         for name, each in content["reported"].items()
     }
 
 
-def _parsed_place(place: dict[str, Any]) -> _Place:
+def _parse_place(place: dict[str, Any]) -> _Place:
     return datetime.fromisoformat(place["started"]).astimezone(UTC), int(place["build"])
 
 
-def _written(place: _Place) -> dict[str, object]:
+def _serialize_place(place: _Place) -> dict[str, object]:
     started, build = place
     return {"started": started.isoformat(), "build": build}
 

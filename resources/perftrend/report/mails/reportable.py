@@ -15,8 +15,8 @@ from datetime import datetime
 from typing import Protocol
 
 from perftrend.model import Outcome, Run, TraceKey, Verdict
-from perftrend.report.mails.changes import told_change
-from perftrend.report.mails.record import MOST_RUNS, Pending
+from perftrend.report.mails.changes import reported_change
+from perftrend.report.mails.record import MOST_RUNS, PendingRuns
 
 _CHANGES = (Outcome.REGRESSION, Outcome.PROGRESSION)
 
@@ -32,14 +32,14 @@ class Evaluate(Protocol):
         """
 
 
-def reportable(evaluate: Evaluate, pending: Pending) -> tuple[Verdict, ...]:
+def reportable(evaluate: Evaluate, pending: PendingRuns) -> tuple[Verdict, ...]:
     """Return the verdicts for a mail.
 
     :param evaluate: the analysis.
     :param pending: at least one run; only the newest MOST_RUNS are covered.
     :returns: those of the newest pending run, with the changes of all.
     """
-    pending = Pending(pending.runs[-MOST_RUNS:], pending.later[-MOST_RUNS:])
+    pending = PendingRuns(pending.runs[-MOST_RUNS:], pending.later[-MOST_RUNS:])
     run = pending.runs[-1]
     verdicts = evaluate(run)
     covered = sorted((*pending.runs, *pending.later), key=lambda each: (each.started, each.build))
@@ -74,5 +74,5 @@ def _kind(verdict: Verdict) -> tuple[TraceKey, Outcome]:
 
 
 def _began(verdict: Verdict) -> datetime:
-    change = told_change(verdict)
+    change = reported_change(verdict)
     return verdict.series.runs[change.position if change else -1].started

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from perftrend.perftest import Verdict
+from perftrend.perftest import PatchVerdict
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class PerftestSubject:
     """The compared commits, and the testbed."""
 
     testbed: str
@@ -30,11 +30,11 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class PerftestReport:
     """A verdict, and its conditions."""
 
-    verdict: Verdict
-    subject: Subject
+    verdict: PatchVerdict
+    subject: PerftestSubject
     job: str
     build: int
     started: datetime

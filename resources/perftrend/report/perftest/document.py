@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from perftrend.model import finite
-from perftrend.perftest import Judged, Observed
-from perftrend.report.perftest import words
-from perftrend.report.perftest.contents import Report
+from perftrend.perftest import PatchTestResults, PatchTestVerdict
+from perftrend.report.perftest import texts
+from perftrend.report.perftest.contents import PerftestReport
 from perftrend.report.prose import excerpt
 from perftrend.wording import plain
 
@@ -20,13 +20,13 @@ FORMAT = "perftrend-perftest-1"
 """The first key of the document; the number is increased if a key changes its meaning."""
 
 
-def document(report: Report) -> dict[str, Any]:
+def document(report: PerftestReport) -> dict[str, Any]:
     """Return the complete report, ready for JSON."""
     subject, verdict = report.subject, report.verdict
     broken = verdict.broken
     return {
         "format": FORMAT,
-        "sentence": words.sentence(report),
+        "sentence": texts.sentence(report),
         "ended": report.ended,
         "vote": verdict.vote if report.ended else 0,
         "job": plain(report.job),
@@ -54,26 +54,26 @@ def document(report: Report) -> dict[str, Any]:
             "last_lines": excerpt(broken.last_lines),
         },
         "tests": [_test(test) for test in verdict.tests],
-        "notes": words.notes(report),
+        "notes": texts.notes(report),
         "archive": plain(report.archive) or None,
     }
 
 
-def _test(test: Judged) -> dict[str, Any]:
+def _test(test: PatchTestVerdict) -> dict[str, Any]:
     return {
         "test": plain(test.test),
         "unit": plain(test.unit),
         "better": str(test.better),
         "finding": str(test.finding),
         "settled": test.is_settled,
-        "parent": _observed(test.parent),
-        "current": _observed(test.current),
+        "parent": _build_results(test.parent),
+        "current": _build_results(test.current),
         "comparison": _comparison(test),
-        "documented": _documented(test),
+        "documented": _csit_comparison(test),
     }
 
 
-def _observed(build: Observed) -> dict[str, Any]:
+def _build_results(build: PatchTestResults) -> dict[str, Any]:
     return {
         "rounds": [
             {"round": number, "samples": [finite(sample) for sample in sampled.samples]}
@@ -86,7 +86,7 @@ def _observed(build: Observed) -> dict[str, Any]:
     }
 
 
-def _comparison(test: Judged) -> dict[str, Any] | None:
+def _comparison(test: PatchTestVerdict) -> dict[str, Any] | None:
     found = test.comparison
     if found is None:
         return None
@@ -105,7 +105,7 @@ def _comparison(test: Judged) -> dict[str, Any] | None:
     }
 
 
-def _documented(test: Judged) -> dict[str, Any] | None:
+def _csit_comparison(test: PatchTestVerdict) -> dict[str, Any] | None:
     found = test.documented
     if found is None:
         return None

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from perftrend.report.folder import CONSOLE, INDEX, MESSAGE, STYLE, dumped, rendered, style, write_files
-from perftrend.report.perftest import words
+from perftrend.report.folder import CONSOLE, INDEX, MESSAGE, STYLE, format_json, render, style, write_files
+from perftrend.report.perftest import texts
 from perftrend.report.perftest.console import console
-from perftrend.report.perftest.contents import Report
+from perftrend.report.perftest.contents import PerftestReport
 from perftrend.report.perftest.document import document
 from perftrend.report.perftest.gerrit import message
 from perftrend.report.prose import excerpt
@@ -18,32 +18,32 @@ from perftrend.report.prose import excerpt
 DOCUMENT = "perftest.json"
 
 
-def write(directory: Path, report: Report) -> Path:
+def write(directory: Path, report: PerftestReport) -> Path:
     """Write the report into a directory: see :func:`perftrend.report.folder.write_files`."""
     return write_files(directory, files(report))
 
 
-def files(report: Report) -> dict[str, str]:
+def files(report: PerftestReport) -> dict[str, str]:
     """Return all files of a report by name."""
     return {
         INDEX: _page(report),
         STYLE: style("perftest.css"),
-        DOCUMENT: dumped(document(report)),
+        DOCUMENT: format_json(document(report)),
         MESSAGE: message(report),
         CONSOLE: console(report),
     }
 
 
-def _page(report: Report) -> str:
+def _page(report: PerftestReport) -> str:
     verdict = report.verdict
-    return rendered(
+    return render(
         "perftest.html",
         report=report,
         verdict=verdict,
         subject=report.subject,
-        sentence=words.sentence(report),
-        notes=words.notes(report),
-        legend=words.legend(report),
-        rows=words.rows(verdict.tests),
+        sentence=texts.sentence(report),
+        notes=texts.notes(report),
+        legend=texts.legend(report),
+        rows=texts.rows(verdict.tests),
         last_lines=excerpt(verdict.broken.last_lines) if verdict.broken else [],
     )

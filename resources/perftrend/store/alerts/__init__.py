@@ -1,15 +1,15 @@
 """Alerts, the items that they found, and the outbox."""
 
-from perftrend.store.alerts.alerts import ACTIONS, DIRECTIONS, Alert, AlertEdited, Alerts, Override, Rules
+from perftrend.store.alerts.alerts import ACTIONS, DIRECTIONS, Alert, AlertEditResult, Alerts, Override, Rules
 from perftrend.store.alerts.items import (
     STATUSES,
-    Chosen,
     Item,
+    ItemEditResult,
     Items,
+    ItemSelection,
     Span,
     StoredFinding,
-    Triage,
-    Triaged,
+    TriageEdit,
 )
 from perftrend.store.alerts.nights import Night
 from perftrend.store.alerts.outbox import Message, Outbox
@@ -19,10 +19,11 @@ __all__ = [
     "DIRECTIONS",
     "STATUSES",
     "Alert",
-    "AlertEdited",
+    "AlertEditResult",
     "Alerts",
-    "Chosen",
     "Item",
+    "ItemEditResult",
+    "ItemSelection",
     "Items",
     "Message",
     "Night",
@@ -31,6 +32,5 @@ __all__ = [
     "Rules",
     "Span",
     "StoredFinding",
-    "Triage",
-    "Triaged",
+    "TriageEdit",
 ]

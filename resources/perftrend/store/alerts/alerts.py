@@ -19,7 +19,7 @@ from perftrend.store.activity import record
 from perftrend.store.alerts.items import Items
 from perftrend.store.alerts.nights import Night, night
 from perftrend.store.alerts.outbox import Outbox
-from perftrend.store.connection import reading, writing
+from perftrend.store.connection import read_transaction, write_transaction
 from perftrend.store.schema import alert_overrides, alerts, item_alerts, outbox, runs
 from perftrend.store.trace_names import current_hash
 
@@ -91,7 +91,7 @@ class Override:
 
 
 @dataclass(frozen=True, slots=True)
-class AlertEdited:
+class AlertEditResult:
     """The result of an edit."""
 
     is_done: bool
@@ -128,13 +128,13 @@ class Alerts:
         :param newest_run: the greatest id of the runs that were evaluated.
         :param since: findings that end before it cannot be found again, and are not read.
         """
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             yield night(connection, testbed, newest_run=newest_run, since=since)
 
     def jobs(self, of: Sequence[int]) -> dict[int, str]:
         """Return the jobs of runs, by the ids of the runs; each experiment of a job counts as a job."""
         found: dict[int, str] = {}
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             for start in range(0, len(of), _AT_ONCE):
                 query = sa.select(runs.c.id, *_JOB).where(runs.c.id.in_(of[start : start + _AT_ONCE]))
                 found |= {row.id: _job_of(row.job, row.experiment) for row in connection.execute(query)}
@@ -143,18 +143,18 @@ class Alerts:
     def newest(self, testbed: str) -> dict[str, datetime]:
         """Return when the newest run of each job on a testbed ended; jobs as in :meth:`jobs`."""
         query = sa.select(*_JOB, sa.func.max(runs.c.finished, type_=runs.c.finished.type).label("finished"))
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             found = connection.execute(query.where(runs.c.testbed == testbed).group_by(*_JOB))
             return {_job_of(row.job, row.experiment): row.finished for row in found}
 
     def all(self) -> list[Alert]:
         """Return all alerts, sorted by name."""
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return all_alerts(connection)
 
     def one(self, identity: int) -> Alert | None:
         """Return an alert; None if it does not exist."""
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return _find(connection, identity)
 
     def overrides(self, alert: int | None = None) -> list[Override]:
@@ -164,7 +164,7 @@ class Alerts:
         query = sa.select(current, *others).order_by(alert_overrides.c.changed)
         if alert is not None:
             query = query.where(alert_overrides.c.alert_id == alert)
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             found = [_override(row) for row in connection.execute(query).mappings()]
         newest = {(each.alert, each.trace): each for each in found}
         return [newest[key] for key in sorted(newest)]
@@ -173,54 +173,54 @@ class Alerts:
         """Add an alert."""
         now = datetime.now(UTC)
         row = {**_columns(rules), "created": now, "changed": now, "changed_by": user, "version": 1}
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             key = connection.execute(sa.insert(alerts), row).inserted_primary_key
             added = _there(_find(connection, int(key[0]) if key else 0))
-            record(connection, user, "made", added.subject, _told(rules))
+            record(connection, user, "made", added.subject, _describe_rules(rules))
         return added
 
-    def edit(self, identity: int, rules: Rules, *, version: int, user: str) -> AlertEdited:
+    def edit(self, identity: int, rules: Rules, *, version: int, user: str) -> AlertEditResult:
         """Change an alert, unless it has been edited since.
 
         If the alert is disabled, its unsent messages are deleted.
         """
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             before = _find(connection, identity)
-            if before is None or not _bumped(connection, identity, version, user, **_columns(rules)):
-                return AlertEdited(is_done=False, alert=before)
+            if before is None or not _bump_version(connection, identity, version, user, **_columns(rules)):
+                return AlertEditResult(is_done=False, alert=before)
             if not rules.enabled:
                 _drop_unsent(connection, identity)
             record(connection, user, "edited", before.subject, _difference(before.rules, rules))
-            return AlertEdited(is_done=True, alert=_find(connection, identity))
+            return AlertEditResult(is_done=True, alert=_find(connection, identity))
 
-    def delete(self, identity: int, *, version: int, user: str) -> AlertEdited:
+    def delete(self, identity: int, *, version: int, user: str) -> AlertEditResult:
         """Delete an alert with its overrides and its unsent messages; its items remain."""
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             before = _find(connection, identity)
-            if before is None or not _bumped(connection, identity, version, user):
-                return AlertEdited(is_done=False, alert=before)
+            if before is None or not _bump_version(connection, identity, version, user):
+                return AlertEditResult(is_done=False, alert=before)
             connection.execute(sa.delete(alert_overrides).where(alert_overrides.c.alert_id == identity))
             connection.execute(sa.delete(item_alerts).where(item_alerts.c.alert_id == identity))
             _drop_unsent(connection, identity)
             connection.execute(sa.delete(alerts).where(alerts.c.id == identity))
-            record(connection, user, "deleted", before.subject, f"was: {_told(before.rules)}")
-            return AlertEdited(is_done=True, alert=before)
+            record(connection, user, "deleted", before.subject, f"was: {_describe_rules(before.rules)}")
+            return AlertEditResult(is_done=True, alert=before)
 
-    def override(self, *overrides: Override, version: int, user: str) -> AlertEdited:
+    def override(self, *overrides: Override, version: int, user: str) -> AlertEditResult:
         """Set one or more overrides of traces; an override without values is removed.
 
         :param overrides: of one alert.
         :param version: of the alert that the edit was made from.
         """
         identity = overrides[0].alert
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             before = _find(connection, identity)
-            if before is None or not _bumped(connection, identity, version, user):
-                return AlertEdited(is_done=False, alert=before)
+            if before is None or not _bump_version(connection, identity, version, user):
+                return AlertEditResult(is_done=False, alert=before)
             for each in overrides:
                 _set_override(connection, each, user)
-                record(connection, user, "overrode", before.subject, _told_override(each))
-            return AlertEdited(is_done=True, alert=_find(connection, identity))
+                record(connection, user, "overrode", before.subject, _describe_override(each))
+            return AlertEditResult(is_done=True, alert=_find(connection, identity))
 
 
 def _job_of(job: str, experiment: str) -> str:
@@ -244,7 +244,7 @@ def _there(alert: Alert | None) -> Alert:
     return alert
 
 
-def _bumped(connection: Connection, identity: int, version: int, user: str, **columns: object) -> bool:
+def _bump_version(connection: Connection, identity: int, version: int, user: str, **columns: object) -> bool:
     change = sa.update(alerts).where(alerts.c.id == identity, alerts.c.version == version)
     now = {"changed": datetime.now(UTC), "changed_by": user, "version": version + 1}
     return connection.execute(change.values(**columns, **now)).rowcount == 1
@@ -259,8 +259,8 @@ def _set_override(connection: Connection, override: Override, user: str) -> None
         current_hash(alert_overrides.c.trace) == override.trace
     )
     connection.execute(sa.delete(alert_overrides).where(of_trace))
-    said = (override.change, override.confidence, override.muted_until)
-    if any(each is not None for each in said):
+    values = (override.change, override.confidence, override.muted_until)
+    if any(each is not None for each in values):
         row = {name: getattr(override, name) for name in _OVERRIDE}
         row |= {"alert_id": override.alert, "changed": datetime.now(UTC), "changed_by": user}
         connection.execute(sa.insert(alert_overrides), row)
@@ -285,26 +285,27 @@ def _override(row: RowMapping) -> Override:
     return Override(alert=row["alert_id"], **{name: row[name] for name in _OVERRIDE})
 
 
-def _told(rules: Rules) -> str:
-    return ", ".join(f"{name} {_shown(name, value)}" for name, value in asdict(rules).items())
+def _describe_rules(rules: Rules) -> str:
+    return ", ".join(f"{name} {_format_value(name, value)}" for name, value in asdict(rules).items())
 
 
 def _difference(before: Rules, after: Rules) -> str:
     new = asdict(after)
     changed = {name: (value, new[name]) for name, value in asdict(before).items() if value != new[name]}
     return ", ".join(
-        f"{name}: {_shown(name, old)} → {_shown(name, now)}" for name, (old, now) in changed.items()
+        f"{name}: {_format_value(name, old)} → {_format_value(name, now)}"
+        for name, (old, now) in changed.items()
     )
 
 
-def _shown(name: str, value: object) -> str:
+def _format_value(name: str, value: object) -> str:
     # The path of a webhook's address is often all that protects it.
     if name == "target" and isinstance(value, str) and "://" in value:
         return "/".join(value.split("/")[:3]) + "/…"
     return repr(value)
 
 
-def _told_override(override: Override) -> str:
+def _describe_override(override: Override) -> str:
     until = override.muted_until
     parts = {
         "change": override.change,
@@ -312,5 +313,5 @@ def _told_override(override: Override) -> str:
         "mute until": until and f"{until:%Y-%m-%d}",
         "reason": override.reason or None,
     }
-    told = ", ".join(f"{name} {value}" for name, value in parts.items() if value is not None)
-    return f"trace {override.trace}: {told or 'as the alert'}"
+    text = ", ".join(f"{name} {value}" for name, value in parts.items() if value is not None)
+    return f"trace {override.trace}: {text or 'as the alert'}"

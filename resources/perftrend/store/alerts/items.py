@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine, RowMapping
 
 from perftrend.store.activity import record
-from perftrend.store.connection import reading, writing
+from perftrend.store.connection import read_transaction, write_transaction
 from perftrend.store.schema import findings, item_alerts, items
 from perftrend.store.trace_names import current_hash
 
@@ -114,7 +114,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ItemSelection:
     """A selection of items; empty fields match all items."""
 
     statuses: Sequence[str] = ()
@@ -139,7 +139,7 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
-class Triage:
+class TriageEdit:
     """An edit of an item's triage by a user."""
 
     item: int
@@ -151,7 +151,7 @@ class Triage:
 
 
 @dataclass(frozen=True, slots=True)
-class Triaged:
+class ItemEditResult:
     """The result of an edit, which changes all the items that it names or none."""
 
     now: tuple[Item, ...] = ()
@@ -179,7 +179,7 @@ class Items:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def chosen(self, chosen: Chosen, *, limit: int, offset: int = 0) -> tuple[list[Item], int]:
+    def select(self, chosen: ItemSelection, *, limit: int, offset: int = 0) -> tuple[list[Item], int]:
         """Return items by kind, in the order in which kinds are shown, each the newest and largest first.
 
         :returns: at most ``limit`` items, and the number of all that match.
@@ -192,7 +192,7 @@ class Items:
             sa.func.abs(sa.func.coalesce(items.c.size, 0.0)).desc(),
             items.c.id.desc(),
         )
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             if chosen.traces is not None:
                 among = _with_traces(connection, chosen.traces)
                 rows = [row for row in connection.execute(query).mappings() if row["id"] in among]
@@ -205,28 +205,28 @@ class Items:
     def counts(self) -> dict[tuple[str, str], int]:
         """Return the number of items with each status and kind."""
         query = sa.select(items.c.status, items.c.kind, sa.func.count())
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             grouped = connection.execute(query.group_by(items.c.status, items.c.kind))
             return {(status, kind): number for status, kind, number in grouped}
 
     def traces(self) -> list[str]:
         """Return the hashes of traces with findings."""
         query = sa.select(findings.c.trace).distinct().where(findings.c.trace != "")
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return list(connection.execute(query).scalars())
 
     def owners(self) -> list[str]:
         """Return the owners of items."""
         query = sa.select(items.c.owner).distinct().where(items.c.owner != "").order_by(items.c.owner)
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return list(connection.execute(query).scalars())
 
     def one(self, identity: int) -> Item | None:
         """Return an item; None if it does not exist."""
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return next(iter(_by_identity(connection, [identity]).values()), None)
 
-    def beside(self, item: Item, *, limit: int) -> list[Item]:
+    def find_related(self, item: Item, *, limit: int) -> list[Item]:
         """Return the items of other testbeds that the same commit may explain, the largest change first.
 
         Testbeds measure different commits at different times. So the ranges have to overlap in time, and
@@ -242,47 +242,49 @@ class Items:
             items.c.kind == item.kind, items.c.testbed != item.testbed, overlapping, sa.not_(apart)
         )
         query = query.order_by(sa.func.abs(sa.func.coalesce(items.c.size, 0.0)).desc(), items.c.id)
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return [_item(row) for row in connection.execute(query.limit(limit)).mappings()]
 
     def findings(self, item: int) -> list[StoredFinding]:
         """Return the findings of an item; those that are gone come last."""
         query = sa.select(*FINDING).where(findings.c.item_id == item)
         query = query.order_by(findings.c.gone.is_not(None), findings.c.id)
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return [finding_of(row) for row in connection.execute(query).mappings()]
 
     def alerts(self, item: int) -> list[int]:
         """Return the identities of the alerts that found an item, in ascending order."""
         query = sa.select(item_alerts.c.alert_id).where(item_alerts.c.item_id == item)
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return list(connection.execute(query.order_by(item_alerts.c.alert_id)).scalars())
 
-    def triage(self, edits: Sequence[Triage], *, user: str) -> Triaged:
+    def triage(self, edits: Sequence[TriageEdit], *, user: str) -> ItemEditResult:
         """Set the triage of items, all or none, and record it in the activity log, in one transaction.
 
         An edit that repeats the current triage is not a change, regardless of the version.
         """
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             before = _by_identity(connection, [edit.item for edit in edits], lock=True)
             gone = tuple(edit.item for edit in edits if edit.item not in before)
-            wanted = [edit for edit in edits if edit.item in before and not _is_said(edit, before[edit.item])]
+            wanted = [
+                edit for edit in edits if edit.item in before and not _is_unchanged(edit, before[edit.item])
+            ]
             refused = tuple(before[edit.item] for edit in wanted if before[edit.item].version != edit.version)
             if gone or refused:
-                return Triaged(refused=refused, gone=gone)
+                return ItemEditResult(refused=refused, gone=gone)
             for edit in wanted:
                 _write(connection, edit, before[edit.item], user)
             now = _by_identity(connection, [edit.item for edit in edits])
-        return Triaged(now=tuple(now[edit.item] for edit in edits))
+        return ItemEditResult(now=tuple(now[edit.item] for edit in edits))
 
-    def undo(self, versions: Mapping[int, int], *, user: str) -> Triaged:
+    def undo(self, versions: Mapping[int, int], *, user: str) -> ItemEditResult:
         """Undo the last triage of items, unless they have been edited since."""
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             present = _by_identity(connection, list(versions))
         edits = [
-            Triage(item, version, present[item].former_status, present[item].former_message)
+            TriageEdit(item, version, present[item].former_status, present[item].former_message)
             if item in present
-            else Triage(item, version, "new")
+            else TriageEdit(item, version, "new")
             for item, version in versions.items()
         ]
         return self.triage(edits, user=user)
@@ -332,11 +334,11 @@ def _with_traces(connection: Connection, traces: Sequence[str]) -> set[int]:
     return found
 
 
-def _is_said(edit: Triage, item: Item) -> bool:
+def _is_unchanged(edit: TriageEdit, item: Item) -> bool:
     return edit.status == item.status and edit.message in (None, item.message)
 
 
-def _write(connection: Connection, edit: Triage, before: Item, user: str) -> None:
+def _write(connection: Connection, edit: TriageEdit, before: Item, user: str) -> None:
     message = before.message if edit.message is None else edit.message
     change = sa.update(items).where(items.c.id == edit.item)
     connection.execute(
@@ -351,8 +353,8 @@ def _write(connection: Connection, edit: Triage, before: Item, user: str) -> Non
             version=before.version + 1,
         )
     )
-    said = f"{before.status} → {edit.status}" if edit.status != before.status else edit.status
-    record(connection, user, "triaged", before.subject, f"{said}: {message}" if message else said)
+    transition = f"{before.status} → {edit.status}" if edit.status != before.status else edit.status
+    record(connection, user, "triaged", before.subject, f"{transition}: {message}" if message else transition)
 
 
 def _item(row: RowMapping) -> Item:

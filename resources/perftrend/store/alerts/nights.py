@@ -17,10 +17,10 @@ from sqlalchemy.exc import IntegrityError
 
 from perftrend.store.activity import record
 from perftrend.store.alerts.items import FINDING, Span, StoredFinding, finding_of, subject_of
-from perftrend.store.connection import entering
+from perftrend.store.connection import savepoint
 from perftrend.store.schema import alerts, evaluations, findings, item_alerts, items, outbox
 
-WHO = "evaluation"
+LOG_USER = "evaluation"
 """The user of these changes in the activity log."""
 
 
@@ -48,7 +48,7 @@ class Night:
         }  # fmt: skip
         key = self.connection.execute(sa.insert(items), row).inserted_primary_key
         item = int(key[0]) if key else 0
-        record(self.connection, WHO, "found", subject_of(item), f"{kind} on {self.testbed}")
+        record(self.connection, LOG_USER, "found", subject_of(item), f"{kind} on {self.testbed}")
         return item
 
     def add_findings(
@@ -64,9 +64,9 @@ class Night:
     def log_joined(self, item: int, count: int) -> None:
         """Record in the activity log that an item has more findings."""
         detail = f"{count} more trace{'' if count == 1 else 's'}"
-        record(self.connection, WHO, "joined", subject_of(item), detail)
+        record(self.connection, LOG_USER, "joined", subject_of(item), detail)
 
-    def found_again(self, again: Mapping[int, Mapping[str, Any]], *, now: datetime) -> None:
+    def update_findings(self, again: Mapping[int, Mapping[str, Any]], *, now: datetime) -> None:
         """Update findings that were found again, with their new values."""
         if not again:
             return
@@ -111,7 +111,7 @@ class Night:
         }  # fmt: skip
         if self.connection.execute(change.values(columns)).rowcount == 0:
             return False
-        record(self.connection, WHO, "closed", subject_of(item), reason)
+        record(self.connection, LOG_USER, "closed", subject_of(item), reason)
         return True
 
     def reopen(self, item: int, *, now: datetime) -> bool:
@@ -123,7 +123,7 @@ class Night:
         }  # fmt: skip
         if self.connection.execute(sa.update(items).where(is_closed).values(columns)).rowcount == 0:
             return False
-        record(self.connection, WHO, "reopened", subject_of(item), "found again")
+        record(self.connection, LOG_USER, "reopened", subject_of(item), "found again")
         return True
 
     def status(self, item: int) -> str:
@@ -164,7 +164,7 @@ def night(connection: Connection, testbed: str, *, newest_run: int, since: datet
     last = connection.execute(query).scalar()
     if last is None:
         try:
-            with entering(connection):
+            with savepoint(connection):
                 connection.execute(sa.insert(evaluations), {"testbed": testbed, "newest_run": -1})
         except IntegrityError:
             # Another process was first. Its row is there now.

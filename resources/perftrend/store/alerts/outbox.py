@@ -17,13 +17,13 @@ from sqlalchemy.engine import Connection, Engine, RowMapping
 
 from perftrend.store.activity import record
 from perftrend.store.alerts.items import subject_of
-from perftrend.store.connection import reading, writing
+from perftrend.store.connection import read_transaction, write_transaction
 from perftrend.store.schema import outbox
 
 LEASE = timedelta(minutes=10)
 """Time for which a sender claims a message."""
 
-WHO = "alerts"
+LOG_USER = "alerts"
 """The user of sent messages in the activity log."""
 
 
@@ -53,7 +53,7 @@ class Outbox:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def take(
+    def claim(
         self, *, now: datetime, most_attempts: int, away: Collection[tuple[str, str | None]] = ()
     ) -> Message | None:
         """Claim the oldest message that is due; None if there is none.
@@ -66,38 +66,38 @@ class Outbox:
             there = sa.true() if target is None else outbox.c.target == target
             due &= sa.not_((outbox.c.action == action) & there)
         query = sa.select(outbox).where(due).order_by(outbox.c.id).limit(1).with_for_update(skip_locked=True)
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             row = connection.execute(query).mappings().first()
             if row is None:
                 return None
-            taken = {"due": now + LEASE, "attempts": row["attempts"] + 1}
-            connection.execute(sa.update(outbox).where(outbox.c.id == row["id"]).values(**taken))
-            return _message({**row, **taken})
+            columns = {"due": now + LEASE, "attempts": row["attempts"] + 1}
+            connection.execute(sa.update(outbox).where(outbox.c.id == row["id"]).values(**columns))
+            return _message({**row, **columns})
 
     def mark(self, message: Message, *, now: datetime) -> None:
         """Mark a message as sent, and record it in the activity log."""
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             _change(connection, message, sent=now, error="")
             record(
                 connection,
-                WHO,
+                LOG_USER,
                 "sent",
                 subject_of(message.item),
                 f"{message.action} of alert {message.alert}",
             )
 
-    def put_back(self, message: Message, error: str, *, due: datetime) -> None:
+    def release(self, message: Message, error: str, *, due: datetime) -> None:
         """Store why a message was not sent, and when to try again."""
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             _change(connection, message, error=error, due=due)
 
     def of(self, item: int) -> list[Message]:
         """Return the messages about an item, the oldest first."""
         query = sa.select(outbox).where(outbox.c.item_id == item).order_by(outbox.c.id)
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return [_message(row) for row in connection.execute(query).mappings()]
 
-    def waiting(self, *, most_attempts: int | None = None) -> int:
+    def count_unsent(self, *, most_attempts: int | None = None) -> int:
         """Return the number of messages that are still to be sent.
 
         :param most_attempts: messages with this number of claims are given up.
@@ -105,7 +105,7 @@ class Outbox:
         query = sa.select(sa.func.count()).select_from(outbox).where(outbox.c.sent.is_(None))
         if most_attempts is not None:
             query = query.where(outbox.c.attempts < most_attempts)
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return connection.execute(query).scalar() or 0
 
 

@@ -5,18 +5,18 @@ and can be rebuilt at any time; see ``docs/method/tiles.rst``.
 """
 
 from perftrend.store.tiles.axes import Axis
-from perftrend.store.tiles.columns import Column, common, revision_of
-from perftrend.store.tiles.points import Points, coarsened
+from perftrend.store.tiles.columns import TileColumn, common, revision_of
+from perftrend.store.tiles.points import Points, coarsen
 from perftrend.store.tiles.scales import (
     COARSEST,
     FACTOR,
     POINTS,
     Tile,
-    checked,
     columns_of_point,
     newest,
     points_of,
     tile_of,
+    validate_tile,
 )
 from perftrend.store.tiles.tiles import Tiles
 from perftrend.store.tiles.traces import StoredTrace
@@ -26,17 +26,17 @@ __all__ = [
     "FACTOR",
     "POINTS",
     "Axis",
-    "Column",
     "Points",
     "StoredTrace",
     "Tile",
+    "TileColumn",
     "Tiles",
-    "checked",
-    "coarsened",
+    "coarsen",
     "columns_of_point",
     "common",
     "newest",
     "points_of",
     "revision_of",
     "tile_of",
+    "validate_tile",
 ]

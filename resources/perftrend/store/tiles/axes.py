@@ -19,10 +19,10 @@ from sqlalchemy import Row
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 
-from perftrend.store.connection import entering
+from perftrend.store.connection import savepoint
 from perftrend.store.schema import runs, tile_axes, tile_runs, tiles
 from perftrend.store.tiles.blocks import LAYOUT
-from perftrend.store.tiles.columns import Column, Entry, columns_of, revision_of
+from perftrend.store.tiles.columns import AxisEntry, TileColumn, columns_of, revision_of
 
 ENTRY = (runs.c.id, runs.c.started, runs.c.build, runs.c.job, runs.c.versions)
 """Columns of ``runs`` that :func:`entry_of` needs."""
@@ -33,7 +33,7 @@ class Axis:
     """The columns of a testbed, in the order of time."""
 
     testbed: str
-    columns: tuple[Column, ...]
+    columns: tuple[TileColumn, ...]
     whole: int
     """Number of columns, from the first, that have tiles."""
     axis_id: int
@@ -43,7 +43,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class AxisState:
     """A row of ``tile_axes``."""
 
     axis_id: int
@@ -51,24 +51,24 @@ class State:
     complete: bool
 
 
-def entry_of(row: Row[*tuple[Any, ...]]) -> Entry:
+def entry_of(row: Row[*tuple[Any, ...]]) -> AxisEntry:
     """Return the entry of a row with the columns :data:`ENTRY`."""
-    return Entry(row.started, row.build, row.job, row.id, revision_of(row.versions))
+    return AxisEntry(row.started, row.build, row.job, row.id, revision_of(row.versions))
 
 
-def entries_of(connection: Connection, testbed: str) -> list[Entry]:
+def entries_of(connection: Connection, testbed: str) -> list[AxisEntry]:
     """Return all runs of a testbed in the order of time."""
     query = sa.select(*ENTRY).where(runs.c.testbed == testbed)
     return sorted(entry_of(row) for row in connection.execute(query))
 
 
-def locked(connection: Connection, testbed: str) -> State:
+def lock_axis(connection: Connection, testbed: str) -> AxisState:
     """Return the state of an axis, locked until the transaction ends."""
     query = sa.select(tile_axes).where(tile_axes.c.testbed == testbed).with_for_update()
     row = connection.execute(query).first()
     if row is None:
         try:
-            with entering(connection):
+            with savepoint(connection):
                 # Random, so that the new row is not taken for a deleted one.
                 new = {"whole": 0, "complete": False, "generation": secrets.randbits(30)}
                 connection.execute(sa.insert(tile_axes), {"testbed": testbed, "layout": LAYOUT, **new})
@@ -77,30 +77,30 @@ def locked(connection: Connection, testbed: str) -> State:
             pass
         row = connection.execute(query).one()
     if row.layout != LAYOUT:
-        return forgotten(connection, State(row.id, row.whole, row.complete))
-    return State(row.id, row.whole, row.complete)
+        return forgotten(connection, AxisState(row.id, row.whole, row.complete))
+    return AxisState(row.id, row.whole, row.complete)
 
 
-def forgotten(connection: Connection, state: State) -> State:
+def forgotten(connection: Connection, state: AxisState) -> AxisState:
     """Delete the tiles of an axis."""
     connection.execute(sa.delete(tiles).where(tiles.c.axis_id == state.axis_id))
     connection.execute(sa.delete(tile_runs).where(tile_runs.c.axis_id == state.axis_id))
-    return changed(connection, state, whole=0, complete=False)
+    return update_state(connection, state, whole=0, complete=False)
 
 
-def distrusted(connection: Connection, state: State, whole: int) -> State:
+def distrust(connection: Connection, state: AxisState, whole: int) -> AxisState:
     """Trust the tiles only below a column."""
     stale = (tile_runs.c.axis_id == state.axis_id) & (tile_runs.c.number >= whole)
     connection.execute(sa.delete(tile_runs).where(stale))
-    return changed(connection, state, whole=min(whole, state.whole), complete=False)
+    return update_state(connection, state, whole=min(whole, state.whole), complete=False)
 
 
-def changed(connection: Connection, state: State, *, whole: int, complete: bool) -> State:
+def update_state(connection: Connection, state: AxisState, *, whole: int, complete: bool) -> AxisState:
     """Store how far the tiles are correct now."""
     change = sa.update(tile_axes).where(tile_axes.c.id == state.axis_id)
     generation = tile_axes.c.generation + 1
     connection.execute(change.values(layout=LAYOUT, whole=whole, complete=complete, generation=generation))
-    return State(state.axis_id, whole, complete)
+    return AxisState(state.axis_id, whole, complete)
 
 
 def version_of(connection: Connection, testbed: str) -> tuple[int, ...]:

@@ -72,7 +72,7 @@ def read(connection: Connection, sheet: Sheet, blocks: Sequence[int]) -> Iterato
     for some in groups(blocks):
         query = sa.select(tiles.c.block, tiles.c.data).where(sheet.where, tiles.c.block.in_(some))
         for block, data in connection.execute(query):
-            yield block, _unpacked(data, sheet, BLOCK)
+            yield block, _unpack(data, sheet, BLOCK)
 
 
 def read_few(connection: Connection, sheet: Sheet, ids: Sequence[int]) -> Iterator[tuple[int, Samples]]:
@@ -82,7 +82,7 @@ def read_few(connection: Connection, sheet: Sheet, ids: Sequence[int]) -> Iterat
     query = sa.select(traces.c.id, cut).join_from(traces, tiles, tiles.c.block == traces.c.id // BLOCK)
     for some in groups(ids):
         for trace, data in connection.execute(query.where(sheet.where, traces.c.id.in_(some))):
-            yield trace, _unpacked(data, sheet, 1)[..., 0]
+            yield trace, _unpack(data, sheet, 1)[..., 0]
 
 
 def write(connection: Connection, sheet: Sheet, arrays: Rows, known: set[int]) -> None:
@@ -90,12 +90,12 @@ def write(connection: Connection, sheet: Sheet, arrays: Rows, known: set[int]) -
 
     :param known: the blocks that have a row already.
     """
-    trimmed = {block: _trimmed(array) for block, array in arrays.items()}
+    trimmed = {block: _trim(array) for block, array in arrays.items()}
     gone = [block for block, array in trimmed.items() if not len(array) and block in known]
     if gone:
         connection.execute(sa.delete(tiles).where(sheet.where, tiles.c.block.in_(gone)))
     place = {"axis_id": sheet.axis_id, "scale": sheet.scale, "number": sheet.number}
-    packed = [(block, _packed(array)) for block, array in trimmed.items() if len(array)]
+    packed = [(block, _pack(array)) for block, array in trimmed.items() if len(array)]
     new = [{**place, "block": block, "data": data} for block, data in packed if block not in known]
     if new:
         connection.execute(sa.insert(tiles), new)
@@ -111,7 +111,7 @@ def groups(blocks: Sequence[int]) -> Iterator[Sequence[int]]:
         yield blocks[start : start + _MOST]
 
 
-def placed(array: Samples | None, lines: Samples, start: int, *, clip: bool) -> Samples:
+def insert_points(array: Samples | None, lines: Samples, start: int, *, clip: bool) -> Samples:
     """Return the array of a block with points put into it.
 
     :param array: the stored array of the block; None if there is none.
@@ -126,16 +126,16 @@ def placed(array: Samples | None, lines: Samples, start: int, *, clip: bool) -> 
     return result
 
 
-def _packed(array: Samples) -> bytes:
+def _pack(array: Samples) -> bytes:
     return np.moveaxis(array, -1, 0).astype(_STORED).tobytes()
 
 
-def _unpacked(data: bytes, sheet: Sheet, number: int) -> Samples:
+def _unpack(data: bytes, sheet: Sheet, number: int) -> Samples:
     planes = (PLANES,) if sheet.scale else ()
     array: Samples = np.frombuffer(data, dtype=_STORED).reshape(number, -1, *planes)
     return array.transpose(*range(1, array.ndim), 0)
 
 
-def _trimmed(array: Samples) -> Samples:
+def _trim(array: Samples) -> Samples:
     filled: NDArray[np.intp] = np.flatnonzero(~np.isnan(array).all(axis=tuple(range(1, array.ndim))))
     return array[: filled[-1] + 1] if len(filled) else array[:0]

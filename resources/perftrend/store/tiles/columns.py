@@ -45,7 +45,7 @@ def revision_of(versions: Mapping[str, str]) -> str:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Entry:
+class AxisEntry:
     """The part of a run that determines its column; entries of a testbed sort by time."""
 
     started: datetime
@@ -57,7 +57,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TileColumn:
     """The commit and the runs of one point of scale 0."""
 
     revision: str
@@ -68,7 +68,7 @@ class Column:
     """The runs' ids, in the order of time."""
 
 
-def arranged(entries: Sequence[Entry]) -> list[int]:
+def assign_columns(entries: Sequence[AxisEntry]) -> list[int]:
     """Return the number of the column of each run, from 0.
 
     :param entries: all runs of one testbed, sorted.
@@ -90,21 +90,21 @@ def arranged(entries: Sequence[Entry]) -> list[int]:
     return found
 
 
-def columns_of(entries: Sequence[Entry]) -> list[Column]:
+def columns_of(entries: Sequence[AxisEntry]) -> list[TileColumn]:
     """Return the columns of a testbed.
 
     :param entries: all its runs, sorted.
     """
-    grouped: dict[int, list[Entry]] = {}
-    for number, entry in zip(arranged(entries), entries, strict=True):
+    grouped: dict[int, list[AxisEntry]] = {}
+    for number, entry in zip(assign_columns(entries), entries, strict=True):
         grouped.setdefault(number, []).append(entry)
     return [
-        Column(runs[0].revision, runs[0].started, tuple(run.run_id for run in runs))
+        TileColumn(runs[0].revision, runs[0].started, tuple(run.run_id for run in runs))
         for runs in grouped.values()
     ]
 
 
-def common(axes: Sequence[Sequence[Column]]) -> list[NDArray[np.intp]]:
+def common(axes: Sequence[Sequence[TileColumn]]) -> list[NDArray[np.intp]]:
     """Align the columns of several testbeds, each commit once.
 
     The n-th columns of a commit become one. The result is sorted by the earliest start in any testbed.

@@ -31,7 +31,7 @@ class Points:
 
     @classmethod
     def of(cls, planes: Samples) -> Points:
-        """Return the points of an array of :func:`folded`.
+        """Return the points of an array of :func:`fold`.
 
         :param planes: shape (points, 4, n).
         """
@@ -39,14 +39,14 @@ class Points:
         return cls(mean, least, greatest, np.nan_to_num(number).astype(np.int64))
 
 
-def coarsened(values: Samples, scale: int) -> Points:
+def coarsen(values: Samples, scale: int) -> Points:
     """Return the points of a scale over values that no tile has, such as those of several testbeds.
 
     :param values: shape (n, columns), NaN for holes.
     """
     planes = planes_of(values.T)
     for _ in range(scale):
-        planes = folded(planes)
+        planes = fold(planes)
     return Points.of(planes)
 
 
@@ -60,7 +60,7 @@ def planes_of(values: Samples) -> Samples:
     return np.stack((values, values, values, number), axis=1)
 
 
-def folded(planes: Samples) -> Samples:
+def fold(planes: Samples) -> Samples:
     """Return the points of the next scale.
 
     :param planes: shape (points, 4, n), beginning with the first point of a coarse one; the last may

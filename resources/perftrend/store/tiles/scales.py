@@ -53,13 +53,13 @@ class Tile:
         following = replace(self, number=self.number + 1)
         return following if following.exists(columns) else self
 
-    def zoomed_out(self) -> Tile:
+    def zoom_out(self) -> Tile:
         """Return the tile of the next scale that covers this one (``-``); for the coarsest, itself."""
         if self.scale == COARSEST:
             return self
         return Tile(self.scale + 1, self.number // FACTOR)
 
-    def zoomed_in(self, columns: int, *, focus: int | None = None) -> Tile:
+    def zoom_in(self, columns: int, *, focus: int | None = None) -> Tile:
         """Return one of the four finer tiles that this one covers (``+``); the finest returns itself.
 
         :param columns: of the axis.
@@ -68,11 +68,11 @@ class Tile:
         if not self.scale:
             return self
         newest = min(self.columns.stop, max(columns, 1)) - 1
-        kept = newest if focus is None else min(max(focus, self.columns.start), newest)
-        return tile_of(kept, self.scale - 1)
+        column = newest if focus is None else min(max(focus, self.columns.start), newest)
+        return tile_of(column, self.scale - 1)
 
 
-def checked(scale: int, number: int) -> Tile:
+def validate_tile(scale: int, number: int) -> Tile:
     """Return the requested tile, such as that of a URL.
 
     :raises UsageError: if no axis can have this tile.

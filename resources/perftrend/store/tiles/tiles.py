@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Connection, Engine
 
 from perftrend.model import Result, Run, Samples
-from perftrend.store.connection import reading, writing
+from perftrend.store.connection import read_transaction, write_transaction
 from perftrend.store.schema import runs, tile_axes, tile_runs, tiles
 from perftrend.store.tiles import axes, traces
-from perftrend.store.tiles import writing as making
+from perftrend.store.tiles import writer as making
 from perftrend.store.tiles.axes import Axis
-from perftrend.store.tiles.columns import Column, common
+from perftrend.store.tiles.columns import TileColumn, common
 from perftrend.store.tiles.points import Points
-from perftrend.store.tiles.reading import planes_at, values_at
+from perftrend.store.tiles.reader import planes_at, values_at
 from perftrend.store.tiles.scales import Tile, points_of
 from perftrend.store.tiles.traces import StoredTrace
 
@@ -40,24 +40,24 @@ class Tiles:
 
     def testbeds(self) -> list[str]:
         """Return the testbeds that have runs."""
-        with self._reading() as connection:
+        with self._read_transaction() as connection:
             query = sa.select(runs.c.testbed).distinct().order_by(runs.c.testbed)
             return list(connection.execute(query).scalars())
 
     def has_simulated(self, testbed: str) -> bool:
         """Return whether a testbed has runs that sent no packet."""
         query = sa.select(runs.c.id).where(runs.c.testbed == testbed, runs.c.simulated.is_(True)).limit(1)
-        with self._reading() as connection:
+        with self._read_transaction() as connection:
             return connection.execute(query).first() is not None
 
     def axis(self, testbed: str) -> Axis:
         """Return the columns of a testbed; cached until its runs or its tiles change."""
-        with self._reading() as connection:
+        with self._read_transaction() as connection:
             return self._axis(connection, testbed)
 
     def traces(self, *, after: int = 0) -> list[StoredTrace]:
         """Return the traces with ids greater than ``after``, sorted by id."""
-        with self._reading() as connection:
+        with self._read_transaction() as connection:
             return traces.traces_after(connection, after)
 
     def values(self, axis: Axis, ids: Sequence[int] | NDArray[np.int64], columns: range) -> Samples:
@@ -68,9 +68,9 @@ class Tiles:
         :param columns: with step 1, within the axis.
         :returns: shape (n, columns); NaN where there is no value that may enter a trend.
         """
-        ascending, places = _ascending(ids)
-        with self._reading() as connection:
-            values = values_at(connection, self._trusted(connection, axis), ascending, columns)
+        ascending, places = _sort_unique(ids)
+        with self._read_transaction() as connection:
+            values = values_at(connection, self._revalidate(connection, axis), ascending, columns)
         return values[:, places].T
 
     def side_by_side(
@@ -105,9 +105,9 @@ class Tiles:
 
     def points(self, axis: Axis, ids: Sequence[int] | NDArray[np.int64], scale: int, points: range) -> Points:
         """Return consecutive points of traces at a scale; arguments and shapes as for :meth:`values`."""
-        ascending, places = _ascending(ids)
-        with self._reading() as connection:
-            planes = planes_at(connection, self._trusted(connection, axis), ascending, scale, points)
+        ascending, places = _sort_unique(ids)
+        with self._read_transaction() as connection:
+            planes = planes_at(connection, self._revalidate(connection, axis), ascending, scale, points)
         return Points.of(planes[:, :, places])
 
     def tile(self, axis: Axis, ids: Sequence[int] | NDArray[np.int64], tile: Tile) -> Points:
@@ -115,13 +115,13 @@ class Tiles:
         last = points_of(len(axis.columns), tile.scale)
         return self.points(axis, ids, tile.scale, range(tile.points.start, min(tile.points.stop, last)))
 
-    def results(self, trace_id: int, column: Column) -> list[tuple[Run, Result]]:
+    def results(self, trace_id: int, column: TileColumn) -> list[tuple[Run, Result]]:
         """Return the runs behind a point of scale 0, each with its result and all replicates."""
-        with self._reading() as connection:
+        with self._read_transaction() as connection:
             return traces.results_in(connection, trace_id, column)
 
     def samples(
-        self, ids: Sequence[int], columns: Sequence[Column]
+        self, ids: Sequence[int], columns: Sequence[TileColumn]
     ) -> dict[tuple[int, int], tuple[float, ...]]:
         """Return the replicates behind points of scale 0, of usable results only.
 
@@ -129,7 +129,7 @@ class Tiles:
         :param columns: of few columns, such as those of a tile.
         :returns: by the id of the trace and the position of the column; omits points without replicates.
         """
-        with self._reading() as connection:
+        with self._read_transaction() as connection:
             return traces.samples_in(connection, ids, columns)
 
     def remake(self, progress: Callable[[str, int, int], None] | None = None) -> None:
@@ -141,14 +141,14 @@ class Tiles:
         """
         for testbed in self.testbeds():
             while True:
-                with writing(self._engine) as connection:
-                    state = axes.locked(connection, testbed)
+                with write_transaction(self._engine) as connection:
+                    state = axes.lock_axis(connection, testbed)
                     state = making.remake_some(connection, testbed, state)
                 if progress:
                     progress(testbed, state.whole, len(self.axis(testbed).columns))
                 if state.complete:
                     break
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             if connection.dialect.name == "postgresql":
                 # Otherwise it would plan the first queries for the few rows that it last counted.
                 connection.execute(sa.text("ANALYZE tiles"))
@@ -158,32 +158,32 @@ class Tiles:
 
         :returns: the number of columns that are still trusted.
         """
-        with writing(self._engine) as connection:
-            return axes.distrusted(connection, axes.locked(connection, testbed), column).whole
+        with write_transaction(self._engine) as connection:
+            return axes.distrust(connection, axes.lock_axis(connection, testbed), column).whole
 
     def forget(self) -> None:
         """Delete all tiles; create their tables if these are missing."""
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             for table in (tile_axes, tile_runs, tiles):
                 table.create(connection, checkfirst=True)
             for table in (tiles, tile_runs, tile_axes):
                 connection.execute(sa.delete(table))
 
     @contextmanager
-    def _reading(self) -> Generator[Connection, None, None]:
-        with reading(self._engine) as connection:
+    def _read_transaction(self) -> Generator[Connection, None, None]:
+        with read_transaction(self._engine) as connection:
             if connection.dialect.name == "postgresql":
                 # Otherwise each query would see the state of its own moment.
                 connection.execute(sa.text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))
             yield connection
 
     def _axis(self, connection: Connection, testbed: str) -> Axis:
-        kept = self._axes.get(testbed)
-        if kept is None or kept.version != axes.version_of(connection, testbed):
-            kept = self._axes[testbed] = axes.axis_of(connection, testbed)
-        return kept
+        cached = self._axes.get(testbed)
+        if cached is None or cached.version != axes.version_of(connection, testbed):
+            cached = self._axes[testbed] = axes.axis_of(connection, testbed)
+        return cached
 
-    def _trusted(self, connection: Connection, axis: Axis) -> Axis:
+    def _revalidate(self, connection: Connection, axis: Axis) -> Axis:
         """Return an axis whose tiles are correct in this transaction; its columns are not changed."""
         now = self._axis(connection, axis.testbed)
         if now is axis:
@@ -196,7 +196,9 @@ class Tiles:
         return replace(now, columns=axis.columns, whole=min(same, now.whole))
 
 
-def _ascending(ids: Sequence[int] | NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp] | slice]:
+def _sort_unique(
+    ids: Sequence[int] | NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.intp] | slice]:
     """Return ids in ascending order without duplicates, and the positions of the given ids in them."""
     given = np.asarray(ids, dtype=np.int64)
     if (given[1:] > given[:-1]).all():

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 from perftrend.model import Better, Result, Run, TraceKey
 from perftrend.store import rows
 from perftrend.store.schema import results, runs, traces
-from perftrend.store.tiles.columns import Column
+from perftrend.store.tiles.columns import TileColumn
 from perftrend.store.trace_names import IS_FORMER_TRACE, names_of
 from perftrend.store.validity import INVALID, USABLE
 
@@ -48,7 +48,7 @@ def traces_after(connection: Connection, trace_id: int) -> list[StoredTrace]:
     return found
 
 
-def results_in(connection: Connection, trace_id: int, column: Column) -> list[tuple[Run, Result]]:
+def results_in(connection: Connection, trace_id: int, column: TileColumn) -> list[tuple[Run, Result]]:
     """Return all results of a trace in a column, with their samples, in the order of time."""
     trace = connection.execute(sa.select(traces).where(traces.c.id == trace_id)).first()
     if trace is None:
@@ -69,7 +69,7 @@ def results_in(connection: Connection, trace_id: int, column: Column) -> list[tu
 
 
 def samples_in(
-    connection: Connection, ids: Sequence[int], columns: Sequence[Column]
+    connection: Connection, ids: Sequence[int], columns: Sequence[TileColumn]
 ) -> dict[tuple[int, int], tuple[float, ...]]:
     """Return all usable samples of traces in columns, by the trace's id and the column's position."""
     place_of = {run: place for place, column in enumerate(columns) for run in column.runs}
@@ -83,5 +83,5 @@ def samples_in(
     found: dict[tuple[int, int], tuple[float, ...]] = {}
     for run_id, trace_id, samples in connection.execute(query):
         place = trace_id, place_of[run_id]
-        found[place] = (*found.get(place, ()), *rows.unpacked(samples))
+        found[place] = (*found.get(place, ()), *rows.unpack_samples(samples))
     return found

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 
 from perftrend.model import Samples
 from perftrend.store.schema import results
-from perftrend.store.tiles.columns import Column
+from perftrend.store.tiles.columns import TileColumn
 from perftrend.store.trace_names import TraceNames, names_of
 from perftrend.store.validity import USABLE
 
@@ -24,7 +24,7 @@ _FEW = 500
 _HAS_VALUE = USABLE & results.c.value.is_not(None)
 
 
-def values_of(connection: Connection, columns: Sequence[Column], ids: Ids) -> Samples:
+def values_of(connection: Connection, columns: Sequence[TileColumn], ids: Ids) -> Samples:
     """Return the values of some traces in some columns.
 
     :param ids: ascending, without duplicates.
@@ -45,7 +45,7 @@ def values_of(connection: Connection, columns: Sequence[Column], ids: Ids) -> Sa
     return values
 
 
-def range_of(connection: Connection, columns: Sequence[Column]) -> tuple[int, int] | None:
+def range_of(connection: Connection, columns: Sequence[TileColumn]) -> tuple[int, int] | None:
     """Return the least and the greatest id of the traces that have results; None if there are none."""
     ids = names_of(connection).trace_id.element
     bounds = [

@@ -12,20 +12,20 @@ from hypothesis import strategies as st
 from perftrend.analysis import Criteria
 from perftrend.analysis.alerts import (
     Detector,
+    DryRunResult,
     Finding,
-    History,
-    Kind,
-    Place,
-    Range,
-    Rehearsal,
+    FindingKind,
+    MeasuredCommit,
+    SuspectRange,
     Threshold,
+    TraceHistory,
     changes_of,
     findings_of,
-    rehearsed,
+    replay_nights,
     silent_traces,
 )
 from perftrend.analysis.alerts.history import range_of
-from perftrend.analysis.details import reported
+from perftrend.analysis.change_details import find_reported_changes
 from perftrend.errors import SettingsError
 from perftrend.model import Better, Direction, Samples
 
@@ -33,8 +33,8 @@ BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 METHODS = ("mdl", "three-sigma", "step")
 
 
-def place(column: int) -> Place:
-    return Place(BEGIN + timedelta(days=column), f"{column:07x}")
+def place(column: int) -> MeasuredCommit:
+    return MeasuredCommit(BEGIN + timedelta(days=column), f"{column:07x}")
 
 
 def stepped(size: float, *, runs: int = 60, at: int = 40, seed: int = 1) -> Samples:
@@ -44,9 +44,9 @@ def stepped(size: float, *, runs: int = 60, at: int = 40, seed: int = 1) -> Samp
     return samples
 
 
-def history(*rows: Samples) -> History:
+def history(*rows: Samples) -> TraceHistory:
     values = np.array(rows)
-    return History(
+    return TraceHistory(
         traces=tuple(f"t{number}" for number in range(len(rows))),
         better=(Better.HIGHER,) * len(rows),
         values=values,
@@ -82,7 +82,7 @@ def test_alerts_find_what_reports_and_explore_mark(freedom: int) -> None:
         samples = 100.0 * (1 + 0.01 * random.standard_t(freedom, 120))
         samples[70:] *= 1 + step
         samples[30] *= 0.5
-        drawn = reported(samples, Criteria().rule(Better.HIGHER))
+        drawn = find_reported_changes(samples, Criteria().rule(Better.HIGHER))
         found = changes_of(samples, better=Better.HIGHER, detector=Detector(), minimum_change=0.01)
 
         assert [each.position for each in drawn.changes] == sorted(each.position for each in found)
@@ -129,7 +129,7 @@ def test_range_goes_from_the_last_good_commit_to_the_first_changed_one() -> None
 
     (found,) = findings_of(history(samples), 0, detector=Detector(), minimum_change=0.01)
 
-    assert (Kind.REGRESSION, place(37), place(40)) == (
+    assert (FindingKind.REGRESSION, place(37), place(40)) == (
         found.kind, found.range.last_good, found.range.first_changed,
     )  # fmt: skip
     assert found.near.last_good < found.range.last_good
@@ -139,8 +139,8 @@ def test_range_goes_from_the_last_good_commit_to_the_first_changed_one() -> None
 def test_columns_of_one_moment_are_not_told_apart() -> None:
     places = [place(0), place(1), place(1), place(2)]
 
-    assert Range(place(0), place(1)) == range_of(places, 1, 2)
-    assert Range(places[0], places[3]) == range_of([place(0), place(0), place(0), place(2)], 0, 1)
+    assert SuspectRange(place(0), place(1)) == range_of(places, 1, 2)
+    assert SuspectRange(places[0], places[3]) == range_of([place(0), place(0), place(0), place(2)], 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -151,16 +151,18 @@ def test_columns_of_one_moment_are_not_told_apart() -> None:
     ],
 )  # fmt: skip
 def test_threshold_of_size_and_certainty(threshold: Threshold, passes: bool) -> None:
-    where = Range(place(0), place(1))
+    where = SuspectRange(place(0), place(1))
 
-    assert passes is threshold.passes(Finding(Kind.REGRESSION, "a", where, where, 10.0, 9.0, confidence=0.95))
+    assert passes is threshold.passes(
+        Finding(FindingKind.REGRESSION, "a", where, where, 10.0, 9.0, confidence=0.95)
+    )
 
 
 def test_unknown_certainty_is_too_little_and_silence_needs_none() -> None:
-    where = Range(place(0), place(1))
+    where = SuspectRange(place(0), place(1))
 
-    assert not Threshold(0.1, 0.5).passes(Finding(Kind.REGRESSION, "a", where, where, 10.0, 1.0))
-    assert Threshold(0.1, 0.5).passes(Finding(Kind.SILENCE, "a", where, where))
+    assert not Threshold(0.1, 0.5).passes(Finding(FindingKind.REGRESSION, "a", where, where, 10.0, 1.0))
+    assert Threshold(0.1, 0.5).passes(Finding(FindingKind.SILENCE, "a", where, where))
 
 
 NIGHTLY, WEEKLY = frozenset({"nightly"}), frozenset({"weekly"})
@@ -205,13 +207,19 @@ def test_trace_is_silent_after_as_many_runs_without_a_value(there: list[bool], r
     assert (since is not None and since >= runs) == bool(found)
 
 
-REHEARSAL = Rehearsal(
-    Detector(), Threshold(0.03), frozenset({Kind.REGRESSION, Kind.PROGRESSION}), recent_runs=30, silent_runs=3
+REHEARSAL = DryRunResult(
+    Detector(),
+    Threshold(0.03),
+    frozenset({FindingKind.REGRESSION, FindingKind.PROGRESSION}),
+    recent_runs=30,
+    silent_runs=3,
 )
 
 
 def test_rehearsal_tells_each_change_once_and_not_before_it_happened() -> None:
-    nights = list(rehearsed(REHEARSAL, history(stepped(-0.1), stepped(-0.08, seed=2), stepped(0)), nights=30))
+    nights = list(
+        replay_nights(REHEARSAL, history(stepped(-0.1), stepped(-0.08, seed=2), stepped(0)), nights=30)
+    )
 
     told = [(night.night, len(findings)) for night in nights for _, findings in night.new]
     assert 30 == len(nights)
@@ -223,7 +231,7 @@ def test_rehearsal_tells_silence_on_the_night_that_makes_it_one() -> None:
     samples = stepped(0.0)
     samples[50:53] = np.nan
 
-    nights = list(rehearsed(REHEARSAL, history(samples, stepped(0.0)), nights=20))
+    nights = list(replay_nights(REHEARSAL, history(samples, stepped(0.0)), nights=20))
 
     assert [place(52)] == [night.night for night in nights if night.new]
     assert [place(53)] == [night.night for night in nights if night.closed]
@@ -232,15 +240,17 @@ def test_rehearsal_tells_silence_on_the_night_that_makes_it_one() -> None:
 def test_rehearsal_knows_nothing_of_later_nights() -> None:
     """What a night says does not depend on how many nights follow it."""
     whole = history(stepped(-0.1), stepped(0.05, at=50, seed=3))
-    known = [(night.night, night.new) for night in rehearsed(REHEARSAL, whole, nights=60)][:55]
+    known = [(night.night, night.new) for night in replay_nights(REHEARSAL, whole, nights=60)][:55]
 
-    assert known == [(night.night, night.new) for night in rehearsed(REHEARSAL, whole.until(55), nights=55)]
+    assert known == [
+        (night.night, night.new) for night in replay_nights(REHEARSAL, whole.until(55), nights=55)
+    ]
 
 
 def test_mute_trace_is_not_told() -> None:
-    mute = Rehearsal(Detector(), Threshold(0.03), REHEARSAL.kinds, 30, thresholds={"t0": None})
+    mute = DryRunResult(Detector(), Threshold(0.03), REHEARSAL.kinds, 30, thresholds={"t0": None})
 
-    assert not any(night.new for night in rehearsed(mute, history(stepped(-0.1)), nights=30))
+    assert not any(night.new for night in replay_nights(mute, history(stepped(-0.1)), nights=30))
 
 
 def test_commit_that_makes_thirty_noisy_tests_worse_is_one_item() -> None:
@@ -249,7 +259,7 @@ def test_commit_that_makes_thirty_noisy_tests_worse_is_one_item() -> None:
     for row in rows:
         row[60:] *= 0.95
 
-    nights = list(rehearsed(REHEARSAL, history(*rows), nights=25))
+    nights = list(replay_nights(REHEARSAL, history(*rows), nights=25))
 
     (found,) = [findings for night in nights for _, findings in night.new]
     assert 30 == len(found) + sum(night.joined for night in nights)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.analysis.cluster import KMeans, Seeding, automatic_k, k_means
-from perftrend.analysis.cluster.nearest import Rows
-from perftrend.analysis.cluster.seeding import seeds
+from perftrend.analysis.cluster.nearest_centroid import ComparedRows
+from perftrend.analysis.cluster.seeds import seeds
 from perftrend.errors import SettingsError
 from perftrend.model import Samples
 
@@ -65,7 +65,7 @@ def test_single_precision_leads_to_the_centroids_of_double_precision(
     seeding: Seeding, count: int, width: int, k: int
 ) -> None:
     rows = noise(count, width)
-    single = Rows(rows, np.float32)
+    single = ComparedRows(rows, np.float32)
     first = rows[seeds(single, min(count, k), seeding, np.random.default_rng(1))]
 
     np.testing.assert_allclose(

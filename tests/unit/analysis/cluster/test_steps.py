@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.analysis.cluster import centroid_step, corrected
+from perftrend.analysis.cluster import centroid_step, t_statistic
 from perftrend.analysis.stepfit import StepFit, StepMethod, best_step, step_fits
 from perftrend.model import Better
 
@@ -26,7 +26,7 @@ def test_step_as_worked_by_hand() -> None:
     assert step.step == pytest.approx(3.0)
     assert step.lse == pytest.approx(math.sqrt(8) / 10)
     assert step.regression == pytest.approx(30 / math.sqrt(8))
-    assert corrected(step, 10) == pytest.approx(3 / math.sqrt(8 / 8 * 2 / 5))
+    assert t_statistic(step, 10) == pytest.approx(3 / math.sqrt(8 / 8 * 2 / 5))
 
 
 def test_less_that_is_better_turns_the_step() -> None:
@@ -34,7 +34,7 @@ def test_less_that_is_better_turns_the_step() -> None:
     step = centroid_step(np.repeat([1.0, 2.0], 6), better=Better.LOWER)
 
     assert StepFit(6, -1.0, 0.0, -math.inf) == step
-    assert -math.inf == corrected(step, 12)
+    assert -math.inf == t_statistic(step, 12)
 
 
 def test_each_side_has_five_commits() -> None:
@@ -53,7 +53,7 @@ def test_flat_centroid_has_a_step_of_nothing() -> None:
     step = centroid_step(np.full(12, 0.1), better=Better.HIGHER)
 
     assert step is not None
-    assert 0.0 == step.step == step.regression == corrected(step, 12)
+    assert 0.0 == step.step == step.regression == t_statistic(step, 12)
 
 
 @given(CURVES, st.sampled_from(Better))
@@ -76,4 +76,4 @@ def test_corrected_statistic_is_that_of_a_window_around_the_step(curve: np.ndarr
     fits = step_fits(window, radius=half, better=Better.HIGHER, method=StepMethod.CORRECTED)
 
     assert step is not None
-    assert corrected(step, window.size) == pytest.approx(fits.statistic[half])
+    assert t_statistic(step, window.size) == pytest.approx(fits.statistic[half])

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from perftrend.analysis.cluster import (
     Cluster,
+    ClusterDecision,
     KnownCluster,
-    Triage,
     TriageStatus,
     find_clusters,
     keepable,
@@ -23,7 +23,7 @@ from perftrend.model import TraceKey
 
 WINDOW = ["c1", "c2", "c3"]
 COMMITS = [f"c{number}" for number in range(15)]
-BUG = Triage(TriageStatus.BUG, "4711")
+BUG = ClusterDecision(TriageStatus.BUG, "4711")
 
 
 def cluster(
@@ -32,7 +32,7 @@ def cluster(
     identity: int | None = None,
     commit: str = "c1",
     details: str = "",
-    triage: Triage = Triage(),  # noqa: B008 - it is frozen
+    triage: ClusterDecision = ClusterDecision(),  # noqa: B008 - it is frozen
 ) -> KnownCluster[str]:
     return KnownCluster(tuple(map(str, members)), regression, commit, details, identity, triage)
 
@@ -64,11 +64,13 @@ def test_documented_example(regressions: tuple[float, ...], third: list[int]) ->
     assert merged[1] is old[1]
     assert max(map(abs, regressions)) == abs(merged[2].regression)
     assert BUG == merged[2].triage
-    assert Triage(TriageStatus.NEW, "") == merged[3].triage
+    assert ClusterDecision(TriageStatus.NEW, "") == merged[3].triage
 
 
 def test_larger_regression_brings_its_commit_and_its_members_along() -> None:
-    old = cluster(1, 2, regression=160, identity=7, commit="c1", triage=Triage(TriageStatus.IGNORE, "known"))
+    old = cluster(
+        1, 2, regression=160, identity=7, commit="c1", triage=ClusterDecision(TriageStatus.IGNORE, "known")
+    )
     new = cluster(9, 1, regression=-170, commit="c2", details="now")
 
     assert merge([old], [new], commits=WINDOW) == [replace(new, identity=7, triage=old.triage)]
@@ -139,7 +141,8 @@ CLUSTERS = st.lists(
 @given(CLUSTERS, CLUSTERS)
 def test_identities_and_triage_stay(known: list[KnownCluster[str]], found: list[KnownCluster[str]]) -> None:
     old = [
-        replace(each, identity=at, triage=Triage(TriageStatus.BUG, str(at))) for at, each in enumerate(known)
+        replace(each, identity=at, triage=ClusterDecision(TriageStatus.BUG, str(at)))
+        for at, each in enumerate(known)
     ]
     merged = merge(old, found, commits=WINDOW)
 
@@ -181,4 +184,4 @@ def test_cluster_without_a_step_cannot_be_kept() -> None:
 def test_reset_deletes_what_is_no_bug() -> None:
     bug = cluster(3, triage=BUG)
 
-    assert [bug] == reset([cluster(1), cluster(2, triage=Triage(TriageStatus.IGNORE, "noise")), bug])
+    assert [bug] == reset([cluster(1), cluster(2, triage=ClusterDecision(TriageStatus.IGNORE, "noise")), bug])

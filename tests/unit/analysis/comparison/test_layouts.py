@@ -75,7 +75,7 @@ def test_layouts_that_do_not_differ_explain_nothing() -> None:
     found = compared(measured([0, 0], [1, 1]))
 
     assert found
-    assert (0.0, 0.0, 0.0) == (found.p_value, found.least(0.01), found.added(0.99))
+    assert (0.0, 0.0, 0.0) == (found.p_value, found.least(0.01), found.equivalent_variance(0.99))
 
 
 def test_observation_that_is_left_out_is_in_no_layout() -> None:

@@ -63,7 +63,7 @@ def test_logarithms_are_summed_where_their_numbers_are_out_of_range() -> None:
 def test_mixed_mixtures_have_the_weighed_probabilities() -> None:
     first, second = mixture((0.5, -3.0, 1.0), (0.5, 1.0, 2.0)), mixture((1.0, 4.0, 0.5))
 
-    mixed = Mixture.weighed([(0.3, first), (0.7, second), (0.0, mixture((1.0, 9.0, 9.0)))])
+    mixed = Mixture.combine([(0.3, first), (0.7, second), (0.0, mixture((1.0, 9.0, 9.0)))])
 
     for value in (-4.0, 0.0, 3.5, 6.0):
         expected = 0.3 * first.below(value) + 0.7 * second.below(value)

@@ -8,11 +8,20 @@ import math
 import numpy as np
 import pytest
 
-from perftrend.analysis.comparison import FarOff, Levels, Model, Noise, Observation, Sizes, levels, two_steps
+from perftrend.analysis.comparison import (
+    FarOff,
+    Levels,
+    Model,
+    NoiseGrid,
+    Observation,
+    Sizes,
+    levels,
+    two_steps,
+)
 from perftrend.analysis.comparison.model import Steps
 from perftrend.analysis.description import Floats
 
-NOISE = Noise(deviations=(0.5, 2.0), drifts=(0.1, 2.0), drift_weights=(0.7, 0.3))
+NOISE = NoiseGrid(deviations=(0.5, 2.0), drifts=(0.1, 2.0), drift_weights=(0.7, 0.3))
 SIZES = Sizes()
 FAR_OFF = FarOff()
 
@@ -118,7 +127,7 @@ def test_size_does_not_follow_a_far_off_observation() -> None:
     made = [Observation(int(i > 3), i * 0.1, (math.exp(each / 100),) * 5) for i, each in enumerate(y)]
     known = levels(made)
 
-    found = Model(known, Noise(), SIZES).size(known.builds == 1)
+    found = Model(known, NoiseGrid(), SIZES).size(known.builds == 1)
 
     assert found.quantile(0.5) == pytest.approx(-5.1, abs=0.3)
 
@@ -139,7 +148,7 @@ def test_known_deviation_tightens_what_is_known_of_the_noise() -> None:
     made = [Observation(i % 2, i * 0.02, (math.exp(-0.02 * (i % 2)),) * 5) for i in range(4)]
     known = levels(made)
 
-    without = Model(known, Noise()).size(known.builds == 1).deviation
-    with_history = Model(known, Noise(known_deviation=3.0)).size(known.builds == 1).deviation
+    without = Model(known, NoiseGrid()).size(known.builds == 1).deviation
+    with_history = Model(known, NoiseGrid(known_deviation=3.0)).size(known.builds == 1).deviation
 
     assert without < 0.7 * with_history

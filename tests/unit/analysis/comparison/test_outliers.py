@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from perftrend.analysis.comparison import Levels, Noise, Observation, fitted, levels
+from perftrend.analysis.comparison import Levels, NoiseGrid, Observation, fit_without_outliers, levels
 
 
 def measured(y: list[float]) -> Levels:
@@ -15,7 +15,7 @@ def measured(y: list[float]) -> Levels:
 
 def flags(y: list[float]) -> tuple[int, ...]:
     known = measured(y)
-    return fitted(known, (known.builds == 1)[np.newaxis], noise=Noise())[1]
+    return fit_without_outliers(known, (known.builds == 1)[np.newaxis], noise=NoiseGrid())[1]
 
 
 QUIET = [0.0, 0.4, -0.3, 0.1, 0.2, -0.5, 0.5, -0.1, 0.3, -0.2, 0.0, 0.4, -0.4, 0.2, 0.1, -0.1]
@@ -40,7 +40,7 @@ def test_regression_of_the_patch_is_not_far_off() -> None:
 def test_rest_of_the_model_has_what_was_not_left_out() -> None:
     known = measured([each - 40.0 * (i == 5) for i, each in enumerate(QUIET)])
 
-    model, left_out = fitted(known, (known.builds == 1)[np.newaxis], noise=Noise())
+    model, left_out = fit_without_outliers(known, (known.builds == 1)[np.newaxis], noise=NoiseGrid())
 
     assert (5,) == left_out
     assert [i for i in range(16) if i != 5] == model.levels.positions.tolist()
@@ -50,8 +50,8 @@ def test_hidden_ones_are_found_by_looking_ahead_only() -> None:
     known = measured([each - 20.0 * (i in {0, 7}) for i, each in enumerate(QUIET)])
     step = (known.builds == 1)[np.newaxis]
 
-    assert (0, 7) == fitted(known, step, noise=Noise())[1]
-    assert () == fitted(known, step, noise=Noise(), look_ahead=False)[1]
+    assert (0, 7) == fit_without_outliers(known, step, noise=NoiseGrid())[1]
+    assert () == fit_without_outliers(known, step, noise=NoiseGrid(), look_ahead=False)[1]
 
 
 def test_three_of_eight_that_lie_off_are_too_many_to_be_left_out() -> None:

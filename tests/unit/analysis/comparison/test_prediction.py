@@ -8,7 +8,7 @@ import pytest
 from perftrend.analysis.comparison import (
     Levels,
     Model,
-    Noise,
+    NoiseGrid,
     Observation,
     Sizes,
     best_point,
@@ -18,7 +18,7 @@ from perftrend.analysis.comparison import (
 from perftrend.analysis.description import Floats
 
 S, Q, V = 1.5, 2.0, 4.0
-NOISE = Noise(deviations=(S,), drifts=(Q,), drift_weights=(1.0,))
+NOISE = NoiseGrid(deviations=(S,), drifts=(Q,), drift_weights=(1.0,))
 SIZES = Sizes(scales=(V,), weights=(1.0,), relative=(False,))
 
 

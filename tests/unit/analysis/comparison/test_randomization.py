@@ -177,7 +177,7 @@ def test_what_was_shown_at_an_earlier_look_stays_shown() -> None:
 
 @pytest.mark.parametrize(("tests", "needed"), [(1, 5), (10, 8), (50, 9)])
 def test_fewer_rounds_than_needed_show_nothing(tests: int, needed: int) -> None:
-    assert needed == DESIGN.needed_rounds(0.01 / tests)
+    assert needed == DESIGN.fewest_rounds(0.01 / tests)
     assert 0.0 == Design(maximum_rounds=needed - 1).limit_from(0, 0.01 / tests)
 
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from perftrend.analysis.formula import (
-    Limits,
+    EvaluationLimits,
     Query,
     Rows,
     StoredId,
     evaluate,
     format_key,
     parse_key,
-    stored_ids,
+    parse_stored_ids,
 )
 from perftrend.model import Samples, TraceKey
 
@@ -30,7 +30,7 @@ class Shelf:
     shortcuts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
 
-    def matching(self, query: Query, *, most: int) -> Mapping[str, Samples]:
+    def select(self, query: Query, *, most: int) -> Mapping[str, Samples]:
         self.asked.append(str(query))
         fits: Callable[[str, str], bool] = lambda pattern, value: re.search(pattern, value) is not None  # noqa: E731
         return {
@@ -45,7 +45,7 @@ class Shelf:
 
     def shortcut(self, identity: str) -> Sequence[StoredId] | None:
         held = self.shortcuts.get(identity)
-        return None if held is None else stored_ids(held)
+        return None if held is None else parse_stored_ids(held)
 
 
 @pytest.fixture
@@ -58,13 +58,13 @@ def evaluated() -> Evaluated:
         *,
         shortcuts: Mapping[str, Sequence[str]] | None = None,
         points: int | None = None,
-        limits: Limits | None = None,
+        limits: EvaluationLimits | None = None,
     ) -> Rows:
         if not isinstance(rows, Mapping):
             rows = {f",t={place},": row for place, row in enumerate(rows)}
         length = points if points is not None else len(next(iter(rows.values())))
         source = Shelf(rows, shortcuts or {})
-        return evaluate(formula, source, points=length, limits=limits or Limits())
+        return evaluate(formula, source, points=length, limits=limits or EvaluationLimits())
 
     return run
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from perftrend.analysis.formula import (
     FUNCTIONS,
     CalculatedId,
+    EvaluationLimits,
     FormulaId,
-    Limits,
     Makes,
     NormalId,
     Rows,
@@ -71,7 +71,7 @@ def test_a_source_is_left_as_it_was() -> None:
     rows = Rows((",a=b,",), matrix)
 
     class Given:
-        def matching(self, query: Any, *, most: int) -> Rows:
+        def select(self, query: Any, *, most: int) -> Rows:
             return rows
 
         def traces(self, keys: Any) -> Any: ...
@@ -184,21 +184,27 @@ def test_formulas_of_a_shortcut_are_bounded_together(evaluated: Any) -> None:
     shortcuts = {"1": [f'@norm(filter(""), {number})' for number in range(4)]}
 
     with pytest.raises(FormulaError, match="character 1: 6 rows of 3 points are more than 17 values"):
-        evaluated('shortcut("1")', CONFIGS, shortcuts=shortcuts, limits=Limits(cells=17))
+        evaluated('shortcut("1")', CONFIGS, shortcuts=shortcuts, limits=EvaluationLimits(cells=17))
 
 
 @pytest.mark.parametrize(
     ("limits", "reason"),
     [
-        (Limits(cells=5), "character 10: 2 rows of 3 points are more than 5 values; choose fewer traces"),
-        (Limits(total_cells=11), "character 5: more than 11 values in all; choose fewer traces or calls"),
-        (Limits(calls=2), "character 10: more than 2 calls; use fewer formulas"),
+        (
+            EvaluationLimits(cells=5),
+            "character 10: 2 rows of 3 points are more than 5 values; choose fewer traces",
+        ),
+        (
+            EvaluationLimits(total_cells=11),
+            "character 5: more than 11 values in all; choose fewer traces or calls",
+        ),
+        (EvaluationLimits(calls=2), "character 10: more than 2 calls; use fewer formulas"),
     ],
 )
-def test_work_is_bounded(evaluated: Any, limits: Limits, reason: str) -> None:
+def test_work_is_bounded(evaluated: Any, limits: EvaluationLimits, reason: str) -> None:
     formula = 'ave(fill(filter("")))'
 
-    assert 1 == len(evaluated(formula, CONFIGS, limits=Limits(cells=6, total_cells=15, calls=3)))
+    assert 1 == len(evaluated(formula, CONFIGS, limits=EvaluationLimits(cells=6, total_cells=15, calls=3)))
     with pytest.raises(FormulaError) as caught:
         evaluated(formula, CONFIGS, limits=limits)
     assert reason in str(caught.value)
@@ -218,7 +224,7 @@ def test_each_row_needs_a_name_of_its_own() -> None:
 
 def test_what_a_source_raises_passes_through(shelf: Any) -> None:
     class Broken(shelf):
-        def matching(self, query: Any, *, most: int) -> Any:
+        def select(self, query: Any, *, most: int) -> Any:
             raise SettingsError("the expression takes too long")
 
     with pytest.raises(SettingsError, match="takes too long"):
@@ -227,7 +233,7 @@ def test_what_a_source_raises_passes_through(shelf: Any) -> None:
 
 def test_a_source_is_told_how_many_rows_are_of_use() -> None:
     class Endless:
-        def matching(self, query: Any, *, most: int) -> Rows:
+        def select(self, query: Any, *, most: int) -> Rows:
             return Rows([f",t={place}," for place in range(most + 1)], np.zeros((most + 1, 4)))
 
         def traces(self, keys: Any) -> Any: ...
@@ -235,7 +241,7 @@ def test_a_source_is_told_how_many_rows_are_of_use() -> None:
         shortcut = traces
 
     with pytest.raises(FormulaError, match="26 rows of 4 points are more than 100 values"):
-        evaluate('count(filter(""))', Endless(), points=4, limits=Limits(cells=100))
+        evaluate('count(filter(""))', Endless(), points=4, limits=EvaluationLimits(cells=100))
 
 
 def test_a_large_shortcut_is_refused_before_its_traces_are_read(shelf: Any) -> None:
@@ -246,7 +252,7 @@ def test_a_large_shortcut_is_refused_before_its_traces_are_read(shelf: Any) -> N
     source = Unread({}, {"1": [f",t={place}," for place in range(6)]})
 
     with pytest.raises(FormulaError, match="6 rows of 2 points are more than 10 values"):
-        evaluate('filter("#1")', source, points=2, limits=Limits(cells=10))
+        evaluate('filter("#1")', source, points=2, limits=EvaluationLimits(cells=10))
 
 
 NESTED = [each.name for each in FUNCTIONS.values() if each.makes is not Makes.FOUND and each.name != "ratio"]
@@ -255,7 +261,7 @@ NESTED = [each.name for each in FUNCTIONS.values() if each.makes is not Makes.FO
 @given(st.lists(st.sampled_from(NESTED), max_size=5))
 def test_every_row_has_an_id_that_reads_back(functions: list[str]) -> None:
     class Given:
-        def matching(self, query: Any, *, most: int) -> Rows:
+        def select(self, query: Any, *, most: int) -> Rows:
             return Rows((",a=b,", ",a=c (d),"), np.array([[1.0, math.nan], [-2.0, 3.0]]))
 
         def traces(self, keys: Any) -> Any: ...

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from perftrend.analysis.formula import FUNCTIONS, Makes, Rows, Takes, evaluate, parse
+from perftrend.analysis.formula import FUNCTIONS, ArgumentKind, Makes, Rows, evaluate, parse
 from perftrend.model import Samples
 
 _ = math.nan
@@ -87,7 +87,7 @@ def at(rows: Rows) -> list[list[float]]:
 
 def applied(name: str, rows: Sequence[Sequence[float]], points: int) -> Rows:
     class Given:
-        def matching(self, query: Any, *, most: int) -> Rows:
+        def select(self, query: Any, *, most: int) -> Rows:
             names = [f",t={place}," for place in range(len(rows))]
             return Rows(names, np.array(rows, dtype=float).reshape(len(rows), points))
 
@@ -267,9 +267,9 @@ def test_only_outliers_become_holes(matrix: Samples) -> None:
 
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
 def test_a_signature_is_a_call_that_is_read(function: Any) -> None:
-    written = {Takes.ROWS: 'filter("")', Takes.ROW: 'ave(filter(""))', Takes.NUMBER: "1"}
-    written |= {Takes.QUERY: '"a=b"', Takes.SHORTCUT: '"54"'}
-    arguments = [written[each.takes] for each in function.parameters]
+    written = {ArgumentKind.ROWS: 'filter("")', ArgumentKind.ROW: 'ave(filter(""))', ArgumentKind.NUMBER: "1"}
+    written |= {ArgumentKind.QUERY: '"a=b"', ArgumentKind.SHORTCUT: '"54"'}
+    arguments = [written[each.kind] for each in function.parameters]
 
     for count in {function.least_arguments, len(arguments)}:
         text = f"{function.name}({', '.join(arguments[:count])})"

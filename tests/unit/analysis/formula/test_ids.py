@@ -11,9 +11,9 @@ from perftrend.analysis.formula import (
     format_key,
     parse,
     parse_key,
+    parse_stored_ids,
     parse_trace_id,
     row_id,
-    stored_ids,
 )
 from perftrend.errors import FormulaError
 from perftrend.model import TraceKey
@@ -125,7 +125,7 @@ def test_every_calculated_name_reads_back(key: TraceKey, functions: list[str]) -
 def test_a_shortcut_keeps_normal_traces_and_formulas_once() -> None:
     texts = [",a=1,", '@ave(filter("a=1"))', "!norm(,a=1,)", ",a=1,", '@ave( filter("a=1") )']
 
-    assert (NormalId(TraceKey.of(a="1")), FormulaId(parse('ave(filter("a=1"))'))) == stored_ids(texts)
+    assert (NormalId(TraceKey.of(a="1")), FormulaId(parse('ave(filter("a=1"))'))) == parse_stored_ids(texts)
 
 
 def test_rows_of_formulas_are_no_calculated_traces() -> None:

@@ -10,7 +10,7 @@ import pytest
 from perftrend.analysis.formula import FUNCTIONS, parse, parse_query, parse_trace_id
 from perftrend.analysis.formula.evaluation import DEFAULT_LIMITS
 from perftrend.analysis.formula.keys import MOST_CHARACTERS
-from perftrend.analysis.formula.parsing import MOST_CALLS, MOST_DEPTH
+from perftrend.analysis.formula.parser import MOST_CALLS, MOST_DEPTH
 from perftrend.analysis.formula.query import MOST_TERMS
 from perftrend.errors import FormulaError
 

@@ -11,12 +11,12 @@ import pytest
 from numba import config
 from numba.core.dispatcher import Dispatcher
 
-from perftrend.analysis.mdl import cache, kernel, lanes, levels, screening, trim
+from perftrend.analysis.mdl import cache, kernel, level_path, pruning, simd_kernel, trim
 
 SOURCE = """
-from perftrend.analysis.mdl import lanes
+from perftrend.analysis.mdl import simd_kernel
 
-@lanes.compiled
+@simd_kernel.jit
 def double(value):
     return 2 * value
 """
@@ -103,7 +103,7 @@ def test_named_directory_overrides_the_environment(
     assert [".nbc", ".nbi"] == stored(tmp_path / "named")
 
 
-@pytest.mark.parametrize("module", [kernel, lanes, levels, screening, trim])
+@pytest.mark.parametrize("module", [kernel, simd_kernel, level_path, pruning, trim])
 def test_every_compiled_source_is_a_part_of_the_digest(module: Any) -> None:
     found = {
         Path(value.py_func.__code__.co_filename).stem

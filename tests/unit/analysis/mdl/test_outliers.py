@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from perftrend.analysis import Partition, partition
 from perftrend.analysis.description import formula_named
+from perftrend.analysis.mdl.cost_terms import terms_of
 from perftrend.analysis.mdl.outliers import EXPECTED, count_as_far
-from perftrend.analysis.mdl.terms import terms_of
 from perftrend.analysis.mdl.trim import trim
 from perftrend.errors import SettingsError
 from perftrend.model import Samples

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.analysis.description import FORMULAS, Floats, formula_named, size_bits
-from perftrend.analysis.mdl.screening import gain
-from perftrend.analysis.mdl.terms import GROWTH, Terms, terms_of
+from perftrend.analysis.mdl.cost_terms import GROWTH, Terms, terms_of
+from perftrend.analysis.mdl.pruning import gain
 
 MAXIMUM = 8191.0
 samples = st.lists(st.floats(min_value=0.0, max_value=MAXIMUM), min_size=1, max_size=12).map(np.array)

@@ -28,7 +28,7 @@ TESTS = ("new", "other", "old-fashioned")
 )
 def test_former_value_fits_the_current_one(query: str, fitting: list[str]) -> None:
     table = TraceTable([TraceKey.of(test=test) for test in TESTS[:1]], former=FORMER)
-    table = table.followed_by(TraceTable([TraceKey.of(test=test) for test in TESTS[1:]], former=FORMER))
+    table = table.concatenate(TraceTable([TraceKey.of(test=test) for test in TESTS[1:]], former=FORMER))
 
     assert fitting == [table.keys[row]["test"] for row in table.rows(parse(query)).tolist()]
 

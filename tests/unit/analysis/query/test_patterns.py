@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.analysis.query import MOST_PATTERNS, parse
-from perftrend.analysis.query.patterns import found
+from perftrend.analysis.query.patterns import search_values
 from perftrend.errors import FormulaError
 
 
@@ -53,7 +53,9 @@ def test_number_of_expressions_is_bounded() -> None:
 @pytest.mark.parametrize("pattern", ["(a+)+$", "^(a|a)*$", "(a*)*b", "(.*)(.*)(.*)(.*)(.*)b"])
 def test_expressions_that_blow_up_elsewhere_do_not_here(pattern: str) -> None:
     """With backtracking these would not end before the sun does."""
-    assert [False, True] == found(pattern, ["a" * 20_000 + "c", "aab" if "b" in pattern else "aaa"]).tolist()
+    assert [False, True] == search_values(
+        pattern, ["a" * 20_000 + "c", "aab" if "b" in pattern else "aaa"]
+    ).tolist()
 
 
 @given(
@@ -63,7 +65,7 @@ def test_expressions_that_blow_up_elsewhere_do_not_here(pattern: str) -> None:
 def test_simple_expressions_mean_what_they_mean_elsewhere(pattern: str, values: list[str]) -> None:
     try:
         expression = re.compile(pattern)
-        matched = found(pattern, values).tolist()
+        matched = search_values(pattern, values).tolist()
     except (FormulaError, re.error):
         return
 

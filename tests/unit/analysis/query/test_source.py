@@ -8,7 +8,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from perftrend.analysis.formula import Limits, NormalId, evaluate
+from perftrend.analysis.formula import EvaluationLimits, NormalId, evaluate
 from perftrend.analysis.query import TraceSource, TraceTable
 from perftrend.errors import FormulaError
 from perftrend.model import TraceKey
@@ -56,7 +56,9 @@ def test_more_traces_than_may_be_are_refused_unread() -> None:
         raise AssertionError
 
     with pytest.raises(FormulaError, match="choose fewer traces"):
-        evaluate('filter("")', TraceSource(TraceTable(KEYS), 2, read), points=2, limits=Limits(cells=6))
+        evaluate(
+            'filter("")', TraceSource(TraceTable(KEYS), 2, read), points=2, limits=EvaluationLimits(cells=6)
+        )
 
 
 def test_wrong_regular_expression_is_refused() -> None:

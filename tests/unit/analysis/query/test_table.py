@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.analysis.formula import Query, Term, parse_query
-from perftrend.analysis.query import Choice, TraceTable, parse
+from perftrend.analysis.query import TraceTable, ValueChoice, parse
 from perftrend.errors import FormulaError, SettingsError
 from perftrend.model import TraceKey
 
@@ -102,7 +102,9 @@ def test_choices_miss_no_value_of_a_trace_that_is_left(keys: list[TraceKey], que
 
 
 def test_numbers_in_values_are_in_their_order() -> None:
-    assert [Choice("64B", 2), Choice("1518B", 1), Choice("IMIX", 1)] == TABLE.choices(parse(""))["frame"]
+    assert [ValueChoice("64B", 2), ValueChoice("1518B", 1), ValueChoice("IMIX", 1)] == TABLE.choices(
+        parse("")
+    )["frame"]
 
 
 def test_values_are_those_that_the_traces_have() -> None:
@@ -122,12 +124,14 @@ def test_values_are_those_that_the_traces_have() -> None:
 def test_chosen_value_stays_among_the_choices_when_nothing_is_left() -> None:
     choices = TABLE.choices(parse("test=l2xc&frame=64B"))
 
-    assert [Choice("64B", 0), Choice("IMIX", 1)] == choices["frame"]
+    assert [ValueChoice("64B", 0), ValueChoice("IMIX", 1)] == choices["frame"]
     assert "driver" not in choices
 
 
 def test_a_further_choice_of_the_same_parameter_is_an_alternative() -> None:
-    assert [Choice("ip4", 1), Choice("ip6", 1)] == TABLE.choices(parse("test=ip4&frame=64B"))["test"]
+    assert [ValueChoice("ip4", 1), ValueChoice("ip6", 1)] == TABLE.choices(parse("test=ip4&frame=64B"))[
+        "test"
+    ]
 
 
 def test_parameters_are_those_of_all_traces() -> None:
@@ -147,7 +151,7 @@ def test_table_that_gets_further_traces_is_that_of_all(
         {"r": owners[: len(keys)] + owners[: len(more)]}
         | {"s": owners[::-1][: len(keys)] + owners[::-1][: len(more)]},
     )
-    grown = table(keys).followed_by(table(more))
+    grown = table(keys).concatenate(table(more))
     rows = np.arange(len(whole))
 
     assert (whole.keys, whole.place_of) == (grown.keys, grown.place_of)
@@ -185,7 +189,7 @@ def test_few_new_values_are_put_between_the_known_ones() -> None:
     known = [TraceKey.of(frame=f"{64 * 2**power}B") for power in range(20)]
     fresh = [TraceKey.of(frame="IMIX"), TraceKey.of(frame="100B")]
 
-    grown = TraceTable(known).followed_by(TraceTable(fresh))
+    grown = TraceTable(known).concatenate(TraceTable(fresh))
 
     assert ["64B", "100B", "128B"] == [choice.value for choice in grown.choices(parse(""))["frame"]][:3]
     assert [21] == grown.rows(parse("frame=100B")).tolist()

@@ -15,10 +15,10 @@ from perftrend.analysis.ratios import (
     AGGREGATES,
     LEVELS,
     Layout,
-    aggregated,
+    aggregate,
     laid_out,
     levels,
-    ranked,
+    rank_rows,
     robust_range,
 )
 from perftrend.analysis.ratios.layout import cells_of
@@ -121,21 +121,21 @@ ROWS = np.array([0, 0, 1, 2, 2])
     ],
 )
 def test_aggregate_is_as_documented(by: str, expected: list[float]) -> None:
-    np.testing.assert_allclose(aggregated(by, GAINS, ROWS, 3), expected)
+    np.testing.assert_allclose(aggregate(by, GAINS, ROWS, 3), expected)
 
 
 @pytest.mark.parametrize(("by", "order"), [("weight", [2, 0, 1]), ("worst", [2, 0, 1]), ("best", [0, 2, 1])])
 def test_rows_that_matter_most_come_first_and_empty_ones_last(by: str, order: list[int]) -> None:
-    assert order == ranked(by, aggregated(by, GAINS, ROWS, 3)).tolist()
+    assert order == rank_rows(by, aggregate(by, GAINS, ROWS, 3)).tolist()
 
 
 def test_reversed_rows_keep_empty_ones_last() -> None:
-    assert [0, 2, 1] == ranked("weight", aggregated("weight", GAINS, ROWS, 3), reverse=True).tolist()
+    assert [0, 2, 1] == rank_rows("weight", aggregate("weight", GAINS, ROWS, 3), reverse=True).tolist()
 
 
 @given(arrays(float, 12, elements=st.floats(-3, 3)), arrays(np.intp, 12, elements=st.integers(0, 4)))
 def test_swapped_sides_mirror_the_aggregates(gains: np.ndarray, rows: np.ndarray) -> None:
-    forth, back = ({by: aggregated(by, sign * gains, rows, 5) for by in AGGREGATES} for sign in (1, -1))
+    forth, back = ({by: aggregate(by, sign * gains, rows, 5) for by in AGGREGATES} for sign in (1, -1))
 
     np.testing.assert_allclose(forth["weight"], back["weight"])
     np.testing.assert_allclose(forth["mean"], -back["mean"])

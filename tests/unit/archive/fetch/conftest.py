@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perftrend.archive.fetch import Access, Cache, Fetcher, Limits, Pace, Web
+from perftrend.archive.fetch import Access, DownloadLimits, Fetcher, FileCache, RateLimiter, Web
 from perftrend.archive.fetch.logserver import LogServer
 from perftrend.archive.fetch.tree import TreeSource
 from tests.doubles.archive_server import Behaviour, Server
@@ -34,33 +34,33 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-def pace() -> Pace:
-    return Pace(1e6)
+def pace() -> RateLimiter:
+    return RateLimiter(1e6)
 
 
 @pytest.fixture
-def web(pace: Pace) -> Iterator[Web]:
+def web(pace: RateLimiter) -> Iterator[Web]:
     with Web(pace, timeout_s=5, first_pause_s=0.001) as opened:
         yield opened
 
 
 @pytest.fixture
-def access(pace: Pace) -> Access:
+def access(pace: RateLimiter) -> Access:
     """Return access without a Jenkins."""
 
     def none(url: str) -> object:
         raise AssertionError(url)
 
-    return Access(pace, none, {}, timeout_s=5, attempts=2, say=lambda _: None)  # type: ignore[arg-type]
+    return Access(pace, none, {}, timeout_s=5, attempts=2, report=lambda _: None)  # type: ignore[arg-type]
 
 
 MakeFetcher = Callable[..., Fetcher]
 
 
 @pytest.fixture
-def fetcher(server: Server, web: Web, pace: Pace, tmp_path: Path) -> MakeFetcher:
+def fetcher(server: Server, web: Web, pace: RateLimiter, tmp_path: Path) -> MakeFetcher:
     def make(**limits: float) -> Fetcher:
-        chosen = Limits(**{"first_pause_s": 0.001, "attempts": 3, **limits})  # type: ignore[arg-type]
-        return Fetcher(TreeSource(LogServer(server.url, web)), Cache(tmp_path / "cache"), pace, chosen)
+        chosen = DownloadLimits(**{"first_pause_s": 0.001, "attempts": 3, **limits})  # type: ignore[arg-type]
+        return Fetcher(TreeSource(LogServer(server.url, web)), FileCache(tmp_path / "cache"), pace, chosen)
 
     return make

@@ -6,12 +6,14 @@ from functools import partial
 
 import pytest
 
-from perftrend.archive.fetch import Pace, Web
+from perftrend.archive.fetch import RateLimiter, Web
 from perftrend.archive.fetch.builds import ArchivedFile, InterruptedTransferError, Version
 from tests.doubles.archive_server import Server
 
 
-def test_head_without_an_end_is_given_up(server: Server, pace: Pace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_head_without_an_end_is_given_up(
+    server: Server, pace: RateLimiter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bucket = pytest.importorskip("perftrend.archive.fetch.bucket", reason="needs s3fs")
     monkeypatch.setattr(bucket, "_DEADLINE_S", 1.0)
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"{server.url}fault/drip-head")
@@ -19,7 +21,7 @@ def test_head_without_an_end_is_given_up(server: Server, pace: Pace, monkeypatch
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
 
     with pytest.raises(InterruptedTransferError, match="s3://slow/ci: does not answer within 1 s"):
-        bucket.Bucket("slow/ci", pace).listing("")
+        bucket.Bucket("slow/ci", pace).list_folder("")
 
 
 class Signer:
@@ -35,7 +37,7 @@ class Signer:
         return self._url
 
 
-def test_file_that_drips_is_given_up(server: Server, pace: Pace) -> None:
+def test_file_that_drips_is_given_up(server: Server, pace: RateLimiter) -> None:
     bucket = pytest.importorskip("perftrend.archive.fetch.bucket", reason="needs s3fs").Bucket("ci", pace)
     (server.behaviour.folder / "output.xml").write_bytes(b"x" * 100)
     bucket._files = Signer(f"{server.url}fault/drip/output.xml?X-Amz-Signature=secret")
@@ -49,7 +51,7 @@ def test_file_that_drips_is_given_up(server: Server, pace: Pace) -> None:
     assert "secret" not in str(caught.value)
 
 
-def test_file_that_was_replaced_meanwhile_is_fetched_later(server: Server, pace: Pace) -> None:
+def test_file_that_was_replaced_meanwhile_is_fetched_later(server: Server, pace: RateLimiter) -> None:
     bucket = pytest.importorskip("perftrend.archive.fetch.bucket", reason="needs s3fs").Bucket("ci", pace)
     (server.behaviour.folder / "output.xml").write_bytes(b"x" * 100)
     bucket._files = Signer(f"{server.url}output.xml")
@@ -61,7 +63,7 @@ def test_file_that_was_replaced_meanwhile_is_fetched_later(server: Server, pace:
         pass
 
 
-def test_key_that_is_known_is_not_requested(server: Server, pace: Pace) -> None:
+def test_key_that_is_known_is_not_requested(server: Server, pace: RateLimiter) -> None:
     bucket = pytest.importorskip("perftrend.archive.fetch.bucket", reason="needs s3fs").Bucket("ci", pace)
     bucket._files = Signer(f"{server.url}output.xml")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perftrend.archive.fetch.builds import Version
-from perftrend.archive.fetch.cache import Begun, Cache, Entry
+from perftrend.archive.fetch.cache import CachedObject, FileCache, PartialFile
 
 LOCATION = "https://logs.example.org/nightly/1/output.xml"
 
@@ -19,7 +19,7 @@ class KilledError(Exception):
 def test_a_kill_between_writing_a_note_and_putting_it_in_place_leaves_no_litter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cache = Cache(tmp_path)
+    cache = FileCache(tmp_path)
 
     def killed(*_: object) -> None:
         raise KilledError
@@ -27,11 +27,11 @@ def test_a_kill_between_writing_a_note_and_putting_it_in_place_leaves_no_litter(
     with monkeypatch.context() as patch, cache.partial(LOCATION) as partial:
         patch.setattr(Path, "replace", killed)
         with pytest.raises(KilledError):
-            partial.begin(Begun(LOCATION, Version(size=3), None))
+            partial.begin(PartialFile(LOCATION, Version(size=3), None))
     with cache.partial(LOCATION) as partial:
-        partial.begin(Begun(LOCATION, Version(size=3), None))
+        partial.begin(PartialFile(LOCATION, Version(size=3), None))
         partial.append(b"abc")
-        cache.keep(partial, Entry(LOCATION, Version(size=3), partial.digest("sha256")))
+        cache.store(partial, CachedObject(LOCATION, Version(size=3), partial.digest("sha256")))
 
     assert [] == list((tmp_path / "partial").iterdir())
     assert 1 == len([path for path in (tmp_path / "index").rglob("*") if path.is_file()])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from perftrend.archive.fetch import ArchivedFile, Cache, Fetcher
+from perftrend.archive.fetch import ArchivedFile, Fetcher, FileCache
 from perftrend.archive.fetch.builds import MissingError, UnpackingError
 from perftrend.errors import ServiceError
 from tests.doubles.archive_server import Server
@@ -199,4 +199,4 @@ def test_object_is_named_by_its_content(
 
     paths = {fetcher().fetch(at(server, name)).path for name in ("file", "twin")}
 
-    assert {Cache(tmp_path / "cache").object(hashlib.sha256(CONTENT).hexdigest())} == paths
+    assert {FileCache(tmp_path / "cache").object(hashlib.sha256(CONTENT).hexdigest())} == paths

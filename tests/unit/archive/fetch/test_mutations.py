@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from perftrend.archive.fetch import Claim, Fate, Readers, Taken, Taker
+from perftrend.archive.fetch import BuildIngester, Claim, IngestResult, IngestStatus, Readers
 from perftrend.archive.fetch.builds import ArchivedBuild
-from perftrend.archive.fetch.cache import Cache
+from perftrend.archive.fetch.cache import FileCache
 from perftrend.archive.fetch.disk import Disk
-from perftrend.archive.fetch.download import Fetcher, Limits
-from perftrend.archive.fetch.pace import Pace
+from perftrend.archive.fetch.download import DownloadLimits, Fetcher
+from perftrend.archive.fetch.rate_limiter import RateLimiter
 from perftrend.archive.fetch.tree import TreeSource
 from perftrend.store import Store
 
@@ -58,27 +58,27 @@ def mutated(seed: bytes, chance: random.Random) -> bytes:
 
 
 @pytest.fixture
-def take(tmp_path: Path) -> Callable[[bytes, int], Taken]:
+def take(tmp_path: Path) -> Callable[[bytes, int], IngestResult]:
     """Return what takes one output into a store."""
     place = str(tmp_path / "store.sqlite")
     Store.open(place).close()
     source = TreeSource(Disk(tmp_path))
-    pace = Pace(1e6)
-    fetcher = Fetcher(source, Cache(tmp_path / "cache", 10**9), pace, Limits())
-    taker = Taker(source, fetcher, Readers(place, 0, 10**8))
+    pace = RateLimiter(1e6)
+    fetcher = Fetcher(source, FileCache(tmp_path / "cache", 10**9), pace, DownloadLimits())
+    taker = BuildIngester(source, fetcher, Readers(place, 0, 10**8))
 
-    def taken(content: bytes, number: int) -> Taken:
+    def taken(content: bytes, number: int) -> IngestResult:
         folder = tmp_path / "nightly" / str(number)
         folder.mkdir(parents=True)
         name = "output.xml" if content.lstrip()[:1] == b"<" else "output.json"
         (folder / name).write_bytes(content)
         build = ArchivedBuild("nightly", number, str(folder), place=f"nightly/{number}")
-        return taker.take(build, Claim("nightly", number, str(folder), likely_testbed="2n-clx"))
+        return taker.ingest(build, Claim("nightly", number, str(folder), likely_testbed="2n-clx"))
 
     return taken
 
 
-def test_no_archive_stops_the_others(take: Callable[[bytes, int], Taken], *, thorough: bool) -> None:
+def test_no_archive_stops_the_others(take: Callable[[bytes, int], IngestResult], *, thorough: bool) -> None:
     chance = random.Random(20)  # noqa: S311 - mishaps, not secrets
     fates = set()
     for number in range(10_000 if thorough else 300):
@@ -87,8 +87,8 @@ def test_no_archive_stops_the_others(take: Callable[[bytes, int], Taken], *, tho
             content = gzip.compress(content)[: chance.choice([None, -5])]
         taken = take(content, number)
 
-        assert taken.fate in (Fate.NEW, Fate.BROKEN), (number, taken)
+        assert taken.fate in (IngestStatus.NEW, IngestStatus.BROKEN), (number, taken)
         assert "defect of perftrend" not in taken.note, (number, taken.note)
         fates.add(taken.fate)
-    assert {Fate.NEW, Fate.BROKEN} == fates
-    assert Fate.NEW is take((OUTPUTS / "rf7.xml").read_bytes(), 99_999).fate
+    assert {IngestStatus.NEW, IngestStatus.BROKEN} == fates
+    assert IngestStatus.NEW is take((OUTPUTS / "rf7.xml").read_bytes(), 99_999).fate

@@ -13,11 +13,19 @@ from typing import Any
 
 import pytest
 
-from perftrend.archive.fetch import Access, Source, Wanted, Web, choice, jenkins_address, source_at
+from perftrend.archive.fetch import (
+    Access,
+    BuildFilter,
+    BuildSource,
+    Web,
+    jenkins_address,
+    output_files,
+    source_at,
+)
 from perftrend.archive.fetch import tree as tree_module
 from perftrend.archive.fetch.builds import ArchivedBuild, ArchivedFile
-from perftrend.archive.fetch.choice import Kind
 from perftrend.archive.fetch.jenkins import ROBOT_REPORT, JenkinsSource
+from perftrend.archive.fetch.output_files import ContentKind
 from perftrend.archive.fetch.tree import Folder, Listing, TreeSource
 from perftrend.errors import ArchiveError, ServiceError, UsageError
 from tests.doubles.archive_server import Server
@@ -48,7 +56,7 @@ def plant(folder: Path) -> None:
 
 
 @pytest.fixture(params=["nginx", "apache", "disk", "tar", "tar.gz"])
-def source(request: pytest.FixtureRequest, server: Server, access: Access, tmp_path: Path) -> Source:
+def source(request: pytest.FixtureRequest, server: Server, access: Access, tmp_path: Path) -> BuildSource:
     plant(server.behaviour.folder)
     if request.param in ("nginx", "apache"):
         server.behaviour.style = request.param
@@ -64,19 +72,21 @@ def source(request: pytest.FixtureRequest, server: Server, access: Access, tmp_p
 @pytest.mark.parametrize(
     ("wanted", "names"),
     [
-        (Wanted(), ["nightly-2n-clx/10", "nightly-2n-clx/9", "weekly-3n-icx/7"]),
-        (Wanted(job="nightly-*"), ["nightly-2n-clx/10", "nightly-2n-clx/9"]),
-        (Wanted(first=8, last=9), ["nightly-2n-clx/9"]),
-        (Wanted(since=datetime(2026, 2, 1, tzinfo=UTC)), ["nightly-2n-clx/10", "weekly-3n-icx/7"]),
-        (Wanted(job="nothing"), []),
+        (BuildFilter(), ["nightly-2n-clx/10", "nightly-2n-clx/9", "weekly-3n-icx/7"]),
+        (BuildFilter(job="nightly-*"), ["nightly-2n-clx/10", "nightly-2n-clx/9"]),
+        (BuildFilter(first=8, last=9), ["nightly-2n-clx/9"]),
+        (BuildFilter(since=datetime(2026, 2, 1, tzinfo=UTC)), ["nightly-2n-clx/10", "weekly-3n-icx/7"]),
+        (BuildFilter(job="nothing"), []),
     ],
 )
-def test_wanted_builds_are_found_newest_first(wanted: Wanted, names: list[str], source: Source) -> None:
+def test_wanted_builds_are_found_newest_first(
+    wanted: BuildFilter, names: list[str], source: BuildSource
+) -> None:
     assert names == [build.name for build in source.builds(wanted)]
 
 
-def test_outputs_of_a_build_come_before_the_rest(source: Source) -> None:
-    build = next(iter(source.builds(Wanted(job="nightly-*"))))
+def test_outputs_of_a_build_come_before_the_rest(source: BuildSource) -> None:
+    build = next(iter(source.builds(BuildFilter(job="nightly-*"))))
     files = list(source.files(build))
 
     assert [
@@ -85,11 +95,13 @@ def test_outputs_of_a_build_come_before_the_rest(source: Source) -> None:
         "archives/tests/ip4/a b.info.json.gz",
     ] == [file.name for file in files]
     assert files[0].checksum_location.endswith("/output.xml.gz.sha256")
-    assert [Kind.OUTPUT, Kind.RESULT, Kind.WEAK] == [one.kind for one in choice.attempts(files)]
+    assert [ContentKind.OUTPUT, ContentKind.RESULT, ContentKind.WEAK] == [
+        one.kind for one in output_files.attempts(files)
+    ]
 
 
-def test_files_can_be_read(source: Source) -> None:
-    build = next(iter(source.builds(Wanted())))
+def test_files_can_be_read(source: BuildSource) -> None:
+    build = next(iter(source.builds(BuildFilter())))
 
     with source.open(next(iter(source.files(build)))) as transfer:
         assert b"<robot/>" == b"".join(iter(lambda: transfer.read(3), b""))
@@ -100,7 +112,7 @@ def test_source_may_begin_at_a_job_or_a_build(below: str, server: Server, access
     plant(server.behaviour.folder)
 
     for place in (f"{server.url}{below}", str(server.behaviour.folder / below)):
-        assert "nightly-2n-clx/10" == next(iter(source_at(place, access).builds(Wanted()))).name
+        assert "nightly-2n-clx/10" == next(iter(source_at(place, access).builds(BuildFilter()))).name
 
 
 def test_one_output_is_a_source(tmp_path: Path, access: Access) -> None:
@@ -108,7 +120,7 @@ def test_one_output_is_a_source(tmp_path: Path, access: Access) -> None:
     file = tmp_path / "ci/nightly-2n-clx/10/archives/output_info.xml.gz"
     source = source_at(str(file), access)
 
-    [build] = source.builds(Wanted())
+    [build] = source.builds(BuildFilter())
 
     assert "nightly-2n-clx/10" == build.name
     assert [file] == [one.path for one in source.files(build)]
@@ -118,7 +130,7 @@ def test_output_without_a_build_around_it_is_refused(tmp_path: Path, access: Acc
     (tmp_path / "output.xml").write_bytes(b"<robot/>")
 
     with pytest.raises(ArchiveError, match="an output outside a build's folder; move it to JOB/NUMBER/"):
-        list(source_at(str(tmp_path / "output.xml"), access).builds(Wanted()))
+        list(source_at(str(tmp_path / "output.xml"), access).builds(BuildFilter()))
 
 
 def test_index_page_leads_nowhere_else(server: Server, access: Access) -> None:
@@ -131,7 +143,7 @@ def test_index_page_leads_nowhere_else(server: Server, access: Access) -> None:
     (server.behaviour.folder / "job").mkdir()
     server.behaviour.pages["/job/"] = page.encode()
 
-    builds = source_at(f"{server.url}job/", access).builds(Wanted())
+    builds = source_at(f"{server.url}job/", access).builds(BuildFilter())
 
     assert ["job/15"] == [build.name for build in builds]
 
@@ -140,7 +152,7 @@ def test_server_without_an_index_is_told(server: Server, access: Access) -> None
     server.behaviour.pages["/"] = b"just text"
 
     with pytest.raises(ArchiveError, match="is not an index page"):
-        list(source_at(server.url, access).builds(Wanted()))
+        list(source_at(server.url, access).builds(BuildFilter()))
 
 
 def test_endless_index_page_is_refused(server: Server, web: Web) -> None:
@@ -161,7 +173,7 @@ class EndlessTree:
     def location(self, folder: str) -> str:
         return f"https://logs.example/{folder}"
 
-    def listing(self, folder: str) -> Listing:
+    def list_folder(self, folder: str) -> Listing:
         self.listed += 1
         return Listing(tuple(Folder(f"{folder}/tests".lstrip("/") + f"{n}" * bool(n)) for n in range(9)))
 
@@ -175,7 +187,7 @@ def test_endless_tree_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     source = TreeSource(tree)
     build = ArchivedBuild("nightly", 1, "https://logs.example/1", place="1")
 
-    for listed in (source.builds(Wanted()), source.files(build)):
+    for listed in (source.builds(BuildFilter()), source.files(build)):
         tree.listed = 0
         with pytest.raises(ArchiveError, match=r"logs\.example/.*: holds more than \d+ folders"):
             list(listed)
@@ -197,9 +209,9 @@ def test_hostile_members_of_a_tar_are_passed_over_by_name(tmp_path: Path, access
             info.type, info.linkname = kind, target
             tar.addfile(info, io.BytesIO(b""))
 
-    source = source_at(str(tmp_path / "all.tar"), replace(access, say=said.append))
+    source = source_at(str(tmp_path / "all.tar"), replace(access, report=said.append))
 
-    assert ["job/5"] == [build.name for build in source.builds(Wanted())]
+    assert ["job/5"] == [build.name for build in source.builds(BuildFilter())]
     assert ["../job/1/", "/job/2/", "job/3/", "job/4/", "job/6/"] == [
         line.split("'")[1].removesuffix("output.xml") for line in said
     ]
@@ -261,7 +273,7 @@ class Client:
 
 def test_builds_of_a_jenkins_that_ended_are_found(web: Web) -> None:
     client = Client([Build(3, building=True), Build(2), Build(1)])
-    wanted = Wanted(job="team/*", since=OLD, first=1, last=3)
+    wanted = BuildFilter(job="team/*", since=OLD, first=1, last=3)
 
     builds = list(JenkinsSource(client, web).builds(wanted))
 
@@ -274,7 +286,7 @@ def test_artifacts_come_before_what_the_robot_plugin_keeps(web: Web) -> None:
     names = ("archives/output_info.xml.gz", "../output.xml", "archives/output.xml.gz", "console.log")
     source = JenkinsSource(Client([Build(1, artifacts=tuple(map(Artifact, names)))]), web)
 
-    files = list(source.files(next(source.builds(Wanted()))))
+    files = list(source.files(next(source.builds(BuildFilter()))))
 
     assert ["archives/output.xml.gz", "robot-plugin.zip", "archives/output_info.xml.gz"] == [
         file.name for file in files
@@ -285,7 +297,7 @@ def test_artifacts_come_before_what_the_robot_plugin_keeps(web: Web) -> None:
 def test_outputs_of_several_runs_are_refused_and_parts_of_one_are_not(web: Web) -> None:
     def files(*names: str) -> list[str]:
         source = JenkinsSource(Client([Build(1, artifacts=tuple(map(Artifact, names)))]), web)
-        return [file.name for file in source.files(next(source.builds(Wanted())))]
+        return [file.name for file in source.files(next(source.builds(BuildFilter())))]
 
     with pytest.raises(ArchiveError, match=r"several outputs, archives/a/1/output.xml and archives/b/1/out"):
         files("archives/b/1/output.xml", "archives/a/1/output.xml")
@@ -327,6 +339,6 @@ def test_json_results_outweigh_the_weaker_output() -> None:
         ArchivedFile(name, name) for name in ("output_info.xml.gz", "tests/a.info.json", "tests/b.info.json")
     ]
 
-    assert [(Kind.RESULT, 2), (Kind.WEAK, 1)] == [
-        (attempt.kind, len(attempt.files)) for attempt in choice.attempts(files)
+    assert [(ContentKind.RESULT, 2), (ContentKind.WEAK, 1)] == [
+        (attempt.kind, len(attempt.files)) for attempt in output_files.attempts(files)
     ]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from perftrend.archive.fetch import Credentials, Pace, Web
+from perftrend.archive.fetch import Credentials, RateLimiter, Web
 from perftrend.archive.fetch.builds import InterruptedTransferError
 from perftrend.clients.web import session
 from perftrend.errors import ServiceError
@@ -25,7 +25,7 @@ BASIC = "Basic " + base64.b64encode(b"me:secret").decode()
 def test_requests_are_spaced_for_all_threads_of_a_host() -> None:
     """Ten requests a second: of five that come at once the last one waits for 0.4 s."""
     waits: list[float] = []
-    pace = Pace(10, clock=lambda: 100.0)
+    pace = RateLimiter(10, clock=lambda: 100.0)
     pace.sleep = waits.append  # type: ignore[method-assign]
 
     for _ in range(5):
@@ -37,7 +37,7 @@ def test_requests_are_spaced_for_all_threads_of_a_host() -> None:
 
 def test_host_that_wants_to_be_left_alone_is() -> None:
     waits: list[float] = []
-    pace = Pace(10, clock=lambda: 100.0)
+    pace = RateLimiter(10, clock=lambda: 100.0)
     pace.sleep = waits.append  # type: ignore[method-assign]
 
     pace.hold("a", 30)
@@ -47,14 +47,14 @@ def test_host_that_wants_to_be_left_alone_is() -> None:
 
 
 def test_who_waits_is_woken_by_the_end() -> None:
-    pace = Pace(1)
+    pace = RateLimiter(1)
     threading.Timer(0.05, pace.stop.set).start()
 
     with pytest.raises(ServiceError, match="interrupted"):
         pace.sleep(3600)
 
 
-def test_credentials_stay_with_their_server(server: Server, pace: Pace) -> None:
+def test_credentials_stay_with_their_server(server: Server, pace: RateLimiter) -> None:
     """The double redirects to itself under another name, which is another server to a client."""
     (server.behaviour.folder / "file").write_bytes(b"x")
     credentials = {server.url: Credentials("me", "secret")}
@@ -67,7 +67,7 @@ def test_credentials_stay_with_their_server(server: Server, pace: Pace) -> None:
 
 
 def test_server_cannot_lead_to_a_login_of_another(
-    server: Server, pace: Pace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Server, pace: RateLimiter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A log server points to the Jenkins of the settings, or to a host that ~/.netrc has a login for."""
     (server.behaviour.folder / "file").write_bytes(b"x")
@@ -86,7 +86,7 @@ def test_server_cannot_lead_to_a_login_of_another(
 
 @pytest.mark.parametrize("public", [{"127.0.0.1"}, {"127.0.0.1", "localhost"}, set()])
 def test_public_server_cannot_lead_to_a_private_one(
-    server: Server, pace: Pace, monkeypatch: pytest.MonkeyPatch, public: set[str]
+    server: Server, pace: RateLimiter, monkeypatch: pytest.MonkeyPatch, public: set[str]
 ) -> None:
     (server.behaviour.folder / "file").write_bytes(b"x")
     monkeypatch.setattr(session, "is_public", lambda host: host in public)
@@ -104,7 +104,7 @@ def test_public_server_cannot_lead_to_a_private_one(
                 assert b"x" == transfer.read(10)
 
 
-def test_head_without_an_end_is_given_up(server: Server, pace: Pace) -> None:
+def test_head_without_an_end_is_given_up(server: Server, pace: RateLimiter) -> None:
     with (
         Web(pace, timeout_s=0.2) as opened,
         pytest.raises(InterruptedTransferError, match="does not answer"),
@@ -114,7 +114,7 @@ def test_head_without_an_end_is_given_up(server: Server, pace: Pace) -> None:
     assert 1 == len(server.requests)
 
 
-def test_secrets_are_shown_nowhere(server: Server, pace: Pace) -> None:
+def test_secrets_are_shown_nowhere(server: Server, pace: RateLimiter) -> None:
     with (
         Web(pace, credentials={server.url: Credentials("me", "secret")}) as opened,
         pytest.raises(ServiceError) as error,
@@ -133,7 +133,7 @@ def test_body_of_a_redirect_is_not_read(server: Server, web: Web) -> None:
         assert b"x" == transfer.read(10)
 
 
-def test_certificate_that_cannot_be_trusted_is_not_tried_again(pace: Pace, certified: int) -> None:
+def test_certificate_that_cannot_be_trusted_is_not_tried_again(pace: RateLimiter, certified: int) -> None:
     with (
         Web(pace, first_pause_s=0.001) as opened,
         pytest.raises(ServiceError, match="certificate is not trusted; set REQUESTS_CA_BUNDLE") as error,
@@ -144,7 +144,7 @@ def test_certificate_that_cannot_be_trusted_is_not_tried_again(pace: Pace, certi
     assert not isinstance(error.value, InterruptedTransferError)
 
 
-def test_server_that_is_not_there_is_told(pace: Pace) -> None:
+def test_server_that_is_not_there_is_told(pace: RateLimiter) -> None:
     with (
         Web(pace, attempts=2, first_pause_s=0.001) as opened,
         pytest.raises(ServiceError, match=r"http://127\.0\.0\.1:1/x: does not answer: .*refused"),

@@ -6,31 +6,39 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from perftrend.bisect import Adaptive, Kind, Measure, Outcome, State
-from perftrend.bisect.adaptive.belief import test_data as taken_apart
+from perftrend.bisect import Adaptive, BisectOutcome, BisectState, MeasureStep, OutcomeKind
 from perftrend.bisect.adaptive.confirmation import (
     FEWEST_PAIRS,
     MOST_PAIRS,
     Confirmation,
-    Status,
+    ConfirmationStatus,
     begin,
     confirmations,
 )
-from perftrend.bisect.simulator import HistoryModel, Noise, SimulatedHistory, SimulatedTestbed, bisect
-from perftrend.model import Measured, Sampled
+from perftrend.bisect.adaptive.posterior import test_data as taken_apart
+from perftrend.bisect.simulator import (
+    HistoryModel,
+    SimulatedHistory,
+    SimulatedNoise,
+    SimulatedTestbed,
+    bisect,
+)
+from perftrend.model import BuildMeasurement, MetricSamples
 from tests.unit.bisect.world import World, line, stepped
 
-TWO_SPEEDS = Noise(within=0.4, between=0.3, modes=47.0, low=0.45, phase=3.5)
+TWO_SPEEDS = SimulatedNoise(within=0.4, between=0.3, modes=47.0, low=0.45, phase=3.5)
 
 
 class Switching(World):
     """Each sample is at one of two speeds, whichever build is measured."""
 
-    def measure(self, commit: str) -> Measured:
+    def measure(self, commit: str) -> BuildMeasurement:
         random = np.random.default_rng(len(self.measured))
         measured = super().measure(commit)
         values = {
-            test: Sampled(tuple(sample / (1.6 if random.random() < 0.5 else 1) for sample in each.samples))
+            test: MetricSamples(
+                tuple(sample / (1.6 if random.random() < 0.5 else 1) for sample in each.samples)
+            )
             for test, each in measured.values.items()
         }
         return replace(measured, values=values)
@@ -43,7 +51,7 @@ def tried(
 
     :param best: whether the best samples count as well as the averages.
     """
-    state = State(line(8))
+    state = BisectState(line(8))
     for commit in ("c0", "c8") * 3:
         state = state.with_measured(world.measure(commit))
     commit = begin(parent, candidate)
@@ -59,13 +67,15 @@ def tried(
 def test_change_is_confirmed_by_pairs_alone() -> None:
     found = tried(World(stepped(8, {5: 0.9}), noise=0.01), 9)
 
-    assert (Status.CONFIRMED, 9) == (found.status, found.pairs)
+    assert (ConfirmationStatus.CONFIRMED, 9) == (found.status, found.pairs)
     assert found.probability > 0.99
     assert ["c5"] == [f"c{at + 1}" for at in range(8) if found.changed >> at & 1]
 
 
-@pytest.mark.parametrize(("best", "status"), [(True, Status.CONFIRMED), (False, Status.UNDER_WAY)])
-def test_best_samples_confirm_what_averages_hide(best: bool, status: Status) -> None:
+@pytest.mark.parametrize(
+    ("best", "status"), [(True, ConfirmationStatus.CONFIRMED), (False, ConfirmationStatus.UNDER_WAY)]
+)
+def test_best_samples_confirm_what_averages_hide(best: bool, status: ConfirmationStatus) -> None:
     """Each sample is at one of two speeds, 1.6 apart: that moves an average by more than the change does."""
     found = tried(Switching(stepped(8, {5: 0.95}), noise=0.002, samples=9), 14, best=best)
 
@@ -75,7 +85,7 @@ def test_best_samples_confirm_what_averages_hide(best: bool, status: Status) -> 
 def test_nothing_is_confirmed_by_fewer_pairs_however_clear_they_are() -> None:
     found = tried(World(stepped(8, {5: 0.5}), noise=0.001), FEWEST_PAIRS - 1)
 
-    assert Status.UNDER_WAY is found.status
+    assert ConfirmationStatus.UNDER_WAY is found.status
     assert 0 < found.remaining < 20
 
 
@@ -83,13 +93,13 @@ def test_suspicion_that_pairs_do_not_bear_out_is_refuted() -> None:
     """The ends differ by a tenth, c4 and c5 by nothing."""
     found = tried(World(stepped(8, {7: 0.9}), noise=0.01), 8)
 
-    assert Status.REFUTED is found.status
+    assert ConfirmationStatus.REFUTED is found.status
 
 
 def test_pairs_that_show_neither_leave_it_open() -> None:
     found = tried(World(stepped(8, {5: 0.9, 7: 1 / 0.93}), noise=0.12), MOST_PAIRS)
 
-    assert Status.OPEN is found.status
+    assert ConfirmationStatus.OPEN is found.status
 
 
 def test_both_builds_of_a_pair_come_first_as_often() -> None:
@@ -100,8 +110,8 @@ def test_both_builds_of_a_pair_come_first_as_often() -> None:
 
 def test_pair_is_begun_as_soon_as_a_commit_is_suspected_and_goes_on_until_it_is_decided() -> None:
     world = World(stepped(8, {5: 0.9}), noise=0.01)
-    state, steps = State(line(8)), []
-    while isinstance(step := Adaptive().next(state), Measure):
+    state, steps = BisectState(line(8)), []
+    while isinstance(step := Adaptive().next(state), MeasureStep):
         steps.append(step)
         state = state.with_measured(world.measure(step.commit), step.against)
 
@@ -109,14 +119,18 @@ def test_pair_is_begun_as_soon_as_a_commit_is_suspected_and_goes_on_until_it_is_
     assert {("c4", "c5"), ("c5", "c4")} == {(step.commit, step.against) for step in paired}
     assert len(paired) >= 2 * FEWEST_PAIRS
     assert not any(step.against for step in steps[: len(steps) - len(paired)])
-    assert isinstance(step, Outcome)
+    assert isinstance(step, BisectOutcome)
     assert [("c5",)] == [each.commits for each in step.culprits]
     assert 0.99 < step.culprits[0].confidence < 1
 
 
 def test_pairs_with_commits_of_other_ranges_count_for_nothing() -> None:
     world = World(stepped(8, {}), noise=0.01)
-    state = State(line(8)).with_measured(world.measure("c0")).with_measured(world.measure("c8"), "elsewhere")
+    state = (
+        BisectState(line(8))
+        .with_measured(world.measure("c0"))
+        .with_measured(world.measure("c8"), "elsewhere")
+    )
 
     assert () == confirmations(state, taken_apart(state, {}), 0.99)
 
@@ -133,8 +147,8 @@ def test_two_speeds_of_a_machine_make_nobody_guilty(change: float) -> None:
         assert named <= history.culprits.keys()
         outcomes.append(outcome.kind)
 
-    assert outcomes.count(Kind.FOUND if change else Kind.NO_DIFFERENCE) >= 7
-    assert not change or Kind.NO_DIFFERENCE not in outcomes
+    assert outcomes.count(OutcomeKind.FOUND if change else OutcomeKind.NO_DIFFERENCE) >= 7
+    assert not change or OutcomeKind.NO_DIFFERENCE not in outcomes
 
 
 def test_who_runs_out_of_measurements_learns_what_the_machine_does() -> None:
@@ -142,7 +156,7 @@ def test_who_runs_out_of_measurements_learns_what_the_machine_does() -> None:
 
     outcome, _ = bisect(Adaptive(maximum_measurements=14), SimulatedTestbed(SimulatedHistory(model, (3,))))
 
-    assert Kind.UNDECIDED is outcome.kind
+    assert OutcomeKind.UNDECIDED is outcome.kind
     assert (
         "14 measurements were made on a machine that seems to switch between two speeds, 1.6"
         in outcome.reason
@@ -151,8 +165,8 @@ def test_who_runs_out_of_measurements_learns_what_the_machine_does() -> None:
 
 def test_shown_suspicions_sum_to_at_most_one() -> None:
     world = World(stepped(16, {4: 0.9, 11: 0.93}), noise=0.01)
-    state = State(line(16))
-    while isinstance(step := Adaptive().next(state), Measure):
+    state = BisectState(line(16))
+    while isinstance(step := Adaptive().next(state), MeasureStep):
         assert sum(each.probability for each in step.belief) <= 1 + 1e-9
         state = state.with_measured(world.measure(step.commit), step.against)
 
@@ -163,7 +177,9 @@ def test_builds_that_differ_for_no_reason_are_not_named() -> None:
     """Code lies elsewhere in memory: each build has a level of its own, however often it is measured."""
     named = []
     for seed in range(6):
-        model = HistoryModel(size=24, changes=(6.0,), noise=Noise(within=0.1, between=0.1, layout=0.5))
+        model = HistoryModel(
+            size=24, changes=(6.0,), noise=SimulatedNoise(within=0.1, between=0.1, layout=0.5)
+        )
         history = SimulatedHistory(model, (seed,))
         outcome, _ = bisect(Adaptive(), SimulatedTestbed(history))
         found = {commit for culprit in outcome.culprits for commit in culprit.commits}
@@ -175,8 +191,10 @@ def test_builds_that_differ_for_no_reason_are_not_named() -> None:
 
 def test_name_needs_as_much_by_all_measurements_as_by_its_pairs() -> None:
     """All measurements together give a commit 99.4 % here, and its pairs 99.7 %. It changed nothing."""
-    history = SimulatedHistory(HistoryModel(changes=(), noise=Noise(layout=0.5)), (0x60F135DB, 0, 127))
+    history = SimulatedHistory(
+        HistoryModel(changes=(), noise=SimulatedNoise(layout=0.5)), (0x60F135DB, 0, 127)
+    )
 
     outcome, _ = bisect(Adaptive(maximum_measurements=110), SimulatedTestbed(history))
 
-    assert (Kind.UNDECIDED, ()) == (outcome.kind, outcome.culprits)
+    assert (OutcomeKind.UNDECIDED, ()) == (outcome.kind, outcome.culprits)

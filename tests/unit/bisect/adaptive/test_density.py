@@ -37,7 +37,7 @@ def test_nothing_is_seen_without_a_change() -> None:
 
     assert found.one.max() < found.none
     assert found.at_least(3.0).max() < 0.1
-    assert 0.5 <= found.excluded(np.ones(4)) < 3
+    assert 0.5 <= found.upper_limit(np.ones(4)) < 3
     assert found.at_least(0.0) == pytest.approx(1)
 
 
@@ -108,8 +108,8 @@ def test_one_more_value_in_a_long_search_is_one_step_for_each_class(monkeypatch:
     measured = of_two_speeds(steps[0], 5.0)
     Density(measured.without([110]), steps[:, :110], np.empty((0, 110)))
     computed = []
-    added = density._added
-    monkeypatch.setattr(density, "_added", lambda y, step: computed.append(step) or added(y, step))
+    added = density._increment
+    monkeypatch.setattr(density, "_increment", lambda y, step: computed.append(step) or added(y, step))
 
     Density(measured, steps, np.empty((0, 111)))
 

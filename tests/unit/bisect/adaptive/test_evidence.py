@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from perftrend.analysis.comparison.observations import Levels, Observation, levels
-from perftrend.analysis.comparison.priors import FarOff, Noise
-from perftrend.bisect.adaptive.evidence import Evidence
-from perftrend.bisect.adaptive.field import Field
+from perftrend.analysis.comparison.priors import FarOff, NoiseGrid
+from perftrend.bisect.adaptive.evidence import ValueEvidence
 from perftrend.bisect.adaptive.hypotheses import Hypotheses
+from perftrend.bisect.adaptive.noise_model import Field
 
 STEPS = np.array([[0, 0, 1, 1, 1, 0, 1], [0, 0, 0, 1, 1, 0, 0], [0, 0, 0, 0, 1, 0, 1]], np.float64)
 PAIRS = np.array([0, 0, 1]), np.array([1, 2, 2])
 PRIOR = Hypotheses(math.log(0.3), np.log(np.full(3, 0.2)), np.log(np.full(3, 0.1 / 3)), *PAIRS)
-NOISE = Noise(deviations=(0.5, 2.0), drifts=(0.1, 1.0), drift_weights=(0.7, 0.3))
+NOISE = NoiseGrid(deviations=(0.5, 2.0), drifts=(0.1, 1.0), drift_weights=(0.7, 0.3))
 NEVER_FAR_OFF = FarOff(share=1e-12)
 
 
@@ -54,7 +54,7 @@ def test_evidence_is_that_of_the_normal_densities(found: list[int]) -> None:
     known = observed([100.0, 101.0, 96.0, 95.0, 99.0, 100.5, 96.5])
     taken = STEPS[found]
 
-    likelihood = Evidence(known, STEPS, taken, PRIOR, noise=NOISE, far_off=NEVER_FAR_OFF).likelihood
+    likelihood = ValueEvidence(known, STEPS, taken, PRIOR, noise=NOISE, far_off=NEVER_FAR_OFF).likelihood
 
     assert log_density(known, STEPS[:0], taken) == pytest.approx(likelihood.none)
     for one, step in zip(likelihood.one, STEPS, strict=True):
@@ -67,15 +67,15 @@ def test_evidence_is_that_of_the_normal_densities(found: list[int]) -> None:
 def test_observation_that_lies_far_off_is_left_out() -> None:
     values = [100.0, 100.2, 99.9, 70.0, 100.1, 99.8, 100.0]
 
-    found = Evidence(observed(values), STEPS, STEPS[:0], PRIOR, noise=NOISE)
+    found = ValueEvidence(observed(values), STEPS, STEPS[:0], PRIOR, noise=NOISE)
 
-    assert [0, 1, 2, 4, 5, 6] == found.kept.tolist()
+    assert [0, 1, 2, 4, 5, 6] == found.retained.tolist()
 
 
 def test_layouts_share_the_probability_of_each_hypothesis() -> None:
     known = observed([100.0, 101.0, 96.0, 95.0, 99.0, 100.5, 96.5])
 
-    views = Evidence(known, STEPS, STEPS[:0], PRIOR, noise=NOISE).views
+    views = ValueEvidence(known, STEPS, STEPS[:0], PRIOR, noise=NOISE).views
 
     assert sum(view.none for view in views) == pytest.approx(1)
     assert [1, 1, 1] == pytest.approx(sum(view.one for view in views).tolist())

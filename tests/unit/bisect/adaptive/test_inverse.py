@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from perftrend.bisect.adaptive.inverse import inverse, widened
+from perftrend.bisect.adaptive.noise_model import inverse, update_inverse
 
 SEEDS = some.integers(0, 2**32 - 1)
 
@@ -30,7 +30,7 @@ def test_widening_is_adding_to_the_covariance(seed: int, count: int) -> None:
     design = np.random.default_rng(seed).integers(0, 2, (count, 20)).astype(float)
     after = before + 50.0 * design.T @ design
 
-    precision, log_determinant = widened(*inverse(before), design, 50.0)
+    precision, log_determinant = update_inverse(*inverse(before), design, 50.0)
 
     assert np.linalg.inv(after) == pytest.approx(precision, abs=1e-6)
     assert np.linalg.slogdet(after).logabsdet == pytest.approx(log_determinant, abs=1e-8)

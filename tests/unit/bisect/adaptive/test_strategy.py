@@ -10,26 +10,26 @@ import pytest
 from perftrend import errors
 from perftrend.bisect import (
     Adaptive,
-    Documented,
-    Kind,
-    Measure,
-    Outcome,
-    Range,
-    Session,
-    State,
+    BisectOutcome,
+    BisectSession,
+    BisectState,
+    CommitRange,
+    CsitHalving,
+    MeasureStep,
+    OutcomeKind,
     Strategy,
     load,
 )
-from perftrend.bisect.state import Commit
-from perftrend.model import Better, Direction, Measured, Sampled
+from perftrend.bisect.state import RangeCommit
+from perftrend.model import Better, BuildMeasurement, Direction, MetricSamples
 from tests.unit.bisect.world import START, World, line, names, stepped
 
 approx = partial(pytest.approx, rel=0.01, nan_ok=True)
 
 
-def bisected(world: World, asked: Range, file: Path, **options: float) -> Outcome:
+def bisected(world: World, asked: CommitRange, file: Path, **options: float) -> BisectOutcome:
     strategy = Adaptive(**options)  # type: ignore[arg-type]
-    return Session(file / "session", asked, strategy, build=world.build, measure=world.measure).run()
+    return BisectSession(file / "session", asked, strategy, build=world.build, measure=world.measure).run()
 
 
 @pytest.mark.parametrize("culprit", [1, 20, 32])
@@ -38,7 +38,7 @@ def test_change_is_found_with_its_size_and_confidence(culprit: int, tmp_path: Pa
 
     (found,) = outcome.culprits
     effect = found.effects["t"]
-    assert (Kind.FOUND, names([culprit])) == (outcome.kind, found.commits)
+    assert (OutcomeKind.FOUND, names([culprit])) == (outcome.kind, found.commits)
     assert found.confidence >= 0.99
     assert effect.low <= -0.05 <= effect.high
     assert effect.before == pytest.approx(100, rel=0.02)
@@ -51,18 +51,18 @@ def test_change_is_found_with_its_size_and_confidence(culprit: int, tmp_path: Pa
 def test_ends_are_measured_again_where_a_difference_was_luck(runs: int, ends: bool) -> None:
     """And as often as if nothing between had been measured; then it is given up."""
     world = World({"c0": {"t": 100.0}, "c4": {"t": 100.0}, "c8": {"t": 100.0}}, noise=0.01)
-    state = State(line(8), dict.fromkeys(("c0", "c4", "c8"), 600.0))
+    state = BisectState(line(8), dict.fromkeys(("c0", "c4", "c8"), 600.0))
     for commit in ("c0", "c8") * runs + ("c4",):
         state = state.with_measured(world.measure(commit))
 
     step = Adaptive().next(state)
 
     if ends:
-        assert isinstance(step, Measure)
+        assert isinstance(step, MeasureStep)
         assert ("c0", "that nothing changed") == (step.commit, step.reason[:20])
     else:
-        assert isinstance(step, Outcome)
-        assert step.kind is Kind.NO_DIFFERENCE
+        assert isinstance(step, BisectOutcome)
+        assert step.kind is OutcomeKind.NO_DIFFERENCE
 
 
 def test_nothing_is_named_where_nothing_changed(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_nothing_is_named_where_nothing_changed(tmp_path: Path) -> None:
 
     outcome = bisected(world, line(32), tmp_path)
 
-    assert outcome.kind is Kind.NO_DIFFERENCE
+    assert outcome.kind is OutcomeKind.NO_DIFFERENCE
     assert not outcome.culprits
     assert 0.005 < outcome.smallest_visible["t"] < 0.03
     assert set(world.built) == {"c0", "c32"}
@@ -117,7 +117,7 @@ def test_look_inside_ends_where_nothing_changed(tmp_path: Path) -> None:
 
     outcome = bisected(world, line(32), tmp_path, inside=True)
 
-    assert outcome.kind is Kind.NO_DIFFERENCE
+    assert outcome.kind is OutcomeKind.NO_DIFFERENCE
     assert ["c0", "c32", "c8", "c16", "c24"] == world.built
 
 
@@ -165,16 +165,16 @@ def test_tests_are_told_apart_by_how_probably_they_are_affected(tmp_path: Path) 
     assert found.effects["same"].probability < 0.2
 
 
-def merged(guilty: str) -> tuple[Range, World]:
+def merged(guilty: str) -> tuple[CommitRange, World]:
     r"""Return c0 - a1 - … - a8 - m - a9, with b1 … b6 from a2 into m, and a slow commit."""
     shape = {"a1": ["c0"], "a2": ["a1"]}
     shape |= {f"b{n}": [f"b{n - 1}" if n > 1 else "a2"] for n in range(1, 7)}
     shape |= {f"a{n}": [f"a{n - 1}"] for n in range(3, 9)}
     shape |= {"m": ["a8", "b6"], "a9": ["m"]}
-    asked = Range("c0", tuple(Commit(name, tuple(parents)) for name, parents in shape.items()))
+    asked = CommitRange("c0", tuple(RangeCommit(name, tuple(parents)) for name, parents in shape.items()))
     history = asked.history
     slow = 1 << history.index(guilty)
-    levels = {name: {"t": 90.0 if history.contained(name) & slow else 100.0} for name in ["c0", *shape]}
+    levels = {name: {"t": 90.0 if history.reachable_from(name) & slow else 100.0} for name in ["c0", *shape]}
     return asked, World(levels, noise=0.01)
 
 
@@ -212,18 +212,18 @@ def test_measurements_end_with_what_is_known(tmp_path: Path) -> None:
 
     outcome = bisected(world, line(64), tmp_path, maximum_measurements=12)
 
-    assert outcome.kind is Kind.UNDECIDED
+    assert outcome.kind is OutcomeKind.UNDECIDED
     assert len(world.measured) == 12
     assert sum(each.probability for each in outcome.belief) == pytest.approx(1, abs=0.2)
 
 
-@pytest.mark.parametrize("strategy", [Adaptive(), Documented()])
+@pytest.mark.parametrize("strategy", [Adaptive(), CsitHalving()])
 def test_nothing_is_said_without_a_value(strategy: Strategy, tmp_path: Path) -> None:
     world = World({f"c{index}": {} for index in range(9)})
 
-    outcome = Session(tmp_path / "s", line(8), strategy, build=world.build, measure=world.measure).run()
+    outcome = BisectSession(tmp_path / "s", line(8), strategy, build=world.build, measure=world.measure).run()
 
-    assert outcome.kind is Kind.UNDECIDED
+    assert outcome.kind is OutcomeKind.UNDECIDED
     assert len(world.measured) == 2
 
 
@@ -243,7 +243,7 @@ def test_all_commits_between_that_do_not_build_are_suspected(tmp_path: Path) -> 
 
 def test_run_far_off_is_named_and_harmless(tmp_path: Path) -> None:
     class Unlucky(World):
-        def measure(self, commit: str) -> Measured:
+        def measure(self, commit: str) -> BuildMeasurement:
             measured = super().measure(commit)
             if len(self.measured) != 6:
                 return measured
@@ -265,17 +265,19 @@ def test_only_run_of_a_commit_is_not_left_out_unconfirmed() -> None:
         (0, 3832), (13, 1840), (6, 1155), (3, 2595), (6, 1076), (3, 2416), (5, 1248), (4, 2545), (10, 975),
         (12, 1834), (11, 1253),
     ]  # fmt: skip
-    state = State(line(13), {f"c{number}": 1.0 for number, _ in runs})
+    state = BisectState(line(13), {f"c{number}": 1.0 for number, _ in runs})
     for index, (number, level) in enumerate(runs):
         started = START + timedelta(seconds=5 * index)
         spread = 0.16 if number == 11 else 0.02
         samples = tuple(level * (1 + spread * part) for part in (-1, -0.5, 0, 0.3, 1.2))
         ended = started + timedelta(seconds=4)
-        state = state.with_measured(Measured(f"c{number}", started, ended, {"t": Sampled(samples)}, {}))
+        state = state.with_measured(
+            BuildMeasurement(f"c{number}", started, ended, {"t": MetricSamples(samples)}, {})
+        )
 
     world = World({f"c{number}": {"t": level} for number, level in levels.items()}, noise=0.05)
     strategy = Adaptive(build_s=1.0, measure_s=4.0, maximum_changes=2)
-    while isinstance(step := strategy.next(state), Measure):
+    while isinstance(step := strategy.next(state), MeasureStep):
         state = state.with_measured(world.measure(step.commit), step.against)
 
     assert {("c1",), ("c5",)} == {each.commits for each in step.culprits}

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.bisect.simulator import HistoryModel, Noise, SimulatedHistory
+from perftrend.bisect.simulator import HistoryModel, SimulatedHistory, SimulatedNoise
 from perftrend.errors import SettingsError
 
 MODELS = st.builds(
@@ -44,7 +44,7 @@ def test_commits_of_a_smallest_set_are_in_the_same_buildable_ones(model: History
     simulated = SimulatedHistory(model, (seed,))
     history = simulated.range.history
     contents = {
-        commit: set(history.hashes(history.contained(commit)))
+        commit: set(history.hashes(history.reachable_from(commit)))
         for commit in history.commits
         if commit not in simulated.broken
     }
@@ -92,7 +92,7 @@ def test_streams_of_random_numbers_do_not_meet() -> None:
 
 
 def test_layout_of_a_commit_stays_and_is_its_own() -> None:
-    simulated = SimulatedHistory(HistoryModel(noise=Noise(layout=0.5)), (1,))
+    simulated = SimulatedHistory(HistoryModel(noise=SimulatedNoise(layout=0.5)), (1,))
     old, *_, new = simulated.range.old, *simulated.range.history.commits
 
     assert simulated.layout(old, 0) == simulated.layout(old, 0)

@@ -3,29 +3,29 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perftrend.bisect.simulator import Noise
+from perftrend.bisect.simulator import SimulatedNoise
 from perftrend.errors import SettingsError
 
-NONE = Noise(within=0.0, between=0.0)
+NONE = SimulatedNoise(within=0.0, between=0.0)
 
 
-def averages(noise: Noise, count: int = 4000) -> Any:
+def averages(noise: SimulatedNoise, count: int = 4000) -> Any:
     random = np.random.default_rng(1)
-    return np.array([np.mean(noise.drawn(random)) for _ in range(count)])
+    return np.array([np.mean(noise.draw(random)) for _ in range(count)])
 
 
 @pytest.mark.parametrize(
     "noise",
     [
-        Noise(within=2.0, between=0.0),
-        Noise(within=0.0, between=2.0),
-        Noise(within=1.0, between=1.0, samples=2),
-        Noise(within=0.0, between=0.5, modes=3.0),
-        Noise(within=0.0, between=0.5, modes=47.0, low=0.2),
-        Noise(within=0.0, between=2.0, freedom=5.0),
+        SimulatedNoise(within=2.0, between=0.0),
+        SimulatedNoise(within=0.0, between=2.0),
+        SimulatedNoise(within=1.0, between=1.0, samples=2),
+        SimulatedNoise(within=0.0, between=0.5, modes=3.0),
+        SimulatedNoise(within=0.0, between=0.5, modes=47.0, low=0.2),
+        SimulatedNoise(within=0.0, between=2.0, freedom=5.0),
     ],
 )
-def test_averages_deviate_as_much_as_is_stated(noise: Noise) -> None:
+def test_averages_deviate_as_much_as_is_stated(noise: SimulatedNoise) -> None:
     assert noise.deviation == pytest.approx(averages(noise).std(), rel=0.05)
 
 
@@ -34,14 +34,14 @@ def test_measurements_without_noise_are_equal() -> None:
 
 
 def test_each_measurement_has_one_of_two_modes() -> None:
-    found = averages(Noise(within=0.0, between=0.0, modes=3.0))
+    found = averages(SimulatedNoise(within=0.0, between=0.0, modes=3.0))
 
     assert {0.0, 3.0} == set(found)
     assert pytest.approx(1.5, abs=0.1) == found.mean()
 
 
 def test_speeds_last_as_long_and_are_as_frequent_as_stated() -> None:
-    noise = Noise(within=0.0, between=0.0, modes=47.0, low=0.3, phase=4.0)
+    noise = SimulatedNoise(within=0.0, between=0.0, modes=47.0, low=0.3, phase=4.0)
 
     levels = noise.course(40_000, np.random.default_rng(1))
 
@@ -53,7 +53,7 @@ def test_speeds_last_as_long_and_are_as_frequent_as_stated() -> None:
 
 
 def test_measurements_resemble_those_before_as_much_as_stated() -> None:
-    noise = Noise(within=0.0, between=2.0, autocorrelation=0.6)
+    noise = SimulatedNoise(within=0.0, between=2.0, autocorrelation=0.6)
 
     levels = noise.course(20_000, np.random.default_rng(1))
 
@@ -62,7 +62,7 @@ def test_measurements_resemble_those_before_as_much_as_stated() -> None:
 
 
 def test_outliers_are_five_to_fifty_per_cent_low() -> None:
-    found = averages(Noise(within=0.0, between=0.0, outliers=0.1))
+    found = averages(SimulatedNoise(within=0.0, between=0.0, outliers=0.1))
     low = np.exp(found[found != 0] / 100)
 
     assert pytest.approx(0.1, abs=0.02) == low.size / found.size
@@ -72,7 +72,7 @@ def test_outliers_are_five_to_fifty_per_cent_low() -> None:
 
 def test_what_tests_have_in_common_and_their_own_make_up_the_noise_between() -> None:
     random = np.random.default_rng(1)
-    noise = Noise(within=0.0, between=2.0, shared=0.3)
+    noise = SimulatedNoise(within=0.0, between=2.0, shared=0.3)
     common = np.array([noise.common(random) for _ in range(4000)])
 
     assert pytest.approx(0.3 * 4, rel=0.1) == common.var()
@@ -95,4 +95,4 @@ def test_what_tests_have_in_common_and_their_own_make_up_the_noise_between() -> 
 )
 def test_noise_that_cannot_be_is_refused_by_name(wrong: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match=next(iter(wrong))):
-        Noise(**wrong)
+        SimulatedNoise(**wrong)

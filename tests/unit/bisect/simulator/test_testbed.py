@@ -4,28 +4,28 @@ from pathlib import Path
 
 import pytest
 
-from perftrend.bisect import Documented, Kind, Session
+from perftrend.bisect import BisectSession, CsitHalving, OutcomeKind
 from perftrend.bisect.simulator import (
     HistoryModel,
-    Noise,
     SimulatedBuild,
     SimulatedHistory,
+    SimulatedNoise,
     SimulatedTestbed,
     Walk,
     bisect,
 )
 from perftrend.errors import BuildError
-from perftrend.model import Measured
+from perftrend.model import BuildMeasurement
 
-QUIET = Noise(within=0.1, between=0.1)
+QUIET = SimulatedNoise(within=0.1, between=0.1)
 CALM = HistoryModel(size=16, changes=(8.0,), noise=QUIET)
 
 
-def measured(testbed: SimulatedTestbed, commit: str) -> Measured:
+def measured(testbed: SimulatedTestbed, commit: str) -> BuildMeasurement:
     return testbed.measure(SimulatedBuild(commit, 0.0))
 
 
-def level(found: Measured, test: str = "test 1") -> float:
+def level(found: BuildMeasurement, test: str = "test 1") -> float:
     samples = found.values[test].samples
     return sum(100 * math.log(sample) for sample in samples) / len(samples)
 
@@ -57,7 +57,7 @@ def test_noise_of_a_commit_does_not_depend_on_what_was_measured_before() -> None
 
 
 def test_layouts_of_a_commit_are_measured_in_turn() -> None:
-    noise = Noise(within=0.0, between=0.0, layout=1.0, variants=2)
+    noise = SimulatedNoise(within=0.0, between=0.0, layout=1.0, variants=2)
     testbed = SimulatedTestbed(SimulatedHistory(HistoryModel(noise=noise), (1,)))
 
     found = [measured(testbed, testbed.history.range.old) for _ in range(4)]
@@ -109,16 +109,19 @@ def test_what_does_not_build_says_so_and_takes_as_long() -> None:
 def test_session_ends_as_the_bisection_without_a_file(tmp_path: Path) -> None:
     history = SimulatedHistory(HistoryModel(size=16, changes=(8.0,), noise=QUIET, broken=0.2), (1,))
     testbed, other = SimulatedTestbed(history), SimulatedTestbed(history)
-    session = Session(
+    session = BisectSession(
         tmp_path / "session",
         history.range,
-        Documented(),
+        CsitHalving(),
         build=testbed.build,
         measure=testbed.measure,
     )
 
-    outcome, state = bisect(Documented(), other)
+    outcome, state = bisect(CsitHalving(), other)
 
     assert session.run() == outcome
     assert (testbed.built, testbed.measured) == (other.built, other.measured)
-    assert (Kind.FOUND, set(testbed.measured)) == (outcome.kind, {each.commit for each in state.measured})
+    assert (OutcomeKind.FOUND, set(testbed.measured)) == (
+        outcome.kind,
+        {each.commit for each in state.measured},
+    )

@@ -17,10 +17,10 @@ from perftrend.clients.gerrit import (
     PATCH_SET_LEVEL,
     Account,
     CommentAdded,
-    Dropped,
+    EventsDropped,
     Gerrit,
     TooLargeError,
-    listing,
+    client,
 )
 from perftrend.clients.gerrit.changes import read_change
 from perftrend.clients.gerrit.comments import read_comments
@@ -43,20 +43,20 @@ def pages(double: GerritDouble, *numbers: list[int]) -> None:
 def test_changes_are_asked_for_page_by_page_and_told_once(client: Client, double: GerritDouble) -> None:
     pages(double, [5, 4], [4, 3], [2])
 
-    assert [5, 4, 3, 2] == [each.number for each in client().updated_since(SINCE)]
+    assert [5, 4, 3, 2] == [each.number for each in client().changes_updated_since(SINCE)]
     assert [["0"], ["2"], ["4"]] == [each.query["S"] for each in double.requests]
 
 
 def test_no_more_changes_are_asked_for_than_are_taken(client: Client, double: GerritDouble) -> None:
     pages(double, [5, 4], [3])
 
-    assert 5 == next(client().updated_since(SINCE)).number
+    assert 5 == next(client().changes_updated_since(SINCE)).number
     assert 1 == len(double.requests)
 
 
 def test_more_changes_than_there_may_be_are_told_after_the_last(client: Client, double: GerritDouble) -> None:
     pages(double, [5, 4], [3])
-    changes = client().updated_since(SINCE, maximum=2)
+    changes = client().changes_updated_since(SINCE, maximum=2)
 
     assert [5, 4] == [each.number for each in islice(changes, 2)]
     with pytest.raises(TooLargeError, match="more than 2 changes were updated since 2026-03-02 18:00:00 UTC"):
@@ -66,7 +66,7 @@ def test_more_changes_than_there_may_be_are_told_after_the_last(client: Client, 
 def test_as_many_changes_as_there_may_be_are_no_error(client: Client, double: GerritDouble) -> None:
     pages(double, [5, 4])
 
-    assert 2 == len(list(client().updated_since(SINCE, maximum=2)))
+    assert 2 == len(list(client().changes_updated_since(SINCE, maximum=2)))
 
 
 def test_server_that_says_more_without_telling_it_is_not_asked_for_ever(
@@ -74,14 +74,14 @@ def test_server_that_says_more_without_telling_it_is_not_asked_for_ever(
 ) -> None:
     double.pages.extend([[change(1, _more_changes=True)], []])
 
-    assert 1 == len(list(client().updated_since(SINCE)))
+    assert 1 == len(list(client().changes_updated_since(SINCE)))
 
 
 def test_query_is_in_utc_and_names_projects(client: Client, double: GerritDouble) -> None:
     pages(double, [1])
     east = SINCE.astimezone(timezone(timedelta(hours=9)))
 
-    list(client().updated_since(east, projects=["router", "a b"]))
+    list(client().changes_updated_since(east, projects=["router", "a b"]))
 
     asked = double.requests[0].query["q"]
     assert ['after:"2026-03-02 18:00:00" (project:"router" OR project:"a b")'] == asked
@@ -90,12 +90,12 @@ def test_query_is_in_utc_and_names_projects(client: Client, double: GerritDouble
 @pytest.mark.parametrize("name", ['a"b', "a\\", "a\nb"])
 def test_project_that_would_lead_out_of_its_quotes_is_refused(client: Client, name: str) -> None:
     with pytest.raises(UsageError, match="cannot be used in a query"):
-        list(client().updated_since(SINCE, projects=[name]))
+        list(client().changes_updated_since(SINCE, projects=[name]))
 
 
 def test_moment_without_a_time_zone_is_refused(client: Client) -> None:
     with pytest.raises(UsageError, match="no time zone"):
-        list(client().updated_since(SINCE.replace(tzinfo=None)))
+        list(client().changes_updated_since(SINCE.replace(tzinfo=None)))
 
 
 def test_comments_of_the_same_second_are_told_and_earlier_ones_not(
@@ -105,7 +105,7 @@ def test_comments_of_the_same_second_are_told_and_earlier_ones_not(
     for moment in ("2026-03-02 17:59:59.000000000", MOMENT):
         double.messages.append({"id": moment, "date": moment, "message": "x"})
 
-    [(_, new)] = client().commented_since(SINCE)
+    [(_, new)] = client().changes_commented_since(SINCE)
 
     assert [MOMENT] == [each.identity for each in new]
 
@@ -113,7 +113,7 @@ def test_comments_of_the_same_second_are_told_and_earlier_ones_not(
 def test_change_that_was_updated_otherwise_is_left_out(client: Client, double: GerritDouble) -> None:
     pages(double, [1])
 
-    assert [] == list(client().commented_since(SINCE))
+    assert [] == list(client().changes_commented_since(SINCE))
 
 
 def told(identity: str, moment: str = MOMENT, **others: Any) -> dict[str, Any]:
@@ -234,7 +234,7 @@ def test_event_of_a_comment_is_read() -> None:
 
 def test_other_events_are_none_and_lost_ones_are_told() -> None:
     assert read_event(b'{"type": "ref-updated"}') is None
-    assert Dropped() == read_event(b'{"type": "dropped-output"}')
+    assert EventsDropped() == read_event(b'{"type": "dropped-output"}')
 
 
 @pytest.mark.usefixtures("uncollected")
@@ -291,4 +291,4 @@ def test_any_value_in_a_change_is_read_or_refused(name: str, value: object) -> N
 
 
 def test_second_is_whole() -> None:
-    assert 0 == listing.whole_second(SINCE).microsecond
+    assert 0 == client.whole_second(SINCE).microsecond

@@ -12,10 +12,10 @@ from perftrend.clients.gerrit import Account, Comment
 from perftrend.clients.gerrit.reviews import (
     LONGEST_TEXT,
     answer_tag,
-    fitted,
-    is_said,
+    append_replacement_line,
+    has_text,
     newest,
-    superseding,
+    shorten,
     units,
 )
 from perftrend.errors import UsageError
@@ -29,41 +29,41 @@ def message(text: str, tag: str = "t", author: int = 7, patch_set: int = 1) -> C
 
 
 def test_text_that_fits_stays_as_it_is() -> None:
-    assert "a\n\n  b | c" == fitted("  \na\r\n\r\n  b | c\n\n")
+    assert "a\n\n  b | c" == shorten("  \na\r\n\r\n  b | c\n\n")
 
 
 @pytest.mark.parametrize("text", ["", " \n\t"])
 def test_nothing_is_not_posted(text: str) -> None:
     with pytest.raises(UsageError, match="there is nothing to post"):
-        fitted(text)
+        shorten(text)
 
 
 def test_long_text_is_cut_at_a_line_with_the_link() -> None:
     lines = "\n".join(f"line {number}" for number in range(10_000))
 
-    kept, _, end = fitted(lines, LINK).rpartition("\n\n")
+    kept, _, end = shorten(lines, LINK).rpartition("\n\n")
 
     assert f"… (cut; the whole text: {LINK})" == end
     assert lines.startswith(f"{kept}\n")
 
 
 def test_block_of_code_that_is_cut_is_closed() -> None:
-    assert "\n```\n\n… (cut)" in fitted("```\n" + "x\n" * 20_000)
+    assert "\n```\n\n… (cut)" in shorten("```\n" + "x\n" * 20_000)
 
 
 def test_length_is_counted_as_java_does() -> None:
     assert (3, 4) == (units("a😀"), units("😀😀"))
-    assert LONGEST_TEXT >= units(fitted("😀" * LONGEST_TEXT))
+    assert LONGEST_TEXT >= units(shorten("😀" * LONGEST_TEXT))
 
 
 @given(st.text(), st.integers(300, 2000), st.integers(1, 40), st.sampled_from(["", LINK]))
 def test_any_text_fits_with_what_it_replaces(text: str, limit: int, times: int, link: str) -> None:
     try:
-        made = fitted(text * times, link, limit)
+        made = shorten(text * times, link, limit)
     except UsageError:
         return
 
-    assert limit >= units(superseding(made, message("x")))
+    assert limit >= units(append_replacement_line(made, message("x")))
     assert "\0" not in made
     assert made.encode()
 
@@ -71,21 +71,23 @@ def test_any_text_fits_with_what_it_replaces(text: str, limit: int, times: int, 
 @given(st.text(min_size=1), st.text())
 def test_text_is_recognised_in_the_message_that_it_became(text: str, other: str) -> None:
     try:
-        made = fitted(text)
+        made = shorten(text)
     except UsageError:
         return
     for earlier in (None, message("x")):
-        posted = message(f"Patch Set 1: Performance-1\n\n(1 comment)\n\n{superseding(made, earlier)}")
+        posted = message(
+            f"Patch Set 1: Performance-1\n\n(1 comment)\n\n{append_replacement_line(made, earlier)}"
+        )
 
-        assert is_said(made, posted)
-        assert not is_said(f"{made} and more", posted)
+        assert has_text(made, posted)
+        assert not has_text(f"{made} and more", posted)
 
 
 def test_message_that_only_ends_alike_is_another_one() -> None:
-    assert not is_said("3 % slower", message("Patch Set 1:\n\nby 13 % slower"))
-    assert not is_said("as fast", message("Patch Set 1:\n\nnot as fast"))
-    assert is_said("as fast", message("Patch Set 1:\n\nas fast"))
-    assert not is_said("as fast", None)
+    assert not has_text("3 % slower", message("Patch Set 1:\n\nby 13 % slower"))
+    assert not has_text("as fast", message("Patch Set 1:\n\nnot as fast"))
+    assert has_text("as fast", message("Patch Set 1:\n\nas fast"))
+    assert not has_text("as fast", None)
 
 
 def test_newest_message_is_of_the_tag_the_author_and_the_patch_set() -> None:

@@ -17,7 +17,7 @@ import pytest
 import tenacity
 
 from perftrend.clients.jenkins import Jenkins, UnavailableError, connect, transport
-from perftrend.clients.web.retrying import patiently
+from perftrend.clients.web.retry import patiently
 from perftrend.errors import PerftrendError, ServiceError, SettingsError, UsageError
 from perftrend.settings import JenkinsSettings
 from tests.doubles import faulty

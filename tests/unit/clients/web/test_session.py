@@ -15,7 +15,7 @@ import requests
 from pydantic import SecretStr
 
 import perftrend
-from perftrend.archive.fetch import Pace, Web
+from perftrend.archive.fetch import RateLimiter, Web
 from perftrend.clients import ingest_event
 from perftrend.clients.gerrit import Gerrit
 from perftrend.clients.jenkins import Jenkins
@@ -23,13 +23,13 @@ from perftrend.clients.web import session as session_module
 from perftrend.clients.web.session import (
     MAXIMUM_BODY,
     DeadlineError,
+    HttpSession,
     PrivateRedirectError,
     RedirectError,
-    Session,
     SlowServerError,
     slowness,
 )
-from perftrend.dashboard.users.provider import Provider
+from perftrend.dashboard.auth.oidc import Provider
 from perftrend.errors import ServiceError
 from perftrend.settings import DashboardSettings
 
@@ -110,13 +110,13 @@ HOSTILE = {
 
 
 def read_file(url: str) -> None:
-    with Web(Pace(1e6), timeout_s=TIMEOUT_S) as web, web.open(f"{url}/file") as transfer:
+    with Web(RateLimiter(1e6), timeout_s=TIMEOUT_S) as web, web.open(f"{url}/file") as transfer:
         while transfer.read(1000):
             pass
 
 
 def read_page(url: str) -> None:
-    with Web(Pace(1e6), timeout_s=TIMEOUT_S, attempts=1) as web:
+    with Web(RateLimiter(1e6), timeout_s=TIMEOUT_S, attempts=1) as web:
         web.page(f"{url}/")
 
 
@@ -163,7 +163,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (session_module, perftrend.archive.fetch.web, perftrend.clients.jenkins.transport):
         monkeypatch.setattr(module, "FILE_DEADLINE_S", 2.0, raising=False)
     monkeypatch.setattr(perftrend.archive.fetch.web, "PAGE_DEADLINE_S", 2.0)
-    monkeypatch.setattr(perftrend.dashboard.users.provider, "_TIMEOUT_S", TIMEOUT_S)
+    monkeypatch.setattr(perftrend.dashboard.auth.oidc, "_TIMEOUT_S", TIMEOUT_S)
 
 
 @pytest.mark.usefixtures("hurried")
@@ -178,7 +178,7 @@ def test_no_server_holds_a_client(serve: Serve, client: Callable[[str], None], f
 @pytest.mark.parametrize("feed", HOSTILE.values(), ids=HOSTILE)
 def test_no_dashboard_holds_the_job_that_notifies_it(serve: Serve, feed: Feed) -> None:
     url = serve(feed)
-    error = ends(lambda: ingest_event.tell(url, SecretStr("x"), "job", 1, timeout_s=TIMEOUT_S))
+    error = ends(lambda: ingest_event.notify(url, SecretStr("x"), "job", 1, timeout_s=TIMEOUT_S))
 
     assert isinstance(error, ServiceError)
 
@@ -187,7 +187,7 @@ def test_steady_body_ends_at_its_deadline(serve: Serve) -> None:
     """Each wait is short, and the rate is well above the slowest."""
     url = serve(HOSTILE["body without an end"])
     with (
-        Session(timeout_s=5.0) as session,
+        HttpSession(timeout_s=5.0) as session,
         session.send(requests.Request("GET", url).prepare(), stream=True, deadline_s=0.5) as response,
         pytest.raises(requests.ConnectionError) as caught,
     ):
@@ -200,7 +200,7 @@ def test_steady_body_ends_at_its_deadline(serve: Serve) -> None:
 
 def test_body_that_drips_is_given_up(serve: Serve) -> None:
     url = serve(HOSTILE["body"])
-    with Session(timeout_s=TIMEOUT_S) as session, pytest.raises(requests.ConnectionError) as caught:
+    with HttpSession(timeout_s=TIMEOUT_S) as session, pytest.raises(requests.ConnectionError) as caught:
         session.get(url)
 
     assert isinstance(slowness(caught.value), SlowServerError)
@@ -209,13 +209,16 @@ def test_body_that_drips_is_given_up(serve: Serve) -> None:
 def test_head_is_bounded(serve: Serve) -> None:
     """A hundred lines of 60 KB are allowed by the library."""
     url = serve(sending(OK + b"".join(b"X-%d: %s\r\n" % (i, b"x" * 60_000) for i in range(90)) + b"\r\n"))
-    with Session(timeout_s=30.0) as session, pytest.raises(requests.ConnectionError, match="head has more"):
+    with (
+        HttpSession(timeout_s=30.0) as session,
+        pytest.raises(requests.ConnectionError, match="head has more"),
+    ):
         session.get(url)
 
 
 def test_body_that_is_read_as_a_whole_is_bounded(serve: Serve) -> None:
     url = serve(sending(OK + b"Connection: close\r\n\r\n" + b" " * (MAXIMUM_BODY + 1)))
-    with Session(timeout_s=30.0) as session, pytest.raises(requests.RequestException, match="more than"):
+    with HttpSession(timeout_s=30.0) as session, pytest.raises(requests.RequestException, match="more than"):
         session.get(url)
 
 
@@ -223,7 +226,7 @@ def test_wait_ends_when_the_job_does(serve: Serve) -> None:
     """The server is silent for longer than the test may take."""
     stop = threading.Event()
     url = serve(lambda _: (stop.set(), threading.Event().wait(HELD_S))[0])
-    with Web(Pace(1e6, stop), timeout_s=10 * HELD_S) as web:
+    with Web(RateLimiter(1e6, stop), timeout_s=10 * HELD_S) as web:
         error = ends(lambda: web.page(f"{url}/"))
 
     assert "fetching was interrupted" in str(error)
@@ -270,7 +273,7 @@ def test_redirect_to_another_origin_gets_no_secret(
     netrc.write_text(f"machine {host} login me password secret\n")
     monkeypatch.setenv("NETRC", str(netrc))
 
-    with Session(timeout_s=30.0, netrc=True) as session:
+    with HttpSession(timeout_s=30.0, netrc=True) as session:
         session.get(url, auth=("me", "secret"), headers={"X-Api-Key": "secret"}, cookies={"a": "secret"})
 
     first, second = heads
@@ -286,7 +289,7 @@ def test_redirect_within_the_origin_keeps_the_login(
         (redirecting("/there") if len(heads) == 1 else JSON)(connection)
 
     url = serve(redirecting_once)
-    with Session(timeout_s=30.0) as session:
+    with HttpSession(timeout_s=30.0) as session:
         session.get(url, auth=("me", "secret"))
 
     assert [f"{url}/", f"{url}/there"] == [request.url for request in heads]
@@ -311,9 +314,9 @@ def test_private_address_may_be_allowed(serve: Serve, monkeypatch: pytest.Monkey
     monkeypatch.setattr(session_module, "is_public", lambda host: host == "127.0.0.1")
     url = serve(redirecting(serve(JSON).replace("127.0.0.1", "localhost")))
 
-    with Session(timeout_s=30.0, private_redirects=True) as session:
+    with HttpSession(timeout_s=30.0, private_redirects=True) as session:
         assert b"{}" == session.get(url).content
-    with Session(timeout_s=30.0) as session, pytest.raises(PrivateRedirectError):
+    with HttpSession(timeout_s=30.0) as session, pytest.raises(PrivateRedirectError):
         session.get(url)
 
 
@@ -322,7 +325,7 @@ def test_private_address_may_be_allowed(serve: Serve, monkeypatch: pytest.Monkey
 )
 def test_redirect_to_no_web_address_is_refused(serve: Serve, location: str) -> None:
     url = serve(redirecting(location))
-    with Session(timeout_s=30.0) as session, pytest.raises(RedirectError, match="neither http nor https"):
+    with HttpSession(timeout_s=30.0) as session, pytest.raises(RedirectError, match="neither http nor https"):
         session.get(url)
 
 
@@ -332,7 +335,7 @@ def test_redirect_from_https_to_http_is_refused() -> None:
 
 
 def test_post_is_not_redirected(serve: Serve, heads: list[requests.PreparedRequest]) -> None:
-    with Session(timeout_s=30.0) as session:
+    with HttpSession(timeout_s=30.0) as session:
         assert 302 == session.post(serve(redirecting("/there"))).status_code
 
     assert 1 == len(heads)
@@ -350,7 +353,7 @@ def test_netrc_is_read_where_it_is_meant(
     file.write_text("machine 127.0.0.1 login me password secret\n")
     monkeypatch.setenv("NETRC", str(file))
 
-    with Session(timeout_s=30.0, netrc=netrc) as session:
+    with HttpSession(timeout_s=30.0, netrc=netrc) as session:
         session.get(serve(JSON))
 
     assert netrc is ("Authorization" in heads[0].headers)

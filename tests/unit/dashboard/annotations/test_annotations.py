@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from perftrend.dashboard import Site
+from perftrend.dashboard import AppContext
 from tests.unit.dashboard.conftest import RUNS, TESTBEDS, Filled, commit
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -17,7 +17,7 @@ JSON = {"Accept": "application/json"}
 
 
 @pytest.fixture
-def annotated(site: Site) -> int:
+def annotated(site: AppContext) -> int:
     return site.store.annotations.add(COMMIT, "a new <compiler>", user="ann", testbed="2n-clx").identity
 
 
@@ -43,7 +43,7 @@ def test_program_gets_the_same(client: TestClient, annotated: int) -> None:
     assert [] == listed(client, commit="fffffff")["annotations"]
 
 
-def test_many_are_told_page_by_page(client: TestClient, site: Site) -> None:
+def test_many_are_told_page_by_page(client: TestClient, site: AppContext) -> None:
     for number in range(60):
         site.store.annotations.add(COMMIT, str(number), user="ann")
 
@@ -101,7 +101,7 @@ def test_annotation_that_is_not_there_is_not_found(client: TestClient, path: str
     assert client.get(path).status_code in {404, 422}
 
 
-def test_form_of_an_editor_annotates(editor: TestClient, site: Site, token: str) -> None:
+def test_form_of_an_editor_annotates(editor: TestClient, site: AppContext, token: str) -> None:
     sent = {"csrf": token, "commit": COMMIT.upper(), "text": "line\r\nline", "testbed": ""}
 
     answer = editor.post("/annotations", data=sent)
@@ -122,12 +122,12 @@ def test_program_of_an_editor_annotates(editor: TestClient, filled: Filled, toke
     )
 
 
-def test_form_without_its_token_is_refused(editor: TestClient, site: Site) -> None:
+def test_form_without_its_token_is_refused(editor: TestClient, site: AppContext) -> None:
     assert 403 == editor.post("/annotations", data={"commit": COMMIT, "text": "x"}).status_code
     assert [] == site.store.annotations.newest(5)
 
 
-def test_file_is_no_form(editor: TestClient, site: Site, token: str) -> None:
+def test_file_is_no_form(editor: TestClient, site: AppContext, token: str) -> None:
     answer = editor.post("/annotations", files={"text": b"new NIC"}, headers={"X-CSRF-Token": token})
 
     assert 415 == answer.status_code
@@ -135,7 +135,7 @@ def test_file_is_no_form(editor: TestClient, site: Site, token: str) -> None:
     assert [] == site.store.annotations.newest(1)
 
 
-def test_editor_changes_a_text(editor: TestClient, site: Site, token: str, annotated: int) -> None:
+def test_editor_changes_a_text(editor: TestClient, site: AppContext, token: str, annotated: int) -> None:
     form = editor.get(f"/annotations/{annotated}").text
     assert '<input type="hidden" name="version" value="1">' in form
 
@@ -148,7 +148,7 @@ def test_editor_changes_a_text(editor: TestClient, site: Site, token: str, annot
 
 
 def test_slower_one_is_told_who_was_faster_and_loses_nothing(
-    editor: TestClient, site: Site, token: str, annotated: int
+    editor: TestClient, site: AppContext, token: str, annotated: int
 ) -> None:
     site.store.annotations.edit(annotated, "bob's", version=1, user="bob")
     sent = {"csrf": token, "text": "mine <b>", "version": 1}
@@ -165,7 +165,7 @@ def test_slower_one_is_told_who_was_faster_and_loses_nothing(
 
 
 def test_edit_of_what_was_deleted_tells_who_deleted_it(
-    editor: TestClient, site: Site, token: str, annotated: int
+    editor: TestClient, site: AppContext, token: str, annotated: int
 ) -> None:
     site.store.annotations.delete(annotated, version=1, user="bob")
 
@@ -176,7 +176,7 @@ def test_edit_of_what_was_deleted_tells_who_deleted_it(
 
 
 def test_deletion_needs_the_version_that_is_there(
-    editor: TestClient, site: Site, token: str, annotated: int
+    editor: TestClient, site: AppContext, token: str, annotated: int
 ) -> None:
     path = f"/annotations/{annotated}/delete"
 
@@ -192,7 +192,7 @@ def test_deletion_needs_the_version_that_is_there(
      {"commit": COMMIT, "text": "x" * 4001}, {"commit": COMMIT, "text": "x", "testbed": "y" * 256}],
 )  # fmt: skip
 def test_what_cannot_be_kept_is_refused_in_one_line(
-    editor: TestClient, site: Site, token: str, sent: dict[str, str]
+    editor: TestClient, site: AppContext, token: str, sent: dict[str, str]
 ) -> None:
     answer = editor.post("/annotations", json=sent, headers={**JSON, "X-CSRF-Token": token})
 

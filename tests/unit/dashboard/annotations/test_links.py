@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.dashboard.annotations.links import linked
+from perftrend.dashboard.annotations.routes import linkify
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from perftrend.dashboard.annotations.links import linked
 def test_web_address_is_a_link(text: str, address: str) -> None:
     escaped = address.replace("&", "&amp;")
 
-    assert f'<a href="{escaped}" rel="noopener noreferrer nofollow">{escaped}</a>' in linked(text)
+    assert f'<a href="{escaped}" rel="noopener noreferrer nofollow">{escaped}</a>' in linkify(text)
 
 
 @pytest.mark.parametrize(
@@ -30,16 +30,16 @@ def test_web_address_is_a_link(text: str, address: str) -> None:
     ["javascript:alert(1)", "data:text/html,x", "ftp://a.example", "//a.example", "https://", "xhttps:/a.b"],
 )
 def test_nothing_else_is_a_link(text: str) -> None:
-    assert text == linked(text)
+    assert text == linkify(text)
 
 
 def test_markup_is_shown_as_it_was_written() -> None:
-    assert "&lt;b&gt; &amp; &#34;" == linked('<b> & "')
-    assert '"' not in re.sub(r'<a href="[^"]*" rel="[^"]*">', "", linked('https://a.example/"onclick="x'))
+    assert "&lt;b&gt; &amp; &#34;" == linkify('<b> & "')
+    assert '"' not in re.sub(r'<a href="[^"]*" rel="[^"]*">', "", linkify('https://a.example/"onclick="x'))
 
 
 @given(st.text() | st.from_regex(r"https?://[ -~]{0,30}"))
 def test_text_cannot_make_elements_of_its_own(text: str) -> None:
-    without_links = re.sub(r'<a href="https?://[^"<>]*" rel="[a-z ]*">|</a>', "", linked(text))
+    without_links = re.sub(r'<a href="https?://[^"<>]*" rel="[a-z ]*">|</a>', "", linkify(text))
 
     assert not re.search(r"[<>\"]", without_links)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from perftrend.dashboard import Site
-from perftrend.dashboard.clusters.finding import Found, rule
-from perftrend.dashboard.clusters.options import Options
+from perftrend.dashboard import AppContext
+from perftrend.dashboard.clusters.clustering import ClusteringResult, rule
+from perftrend.dashboard.clusters.options import ClusterOptions
 from perftrend.dashboard.clusters.summary import ClusterSummary
 from perftrend.store.clusters import StoredCluster
 from tests.unit.dashboard.conftest import FIRST, token_of
@@ -45,12 +45,14 @@ def stored(
     )
 
 
-def clustered(site: Site, *clusters: StoredCluster, testbed: str = TESTBED) -> None:
+def clustered(site: AppContext, *clusters: StoredCluster, testbed: str = TESTBED) -> None:
     """Let a clustering find some clusters."""
-    site.store.clusterings.ask(testbed, Options().model_dump(), "")
+    site.store.clusterings.request(testbed, ClusterOptions().model_dump(), "")
     task = site.store.clusterings.claim(FIRST)
     assert task is not None
-    site.store.clusters.merge(task, rule(Found(clusters, COMMITS, {"interesting": len(clusters)})), {})
+    site.store.clusters.merge(
+        task, rule(ClusteringResult(clusters, COMMITS, {"interesting": len(clusters)})), {}
+    )
 
 
 def listed(client: TestClient, **query: Any) -> list[dict[str, Any]]:

@@ -11,9 +11,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from perftrend.analysis.formula import format_key
-from perftrend.dashboard import Site
-from perftrend.dashboard.clusters.finding import find
-from perftrend.dashboard.clusters.options import Options
+from perftrend.dashboard import AppContext
+from perftrend.dashboard.clusters.clustering import find
+from perftrend.dashboard.clusters.options import ClusterOptions
 from perftrend.dashboard.clusters.views import cluster_views
 from perftrend.settings import Settings
 from tests.unit.dashboard.clusters.conftest import JSON, TESTBED, clustered, listed, stored
@@ -33,7 +33,7 @@ def members(cluster: dict[str, Any]) -> set[str]:
     [((400, -300, 200), {"3", "4"}), ((300, -400, 200), {"3"}), ((200, 300, -400), {"4"})],
 )
 def test_documented_example(
-    site: Site, editor: TestClient, filled: Filled, statistics: tuple[float, ...], kept: set[str]
+    site: AppContext, editor: TestClient, filled: Filled, statistics: tuple[float, ...], kept: set[str]
 ) -> None:
     """C[1], C[2], C[3,4] and N[1], N[3], N[4], N[5] are C[1] or N[1], C[2], C[3,4] or N[3] or N[4], N[5]."""
     of_both, of_three, of_four = statistics
@@ -61,19 +61,19 @@ def test_documented_example(
     assert ("Bug", "4711") == (now[both]["status"], now[both]["message"])
 
 
-def test_only_clusters_with_a_commit_in_the_window_are_found_again(site: Site, filled: Filled) -> None:
+def test_only_clusters_with_a_commit_in_the_window_are_found_again(site: AppContext, filled: Filled) -> None:
     clustered(site, stored(1, at="long ago"))
     clustered(site, stored(1, regression=300))
 
-    assert ["c2", "long ago"] == [each.commit for each in site.store.clusters.kept()]
+    assert ["c2", "long ago"] == [each.commit for each in site.store.clusters.select()]
 
 
 def test_second_of_two_people_is_told_by_page_and_by_json(
-    site: Site, editor: TestClient, filled: Filled
+    site: AppContext, editor: TestClient, filled: Filled
 ) -> None:
     clustered(site, stored(1))
     [cluster] = listed(editor)
-    site.store.clusters.triage({cluster["id"]: 1}, status="Bug", message="<b>7</b>", who="ann")
+    site.store.clusters.triage({cluster["id"]: 1}, status="Bug", message="<b>7</b>", user="ann")
 
     told = say(editor, cluster["id"], status="Ignore", message="noise")
     page = editor.post(
@@ -91,7 +91,9 @@ def test_second_of_two_people_is_told_by_page_and_by_json(
     assert ["Bug"] == [each["status"] for each in listed(editor)]
 
 
-def test_version_that_there_never_was_is_a_conflict(site: Site, editor: TestClient, filled: Filled) -> None:
+def test_version_that_there_never_was_is_a_conflict(
+    site: AppContext, editor: TestClient, filled: Filled
+) -> None:
     clustered(site, stored(1))
 
     told = say(editor, listed(editor)[0]["id"], status="Bug", version=9)
@@ -100,7 +102,7 @@ def test_version_that_there_never_was_is_a_conflict(site: Site, editor: TestClie
     assert "was never changed, and has version 1" in told.json()["error"]
 
 
-def test_form_says_something_of_a_cluster(site: Site, editor: TestClient, filled: Filled) -> None:
+def test_form_says_something_of_a_cluster(site: AppContext, editor: TestClient, filled: Filled) -> None:
     clustered(site, stored(1))
     [cluster] = listed(editor)
 
@@ -118,7 +120,9 @@ def test_form_says_something_of_a_cluster(site: Site, editor: TestClient, filled
     ]
 
 
-def test_boxes_of_a_form_say_something_of_several(site: Site, editor: TestClient, filled: Filled) -> None:
+def test_boxes_of_a_form_say_something_of_several(
+    site: AppContext, editor: TestClient, filled: Filled
+) -> None:
     clustered(site, stored(1), stored(2), stored(3))
     first, second, third = (each["id"] for each in listed(editor))
 
@@ -146,7 +150,7 @@ def test_edit_that_cannot_be_understood_is_refused(editor: TestClient, wrong: ob
 
 
 def test_message_is_kept_without_what_a_database_or_a_page_cannot_take(
-    site: Site, editor: TestClient, filled: Filled
+    site: AppContext, editor: TestClient, filled: Filled
 ) -> None:
     clustered(site, stored(1))
     [cluster] = listed(editor)
@@ -155,7 +159,9 @@ def test_message_is_kept_without_what_a_database_or_a_page_cannot_take(
     assert "a\ufffdb\ufffdc" == listed(editor)[0]["message"]
 
 
-def test_viewer_sees_everything_and_changes_nothing(site: Site, client: TestClient, filled: Filled) -> None:
+def test_viewer_sees_everything_and_changes_nothing(
+    site: AppContext, client: TestClient, filled: Filled
+) -> None:
     clustered(site, stored(1))
     [cluster] = listed(client)
 
@@ -167,7 +173,9 @@ def test_viewer_sees_everything_and_changes_nothing(site: Site, client: TestClie
     assert "New" == listed(client)[0]["status"]
 
 
-def test_reset_needs_a_confirmation_and_keeps_bugs(site: Site, editor: TestClient, filled: Filled) -> None:
+def test_reset_needs_a_confirmation_and_keeps_bugs(
+    site: AppContext, editor: TestClient, filled: Filled
+) -> None:
     clustered(site, stored(1), stored(2))
     bug = listed(editor)[0]["id"]
     say(editor, bug, status="Bug", message="7")
@@ -180,7 +188,7 @@ def test_reset_needs_a_confirmation_and_keeps_bugs(site: Site, editor: TestClien
     assert [bug] == [each["id"] for each in listed(editor)]
 
 
-def test_statuses_are_counted_and_chosen(site: Site, editor: TestClient, filled: Filled) -> None:
+def test_statuses_are_counted_and_chosen(site: AppContext, editor: TestClient, filled: Filled) -> None:
     clustered(site, stored(1), stored(2), stored(3))
     say(editor, listed(editor)[0]["id"], status="Ignore")
 
@@ -192,7 +200,7 @@ def test_statuses_are_counted_and_chosen(site: Site, editor: TestClient, filled:
     assert 404 == editor.get("/clusters", params={"testbed": "nowhere"}).status_code
 
 
-def test_many_clusters_are_told_page_by_page(site: Site, client: TestClient, filled: Filled) -> None:
+def test_many_clusters_are_told_page_by_page(site: AppContext, client: TestClient, filled: Filled) -> None:
     clustered(site, *(stored(number, regression=200 + number) for number in range(30)))
 
     first = client.get("/clusters", headers=JSON).json()
@@ -204,7 +212,7 @@ def test_many_clusters_are_told_page_by_page(site: Site, client: TestClient, fil
 
 
 def test_list_has_twenty_traces_and_the_page_of_the_cluster_all(
-    site: Site, client: TestClient, filled: Filled
+    site: AppContext, client: TestClient, filled: Filled
 ) -> None:
     clustered(site, stored(*range(30)))
     [cluster] = listed(client)
@@ -216,7 +224,7 @@ def test_list_has_twenty_traces_and_the_page_of_the_cluster_all(
 
 
 def test_page_shows_both_statistics_even_infinite_ones(
-    site: Site, client: TestClient, filled: Filled
+    site: AppContext, client: TestClient, filled: Filled
 ) -> None:
     clustered(site, stored(1, regression=-inf))
 
@@ -227,19 +235,19 @@ def test_page_shows_both_statistics_even_infinite_ones(
     assert 2 == client.get("/clusters").text.count("\N{MINUS SIGN}\N{INFINITY}")
 
 
-def test_commit_links_to_the_gerrit_of_the_settings(site: Site, filled: Filled) -> None:
+def test_commit_links_to_the_gerrit_of_the_settings(site: AppContext, filled: Filled) -> None:
     gerrit = Settings().gerrit.model_copy(update={"url": "https://review.example.org"})
-    there = Site.of(site.settings.model_copy(update={"gerrit": gerrit}), site.store)
+    there = AppContext.of(site.settings.model_copy(update={"gerrit": gerrit}), site.store)
     clustered(there, stored(1))
 
-    [kept] = there.store.clusters.kept()
+    [kept] = there.store.clusters.select()
     assert "https://review.example.org/q/c2" == cluster_views(there, [kept])[0].commit_link
 
 
 def test_step_leads_to_the_commits_between_and_to_a_bisection(
-    site: Site, client: TestClient, filled: Filled
+    site: AppContext, client: TestClient, filled: Filled
 ) -> None:
-    found = find(site, TESTBED, Options(k=2, cutoff=20), lambda _: None)
+    found = find(site, TESTBED, ClusterOptions(k=2, cutoff=20), lambda _: None)
     clustered(site, *(each for each in found.clusters if each.regression < 0))
     [cluster] = listed(client)
 
@@ -259,7 +267,7 @@ def test_step_leads_to_the_commits_between_and_to_a_bisection(
 
 @pytest.mark.parametrize(("before", "at"), [("run-12", "c2"), ("c1", "run-13"), ("c2", "c2")])
 def test_step_between_unknown_commits_leads_nowhere(
-    site: Site, client: TestClient, filled: Filled, before: str, at: str
+    site: AppContext, client: TestClient, filled: Filled, before: str, at: str
 ) -> None:
     there = stored(1, at=at)
     clustered(site, replace(there, summary={**there.summary, "before": before}))
@@ -269,7 +277,7 @@ def test_step_between_unknown_commits_leads_nowhere(
     assert "Find the commit" not in client.get(f"/clusters/{cluster['id']}").text
 
 
-def test_editor_keeps_all_traces_as_a_shortcut(site: Site, editor: TestClient, filled: Filled) -> None:
+def test_editor_keeps_all_traces_as_a_shortcut(site: AppContext, editor: TestClient, filled: Filled) -> None:
     keys = [trace.key for trace in site.catalog.now().stored if trace.key["testbed"] == TESTBED]
     clustered(site, stored(*(key.hash for key in keys)))
     [cluster] = listed(editor)
@@ -278,10 +286,10 @@ def test_editor_keeps_all_traces_as_a_shortcut(site: Site, editor: TestClient, f
 
     query, shortcut = there.rsplit("=", 1)
     assert f"/?testbed={TESTBED}&shortcut" == query
-    assert [format_key(key) for key in keys] == list(site.store.shortcuts.held(shortcut) or ())
+    assert [format_key(key) for key in keys] == list(site.store.shortcuts.load(shortcut) or ())
 
 
-def test_explore_shows_the_traces_of_a_cluster(site: Site, client: TestClient, filled: Filled) -> None:
+def test_explore_shows_the_traces_of_a_cluster(site: AppContext, client: TestClient, filled: Filled) -> None:
     clustered(site, stored(filled.slower.hash, "gone"))
     [cluster] = listed(client)
 

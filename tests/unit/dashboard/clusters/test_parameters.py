@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.analysis.cluster import parameter_summary
-from perftrend.dashboard.clusters.parameters import MOST_VALUES, Overrepresented, overrepresented
+from perftrend.dashboard.clusters.parameters import MOST_VALUES, OverrepresentedValue, find_overrepresented
 from perftrend.model import TraceKey
 
 
-def standing_out(cluster: list[TraceKey], others: list[TraceKey]) -> list[Overrepresented]:
+def standing_out(cluster: list[TraceKey], others: list[TraceKey]) -> list[OverrepresentedValue]:
     everything = [*cluster, *others]
-    return overrepresented(
+    return find_overrepresented(
         parameter_summary(cluster), len(cluster), parameter_summary(everything), len(everything)
     )
 
@@ -25,7 +25,7 @@ def keys(count: int, **parameters: str) -> list[TraceKey]:
 def test_value_of_the_changed_traces_stands_out_and_what_all_have_does_not() -> None:
     found = standing_out(keys(20, driver="mlx5", cores="1c"), keys(80, driver="avf", cores="1c"))
 
-    assert [Overrepresented(parameter="driver", value="mlx5", count=20, of_all=20)] == found
+    assert [OverrepresentedValue(parameter="driver", value="mlx5", count=20, of_all=20)] == found
 
 
 def test_most_surprising_is_first() -> None:

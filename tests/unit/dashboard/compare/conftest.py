@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from perftrend.archive import patch_report
-from perftrend.dashboard.compare import posting
-from perftrend.report.perftest import Subject, document
+from perftrend.dashboard.compare import gerrit_post
+from perftrend.report.perftest import PerftestSubject, document
 from perftrend.settings import Settings
 from perftrend.store import Store
 from perftrend.store.patch_tests import PatchTest
@@ -23,7 +23,7 @@ LEVELS = {f"{TESTS[0]} mrr": (10e6, 9e6), f"{TESTS[1]} mrr": (20e6, 20e6), "unkn
 
 def reported(build: int, levels: Any = None, *, ended: bool = True, number: int = 8, **subject: Any) -> bytes:
     """Return the report of a per-patch test, as the job writes it."""
-    about = Subject(**{
+    about = PerftestSubject(**{
         "testbed": TESTBEDS[0], "parent": "a" * 40, "patch": "b" * 40, "change": 1, "patch_set": 1,
         "page": "https://review.example/c/router/+/1", **subject,
     })  # fmt: skip
@@ -48,7 +48,7 @@ def stored(store: Store) -> Stored:
 def gerrit(monkeypatch: pytest.MonkeyPatch) -> Iterator[GerritDouble]:
     # A login from somebody's ~/.netrc is none of the test's.
     monkeypatch.setenv("NETRC", "/dev/null")
-    monkeypatch.setattr(posting, "RACE_S", 0.0)
+    monkeypatch.setattr(gerrit_post, "RACE_S", 0.0)
     with running() as double:
         yield double
 

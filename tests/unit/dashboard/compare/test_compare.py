@@ -15,10 +15,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from perftrend.archive.ingest import of_experiment
-from perftrend.dashboard.compare import comparing
-from perftrend.dashboard.compare.exports import _text
-from perftrend.dashboard.compare.links import narrowing, rows_of
-from perftrend.dashboard.compare.question import Question
+from perftrend.dashboard.compare import comparison
+from perftrend.dashboard.compare.csv_export import _text
+from perftrend.dashboard.compare.links import query_link_builder, rows_of
+from perftrend.dashboard.compare.query import Question
 from tests.unit.dashboard.conftest import FIRST, RUNS, STEP, TESTBEDS, TESTS, Filled, add_run, commit
 
 JSON = {"Accept": "application/json"}
@@ -207,7 +207,7 @@ def test_text_that_a_spreadsheet_would_run_is_marked() -> None:
 def test_more_traces_than_can_be_compared_are_refused(
     client: TestClient, filled: Filled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(comparing, "MOST_TRACES", 17)
+    monkeypatch.setattr(comparison, "MOST_TRACES", 17)
 
     answer = client.get("/compare", params=TWO_TESTBEDS, headers=JSON)
 
@@ -309,10 +309,10 @@ def test_parameters_narrow_the_query_and_widen_it_again() -> None:
     asked = Question(q="a=1", vertical="c", first=200, row="x")
     wider = Question(q="a=1&b=x%26y", vertical="c")
 
-    assert wider.encoded == narrowing(asked)("b", "x&y")
-    assert Question(q="a=1", vertical="c").encoded == narrowing(wider)("b", "x&y")
-    assert Question(vertical="c").encoded == narrowing(Question(q="a=1", vertical="c"))("a", "1")
-    assert Question(q="a=1").encoded == narrowing(Question(q="="))("a", "1")
+    assert wider.encoded == query_link_builder(asked)("b", "x&y")
+    assert Question(q="a=1", vertical="c").encoded == query_link_builder(wider)("b", "x&y")
+    assert Question(vertical="c").encoded == query_link_builder(Question(q="a=1", vertical="c"))("a", "1")
+    assert Question(q="a=1").encoded == query_link_builder(Question(q="="))("a", "1")
 
 
 def test_row_is_asked_for_by_its_name() -> None:

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from perftrend.analysis.ratios import noise_of_history
 from perftrend.dashboard.catalog import Catalog
-from perftrend.dashboard.compare import reading, values
-from perftrend.dashboard.compare.moments import Place
-from perftrend.dashboard.compare.question import Rule
-from perftrend.dashboard.compare.reading import WholeTiles
-from perftrend.dashboard.compare.values import axes_of, taken
+from perftrend.dashboard.compare import comparison, values
+from perftrend.dashboard.compare.comparison import WholeTiles
+from perftrend.dashboard.compare.query import FallbackRule
+from perftrend.dashboard.compare.time_points import AxisPlace
+from perftrend.dashboard.compare.values import axes_of, read_nearest_values
 from perftrend.model import Better, Result, Run, Samples, Status, TraceKey
 from perftrend.store import Store
 from perftrend.store.tiles import Axis
@@ -61,21 +61,23 @@ def fill(store: Store) -> None:
             ])  # fmt: skip
 
 
-def by_definition(row: list[float], place: Place, rule: Rule) -> tuple[int, int] | None:
+def by_definition(row: list[float], place: AxisPlace, rule: FallbackRule) -> tuple[int, int] | None:
     """Return the column of the value that is taken, and its distance."""
     found = []
     for column in range(max(0, place.last + 1 - REACH), min(COLUMNS, place.first + REACH)):
         far = min(column - place.first, 0) or max(column - place.last, 0)
         if place.last < place.first:
             far = column - place.first if column < place.first else column - place.last
-        allowed = {Rule.BEFORE: column <= place.last, Rule.AFTER: column >= place.first}.get(rule, True)
+        allowed = {FallbackRule.BEFORE: column <= place.last, FallbackRule.AFTER: column >= place.first}.get(
+            rule, True
+        )
         if math.isfinite(row[column]) and abs(far) < REACH and allowed:
             found.append((abs(far), far > 0, -column, far))
     return (-min(found)[2], min(found)[3]) if found else None
 
 
 def test_places_close_together_are_read_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "POINTS", 16)
+    monkeypatch.setattr(comparison, "POINTS", 16)
     axis, ids = store.tiles.axis("2n-clx"), Catalog(store).now().ids[::-1]
     read: list[range] = []
     really = store.tiles.values
@@ -93,16 +95,26 @@ def test_places_close_together_are_read_once(store: Store, monkeypatch: pytest.M
     assert (2, 0) == whole_tiles.values(axis, ids[:2], range(0)).shape
 
 
-@pytest.mark.parametrize("rule", list(Rule))
+@pytest.mark.parametrize("rule", list(FallbackRule))
 @pytest.mark.parametrize(
-    "place", [Place(39, 39), Place(0, 0), Place(17, 17), Place(17, 19), Place(20, 19), Place(0, -1)]
+    "place",
+    [
+        AxisPlace(39, 39),
+        AxisPlace(0, 0),
+        AxisPlace(17, 17),
+        AxisPlace(17, 19),
+        AxisPlace(20, 19),
+        AxisPlace(0, -1),
+    ],
 )
-def test_value_and_noise_are_those_of_the_definition(store: Store, place: Place, rule: Rule) -> None:
+def test_value_and_noise_are_those_of_the_definition(
+    store: Store, place: AxisPlace, rule: FallbackRule
+) -> None:
     now = Catalog(store).now()
     places = np.arange(len(now.stored))[::-1]
     axes = axes_of(store, now, places)
 
-    found = taken(store.tiles.values, now, places, axes, dict.fromkeys(axes, place), rule)
+    found = read_nearest_values(store.tiles.values, now, places, axes, dict.fromkeys(axes, place), rule)
 
     for number, trace in enumerate(places.tolist()):
         axis: Axis = axes[now.stored[trace].key["testbed"]]

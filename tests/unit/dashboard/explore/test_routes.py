@@ -17,7 +17,7 @@ from markupsafe import escape
 from starlette.testclient import TestClient
 
 from perftrend.analysis.formula import format_key
-from perftrend.dashboard import Site, make_app
+from perftrend.dashboard import AppContext, make_app
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store
 from perftrend.store.tiles import Tiles
@@ -362,7 +362,7 @@ def test_more_lines_than_can_be_drawn_are_told(client: TestClient, store: Store)
         answer = asked(client, pair)
         assert (len(answer["lines"]), answer["left_out"]) == (100, 50)
         assert "100 of 150" in answer["notices"][0]
-    shortcut = store.shortcuts.keep([format_key(key) for key in keys], user="eva")
+    shortcut = store.shortcuts.save([format_key(key) for key in keys], user="eva")
     answer = asked(client, ("shortcut", shortcut))
     assert (len(answer["lines"]), answer["left_out"]) == (100, 50)
     assert asked(client, ("q", "test=~t"))["stored"] == ['@filter("test=~t")']
@@ -537,7 +537,7 @@ def test_shortcut_is_kept_shown_and_used_in_formulas(editor: TestClient, filled:
     ids = [format_key(filled.slower), formula, "!norm(,a=b,)"]
     kept = sent(editor, "/shortcuts", {"ids": ids}).json()
 
-    assert filled.store.shortcuts.held(kept["id"]) == (format_key(filled.slower), formula)
+    assert filled.store.shortcuts.load(kept["id"]) == (format_key(filled.slower), formula)
     assert len(asked(editor, ("shortcut", kept["id"]))["lines"]) == 4
     assert len(asked(editor, ("formula", f'filter("#{kept["id"]}")'))["lines"]) == 4
     (line,) = asked(editor, ("formula", f'count(shortcut("{kept["id"]}"))'))["lines"]
@@ -556,7 +556,7 @@ def test_form_keeps_a_shortcut_and_leads_to_it(editor: TestClient, filled: Fille
     answer = editor.post("/shortcuts", data=form, headers=HTML)
 
     assert answer.status_code == 303
-    assert len(filled.store.shortcuts.held(answer.headers["location"].partition("shortcut=")[2]) or ()) == 2
+    assert len(filled.store.shortcuts.load(answer.headers["location"].partition("shortcut=")[2]) or ()) == 2
 
 
 def test_short_address_leads_to_its_page(editor: TestClient, filled: Filled) -> None:
@@ -597,7 +597,7 @@ def test_who_is_nobody_keeps_nothing(client: TestClient, filled: Filled) -> None
     assert client.post("/short", json={"url": "q=a%3Db"}, headers=JSON).status_code in {401, 403}
 
 
-def test_who_sits_at_the_machine_may_keep_something(site: Site, filled: Filled) -> None:
+def test_who_sits_at_the_machine_may_keep_something(site: AppContext, filled: Filled) -> None:
     with TestClient(make_app(site), base_url="http://localhost", client=("127.0.0.1", 1)) as client:
         sent = client.post("/short", json={"url": "q=a%3Db"}, headers=JSON)
         forged = client.post("/short", data={"url": "q=a%3Dc"}, headers={"Sec-Fetch-Site": "cross-site"})

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.analysis.formula import Query, Term
-from perftrend.dashboard.explore.state import Downsample, Show, Spread, State, read
-from perftrend.dashboard.explore.zoom import WHOLE, Range, Zoom
+from perftrend.dashboard.explore.state import Downsample, ExploreState, Show, Spread, read
+from perftrend.dashboard.explore.zoom import WHOLE, Zoom, ZoomRange
 from perftrend.dashboard.links import MOST_IDS
 from perftrend.errors import UsageError
 
@@ -17,7 +17,7 @@ terms = st.builds(Term, texts, texts, st.booleans())
 ranges = (
     st.lists(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e20, max_value=1e20),
              min_size=2, max_size=2, unique=True)
-    .map(sorted).map(lambda ends: Range(*ends))
+    .map(sorted).map(lambda ends: ZoomRange(*ends))
 )  # fmt: skip
 zooms = st.builds(
     Zoom,
@@ -27,7 +27,7 @@ zooms = st.builds(
     ),
 )
 states = st.builds(
-    State,
+    ExploreState,
     testbed=texts.map(str.strip),
     scale=st.integers(0, 5),
     tile=st.none() | st.integers(0, 10**8),
@@ -50,23 +50,23 @@ states = st.builds(
 
 
 @given(states)
-def test_the_address_has_everything(state: State) -> None:
+def test_the_address_has_everything(state: ExploreState) -> None:
     assert state.pairs == read(state.encoded).pairs
 
 
 @given(zooms)
 def test_what_is_seen_is_read_as_it_was_written(zoom: Zoom) -> None:
-    assert zoom == read(State(zoom=zoom).encoded).zoom
+    assert zoom == read(ExploreState(zoom=zoom).encoded).zoom
 
 
 def test_another_part_of_time_is_seen_as_a_whole() -> None:
     zoomed = read("tile=3&q=a%3Db&x=400..410&y=1..2+Mpps")
 
-    assert ("/?tile=3&q=a%3Db&x=400..410&y=1..2+Mpps", WHOLE) == (zoomed.url, zoomed.during(0, 2).zoom)
+    assert ("/?tile=3&q=a%3Db&x=400..410&y=1..2+Mpps", WHOLE) == (zoomed.url, zoomed.with_tile(0, 2).zoom)
 
 
 def test_what_is_as_usual_is_left_out() -> None:
-    assert State().url == "/"
+    assert ExploreState().url == "/"
 
 
 def test_boxes_and_text_make_one_query() -> None:

@@ -12,10 +12,10 @@ from starlette.testclient import TestClient
 
 from perftrend.analysis.formula import format_key
 from perftrend.dashboard.explore import window
-from perftrend.dashboard.explore.elsewhere import Elsewhere
+from perftrend.dashboard.explore.window import AlignedTestbeds
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store
-from perftrend.store.tiles import Axis, Column
+from perftrend.store.tiles import Axis, TileColumn
 from tests.unit.dashboard.conftest import FIRST, RUNS, STEP, TESTBEDS, Filled, commit
 
 HERE, THERE = TESTBEDS
@@ -36,7 +36,7 @@ def there(filled: Filled) -> TraceKey:
 def axis(testbed: str, commits: str) -> Axis:
     """Return an axis whose columns measure commits of one letter, a blank: not known."""
     columns = tuple(
-        Column(letter.strip(), FIRST + timedelta(days=number), (number,))
+        TileColumn(letter.strip(), FIRST + timedelta(days=number), (number,))
         for number, letter in enumerate(commits)
     )
     return Axis(testbed, columns, 0, -1, ())
@@ -57,7 +57,7 @@ def axis(testbed: str, commits: str) -> Axis:
     ],
 )
 def test_columns_stand_at_the_same_commits(ours: str, theirs: str, places: list[int]) -> None:
-    assert places == Elsewhere.beside(axis(HERE, ours), axis(THERE, theirs)).places.tolist()
+    assert places == AlignedTestbeds.from_axes(axis(HERE, ours), axis(THERE, theirs)).places.tolist()
 
 
 def test_other_testbed_is_drawn_beside_this_one(client: TestClient, filled: Filled) -> None:
@@ -149,7 +149,7 @@ def test_testbed_is_the_one_that_is_named(client: TestClient, filled: Filled, na
 
 
 def test_testbed_of_a_shortcut_is_that_of_its_traces(client: TestClient, filled: Filled) -> None:
-    kept = filled.store.shortcuts.keep([format_key(there(filled))], user="eva")
+    kept = filled.store.shortcuts.save([format_key(there(filled))], user="eva")
 
     assert THERE == asked(client, ("shortcut", kept))["testbed"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from perftrend.dashboard import Site
+from perftrend.dashboard import AppContext
 from perftrend.store import Store
 from tests.unit.dashboard.conftest import RUNS, TESTBEDS, TESTS, Filled
 
@@ -33,7 +33,7 @@ def newest_values(store: Store) -> list[float]:
 
 
 def test_form_marks_a_run_and_restores_it(
-    editor: TestClient, site: Site, token: str, newest: dict[str, Any]
+    editor: TestClient, site: AppContext, token: str, newest: dict[str, Any]
 ) -> None:
     before = newest_values(site.store)
     sent = {"csrf": token, **newest}
@@ -54,7 +54,7 @@ def test_form_marks_a_run_and_restores_it(
 
 
 def test_program_marks_a_test_and_restores_one_trace(
-    editor: TestClient, site: Site, token: str, newest: dict[str, Any]
+    editor: TestClient, site: AppContext, token: str, newest: dict[str, Any]
 ) -> None:
     headers = {**JSON, "X-CSRF-Token": token}
     answer = editor.post(
@@ -75,7 +75,7 @@ def test_program_marks_a_test_and_restores_one_trace(
 
 
 def test_viewer_sees_marks_and_changes_nothing(
-    client: TestClient, site: Site, newest: dict[str, Any]
+    client: TestClient, site: AppContext, newest: dict[str, Any]
 ) -> None:
     site.store.invalidations.add(site.store.runs(TESTBEDS[0], last=1)[0], "a fan failed", author="ann")
 

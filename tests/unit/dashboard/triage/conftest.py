@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from perftrend.dashboard.catalog import Catalog
-from perftrend.dashboard.triage import Evaluated, evaluate
+from perftrend.dashboard.triage import EvaluationResult, evaluate
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store
-from perftrend.store.alerts import Alert, Chosen, Item, Rules
+from perftrend.store.alerts import Alert, Item, ItemSelection, Rules
 
 FIRST = datetime(2026, 1, 1, 2, tzinfo=UTC)
 TESTBED = "2n-clx"
@@ -67,11 +67,11 @@ class Nights:
             self.store.add(run, results)
             self.count += 1
 
-    def evaluate(self) -> Evaluated:
+    def evaluate(self) -> EvaluationResult:
         return evaluate(self.store, Catalog(self.store), TESTBED, self.now)
 
     def items(self) -> list[Item]:
-        return self.store.alerts.items.chosen(Chosen(), limit=100)[0]
+        return self.store.alerts.items.select(ItemSelection(), limit=100)[0]
 
 
 @pytest.fixture(scope="session")

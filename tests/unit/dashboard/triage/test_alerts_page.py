@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from perftrend.dashboard import Site
+from perftrend.dashboard import AppContext
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store
 from perftrend.store.alerts import Alert, Rules
@@ -75,7 +75,7 @@ def test_viewer_sees_alerts_without_their_targets_and_changes_none(client: TestC
 
 
 def test_edit_that_was_made_from_an_older_version_is_refused_and_kept(
-    site: Site, editor: TestClient, alert: Alert
+    site: AppContext, editor: TestClient, alert: Alert
 ) -> None:
     path = f"/alerts/{alert.identity}"
     with signed_in(site, "ada") as other:
@@ -207,7 +207,7 @@ def test_dry_run_tells_night_by_night_and_writes_nothing(
     assert 2 == sum(traces for _, traces, _ in told) + sum(night["joined"] for night in result["told"])
     assert {commit(20)} == {first for _, _, first in told}
     assert [] == nights.items()
-    assert 0 == nights.store.alerts.outbox.waiting()
+    assert 0 == nights.store.alerts.outbox.count_unsent()
     page = editor.get(f"/alerts/{alert.identity}/dry-run?testbed={TESTBED}")
     assert "It would have reported" in page.text
 
@@ -218,7 +218,7 @@ def test_dry_run_that_meets_a_defect_says_so(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("of\ntwo lines")
 
-    monkeypatch.setattr("perftrend.dashboard.triage.dryruns.history_of", broken)
+    monkeypatch.setattr("perftrend.dashboard.triage.dry_runs.history_of", broken)
 
     result = dry_run(editor, alert)
 
@@ -261,7 +261,7 @@ def test_action_without_a_target_says_what_to_write(
 def test_dry_run_of_too_much_is_refused_with_what_would_do(
     nights: Nights, editor: TestClient, alert: Alert, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perftrend.dashboard.triage.dryruns.MOST_WORK", 30)
+    monkeypatch.setattr("perftrend.dashboard.triage.dry_runs.MOST_WORK", 30)
 
     answer = send(editor, f"/alerts/{alert.identity}/dry-run", {"testbed": TESTBED, "nights": 20})
 

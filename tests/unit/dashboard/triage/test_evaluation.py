@@ -16,7 +16,7 @@ from perftrend.dashboard.catalog import Catalog
 from perftrend.dashboard.triage import evaluate, evaluation
 from perftrend.model import Better, Result, Run, Status
 from perftrend.store import Store
-from perftrend.store.alerts import Alert, Night, Override, Rules, Triage
+from perftrend.store.alerts import Alert, Night, Override, Rules, TriageEdit
 from tests.unit.dashboard.triage.conftest import FIRST, MEASURED, STEPS, TESTBED, Nights, commit, key
 
 
@@ -38,16 +38,16 @@ def test_same_night_once_more_changes_nothing(nights: Nights, alert: Alert) -> N
 
     again = nights.evaluate()
 
-    assert evaluation.Evaluated() == again
+    assert evaluation.EvaluationResult() == again
     assert before == nights.items()
-    assert 1 == nights.store.alerts.outbox.waiting()
+    assert 1 == nights.store.alerts.outbox.count_unsent()
 
 
 def test_next_night_does_not_tell_it_again(nights: Nights, alert: Alert) -> None:
     nights.evaluate()
     nights.measure(5)
 
-    assert evaluation.Evaluated() == nights.evaluate()
+    assert evaluation.EvaluationResult() == nights.evaluate()
     assert 1 == len(nights.items())
 
 
@@ -59,13 +59,13 @@ def test_trace_that_changes_at_the_same_commit_later_joins_and_is_logged(
     nights.evaluate()
     nights.store.alerts.edit(alert.identity, alert.rules, version=2, user="ann")
 
-    assert evaluation.Evaluated(joined=1) == nights.evaluate()
+    assert evaluation.EvaluationResult(joined=1) == nights.evaluate()
 
     (item,) = nights.items()
     assert 2 == item.traces
     newest = nights.store.activity.newest(1, item.subject)[0]
     assert ("evaluation", "joined", "1 more trace") == (newest.user, newest.action, newest.detail)
-    assert 1 == nights.store.alerts.outbox.waiting()
+    assert 1 == nights.store.alerts.outbox.count_unsent()
 
 
 def test_improvement_is_an_item_of_its_own(nights: Nights, alert: Alert) -> None:
@@ -81,7 +81,7 @@ def test_improvement_is_an_item_of_its_own(nights: Nights, alert: Alert) -> None
 def test_what_a_person_said_stays(nights: Nights, alert: Alert) -> None:
     nights.evaluate()
     (item,) = nights.items()
-    nights.store.alerts.items.triage([Triage(item.identity, item.version, "bug", "#12")], user="bob")
+    nights.store.alerts.items.triage([TriageEdit(item.identity, item.version, "bug", "#12")], user="bob")
 
     nights.measure(4)
     nights.evaluate()
@@ -96,7 +96,7 @@ def test_change_that_disappears_closes_its_item_and_opens_it_when_it_is_back(
     """A stricter detector takes the change back; the old one finds it again."""
     nights.evaluate()
     (item,) = nights.items()
-    nights.store.alerts.items.triage([Triage(item.identity, item.version, "bug", "#12")], user="bob")
+    nights.store.alerts.items.triage([TriageEdit(item.identity, item.version, "bug", "#12")], user="bob")
     blind = replace(alert.rules, change=0.9)
     edited = nights.store.alerts.edit(alert.identity, blind, version=1, user="ann")
 
@@ -113,7 +113,7 @@ def test_change_that_disappears_closes_its_item_and_opens_it_when_it_is_back(
     (open_again,) = nights.items()
     assert (1, 0) == (back.reopened, back.new)
     assert ("bug", "", "#12") == (open_again.status, open_again.reason, open_again.message)
-    assert 1 == nights.store.alerts.outbox.waiting()
+    assert 1 == nights.store.alerts.outbox.count_unsent()
 
 
 def test_old_change_is_not_told_by_a_new_alert(nights: Nights) -> None:
@@ -266,7 +266,7 @@ def test_job_that_stops_is_missed_although_another_one_goes_on(nights: Nights) -
     (item,) = nights.items()
     assert ("stopped", 0) == (item.kind, item.traces)
     assert item.span.first_changed == weekly.finished + timedelta(hours=170)
-    assert evaluation.Evaluated(silent_from=nights.now + timedelta(hours=29)) == nights.evaluate()
+    assert evaluation.EvaluationResult(silent_from=nights.now + timedelta(hours=29)) == nights.evaluate()
 
 
 def test_alert_of_another_version_does_not_stop_the_others(nights: Nights, alert: Alert) -> None:
@@ -279,7 +279,7 @@ def test_alert_of_another_version_does_not_stop_the_others(nights: Nights, alert
 def test_switched_off_alert_looks_at_nothing(nights: Nights) -> None:
     nights.store.alerts.add(Rules("off", "", enabled=False), user="ann")
 
-    assert evaluation.Evaluated() == nights.evaluate()
+    assert evaluation.EvaluationResult() == nights.evaluate()
 
 
 def test_two_processes_at_once_enter_everything_once(nights: Nights, alert: Alert) -> None:
@@ -300,7 +300,7 @@ def test_two_processes_at_once_enter_everything_once(nights: Nights, alert: Aler
             thread.join()
 
     assert [2] == [item.traces for item in nights.items()]
-    assert 1 == nights.store.alerts.outbox.waiting()
+    assert 1 == nights.store.alerts.outbox.count_unsent()
 
 
 def test_kill_before_the_end_leaves_nothing_behind(nights: Nights, alert: Alert) -> None:
@@ -308,7 +308,7 @@ def test_kill_before_the_end_leaves_nothing_behind(nights: Nights, alert: Alert)
         nights.evaluate()
 
     assert [] == nights.items()
-    assert 0 == nights.store.alerts.outbox.waiting()
+    assert 0 == nights.store.alerts.outbox.count_unsent()
     assert 1 == nights.evaluate().new
 
 
@@ -349,7 +349,7 @@ def test_step_of_invalid_runs_is_gone_until_they_are_restored(nights: Nights, al
 
 
 def test_testbed_without_runs_or_alerts_is_nothing_to_look_at(store: Store, alert: Alert) -> None:
-    assert evaluation.Evaluated() == evaluate(store, Catalog(store), "3n-skx", FIRST)
+    assert evaluation.EvaluationResult() == evaluate(store, Catalog(store), "3n-skx", FIRST)
 
 
 def test_renamed_trace_keeps_its_item_and_is_told_once(nights: Nights, alert: Alert) -> None:
@@ -367,13 +367,13 @@ def test_renamed_trace_keeps_its_item_and_is_told_once(nights: Nights, alert: Al
     nights.tests = tuple(steps)
     nights.measure(8)
 
-    assert evaluation.Evaluated() == nights.evaluate()
+    assert evaluation.EvaluationResult() == nights.evaluate()
 
     (item,) = nights.items()
     assert (before.identity, before.status, before.traces) == (item.identity, item.status, item.traces)
     found = nights.store.alerts.items.findings(item.identity)
     assert {key("a-new").hash, key("b-new").hash} == {each.trace for each in found}
-    assert 1 == nights.store.alerts.outbox.waiting()
+    assert 1 == nights.store.alerts.outbox.count_unsent()
 
 
 def test_silence_of_an_old_name_ends_with_the_rename(nights: Nights, alert: Alert) -> None:

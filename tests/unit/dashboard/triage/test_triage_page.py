@@ -8,10 +8,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from starlette.testclient import TestClient
 
-from perftrend.dashboard import Site
+from perftrend.dashboard import AppContext
 from perftrend.dashboard.triage.messages import name_of
 from perftrend.model import TraceKey
-from perftrend.store.alerts import Alert, Rules, Triage
+from perftrend.store.alerts import Alert, Rules, TriageEdit
 from tests.unit.dashboard.conftest import signed_in, token_of
 from tests.unit.dashboard.triage.conftest import Nights, commit, key
 
@@ -118,7 +118,7 @@ def test_back_never_leaves_the_dashboard(found: Nights, editor: TestClient, toke
 
 
 def test_who_was_later_is_told_who_was_faster_and_loses_nothing(
-    found: Nights, site: Site, editor: TestClient
+    found: Nights, site: AppContext, editor: TestClient
 ) -> None:
     (item,) = listed(editor)
     with signed_in(site, "ada") as other:
@@ -145,7 +145,7 @@ def test_bulk_changes_all_or_none(found: Nights, store: Any, editor: TestClient)
     found.measure(15)
     found.evaluate()
     first, second = listed(editor)
-    store.alerts.items.triage([Triage(second["id"], 1, "ignored")], user="bob")
+    store.alerts.items.triage([TriageEdit(second["id"], 1, "ignored")], user="bob")
 
     answer = say(editor, {"items": {first["id"]: 1, second["id"]: 1}, "status": "closed"})
 

@@ -45,7 +45,7 @@ class Worker:
 
     last: Worker
 
-    def ask(self, request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+    def request(self, request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
         return self.answers.pop(0)
 
     def close(self) -> None:
@@ -54,7 +54,7 @@ class Worker:
 
 @pytest.fixture(autouse=True)
 def workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drivers, "Worker", Worker)
+    monkeypatch.setattr(drivers, "WorkerProcess", Worker)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.measure.embedded.forwarding import Bridge, Burst, Forwarding, Ip4Router
-from perftrend.measure.embedded.frames import Direction, Profile, build
+from perftrend.measure.embedded.frames import FrameDirection, FrameProfile, build
 from perftrend.measure.embedded.port import DevicePort
 
 OFFSET = 2
@@ -99,7 +99,9 @@ def test_routed_frame_gets_new_addresses_and_keeps_all_behind_its_header() -> No
 
 def test_generators_frames_are_all_forwarded() -> None:
     """Behind 60 rules too, of which none may match the traffic."""
-    frames, lengths = build(Profile.named("IMIX"), Direction(bytes(6), bytes(6), 0x0A0A0000, NETWORK), 512)
+    frames, lengths = build(
+        FrameProfile.parse("IMIX"), FrameDirection(bytes(6), bytes(6), 0x0A0A0000, NETWORK), 512
+    )
     buffer = Buffer(
         [one.tobytes()[: min(60, int(length))] for one, length in zip(frames, lengths, strict=True)]
     )

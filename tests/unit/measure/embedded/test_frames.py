@@ -12,11 +12,11 @@ from perftrend.errors import SettingsError
 from perftrend.measure.embedded import topology
 from perftrend.measure.embedded.frames import (
     FLOWS,
-    Direction,
-    Profile,
+    FrameDirection,
+    FrameProfile,
     build,
+    count_prepared_frames,
     ip4_checksum,
-    prepared_frames,
 )
 
 PROFILES = ["64B", "65B", "1518B", "9000B", "IMIX", "64x3+9000x1"]
@@ -36,17 +36,17 @@ def folded(header: bytes) -> int:
     ("64x7+570x4+1518x1", 4246 / 12), ("64X1+9000x1", 4532),
 ])  # fmt: skip
 def test_profile_has_the_mean_that_its_name_promises(name: str, mean: float) -> None:
-    assert mean == pytest.approx(Profile.named(name).mean_bytes)
+    assert mean == pytest.approx(FrameProfile.parse(name).mean_bytes)
 
 
 def test_imix_is_seven_to_four_to_one() -> None:
-    assert Counter({64: 7, 570: 4, 1518: 1}) == Counter(Profile.named("IMIX").sizes)
+    assert Counter({64: 7, 570: 4, 1518: 1}) == Counter(FrameProfile.parse("IMIX").sizes)
 
 
 @pytest.mark.parametrize(("wrong", "meant"), [("64", "64B"), ("1518b ", "1518B"), ("IMX", "IMIX")])
 def test_unknown_profile_names_the_nearest(wrong: str, meant: str) -> None:
     with pytest.raises(SettingsError, match=f"frame '{wrong}' is unknown; did you mean '{meant}'"):
-        Profile.named(wrong)
+        FrameProfile.parse(wrong)
 
 
 @pytest.mark.parametrize(
@@ -66,19 +66,19 @@ def test_unknown_profile_names_the_nearest(wrong: str, meant: str) -> None:
 )
 def test_frame_that_cannot_be_is_refused(wrong: str, told: str) -> None:
     with pytest.raises(SettingsError, match="frame ") as refused:
-        Profile.named(wrong)
+        FrameProfile.parse(wrong)
     assert told in str(refused.value)
 
 
 def test_pattern_is_spread_over_its_round() -> None:
-    assert (64, 1518, 64, 64, 1518, 64) == Profile.named("64x4+1518x2").sizes
-    assert "64x4+1518x2" == Profile.named("64X4+1518X2").name
+    assert (64, 1518, 64, 64, 1518, 64) == FrameProfile.parse("64x4+1518x2").sizes
+    assert "64x4+1518x2" == FrameProfile.parse("64X4+1518X2").name
 
 
 @pytest.mark.parametrize("name", [*PROFILES, "64x6+65x1", "64x23+1518x1"])
 def test_whole_rounds_are_prepared(name: str) -> None:
-    profile = Profile.named(name)
-    count = prepared_frames(profile)
+    profile = FrameProfile.parse(name)
+    count = count_prepared_frames(profile)
 
     assert 0 == count % FLOWS == count % len(profile.sizes)
     assert count <= 24 * FLOWS
@@ -100,9 +100,9 @@ def test_checksum_makes_any_header_add_up(header: bytes) -> None:
     st.integers(0, 2**32 - 300),
 )
 def test_every_frame_has_a_right_header(name: str, count: int, source: int, destination: int) -> None:
-    direction = Direction(bytes(6), bytes(6), source, destination)
+    direction = FrameDirection(bytes(6), bytes(6), source, destination)
 
-    frames, lengths = build(Profile.named(name), direction, count)
+    frames, lengths = build(FrameProfile.parse(name), direction, count)
 
     for frame, length in zip(frames, lengths.tolist(), strict=True):
         raw = frame.tobytes()
@@ -112,7 +112,7 @@ def test_every_frame_has_a_right_header(name: str, count: int, source: int, dest
 
 @pytest.mark.parametrize("name", PROFILES)
 def test_lengths_follow_the_profile_without_the_checksum(name: str) -> None:
-    profile = Profile.named(name)
+    profile = FrameProfile.parse(name)
 
     _, lengths = build(profile, topology.direction(0, bridged=False), 3 * len(profile.sizes))
 
@@ -120,7 +120,7 @@ def test_lengths_follow_the_profile_without_the_checksum(name: str) -> None:
 
 
 def test_a_direction_has_256_flows() -> None:
-    frames, _ = build(Profile.named("64B"), topology.direction(0, bridged=False), 1024)
+    frames, _ = build(FrameProfile.parse("64B"), topology.direction(0, bridged=False), 1024)
 
     flows = Counter((frame[26:30].tobytes(), frame[30:34].tobytes()) for frame in frames)
 
@@ -129,7 +129,7 @@ def test_a_direction_has_256_flows() -> None:
 
 @pytest.mark.parametrize("port", [0, 1])
 def test_routed_frames_go_to_the_device_and_to_the_other_network(port: int) -> None:
-    frames, _ = build(Profile.named("64B"), topology.direction(port, bridged=False), 4)
+    frames, _ = build(FrameProfile.parse("64B"), topology.direction(port, bridged=False), 4)
 
     raw = frames[0].tobytes()
     assert topology.device_mac(port) + topology.host_mac(port) == raw[:12]
@@ -139,6 +139,6 @@ def test_routed_frames_go_to_the_device_and_to_the_other_network(port: int) -> N
 
 @pytest.mark.parametrize("port", [0, 1])
 def test_bridged_frames_go_straight_to_the_other_host(port: int) -> None:
-    frames, _ = build(Profile.named("64B"), topology.direction(port, bridged=True), 4)
+    frames, _ = build(FrameProfile.parse("64B"), topology.direction(port, bridged=True), 4)
 
     assert topology.host_mac(1 - port) + topology.host_mac(port) == frames[0].tobytes()[:12]

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perftrend.measure.embedded import generator
-from perftrend.measure.embedded.frames import Profile
-from perftrend.measure.embedded.generator import Count, Generator, Stream
+from perftrend.measure.embedded.frames import FrameProfile
+from perftrend.measure.embedded.generator import Count, FrameStream, Generator
 from perftrend.measure.embedded.port import GeneratorPort
 
 
@@ -62,7 +62,7 @@ class Port(GeneratorPort):
                 self._back_at.append(self._clock.now + self._delay_s)
         return 0
 
-    def received(self) -> int:
+    def count_received(self) -> int:
         return self._before + bisect.bisect_right(self._back_at, self._clock.now)
 
     def close(self) -> None:
@@ -83,7 +83,10 @@ def ports(clock: Clock, **behaviour: Any) -> list[Port]:
 
 def generator_on(members: list[Port]) -> Generator:
     return Generator(
-        [Stream(port, number, Profile.named("64B"), bridged=False) for number, port in enumerate(members)]
+        [
+            FrameStream(port, number, FrameProfile.parse("64B"), bridged=False)
+            for number, port in enumerate(members)
+        ]
     )
 
 

@@ -35,7 +35,7 @@ class Port(DevicePort):
         """How many frames each call was to send."""
         self._refuse = refuse
 
-    def take(self, limit: int) -> tuple[int, int]:
+    def receive(self, limit: int) -> tuple[int, int]:
         start = len(self.released)
         return start, min(limit, len(self.waiting) - start)
 
@@ -57,7 +57,7 @@ class Port(DevicePort):
     def sockets(self) -> list[socket.socket]:
         return []
 
-    def dropped(self) -> int:
+    def count_dropped(self) -> int:
         return 0
 
     def close(self) -> None:

@@ -11,12 +11,12 @@ import pytest
 
 from perftrend.errors import TestbedError
 from perftrend.measure.embedded import topology
-from perftrend.measure.embedded.frames import Profile, build
+from perftrend.measure.embedded.frames import FrameProfile, build
 from perftrend.measure.embedded.port import DevicePort, GeneratorPort
 from perftrend.measure.embedded.ports import device_port, generator_port
 
 Ends = tuple[GeneratorPort, DevicePort]
-FRAMES, LENGTHS = build(Profile.named("64B"), topology.direction(0, bridged=False), 512)
+FRAMES, LENGTHS = build(FrameProfile.parse("64B"), topology.direction(0, bridged=False), 512)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def taken(device: DevicePort, expected: int) -> list[bytes]:
     found: list[bytes] = []
     end = time.monotonic() + 5
     while len(found) < expected and time.monotonic() < end:
-        start, count = device.take(32)
+        start, count = device.receive(32)
         lengths = device.lengths(start, count).tolist()
         for row, length in zip(range(start, start + count), lengths, strict=True):
             found.append(device.buffer[row, device.offset : device.offset + length].tobytes())
@@ -66,13 +66,13 @@ def test_what_the_device_sends_back_is_counted(ends: Ends) -> None:
     generator, device = ends
     messages = device.messages_from(device)
     generator.send(0, 16)
-    while not (waiting := device.take(16))[1]:
+    while not (waiting := device.receive(16))[1]:
         pass
     messages.frame_lengths[:] = 60
 
     sent = sum(device.send(messages, *waiting) or waiting[1] for _ in range(3))
 
-    assert eventually(lambda: generator.received() == sent)
+    assert eventually(lambda: generator.count_received() == sent)
 
 
 def test_count_of_a_new_port_starts_at_zero(ends: Ends, address: str) -> None:
@@ -80,12 +80,12 @@ def test_count_of_a_new_port_starts_at_zero(ends: Ends, address: str) -> None:
     messages = device.messages_from(device)
     messages.frame_lengths[:] = 60
     device.send(messages, 0, 10)
-    assert eventually(lambda: generator.received() == 10)
+    assert eventually(lambda: generator.count_received() == 10)
     generator.close()
 
     reopened = generator_port(f"udp:{address}:30000:20000")
 
-    assert 0 == reopened.received()
+    assert 0 == reopened.count_received()
     reopened.close()
 
 
@@ -98,7 +98,7 @@ def test_count_is_never_stopped_by_a_full_queue(ends: Ends) -> None:
     for _ in range(10):
         device.send(messages, 0, 500)
 
-    assert eventually(lambda: generator.received() == 5000)
+    assert eventually(lambda: generator.count_received() == 5000)
 
 
 def test_frames_that_a_slow_device_does_not_take_are_its_drops(ends: Ends) -> None:
@@ -106,26 +106,26 @@ def test_frames_that_a_slow_device_does_not_take_are_its_drops(ends: Ends) -> No
     for _ in range(20):
         generator.send(0, 512)
 
-    found = len(taken(device, 20 * 512 - device.dropped()))
+    found = len(taken(device, 20 * 512 - device.count_dropped()))
 
-    assert device.dropped() > 0
-    assert 20 * 512 == found + device.dropped()
+    assert device.count_dropped() > 0
+    assert 20 * 512 == found + device.count_dropped()
 
 
 def test_device_takes_at_most_as_many_as_asked_for(ends: Ends) -> None:
     generator, device = ends
     generator.send(0, 16)
 
-    assert eventually(lambda: 4 == device.take(4)[1])
+    assert eventually(lambda: 4 == device.receive(4)[1])
 
 
 def test_an_idle_device_has_nothing_to_take(ends: Ends) -> None:
-    assert 0 == ends[1].take(32)[1]
+    assert 0 == ends[1].receive(32)[1]
 
 
 def test_an_imix_frame_of_full_length_passes(ends: Ends) -> None:
     generator, device = ends
-    frames, lengths = build(Profile.named("1518B"), topology.direction(0, bridged=False), 16)
+    frames, lengths = build(FrameProfile.parse("1518B"), topology.direction(0, bridged=False), 16)
     generator.prepare(frames, lengths)
 
     generator.send(0, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perftrend.measure.search.bounds import Bounds
-from perftrend.measure.search.documented import next_choice
+from perftrend.measure.search.mdr_classic import next_choice
 from perftrend.measure.search.parameters import Parameters, PhasePlan
 from perftrend.model import Trial
 
@@ -63,14 +63,14 @@ BOTH_INVALID = bounds(trial(64, 0.1), trial(128, 0.0))
 def test_trial_moves_bounds(
     before: Bounds, rate: float, loss_ratio: float, after: tuple[float, float]
 ) -> None:
-    interval = before.updated(trial(rate, loss_ratio)).interval
+    interval = before.with_trial(trial(rate, loss_ratio)).interval
 
     assert after == (interval.lower, interval.upper)
 
 
 def test_latest_trial_at_a_bound_replaces_it_even_when_it_contradicts() -> None:
-    assert not VALID.updated(trial(64, 0.1)).lower_valid
-    assert not VALID.updated(trial(128, 0.0)).upper_valid
+    assert not VALID.with_trial(trial(64, 0.1)).lower_valid
+    assert not VALID.with_trial(trial(128, 0.0)).upper_valid
 
 
 def test_loss_exactly_at_the_ratio_passes() -> None:
@@ -120,7 +120,7 @@ def test_short_trials_are_repeated_lower_bounds_first() -> None:
         order.append(choice.rate_pps)
         known = {each.rate_pps: each.loss_ratio for each in (NDR_LOW, NDR_HIGH, PDR_LOW, PDR_HIGH)}
         longer = trial(choice.rate_pps, known[choice.rate_pps], 4.0)
-        intervals = (intervals[0].updated(longer), intervals[1].updated(longer))
+        intervals = (intervals[0].with_trial(longer), intervals[1].with_trial(longer))
 
     assert [64, 256, 128, 512] == order
 
@@ -132,7 +132,7 @@ def test_failing_minimum_rate_is_measured_again_and_nothing_else() -> None:
 
     assert choice is not None
     assert choice.rate_pps == 1
-    assert next_choice((stuck.updated(trial(1, 0.5, 4.0)),), PHASE) is None
+    assert next_choice((stuck.with_trial(trial(1, 0.5, 4.0)),), PHASE) is None
 
 
 def test_external_step_is_two_widths_but_not_less_than_the_goal() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.errors import SearchTimeoutError
-from perftrend.measure.search import Progress, mdr_search
+from perftrend.measure.search import TrialProgress, mdr_search
 from perftrend.measure.search.estimate import seconds_left
 from perftrend.measure.search.parameters import Parameters
 from perftrend.measure.simulator import DeviceModel
@@ -30,9 +30,9 @@ PARAMETERS = Parameters(
 """One width is a factor of two; the trials take 1 s, 1 s and 100 s."""
 
 
-def searched(device: DeviceModel, **arguments: Any) -> tuple[list[Progress], float]:
+def searched(device: DeviceModel, **arguments: Any) -> tuple[list[TrialProgress], float]:
     """Return what was told of a search, and how long it took."""
-    told: list[Progress] = []
+    told: list[TrialProgress] = []
     limits = {"minimum_pps": 20e3, "maximum_pps": 29.76e6, **arguments}
     result = mdr_search(device, on_step=told.append, **limits)
     return told, result.elapsed_s
@@ -83,7 +83,7 @@ def test_search_is_foreseen_about_right(strategy: str, kind: str, typical: float
 def test_estimate_is_never_negative_and_never_beyond_the_timeout(
     critical: float, kind: str, timeout_s: float | None
 ) -> None:
-    told: list[Progress] = []
+    told: list[TrialProgress] = []
     device = DeviceModel.of_kind(kind, critical)
     try:
         mdr_search(device, minimum_pps=2e4, maximum_pps=3e7, timeout_s=timeout_s, on_step=told.append)

@@ -17,7 +17,7 @@ from perftrend.errors import SearchTimeoutError, SettingsError
 from perftrend.measure.search import Measure, SearchResult, mdr_search
 from perftrend.measure.search.mdr import STRATEGIES
 from perftrend.measure.search.parameters import Parameters, log_width
-from perftrend.measure.search.record import Record
+from perftrend.measure.search.record import TrialRecorder
 from perftrend.measure.search.result import Step
 from perftrend.measure.simulator import DeviceModel
 from perftrend.model import Interval, Trial
@@ -292,10 +292,10 @@ def test_errors_of_the_testbed_pass_through() -> None:
 
 def test_record_ends_a_search_that_takes_too_many_trials() -> None:
     parameters = limits(1.0, 2.0)
-    record = Record(lambda rate, duration, _: Trial(rate, duration, 0.0, 1, 1), parameters)
+    record = TrialRecorder(lambda rate, duration, _: Trial(rate, duration, 0.0, 1, 1), parameters)
     record.begin(parameters.plan()[0])
     for _ in range(parameters.most_trials):
-        record.keep(Step(record.measure(1.0, None), "again", ()))
+        record.add_step(Step(record.measure(1.0, None), "again", ()))
 
     with pytest.raises(SearchTimeoutError, match="contradicts itself"):
         record.measure(1.0, None)
@@ -343,7 +343,7 @@ def test_rate_next_to_a_limit_is_the_limit() -> None:
     parameters = limits(3.0, 7.0)
 
     assert [3.0, 3.0, 3.1, 7.0, 7.0] == [
-        parameters.limited(rate) for rate in (2.0, 3.0 + 1e-12, 3.1, 7.0 - 1e-12, 9.0)
+        parameters.clamp(rate) for rate in (2.0, 3.0 + 1e-12, 3.1, 7.0 - 1e-12, 9.0)
     ]
 
 
@@ -351,8 +351,8 @@ def test_rate_next_to_a_limit_is_the_limit() -> None:
 def test_step_of_one_width_opens_an_interval_no_wider_than_that(rate: float, width: float) -> None:
     parameters = limits(1e3, 1e9)
 
-    below = parameters.shifted(rate, -log_width(width))
-    above = parameters.shifted(rate, log_width(width))
+    below = parameters.shift(rate, -log_width(width))
+    above = parameters.shift(rate, log_width(width))
 
     assert pytest.approx(width, rel=1e-6) == Interval(below, rate).relative_width <= width
     assert pytest.approx(width, rel=1e-6) == Interval(rate, above).relative_width <= width

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perftrend.model import MARKED, Better, Outcome, Run, Series, Status, TraceKey, Verdict
-from perftrend.report.mails.causes import WITHOUT_RESULT, causes, is_new, normalised
+from perftrend.report.mails.causes import WITHOUT_RESULT, causes, is_new, normalise_reason
 from perftrend.report.mails.content import Links, parts
 
 MakeVerdict = Callable[..., Verdict]
@@ -55,7 +55,7 @@ def verdict_of(test: str, outcome: Outcome, reason: str, metric: str = "mrr") ->
 def test_what_differs_from_test_to_test_does_not_matter(one: str, other: str) -> None:
     first, second = (verdict_of("64b-1c-mrr", Outcome.FAILED, reason) for reason in (one, other))
 
-    assert normalised(first) == normalised(second)
+    assert normalise_reason(first) == normalise_reason(second)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_what_differs_from_test_to_test_does_not_matter(one: str, other: str) ->
 def test_different_causes_stay_apart(one: str, other: str) -> None:
     first, second = (verdict_of("64b-1c-mrr", Outcome.FAILED, reason) for reason in (one, other))
 
-    assert normalised(first) != normalised(second)
+    assert normalise_reason(first) != normalise_reason(second)
 
 
 def test_own_name_of_a_test_does_not_matter() -> None:
@@ -78,7 +78,7 @@ def test_own_name_of_a_test_does_not_matter() -> None:
         verdict_of(name, Outcome.FAILED, f"{name} timed out") for name in ("64b-acl-mrr", "9000b-ip4-ndr")
     )
 
-    assert normalised(one) == normalised(other)
+    assert normalise_reason(one) == normalise_reason(other)
 
 
 def test_hundreds_of_tests_with_one_cause_are_one_group(run: Run) -> None:
@@ -130,7 +130,7 @@ def test_order_of_verdicts_does_not_matter(run: Run, verdicts: list[Verdict], or
 @given(SOME)
 def test_every_test_without_result_is_in_a_group(run: Run, verdicts: list[Verdict]) -> None:
     told = {
-        (each.outcome, normalised(each), each.series.key["test"])
+        (each.outcome, normalise_reason(each), each.series.key["test"])
         for each in verdicts
         if each.outcome in WITHOUT_RESULT
     }

@@ -10,7 +10,7 @@ import pytest
 
 from perftrend.errors import UsageError
 from perftrend.model import Run
-from perftrend.report.mails import FILES, Pending, Record
+from perftrend.report.mails import FILES, MailRecord, PendingRuns
 from perftrend.report.mails.record import MOST_RUNS
 
 START = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
@@ -25,54 +25,54 @@ def night(build: int, job: str = "trending") -> Run:
 RUNS = [night(build) for build in range(1, 60)]
 
 
-def pending(record: Record, run: Run, recipient: str = FILES, runs: Sequence[Run] = RUNS) -> list[int]:
+def pending(record: MailRecord, run: Run, recipient: str = FILES, runs: Sequence[Run] = RUNS) -> list[int]:
     """Return the builds that the mail of a run is about."""
-    return [each.build for each in record.pending(run, runs, recipient).runs]
+    return [each.build for each in record.find_pending(run, runs, recipient).runs]
 
 
-def mark(record: Record, run: Run, *recipients: str) -> None:
-    record.mark(Pending((run,)), *recipients)
+def mark(record: MailRecord, run: Run, *recipients: str) -> None:
+    record.mark(PendingRuns((run,)), *recipients)
 
 
 @pytest.fixture
-def record(tmp_path: Path) -> Record:
-    return Record(tmp_path / "mails")
+def record(tmp_path: Path) -> MailRecord:
+    return MailRecord(tmp_path / "mails")
 
 
-def test_first_mail_is_about_the_newest_run_alone(record: Record) -> None:
+def test_first_mail_is_about_the_newest_run_alone(record: MailRecord) -> None:
     assert [9] == pending(record, night(9))
 
 
-def test_first_mail_is_about_the_runs_that_its_job_measured(record: Record) -> None:
-    assert (night(7), night(8), night(9)) == record.pending(night(9), RUNS, at_first=3).runs
+def test_first_mail_is_about_the_runs_that_its_job_measured(record: MailRecord) -> None:
+    assert (night(7), night(8), night(9)) == record.find_pending(night(9), RUNS, at_first=3).runs
 
 
 @pytest.mark.parametrize(("reported", "judged", "expected"), [(8, 9, [9]), (6, 9, [7, 8, 9]), (9, 9, [])])
 def test_next_mail_is_about_the_runs_since_the_last_one(
-    record: Record, reported: int, judged: int, expected: list[int]
+    record: MailRecord, reported: int, judged: int, expected: list[int]
 ) -> None:
     mark(record, night(reported))
 
     assert expected == pending(record, night(judged))
 
 
-def test_mail_of_a_run_that_an_earlier_mail_left_out_is_about_this_run(record: Record) -> None:
+def test_mail_of_a_run_that_an_earlier_mail_left_out_is_about_this_run(record: MailRecord) -> None:
     mark(record, night(8))
     mark(record, night(11))
 
-    assert Pending((night(9), night(10)), later=(night(11),)) == record.pending(night(10), RUNS)
+    assert PendingRuns((night(9), night(10)), later=(night(11),)) == record.find_pending(night(10), RUNS)
 
 
-def test_run_before_the_first_mail_has_a_mail_of_its_own_alone(record: Record) -> None:
+def test_run_before_the_first_mail_has_a_mail_of_its_own_alone(record: MailRecord) -> None:
     mark(record, night(9))
 
-    assert Pending((night(3),)) == record.pending(night(3), RUNS)
+    assert PendingRuns((night(3),)) == record.find_pending(night(3), RUNS)
     mark(record, night(3))
     assert [10] == pending(record, night(10))
 
 
 def test_only_a_month_of_runs_is_recorded_and_older_ones_count_as_reported(
-    record: Record, tmp_path: Path
+    record: MailRecord, tmp_path: Path
 ) -> None:
     for build in range(1, 50):
         mark(record, night(build))
@@ -84,7 +84,7 @@ def test_only_a_month_of_runs_is_recorded_and_older_ones_count_as_reported(
 
 
 def test_record_of_an_earlier_version_has_the_last_run_of_each_recipient(
-    record: Record, tmp_path: Path
+    record: MailRecord, tmp_path: Path
 ) -> None:
     mark(record, night(9))
     (file,) = (tmp_path / "mails").glob("*.json")
@@ -94,25 +94,25 @@ def test_record_of_an_earlier_version_has_the_last_run_of_each_recipient(
     assert ([], [], [10, 11]) == tuple(pending(record, night(build)) for build in (3, 9, 11))
 
 
-def test_run_that_is_not_in_the_store_counts(record: Record) -> None:
+def test_run_that_is_not_in_the_store_counts(record: MailRecord) -> None:
     mark(record, night(3))
 
     assert [4] == pending(record, night(4), runs=[])
 
 
-def test_recipients_are_told_apart(record: Record) -> None:
+def test_recipients_are_told_apart(record: MailRecord) -> None:
     mark(record, night(9), FILES)
 
     assert [9] == pending(record, night(9), ADA)
 
 
-def test_experiments_do_not_count(record: Record) -> None:
+def test_experiments_do_not_count(record: MailRecord) -> None:
     mark(record, night(7))
 
     assert [9] == pending(record, night(9), runs=[replace(night(8), experiment="trial.duration_s=5")])
 
 
-def test_other_jobs_and_testbeds_do_not_count(record: Record) -> None:
+def test_other_jobs_and_testbeds_do_not_count(record: MailRecord) -> None:
     elsewhere = replace(night(9), testbed="3n-icx")
     mark(record, night(8))
 
@@ -121,14 +121,14 @@ def test_other_jobs_and_testbeds_do_not_count(record: Record) -> None:
     assert [9] == pending(record, night(9, "weekly"))
 
 
-def test_jobs_whose_names_no_file_can_tell_apart_have_their_own_place(record: Record) -> None:
+def test_jobs_whose_names_no_file_can_tell_apart_have_their_own_place(record: MailRecord) -> None:
     mark(record, night(9, "../../a b"))
 
     assert [9] == pending(record, night(9, "../../a-b"))
     assert [] == pending(record, night(9, "../../a b"))
 
 
-def test_older_run_does_not_take_the_place_back(record: Record) -> None:
+def test_older_run_does_not_take_the_place_back(record: MailRecord) -> None:
     mark(record, night(9))
     mark(record, night(3))
 
@@ -137,7 +137,7 @@ def test_older_run_does_not_take_the_place_back(record: Record) -> None:
 
 def test_record_leaves_one_file_in_its_folder(tmp_path: Path) -> None:
     for build in (1, 2, 3):
-        mark(Record(tmp_path), night(build), ADA, "b@example.org")
+        mark(MailRecord(tmp_path), night(build), ADA, "b@example.org")
 
     assert [".json"] == [file.suffix for file in tmp_path.iterdir()]
 
@@ -162,12 +162,12 @@ def test_record_leaves_one_file_in_its_folder(tmp_path: Path) -> None:
     ],
 )
 def test_record_that_is_none_is_refused_by_name(tmp_path: Path, content: str) -> None:
-    record = Record(tmp_path)
+    record = MailRecord(tmp_path)
     mark(record, night(1))
     (file,) = tmp_path.iterdir()
     file.write_bytes(content.encode("latin-1"))
 
     with pytest.raises(UsageError, match="is not a record of mails; remove it") as raised:
-        record.pending(night(2), RUNS)
+        record.find_pending(night(2), RUNS)
 
     assert file.name in str(raised.value)

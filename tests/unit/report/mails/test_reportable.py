@@ -15,8 +15,8 @@ import pytest
 
 from perftrend.analysis import Criteria, evaluate
 from perftrend.model import Better, Outcome, Result, Run, Series, Status, TraceKey, Verdict
-from perftrend.report.mails import Record, reportable
-from perftrend.report.mails.changes import told_change
+from perftrend.report.mails import MailRecord, reportable
+from perftrend.report.mails.changes import reported_change
 
 STEADY = [10.0, 10.01, 9.99, 10.02, 9.98, 10.0, 10.01, 9.99, 10.0, 10.01, 9.99, 10.0]
 TRACES = {
@@ -45,12 +45,12 @@ def night(build: int) -> Run:
 class Team:
     """A recipient, his record, and the runs that are in the store."""
 
-    record: Record
+    record: MailRecord
     stored: set[int] = field(default_factory=lambda: set(range(1, 17)))
 
     def mail(self, build: int) -> Reported:
         """Return the regressions in the mail of a run."""
-        pending = self.record.pending(night(build), [night(each) for each in self.stored])
+        pending = self.record.find_pending(night(build), [night(each) for each in self.stored])
         if not pending.runs:
             return Counter()
         verdicts = reportable(self._evaluate, pending)
@@ -76,7 +76,7 @@ def _verdict(name: str, builds: tuple[int, ...], new_runs: int) -> Verdict:
 
 
 def _began(verdict: Verdict) -> tuple[str, int]:
-    change = told_change(verdict)
+    change = reported_change(verdict)
     assert change is not None
     return verdict.series.key.as_dict()["test"], verdict.series.runs[change.position].build
 
@@ -84,7 +84,7 @@ def _began(verdict: Verdict) -> tuple[str, int]:
 @pytest.fixture
 def teams(tmp_path: Path) -> Iterator[Team]:
     """Yield teams without a record."""
-    return (Team(Record(tmp_path / str(number))) for number in range(100))
+    return (Team(MailRecord(tmp_path / str(number))) for number in range(100))
 
 
 def test_analyses_in_order_find_what_the_other_orders_have_to_find(teams: Iterator[Team]) -> None:

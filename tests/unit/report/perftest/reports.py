@@ -7,12 +7,12 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from perftrend.model import Measured
-from perftrend.perftest import Round, Verdict, judge
-from perftrend.report.perftest import Report, Subject
+from perftrend.model import BuildMeasurement
+from perftrend.perftest import PatchVerdict, Round, judge
+from perftrend.report.perftest import PerftestReport, PerftestSubject
 from tests.unit.perftest.made import BEGIN, CRITERIA, measured, noisy
 
-SUBJECT = Subject(
+SUBJECT = PerftestSubject(
     "1n-veth", "a" * 40, "b" * 40, change=1234, patch_set=3, page="https://review.example/c/router/+/1234"
 )
 
@@ -32,7 +32,7 @@ def rounds_of(
         for place, (test, both) in enumerate(levels.items())
     }
 
-    def build(side: int, index: int) -> Measured:
+    def build(side: int, index: int) -> BuildMeasurement:
         reasons = {test: why[side] for test, why in (failed or {}).items() if why[side]}
         values = {test: each[side][index] for test, each in series.items() if test not in reasons}
         return measured(2 * index + side, values, reasons)
@@ -40,8 +40,8 @@ def rounds_of(
     return [Round(build(0, index), build(1, index)) for index in range(number)]
 
 
-def report(verdict: Verdict, subject: Subject = SUBJECT, **others: Any) -> Report:
-    return Report(
+def report(verdict: PatchVerdict, subject: PerftestSubject = SUBJECT, **others: Any) -> PerftestReport:
+    return PerftestReport(
         **{
             "verdict": verdict,
             "subject": subject,
@@ -64,7 +64,7 @@ def compared(
     levels: Mapping[str, tuple[float, float]],
     failed: Mapping[str, Sequence[str]] | None = None,
     **others: Any,
-) -> Report:
+) -> PerftestReport:
     """Return the report of tests by their levels with the parent and the patch, after one block of rounds."""
     number = others.pop("number", 8)
     done = rounds_of(levels, failed, number=number)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from perftrend import trigger
-from perftrend.clients.gerrit.reviews import fitted
-from perftrend.perftest import Broken, Side, Verdict
+from perftrend.clients.gerrit.reviews import shorten
+from perftrend.perftest import Broken, BuildSide, PatchVerdict
 from perftrend.report.perftest import message
 from tests.unit.report.perftest.reports import compared, report
 
@@ -39,9 +39,11 @@ def test_table_is_aligned_behind_four_blanks_the_worst_first() -> None:
 
 
 def test_last_lines_of_a_build_that_failed_are_shown() -> None:
-    broken = Broken(Side.CURRENT, "make ended with 2", ("router.c:4: error", "\tmake: *** [all] Error 1"))
+    broken = Broken(
+        BuildSide.CURRENT, "make ended with 2", ("router.c:4: error", "\tmake: *** [all] Error 1")
+    )
 
-    text = message(report(Verdict(broken=broken)))
+    text = message(report(PatchVerdict(broken=broken)))
 
     assert "\n\n    router.c:4: error\n        make: *** [all] Error 1\n\n" in text
 
@@ -57,7 +59,7 @@ def test_long_table_is_cut_at_a_line_and_the_rest_is_counted() -> None:
 
     text = message(compared({"worst": (1e6, 0.8e6), **levels}, number=3))
 
-    assert text == fitted(text) + "\n"
+    assert text == shorten(text) + "\n"
     assert "\n    worst " in text
     [counted] = [line for line in text.splitlines() if line.startswith("    … and ")]
     shown = sum(line.startswith("    64b-1c") for line in text.splitlines())

@@ -9,7 +9,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from perftrend.perftest import NOT_VALID, Broken, Side, Verdict
+from perftrend.execution.suite_measurement import NOT_VALID
+from perftrend.perftest import Broken, BuildSide, PatchVerdict
 from perftrend.report.perftest import document, files, write
 from tests.unit.report.perftest.reports import compared, report
 
@@ -18,7 +19,7 @@ SAME = (1e6, 1e6)
 REPORTS = {
     "compared": compared({"a": SAME, "b": (1e6, 0.9e6)}),
     "failed": compared({"a": SAME, "b": SAME}, {"a": ("", "died"), "b": (f"{NOT_VALID}late", "")}, number=3),
-    "broken": report(Verdict(broken=Broken(Side.PARENT, "make ended with 2", ("error",)))),
+    "broken": report(PatchVerdict(broken=Broken(BuildSide.PARENT, "make ended with 2", ("error",)))),
     "nothing": compared({}),
 }
 

@@ -12,7 +12,7 @@ import pytest
 
 from perftrend.model import Run
 from perftrend.store import Store
-from perftrend.store.alerts import Chosen, Item, Override, Rules, Span, Triage
+from perftrend.store.alerts import Item, ItemSelection, Override, Rules, Span, TriageEdit
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 RULES = Rules("all", "")
@@ -65,22 +65,32 @@ def test_items_are_shown_regressions_first_then_newest_then_largest(store: Store
     small = add_item(store, day=5, size=-0.02)
     large = add_item(store, day=5, size=-0.2)
 
-    found, total = store.alerts.items.chosen(Chosen(), limit=4)
+    found, total = store.alerts.items.select(ItemSelection(), limit=4)
 
     assert [large, small, old, better] == found
     assert 5 == total
-    assert [silence] == store.alerts.items.chosen(Chosen(), limit=4, offset=4)[0]
+    assert [silence] == store.alerts.items.select(ItemSelection(), limit=4, offset=4)[0]
 
 
 def test_items_are_chosen_by_what_is_known_of_them(store: Store) -> None:
     item = add_item(store)
     items = store.alerts.items
 
-    for fits in (Chosen(statuses=["new"]), Chosen(kinds=["regression"]), Chosen(testbed="tb"),
-                 Chosen(owner="ann"), Chosen(traces=["a" * 32])):  # fmt: skip
-        assert ([item], 1) == items.chosen(fits, limit=5)
-    for fits_not in (Chosen(statuses=["bug"]), Chosen(testbed="x"), Chosen(owner="bob"), Chosen(traces=[])):
-        assert ([], 0) == items.chosen(fits_not, limit=5)
+    for fits in (
+        ItemSelection(statuses=["new"]),
+        ItemSelection(kinds=["regression"]),
+        ItemSelection(testbed="tb"),
+        ItemSelection(owner="ann"),
+        ItemSelection(traces=["a" * 32]),
+    ):
+        assert ([item], 1) == items.select(fits, limit=5)
+    for fits_not in (
+        ItemSelection(statuses=["bug"]),
+        ItemSelection(testbed="x"),
+        ItemSelection(owner="bob"),
+        ItemSelection(traces=[]),
+    ):
+        assert ([], 0) == items.select(fits_not, limit=5)
 
 
 @pytest.mark.parametrize(
@@ -106,14 +116,14 @@ def test_items_of_other_testbeds_stand_beside_one_where_a_commit_may_explain_bot
     with store.alerts.night("another", newest_run=1, since=None) as night:
         other = night.add_item(kind, where, owner="", now=NOW)
 
-    assert [other] * is_beside == [each.identity for each in store.alerts.items.beside(item, limit=9)]
+    assert [other] * is_beside == [each.identity for each in store.alerts.items.find_related(item, limit=9)]
 
 
 def test_edit_from_an_older_version_changes_nothing(store: Store) -> None:
     item = add_item(store)
-    store.alerts.items.triage([Triage(item.identity, 1, "bug", "#1")], user="ann")
+    store.alerts.items.triage([TriageEdit(item.identity, 1, "bug", "#1")], user="ann")
 
-    late = store.alerts.items.triage([Triage(item.identity, 1, "ignored", "noise")], user="bob")
+    late = store.alerts.items.triage([TriageEdit(item.identity, 1, "ignored", "noise")], user="bob")
 
     assert not late.is_done
     assert ("bug", "#1", "ann") == (
@@ -126,7 +136,7 @@ def test_edit_from_an_older_version_changes_nothing(store: Store) -> None:
 
 def test_same_said_twice_is_no_conflict(store: Store) -> None:
     item = add_item(store)
-    edit = Triage(item.identity, 1, "bug", "#1")
+    edit = TriageEdit(item.identity, 1, "bug", "#1")
     store.alerts.items.triage([edit], user="ann")
 
     assert store.alerts.items.triage([edit], user="bob").is_done
@@ -135,7 +145,7 @@ def test_same_said_twice_is_no_conflict(store: Store) -> None:
 def test_undo_brings_status_and_message_back_and_can_be_undone(store: Store) -> None:
     item = add_item(store)
     items = store.alerts.items
-    items.triage([Triage(item.identity, 1, "bug", "#1")], user="ann")
+    items.triage([TriageEdit(item.identity, 1, "bug", "#1")], user="ann")
 
     items.undo({item.identity: 2}, user="ann")
     undone = one(store, item.identity)
@@ -148,15 +158,15 @@ def test_undo_brings_status_and_message_back_and_can_be_undone(store: Store) -> 
 def test_undo_of_what_somebody_changed_since_is_refused(store: Store) -> None:
     item = add_item(store)
     items = store.alerts.items
-    items.triage([Triage(item.identity, 1, "bug")], user="ann")
-    items.triage([Triage(item.identity, 2, "closed")], user="bob")
+    items.triage([TriageEdit(item.identity, 1, "bug")], user="ann")
+    items.triage([TriageEdit(item.identity, 2, "closed")], user="bob")
 
     assert not items.undo({item.identity: 2}, user="ann").is_done
 
 
 def test_item_that_a_person_closed_is_not_opened_by_an_evaluation(store: Store) -> None:
     item = add_item(store)
-    store.alerts.items.triage([Triage(item.identity, 1, "closed", "fixed")], user="ann")
+    store.alerts.items.triage([TriageEdit(item.identity, 1, "closed", "fixed")], user="ann")
 
     with store.alerts.night("tb", newest_run=1, since=None) as night:
         assert not night.reopen(item.identity, now=NOW)
@@ -185,7 +195,7 @@ def test_deleted_alert_sends_nothing_more_and_keeps_its_items(store: Store) -> N
     send(store, item.identity)
 
     assert store.alerts.delete(alert.identity, version=2, user="ann").is_done
-    assert 0 == store.alerts.outbox.waiting()
+    assert 0 == store.alerts.outbox.count_unsent()
     assert [] == store.alerts.overrides()
     assert item == one(store, item.identity)
 
@@ -220,21 +230,21 @@ def test_message_is_taken_by_one_at_a_time(store: Store) -> None:
     send(store, add_item(store).identity)
     outbox = store.alerts.outbox
 
-    taken = outbox.take(now=NOW, most_attempts=5)
+    taken = outbox.claim(now=NOW, most_attempts=5)
 
     assert taken is not None
-    assert outbox.take(now=NOW, most_attempts=5) is None
+    assert outbox.claim(now=NOW, most_attempts=5) is None
     outbox.mark(taken, now=NOW)
-    assert outbox.take(now=NOW + timedelta(days=1), most_attempts=5) is None
-    assert 0 == outbox.waiting()
+    assert outbox.claim(now=NOW + timedelta(days=1), most_attempts=5) is None
+    assert 0 == outbox.count_unsent()
 
 
 def test_message_of_a_sender_that_was_killed_is_taken_again_with_the_same_key(store: Store) -> None:
     send(store, add_item(store).identity, "key-1")
     outbox = store.alerts.outbox
-    outbox.take(now=NOW, most_attempts=5)
+    outbox.claim(now=NOW, most_attempts=5)
 
-    again = outbox.take(now=NOW + timedelta(hours=1), most_attempts=5)
+    again = outbox.claim(now=NOW + timedelta(hours=1), most_attempts=5)
 
     assert again is not None
     assert ("key-1", 2) == (again.key, again.attempts)
@@ -245,11 +255,11 @@ def test_message_is_given_up_in_the_end_and_says_why(store: Store) -> None:
     send(store, item.identity)
     outbox = store.alerts.outbox
     for attempt in range(2):
-        taken = outbox.take(now=NOW + timedelta(days=attempt), most_attempts=2)
+        taken = outbox.claim(now=NOW + timedelta(days=attempt), most_attempts=2)
         assert taken is not None
-        outbox.put_back(taken, "no answer", due=NOW + timedelta(days=attempt))
+        outbox.release(taken, "no answer", due=NOW + timedelta(days=attempt))
 
-    assert outbox.take(now=NOW + timedelta(days=9), most_attempts=2) is None
+    assert outbox.claim(now=NOW + timedelta(days=9), most_attempts=2) is None
     assert ["no answer"] == [message.error for message in outbox.of(item.identity)]
 
 
@@ -260,7 +270,7 @@ def test_many_senders_take_each_message_once(store: Store) -> None:
     keys: list[str] = []
 
     def take() -> None:
-        while taken := store.alerts.outbox.take(now=NOW, most_attempts=5):
+        while taken := store.alerts.outbox.claim(now=NOW, most_attempts=5):
             keys.append(taken.key)
 
     threads = [threading.Thread(target=take) for _ in range(4)]

@@ -8,18 +8,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.store.tiles.columns import Column, Entry, arranged, columns_of, common, revision_of
+from perftrend.store.tiles.columns import (
+    AxisEntry,
+    TileColumn,
+    assign_columns,
+    columns_of,
+    common,
+    revision_of,
+)
 
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 A, B = "aaaaaaa", "bbbbbbb"
 
 
-def entry(day: int, revision: str = "", job: str = "nightly") -> Entry:
-    return Entry(MOMENT + timedelta(days=day), day, job, 100 + day, revision)
+def entry(day: int, revision: str = "", job: str = "nightly") -> AxisEntry:
+    return AxisEntry(MOMENT + timedelta(days=day), day, job, 100 + day, revision)
 
 
-def column(day: int, revision: str = "") -> Column:
-    return Column(revision, MOMENT + timedelta(days=day), (day,))
+def column(day: int, revision: str = "") -> TileColumn:
+    return TileColumn(revision, MOMENT + timedelta(days=day), (day,))
 
 
 @pytest.mark.parametrize(
@@ -52,26 +59,26 @@ def test_versions_of_other_things_are_no_commit_of_the_product() -> None:
 
 
 def test_runs_without_a_commit_have_columns_of_their_own() -> None:
-    assert [0, 1, 2] == arranged([entry(1), entry(2), entry(3)])
+    assert [0, 1, 2] == assign_columns([entry(1), entry(2), entry(3)])
 
 
 def test_jobs_that_measure_one_commit_share_a_column() -> None:
     runs = [entry(1, A), entry(2, A, "weekly"), entry(3, B), entry(4, A, "monthly")]
 
-    assert [0, 0, 1, 0] == arranged(runs)
+    assert [0, 0, 1, 0] == assign_columns(runs)
 
 
 def test_a_job_that_measures_a_commit_again_makes_another_column() -> None:
     runs = [entry(1, A), entry(2, A, "weekly"), entry(3, A), entry(4, A, "weekly"), entry(5, A)]
 
-    assert [0, 0, 1, 1, 2] == arranged(runs)
+    assert [0, 0, 1, 1, 2] == assign_columns(runs)
 
 
 def test_a_column_has_the_time_of_its_first_run() -> None:
     [first, second] = columns_of([entry(1, A), entry(2), entry(3, A, "weekly")])
 
-    assert Column(A, MOMENT + timedelta(days=1), (101, 103)) == first
-    assert Column("", MOMENT + timedelta(days=2), (102,)) == second
+    assert TileColumn(A, MOMENT + timedelta(days=1), (101, 103)) == first
+    assert TileColumn("", MOMENT + timedelta(days=2), (102,)) == second
 
 
 ENTRIES = st.lists(
@@ -83,14 +90,14 @@ ENTRIES = st.lists(
 
 
 @given(ENTRIES)
-def test_columns_are_numbered_in_the_order_of_their_first_runs(entries: list[Entry]) -> None:
-    numbers = arranged(entries)
+def test_columns_are_numbered_in_the_order_of_their_first_runs(entries: list[AxisEntry]) -> None:
+    numbers = assign_columns(entries)
 
     assert list(range(len(set(numbers)))) == list(dict.fromkeys(numbers))
 
 
 @given(ENTRIES)
-def test_no_column_has_two_runs_of_a_job_or_two_commits(entries: list[Entry]) -> None:
+def test_no_column_has_two_runs_of_a_job_or_two_commits(entries: list[AxisEntry]) -> None:
     by_id = {each.run_id: each for each in entries}
 
     for each in columns_of(entries):
@@ -100,10 +107,10 @@ def test_no_column_has_two_runs_of_a_job_or_two_commits(entries: list[Entry]) ->
 
 
 @given(ENTRIES, st.integers(0, 10**4))
-def test_a_newer_run_moves_no_column(entries: list[Entry], later: int) -> None:
+def test_a_newer_run_moves_no_column(entries: list[AxisEntry], later: int) -> None:
     newest = entry(10**4 + 1 + later, A)
 
-    assert arranged(entries) == arranged([*entries, newest])[:-1]
+    assert assign_columns(entries) == assign_columns([*entries, newest])[:-1]
 
 
 def test_testbeds_meet_at_their_commits() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.errors import UsageError
-from perftrend.store.tiles import COARSEST, POINTS, Tile, checked, newest, points_of, tile_of
+from perftrend.store.tiles import COARSEST, POINTS, Tile, newest, points_of, tile_of, validate_tile
 
 COLUMNS = st.integers(1, 1_000_000)
 SCALES = st.integers(0, COARSEST)
@@ -25,7 +25,7 @@ def test_a_coarser_point_covers_four_of_the_scale_before() -> None:
 def test_zooming_out_keeps_every_column_in_view(columns: int, scale: int, data: st.DataObject) -> None:
     tile = tile_of(data.draw(st.integers(0, columns - 1)), scale)
 
-    wider = tile.zoomed_out()
+    wider = tile.zoom_out()
 
     assert wider.columns.start <= tile.columns.start
     assert wider.columns.stop >= tile.columns.stop
@@ -37,16 +37,16 @@ def test_zooming_in_keeps_the_focus_in_view(columns: int, scale: int, data: st.D
     tile = tile_of(data.draw(st.integers(0, columns - 1)), scale)
     focus = data.draw(st.sampled_from(tile.columns))
 
-    closer = tile.zoomed_in(columns, focus=focus)
+    closer = tile.zoom_in(columns, focus=focus)
 
     assert min(focus, columns - 1) in closer.columns
     assert closer.exists(columns)
-    assert tile == (closer.zoomed_out() if scale else closer)
+    assert tile == (closer.zoom_out() if scale else closer)
 
 
 @given(COLUMNS, SCALES)
 def test_the_newest_tile_shows_the_newest_column_when_zoomed_in(columns: int, scale: int) -> None:
-    closer = newest(columns, scale).zoomed_in(columns)
+    closer = newest(columns, scale).zoom_in(columns)
 
     assert columns - 1 in closer.columns
 
@@ -64,8 +64,8 @@ def test_ends_stay_where_they_are() -> None:
     assert Tile(1, 0) == Tile(1, 0).left()
     assert Tile(1, 1) == Tile(1, 0).right(513)
     assert Tile(1, 0) == Tile(1, 0).right(512)
-    assert Tile(5, 3) == Tile(5, 3).zoomed_out()
-    assert Tile(0, 3) == Tile(0, 3).zoomed_in(1000)
+    assert Tile(5, 3) == Tile(5, 3).zoom_out()
+    assert Tile(0, 3) == Tile(0, 3).zoom_in(1000)
 
 
 def test_an_empty_axis_has_its_first_tile() -> None:
@@ -82,8 +82,8 @@ def test_points_are_rounded_up() -> None:
 @pytest.mark.parametrize(("scale", "number"), [(-1, 0), (6, 0), (0, -1)])
 def test_tiles_that_cannot_be_are_refused(scale: int, number: int) -> None:
     with pytest.raises(UsageError):
-        checked(scale, number)
+        validate_tile(scale, number)
 
 
 def test_tiles_that_can_be_are_taken() -> None:
-    assert Tile(5, 7) == checked(5, 7)
+    assert Tile(5, 7) == validate_tile(5, 7)

@@ -30,12 +30,12 @@ from perftrend.store.tiles import (
     Axis,
     Tile,
     blocks,
-    coarsened,
+    coarsen,
     columns_of_point,
     points_of,
-    reading,
+    reader,
     scales,
-    writing,
+    writer,
 )
 
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -74,12 +74,12 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make_small(patch: pytest.MonkeyPatch) -> None:
-    for module in (scales, writing, reading):
+    for module in (scales, writer, reader):
         patch.setattr(module, "POINTS", 4)
-    for module in (blocks, writing, reading):
+    for module in (blocks, writer, reader):
         patch.setattr(module, "BLOCK", 2)
     patch.setattr(blocks, "_MOST", 2)
-    patch.setattr(writing, "AT_ONCE", 2)
+    patch.setattr(writer, "AT_ONCE", 2)
 
 
 def ids(store: Store) -> list[int]:
@@ -115,7 +115,7 @@ def by_definition(store: Store, testbed: str = "2n-clx") -> list[np.ndarray]:
         values[place] = sum(found_values) / len(found_values)
     found = []
     for scale in range(6):
-        points = coarsened(values.T, scale)
+        points = coarsen(values.T, scale)
         found += [points.mean, points.least, points.greatest, points.count]
     return found
 
@@ -260,7 +260,7 @@ def test_tiles_are_right_after_any_sequence_of_runs(
 ) -> None:
     """Read by blocks, and one by one."""
     with (
-        mock.patch.object(reading, "_SCATTERED", {"sqlite": scattered, "postgresql": scattered}),
+        mock.patch.object(reader, "_SCATTERED", {"sqlite": scattered, "postgresql": scattered}),
         TemporaryDirectory() as folder,
         Store.open(Path(folder) / "store.sqlite") as store,
     ):

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from perftrend.measure.search.parameters import Parameters
-from perftrend.measure.search.trials import ended_early, lost, passes
+from perftrend.measure.search.trials import has_ended_early, lost, passes
 from perftrend.model import Interval, Trial
 
 FEWEST_LOST = 5
@@ -41,7 +41,7 @@ _FLATTEST = 4.0
 """A loss that falls with a smaller power of the rate than this does not vanish at lower rates."""
 
 
-class Bounds(NamedTuple):
+class RateBounds(NamedTuple):
     """The highest passing rate below the lowest failing rate, and the latter; None for an unknown bound."""
 
     lower: float | None
@@ -49,7 +49,7 @@ class Bounds(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _TrialAttempt:
     """A trial, and the ``fail_above`` that it was made with."""
 
     trial: Trial
@@ -58,9 +58,9 @@ class _Made:
     @property
     def is_cut(self) -> bool:
         """Whether the trial was ended because it was certain to lose more than ``fail_above``."""
-        return ended_early(self.trial) and not passes(self.trial, self.fail_above)
+        return has_ended_early(self.trial) and not passes(self.trial, self.fail_above)
 
-    def passed(self, loss_ratio: float) -> bool | None:
+    def passes(self, loss_ratio: float) -> bool | None:
         """Return whether it passed; None if it was ended before that was decided."""
         if not self.is_cut:
             return passes(self.trial, loss_ratio)
@@ -69,19 +69,19 @@ class _Made:
         return False if failed else None
 
 
-class Evidence:
+class TrialEvidence:
     """The trials of a search, and the conclusions from them for each loss ratio."""
 
     def __init__(self, parameters: Parameters) -> None:
         self._parameters = parameters
         self._short: list[Trial] = []
-        self._full: dict[float, list[_Made]] = {}
+        self._full: dict[float, list[_TrialAttempt]] = {}
         self.ends_early: bool | None = None
         """Whether the generator ends trials that are certain to fail; None while that is not known."""
 
     def add(self, trial: Trial, fail_above: float) -> None:
         """Add a trial that was made with this ``fail_above``."""
-        made = _Made(trial, fail_above)
+        made = _TrialAttempt(trial, fail_above)
         if trial.duration_s >= self._parameters.final_duration_s:
             self._full.setdefault(trial.rate_pps, []).append(made)
         else:
@@ -99,12 +99,12 @@ class Evidence:
         ``trials_per_bound`` trials decide, of which the fraction ``exceed_ratio`` may fail. Trials that
         cannot change the decision are not needed.
         """
-        verdicts = [made.passed(loss_ratio) for made in self._full.get(rate_pps, ())]
+        verdicts = [made.passes(loss_ratio) for made in self._full.get(rate_pps, ())]
         if verdicts.count(False) > self._parameters.tolerated_failures:
             return False
         return True if verdicts.count(True) >= self._parameters.needed_passes else None
 
-    def proven(self, loss_ratio: float) -> Bounds:
+    def proven(self, loss_ratio: float) -> RateBounds:
         """Return the rates that bound the result.
 
         A failing rate takes precedence over a passing rate above it: the conservative updates of the MDR
@@ -122,22 +122,23 @@ class Evidence:
             return False
         return Interval(lower, upper).relative_width <= limits.relative_width * (1.0 + _ROUNDING)
 
-    def suggested(self, loss_ratio: float, *, short: bool = True) -> Bounds:
+    def suggest_bounds(self, loss_ratio: float, *, short: bool = True) -> RateBounds:
         """Return the bounds of the loss ratio, assuming that short trials are right.
 
         :param short: whether short trials are used at all.
         """
         lower, upper = self.proven(loss_ratio)
         believed = [
-            (trial.rate_pps, passes(trial, loss_ratio)) for trial in self._believed(loss_ratio, short)
+            (trial.rate_pps, passes(trial, loss_ratio))
+            for trial in self._consistent_short_trials(loss_ratio, short)
         ]
         proven = [(rate, passed) for rate, passed in ((lower, True), (upper, False)) if rate is not None]
         return _bounds([*believed, *proven])
 
-    def believed(self, loss_ratio: float, *, short: bool = True) -> list[Trial]:
+    def consistent_trials(self, loss_ratio: float, *, short: bool = True) -> list[Trial]:
         """Return all trials except the short ones that a proven bound contradicts."""
         full = [made.trial for trials in self._full.values() for made in trials]
-        return self._believed(loss_ratio, short) + full
+        return self._consistent_short_trials(loss_ratio, short) + full
 
     def contradicts_short(self, rate_pps: float, loss_ratio: float) -> bool:
         """Return whether the decision on a rate contradicts a short trial.
@@ -163,7 +164,7 @@ class Evidence:
         """Return whether a trial was ended by far more loss than at the next higher rate."""
         others = [*self._short, *(made.trial for trials in self._full.values() for made in trials)]
         above = [other for other in others if other.rate_pps > trial.rate_pps]
-        if not above or not ended_early(trial):
+        if not above or not has_ended_early(trial):
             return False
         next_higher = min(above, key=lambda other: other.rate_pps)
         return _exceeds(trial, _LUCK * next_higher.loss_ratio)
@@ -199,7 +200,7 @@ class Evidence:
         floor if it falls with less than the fourth power of the rate, including the uncertainty, and does not
         rise instead. Near its knee, the loss of a device falls with the tenth power or more.
         """
-        trials = sorted(self.believed(loss_ratio), key=lambda trial: trial.rate_pps)
+        trials = sorted(self.consistent_trials(loss_ratio), key=lambda trial: trial.rate_pps)
         low = _Pool.of(trials)
         if low is None or low.loss_ratio <= loss_ratio:
             return None
@@ -216,7 +217,7 @@ class Evidence:
         is_flat = -_STEEPEST_RISE * span < fall < _FLATTEST * span - _UNCERTAINTY
         return low.loss_ratio if is_flat else None
 
-    def _believed(self, loss_ratio: float, short: bool) -> list[Trial]:
+    def _consistent_short_trials(self, loss_ratio: float, short: bool) -> list[Trial]:
         lower, upper = self.proven(loss_ratio)
         lowest = -math.inf if lower is None else lower
         highest = math.inf if upper is None else upper
@@ -261,8 +262,8 @@ def _exceeds(trial: Trial, loss_ratio: float) -> bool:
     return expected <= 0.0 or count * math.log(count / expected) - (count - expected) > _UNLIKELY
 
 
-def _bounds(verdicts: Iterable[tuple[float, bool | None]]) -> Bounds:
+def _bounds(verdicts: Iterable[tuple[float, bool | None]]) -> RateBounds:
     known = list(verdicts)
     upper = min((rate for rate, passed in known if passed is False), default=None)
     passing = (rate for rate, passed in known if passed and (upper is None or rate < upper))
-    return Bounds(max(passing, default=None), upper)
+    return RateBounds(max(passing, default=None), upper)

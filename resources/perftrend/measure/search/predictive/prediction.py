@@ -21,18 +21,18 @@ _ALL = 1.0 - 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class LossPoint:
     """The loss ratio at a rate."""
 
     log_rate: float
     loss_ratio: float
     trials: int = 1
 
-    def joined(self, other: Point) -> Point:
+    def average_with(self, other: LossPoint) -> LossPoint:
         """Return the average of two points."""
         trials = self.trials + other.trials
         share = other.trials / trials
-        return Point(
+        return LossPoint(
             self.log_rate + share * (other.log_rate - self.log_rate),
             self.loss_ratio + share * (other.loss_ratio - self.loss_ratio),
             trials,
@@ -49,26 +49,26 @@ class Point:
         return max(0.0, -math.expm1(self.log_rate + math.log1p(-here) - log_rate))
 
 
-def loss_curve(trials: Iterable[Trial], resolution: float) -> list[Point]:
+def loss_curve(trials: Iterable[Trial], resolution: float) -> list[LossPoint]:
     """Return the loss curve of trials, which increases with the rate.
 
     Trials less than ``resolution`` apart (in ln of the rate) are averaged, and so are trials that
     contradict each other, with more loss at a lower rate.
     """
-    points: list[Point] = []
-    telling = (trial for trial in trials if lost(trial) >= FEWEST_LOST)
-    for trial in sorted(telling, key=lambda trial: trial.rate_pps):
-        points.append(Point(math.log(trial.rate_pps), lost(trial) / trial.sent))
+    points: list[LossPoint] = []
+    informative = (trial for trial in trials if lost(trial) >= FEWEST_LOST)
+    for trial in sorted(informative, key=lambda trial: trial.rate_pps):
+        points.append(LossPoint(math.log(trial.rate_pps), lost(trial) / trial.sent))
         while len(points) > 1 and (
             points[-1].loss_ratio <= points[-2].loss_ratio
             or points[-1].log_rate - points[-2].log_rate < resolution
         ):
             last = points.pop()
-            points.append(points.pop().joined(last))
+            points.append(points.pop().average_with(last))
     return points
 
 
-def foretell(points: Sequence[Point], loss_ratio: float) -> float | None:
+def foretell(points: Sequence[LossPoint], loss_ratio: float) -> float | None:
     """Predict the log of the rate with this loss ratio; None if nothing is known.
 
     :param points: as from :func:`loss_curve`.
@@ -83,7 +83,7 @@ def foretell(points: Sequence[Point], loss_ratio: float) -> float | None:
     return _Straight.through(nearest, shape).log_rate_of(loss_ratio)
 
 
-def foretell_softly(points: Sequence[Point], loss_ratio: float) -> float | None:
+def foretell_softly(points: Sequence[LossPoint], loss_ratio: float) -> float | None:
     """Predict the same, assuming that loss grows with the square of the distance from its onset."""
     nearest = _nearest(points, loss_ratio)
     return _Straight.through(nearest, _SQUARE).log_rate_of(loss_ratio) if len(nearest) > 1 else None
@@ -112,7 +112,7 @@ class _Straight(NamedTuple):
     slope: float
 
     @classmethod
-    def through(cls, points: Sequence[Point], shape: _Shape) -> Self:
+    def through(cls, points: Sequence[LossPoint], shape: _Shape) -> Self:
         """Return the line through the first two of these points."""
         first, second = points[:2]
         height, other = shape.height(first.loss_ratio), shape.height(second.loss_ratio)
@@ -127,12 +127,12 @@ class _Straight(NamedTuple):
         return self.shape.loss(self.height + self.slope * (log_rate - self.log_rate))
 
 
-def _nearest(points: Sequence[Point], loss_ratio: float) -> list[Point]:
+def _nearest(points: Sequence[LossPoint], loss_ratio: float) -> list[LossPoint]:
     """Return at most three points, the one with the nearest loss ratio first."""
     return sorted(points, key=lambda point: _difference(point.loss_ratio, loss_ratio))[:3]
 
 
-def _shape(nearest: Sequence[Point]) -> _Shape | None:
+def _shape(nearest: Sequence[LossPoint]) -> _Shape | None:
     """Return how loss grows; None if a queue overflows or only one point is known."""
     first, *others = nearest
     if not others:
@@ -150,7 +150,7 @@ def _shape(nearest: Sequence[Point]) -> _Shape | None:
     return None if _difference(overflown, first.loss_ratio) < least else shape
 
 
-def _lowest_overloaded(points: Sequence[Point], loss_ratio: float) -> Point:
+def _lowest_overloaded(points: Sequence[LossPoint], loss_ratio: float) -> LossPoint:
     # A point above the knee shows where a queue overflows; one below it does not.
     overloaded = [point for point in points if point.loss_ratio > loss_ratio]
     return min(overloaded, key=lambda point: point.log_rate, default=points[0])

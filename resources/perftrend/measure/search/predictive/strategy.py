@@ -17,13 +17,13 @@ from dataclasses import replace
 
 from perftrend.errors import SearchTimeoutError
 from perftrend.measure.search.parameters import Parameters, PhasePlan
-from perftrend.measure.search.predictive.crossing import Crossing
-from perftrend.measure.search.predictive.evidence import FEWEST_LOST, Bounds, Evidence
-from perftrend.measure.search.predictive.onset import Onset
-from perftrend.measure.search.predictive.sought import Sought
-from perftrend.measure.search.record import OnStep, Record
+from perftrend.measure.search.predictive.evidence import FEWEST_LOST, RateBounds, TrialEvidence
+from perftrend.measure.search.predictive.ndr_target import NdrTarget
+from perftrend.measure.search.predictive.pdr_target import PdrTarget
+from perftrend.measure.search.predictive.target import SearchTarget
+from perftrend.measure.search.record import OnStep, TrialRecorder
 from perftrend.measure.search.result import SearchResult, Step
-from perftrend.measure.search.trials import Measure, lies_below, passes
+from perftrend.measure.search.trials import Measure, explain_missing_lower_bound, passes
 from perftrend.model import Interval, Trial
 
 _OVERLOADED = 0.1
@@ -32,8 +32,8 @@ _OVERLOADED = 0.1
 _WHOLE = 1.0
 """No trial exceeds this loss ratio, so a trial with this limit is never ended early."""
 
-_TELLING_LOST = 30
-_TELLING_SHARE = 0.25
+_INFORMATIVE_LOST = 30
+_INFORMATIVE_SHARE = 0.25
 """A short trial may end when it lost this many frames, and this fraction of the target loss ratio."""
 
 
@@ -43,16 +43,16 @@ def search(measure: Measure, parameters: Parameters, on_step: OnStep | None = No
     :param on_step: called after each trial with the progress of the search.
     :raises SearchTimeoutError: with the bounds known so far as its ``result``.
     """
-    return _Search(Record(measure, parameters, on_step, halves=False), parameters).run()
+    return _PredictiveSearch(TrialRecorder(measure, parameters, on_step, halves=False), parameters).run()
 
 
-class _Search:
-    def __init__(self, record: Record, parameters: Parameters) -> None:
+class _PredictiveSearch:
+    def __init__(self, record: TrialRecorder, parameters: Parameters) -> None:
         self._parameters = parameters
         self._record = record
-        self._evidence = Evidence(parameters)
+        self._evidence = TrialEvidence(parameters)
         self._hopeless: dict[float, str] = {}
-        self._sought: dict[float, Sought] = {}
+        self._sought: dict[float, SearchTarget] = {}
 
     def run(self) -> SearchResult:
         limits = self._parameters
@@ -62,7 +62,7 @@ class _Search:
             if self._evidence.ends_early is False:
                 # Failing is expensive: check first whether lower rates lose more than higher ones.
                 for ratio in reversed(limits.loss_ratios):
-                    self._sought[ratio] = self._seeking(ratio)
+                    self._sought[ratio] = self._create_target(ratio)
                     self._look(self._sought[ratio])
             while remaining := [ratio for ratio in limits.loss_ratios if self._is_open(ratio)]:
                 self._find(remaining[-1])
@@ -76,7 +76,7 @@ class _Search:
 
     def _find(self, loss_ratio: float) -> None:
         """Search for a loss ratio until it is found, or until a larger one must be searched for again."""
-        sought = self._sought.pop(loss_ratio, None) or self._seeking(loss_ratio)
+        sought = self._sought.pop(loss_ratio, None) or self._create_target(loss_ratio)
         while self._is_next(loss_ratio):
             self._look(sought)
             if self._is_next(loss_ratio):
@@ -95,32 +95,32 @@ class _Search:
     def _larger(self, loss_ratio: float) -> list[float]:
         return [ratio for ratio in self._parameters.loss_ratios if ratio > loss_ratio]
 
-    def _seeking(self, loss_ratio: float) -> Sought:
-        rates = [trial.rate_pps for trial in self._evidence.believed(loss_ratio)]
+    def _create_target(self, loss_ratio: float) -> SearchTarget:
+        rates = [trial.rate_pps for trial in self._evidence.consistent_trials(loss_ratio)]
         shown = loss_ratio * min(rates) * self._parameters.initial_duration_s
-        kind = Crossing if shown >= FEWEST_LOST else Onset
+        kind = PdrTarget if shown >= FEWEST_LOST else NdrTarget
         return kind(self._evidence, self._parameters, loss_ratio)
 
-    def _look(self, sought: Sought) -> None:
+    def _look(self, sought: SearchTarget) -> None:
         ratio, duration_s = sought.loss_ratio, self._parameters.initial_duration_s
         while (log_rate := sought.rate_to_look_at()) is not None:
             rate_pps = self._rate_pps(log_rate)
-            telling = max(_TELLING_SHARE * ratio, (_TELLING_LOST + 0.5) / (rate_pps * duration_s))
-            fail_above = min(telling, _OVERLOADED)
+            informative = max(_INFORMATIVE_SHARE * ratio, (_INFORMATIVE_LOST + 0.5) / (rate_pps * duration_s))
+            fail_above = min(informative, _OVERLOADED)
             reason = f"where is {ratio:g} exceeded?"
             trial = self._measure(self._short(ratio), rate_pps, fail_above, reason)
             if self._evidence.is_disturbed(trial):
                 # The next short trials would meet the same disturbance, and lead away from the target.
                 trial = self._measure(self._short(ratio), rate_pps, _WHOLE, f"{reason} (disturbed)")
-            sought.looked(trial)
+            sought.process_short_trial(trial)
             self._reconsider(ratio, trial)
 
-    def _prove(self, sought: Sought) -> None:
+    def _prove(self, sought: SearchTarget) -> None:
         ratio = sought.loss_ratio
         lower = self._evidence.proven(ratio).lower
         reason = f"{'lower' if lower is None else 'other'} bound of {ratio:g}"
         trial, passed = self._decide(ratio, self._rate_pps(sought.rate_to_prove()), reason)
-        sought.proved(trial, passed=passed)
+        sought.process_proof(trial, passed=passed)
         self._reconsider(ratio, trial)
 
     def _confirm(self, loss_ratio: float) -> None:
@@ -161,7 +161,7 @@ class _Search:
         return PhasePlan(f"locate {loss_ratio:g}", limits.initial_duration_s, limits.relative_width)
 
     def _rate_pps(self, log_rate: float) -> float:
-        return self._record.known_rate(self._parameters.limited(math.exp(log_rate)))
+        return self._record.match_measured_rate(self._parameters.clamp(math.exp(log_rate)))
 
     def _measure(self, plan: PhasePlan, rate_pps: float, fail_above: float, reason: str) -> Trial:
         phases = self._record.phases
@@ -169,15 +169,17 @@ class _Search:
             self._record.begin(plan)
         trial = self._record.measure(rate_pps, fail_above)
         self._evidence.add(trial, fail_above)
-        self._record.keep(Step(trial, reason, tuple(map(self._known, self._parameters.loss_ratios))))
+        self._record.add_step(
+            Step(trial, reason, tuple(map(self._current_interval, self._parameters.loss_ratios)))
+        )
         return trial
 
-    def _known(self, loss_ratio: float) -> Interval:
+    def _current_interval(self, loss_ratio: float) -> Interval:
         """Return the current estimate of the interval, from short trials, too, while the search is open."""
         evidence, is_open = self._evidence, self._is_open(loss_ratio)
-        return self._within(evidence.suggested(loss_ratio) if is_open else evidence.proven(loss_ratio))
+        return self._within(evidence.suggest_bounds(loss_ratio) if is_open else evidence.proven(loss_ratio))
 
-    def _within(self, bounds: Bounds) -> Interval:
+    def _within(self, bounds: RateBounds) -> Interval:
         """Return the interval of the bounds, with a limit of the rates in place of an unknown bound."""
         limits = self._parameters
         return Interval(bounds.lower or limits.minimum_pps, bounds.upper or limits.maximum_pps)
@@ -197,6 +199,8 @@ class _Search:
     def _why_none(self, loss_ratio: float, upper_pps: float | None) -> str:
         """Return why no rate within the limits meets a loss ratio; empty if one does."""
         if upper_pps is not None and upper_pps <= self._parameters.minimum_pps:
-            return lies_below(loss_ratio, max(self._evidence.losses_at(upper_pps)), upper_pps)
+            return explain_missing_lower_bound(
+                loss_ratio, max(self._evidence.losses_at(upper_pps)), upper_pps
+            )
         floor = self._hopeless.get(loss_ratio)
         return f"{floor}: no rate has loss ratio {loss_ratio:g}" if floor else ""

@@ -50,7 +50,7 @@ _TINY = 1e-200
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shape:
+class CapacityShape:
     """The distribution of a capacity of centre 0 and spread 1, tabulated at increasing rates z."""
 
     z: Array
@@ -76,21 +76,23 @@ class Shape:
         return np.where(log_loss > self.loss[-1], np.exp(log_loss), inside)
 
 
-def _logistic() -> Shape:
+def _logistic() -> CapacityShape:
     z = np.linspace(-37.0, 37.0, 7401)
     softplus = np.logaddexp(0.0, z)
-    return Shape(z, np.log(softplus), -softplus, lambda x: -np.abs(x) - 2.0 * np.log1p(np.exp(-np.abs(x))))
+    return CapacityShape(
+        z, np.log(softplus), -softplus, lambda x: -np.abs(x) - 2.0 * np.log1p(np.exp(-np.abs(x)))
+    )
 
 
-def _normal() -> Shape:
+def _normal() -> CapacityShape:
     z = np.linspace(-37.0, 37.0, 7401)
     above = np.array([0.5 * math.erfc(point / math.sqrt(2.0)) for point in z])
     bell = np.exp(-(z**2) / 2.0) / math.sqrt(2.0 * math.pi)
     loss = np.log(bell + z * above[::-1])
-    return Shape(z, loss, np.log(above), lambda x: -(x**2) / 2.0 - 0.5 * math.log(2.0 * math.pi))
+    return CapacityShape(z, loss, np.log(above), lambda x: -(x**2) / 2.0 - 0.5 * math.log(2.0 * math.pi))
 
 
-def _uniform() -> Shape:
+def _uniform() -> CapacityShape:
     half = math.sqrt(3.0)
     from_edge = np.geomspace(1e-7, 2.0 * half, 2000)
     above = np.maximum(_TINY, 1.0 - from_edge / (2.0 * half))
@@ -98,7 +100,7 @@ def _uniform() -> Shape:
     def density(x: Array) -> Array:
         return np.where(np.abs(x) <= half, -math.log(2.0 * half), math.log(_TINY))
 
-    return Shape(from_edge - half, np.log(from_edge**2 / (4.0 * half)), np.log(above), density)
+    return CapacityShape(from_edge - half, np.log(from_edge**2 / (4.0 * half)), np.log(above), density)
 
 
 SHAPES = (_logistic(), _normal(), _uniform())
@@ -108,7 +110,7 @@ SHAPES = (_logistic(), _normal(), _uniform())
 class Devices:
     """Candidate devices for a trial, as arrays that broadcast against each other."""
 
-    shape: Shape
+    shape: CapacityShape
     load: Array
     """The offered rate relative to the critical load."""
     above_centre: Array

@@ -125,16 +125,16 @@ class _Soak:
         if not self._trials:
             return self._maximum
         if len(self._trials) < _FIRST_TRIALS:
-            return self._offered(self._trials[0].receive_rate_pps)
+            return self._clamp(self._trials[0].receive_rate_pps)
         sought = self._posterior.onset() if len(self._trials) % 2 else self._posterior.quantile(0.5)
-        rate = self._offered(sought)
-        return self._offered(rate + (self._lossy_above(rate) - rate) * (1.0 - 0.5**self._passed_in_a_row))
+        rate = self._clamp(sought)
+        return self._clamp(rate + (self._lossy_above(rate) - rate) * (1.0 - 0.5**self._passed_in_a_row))
 
     def result(self, credibility: float) -> SoakResult:
         self._posterior.centre()
         tail = (1.0 - credibility) / 2.0
         lower, critical, upper = (
-            self._offered(self._posterior.quantile(share)) for share in (tail, 0.5, 1.0 - tail)
+            self._clamp(self._posterior.quantile(share)) for share in (tail, 0.5, 1.0 - tail)
         )
         hiccups = self._hiccups(upper)
         return SoakResult(
@@ -148,7 +148,7 @@ class _Soak:
             self._invalid(critical, hiccups),
         )
 
-    def _offered(self, rate_pps: float) -> float:
+    def _clamp(self, rate_pps: float) -> float:
         return max(self._minimum, min(self._maximum, rate_pps))
 
     def _lossy_above(self, rate_pps: float) -> float:

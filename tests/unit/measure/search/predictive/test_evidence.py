@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perftrend.measure.search.parameters import Parameters
-from perftrend.measure.search.predictive.evidence import Bounds, Evidence
+from perftrend.measure.search.predictive.evidence import RateBounds, TrialEvidence
 from perftrend.model import Trial
 
 FULL_S, SHORT_S = 30.0, 1.0
@@ -33,8 +33,8 @@ def trial(rate: float, share: float, *, duration: float = FULL_S, elapsed: float
     return Trial(rate, duration, took, sent, sent - round(share * sent))
 
 
-def evidence(*trials: Trial, fail_above: float = 0.5, **arguments: float) -> Evidence:
-    made = Evidence(limits(**arguments))  # type: ignore[arg-type]
+def evidence(*trials: Trial, fail_above: float = 0.5, **arguments: float) -> TrialEvidence:
+    made = TrialEvidence(limits(**arguments))  # type: ignore[arg-type]
     for one in trials:
         made.add(one, fail_above)
     return made
@@ -65,7 +65,7 @@ def test_trial_that_took_less_time_but_lost_too_little_to_be_ended_counts_whole(
 def test_failing_rate_is_believed_before_a_passing_one_above_it() -> None:
     made = evidence(trial(1000, 0.0), trial(2000, 0.8), trial(4000, 0.0))
 
-    assert Bounds(1000, 2000) == made.proven(0.5)
+    assert RateBounds(1000, 2000) == made.proven(0.5)
 
 
 @pytest.mark.parametrize(
@@ -97,18 +97,18 @@ def test_several_trials_decide_together(
 
 def test_short_trials_suggest_until_they_are_contradicted() -> None:
     made = evidence(trial(1000, 0.0, duration=SHORT_S), trial(8000, 0.8, duration=SHORT_S))
-    assert Bounds(1000, 8000) == made.suggested(0.5)
-    assert Bounds(None, None) == made.suggested(0.5, short=False)
+    assert RateBounds(1000, 8000) == made.suggest_bounds(0.5)
+    assert RateBounds(None, None) == made.suggest_bounds(0.5, short=False)
 
     made.add(trial(500, 0.8), 0.5)
-    assert Bounds(None, 500) == made.suggested(0.5), "what passed above is not believed"
-    assert [8000, 500] == [one.rate_pps for one in made.believed(0.5)]
+    assert RateBounds(None, 500) == made.suggest_bounds(0.5), "what passed above is not believed"
+    assert [8000, 500] == [one.rate_pps for one in made.consistent_trials(0.5)]
 
 
 def test_short_failure_is_forgotten_when_a_long_trial_passes_above_it() -> None:
     made = evidence(trial(1000, 0.8, duration=SHORT_S), trial(2000, 0.0))
 
-    assert Bounds(2000, None) == made.suggested(0.5)
+    assert RateBounds(2000, None) == made.suggest_bounds(0.5)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_long_trial_contradicts_short_ones_in_both_directions(
 def test_latest_short_trial_at_a_rate_counts() -> None:
     made = evidence(trial(1000, 0.8, duration=SHORT_S), trial(1000, 0.2, duration=SHORT_S))
 
-    assert Bounds(1000, None) == made.suggested(0.5)
+    assert RateBounds(1000, None) == made.suggest_bounds(0.5)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_trial_that_ended_by_far_more_loss_than_above_was_disturbed() -> None:
     assert not made.is_disturbed(trial(5000, 0.9, duration=SHORT_S, elapsed=0.1)), "it is the highest rate"
 
 
-def events(*after_s: float, passing_pps: float = 900) -> Evidence:
+def events(*after_s: float, passing_pps: float = 900) -> TrialEvidence:
     """Make trials at 1000, 1100, 1200, … pps that lost their first frame then, and one that passed."""
     made = evidence(trial(passing_pps, 0.0), fail_above=0.0)
     for number, elapsed_s in enumerate(after_s):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.measure.search.predictive.prediction import Point, foretell, foretell_softly, loss_curve
+from perftrend.measure.search.predictive.prediction import LossPoint, foretell, foretell_softly, loss_curve
 from perftrend.model import Trial
 
 KNEES: dict[str, Callable[[float], float]] = {
@@ -38,7 +38,7 @@ def test_three_points_foretell_a_knee_of_any_shape(
     knee: str, onset: float, far: float, nearer: float, sought: float
 ) -> None:
     distances = [far * nearer**2, far * nearer, far]
-    points = [Point(onset + distance, KNEES[knee](distance)) for distance in distances]
+    points = [LossPoint(onset + distance, KNEES[knee](distance)) for distance in distances]
     truth = sought * distances[0]
 
     foretold = foretell(points, KNEES[knee](truth))
@@ -48,13 +48,13 @@ def test_three_points_foretell_a_knee_of_any_shape(
 
 
 def test_overloaded_device_is_foretold_from_one_point() -> None:
-    assert foretell([Point(math.log(20e6), 0.4)], 0.005) == pytest.approx(math.log(20e6 * 0.6 / 0.995))
-    assert foretell_softly([Point(math.log(20e6), 0.4)], 0.005) is None, "a square takes two"
+    assert foretell([LossPoint(math.log(20e6), 0.4)], 0.005) == pytest.approx(math.log(20e6 * 0.6 / 0.995))
+    assert foretell_softly([LossPoint(math.log(20e6), 0.4)], 0.005) is None, "a square takes two"
 
 
 def test_two_points_tell_a_queue_that_overflows_from_a_soft_knee() -> None:
-    hard = [Point(0.1, 1 - math.exp(-0.1)), Point(0.2, 1 - math.exp(-0.2))]
-    soft = [Point(0.1, 0.001), Point(0.2, 0.004)]
+    hard = [LossPoint(0.1, 1 - math.exp(-0.1)), LossPoint(0.2, 1 - math.exp(-0.2))]
+    soft = [LossPoint(0.1, 0.001), LossPoint(0.2, 0.004)]
 
     assert foretell(hard, 0.01) == pytest.approx(-math.log(0.99))
     assert foretell(soft, 0.00025) == pytest.approx(0.05)
@@ -80,7 +80,7 @@ def test_curve_rises_with_the_rate(trials: list[tuple[float, int]], resolution: 
 
 
 def test_device_that_loses_everything_is_foretold_below() -> None:
-    foretold = foretell([Point(math.log(1e6), 1.0)], 0.005)
+    foretold = foretell([LossPoint(math.log(1e6), 1.0)], 0.005)
 
     assert foretold is not None
     assert foretold < math.log(1.0)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.measure.search.soaking.lossmodel import MODELS, SHAPES, Devices, Shape, log_likelihoods
+from perftrend.measure.search.soaking.lossmodel import MODELS, SHAPES, CapacityShape, Devices, log_likelihoods
 from perftrend.model import Trial
 
 EVERY_SHAPE = pytest.mark.parametrize("shape", SHAPES, ids=["logistic", "normal", "uniform"])
@@ -19,7 +19,7 @@ def trial(lost: int, sent: int = 10_000) -> Trial:
 
 @EVERY_SHAPE
 @pytest.mark.parametrize("rate", [-3.0, -1.0, 0.5, 2.0, 60.0])
-def test_average_loss_is_the_excess_over_the_capacity(shape: Shape, rate: float) -> None:
+def test_average_loss_is_the_excess_over_the_capacity(shape: CapacityShape, rate: float) -> None:
     """Summed over the distribution of the capacity, in steps of a thousandth."""
     capacities = np.arange(-30.0, 30.0, 1e-3) + 5e-4
 
@@ -29,7 +29,7 @@ def test_average_loss_is_the_excess_over_the_capacity(shape: Shape, rate: float)
 
 @EVERY_SHAPE
 @pytest.mark.parametrize("rate", [-1.5, 0.0, 1.5])
-def test_survival_is_the_share_of_capacities_above(shape: Shape, rate: float) -> None:
+def test_survival_is_the_share_of_capacities_above(shape: CapacityShape, rate: float) -> None:
     capacities = np.arange(rate, 30.0, 1e-3) + 5e-4
 
     share = np.sum(np.exp(shape.density(capacities))) * 1e-3
@@ -38,14 +38,14 @@ def test_survival_is_the_share_of_capacities_above(shape: Shape, rate: float) ->
 
 @EVERY_SHAPE
 @given(log_loss=st.floats(math.log(1e-9), math.log(1e4)))
-def test_rate_of_loss_undoes_loss(shape: Shape, log_loss: float) -> None:
+def test_rate_of_loss_undoes_loss(shape: CapacityShape, log_loss: float) -> None:
     rate = shape.rate_of_loss(np.array(log_loss))
 
     assert log_loss == pytest.approx(float(shape.log_loss(rate)), abs=1e-3)
 
 
 @EVERY_SHAPE
-def test_probabilities_of_all_counts_are_one(shape: Shape) -> None:
+def test_probabilities_of_all_counts_are_one(shape: CapacityShape) -> None:
     """Fast models of a device that loses 20 frames of 10000 on average; overload begins nowhere."""
     spread = 0.01
     rate = shape.rate_of_loss(np.log(np.array([0.002 / spread])))

@@ -1,0 +1,146 @@
+"""Matching of the findings of a night: known, new, and gone.
+
+A finding is known if there is one of the same trace and the same kind whose range overlaps the wider range
+of tonight's: with more values the place of a change moves by a run or two, and becomes narrower. The nearest
+ones are matched, each to one only. A known finding is not reported again; its item gets tonight's range.
+
+A finding is gone if its trace was analysed and it is not found tonight. That needs values before it:
+a finding before the window of the analysis is not gone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from perftrend.analysis.alerts.finding_groups import FindingGroup, common_range, group_findings
+from perftrend.analysis.alerts.findings import Finding, FindingKind, SuspectRange
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFinding:
+    """A finding of an earlier night."""
+
+    identity: int
+    item: int
+    kind: FindingKind
+    trace: str
+    range: SuspectRange
+    gone: bool = False
+    """Whether it was not found last time."""
+
+
+@dataclass(frozen=True, slots=True)
+class FindingMatches:
+    """The findings of a night, matched with the items."""
+
+    again: Mapping[int, Finding]
+    """Found once more, by the identity of the known finding."""
+    gone: tuple[int, ...]
+    """Known findings that were present and are not found any more, ascending."""
+    groups: tuple[FindingGroup, ...]
+    """New findings, grouped into the items that they join or create."""
+
+
+def match_findings(
+    known: Sequence[KnownFinding],
+    found: Iterable[Finding],
+    *,
+    is_new: Callable[[Finding], bool] = lambda _: True,
+    was_looked_at: Callable[[KnownFinding], bool] = lambda _: True,
+) -> FindingMatches:
+    """Match the findings of a night on a testbed with the known ones.
+
+    :param found: each change once; see :func:`distinct`.
+    :param is_new: whether an unknown finding is reported: it is large enough and not old.
+    :param was_looked_at: whether a known finding would have been found if it were still present.
+    """
+    again, unknown = match_known(known, found)
+    gone = (each.identity for each in known if not each.gone and each.identity not in again)
+    looked_at = {each.identity for each in known if was_looked_at(each)}
+    open_items = _ranges(known, again)
+    fresh = [finding for finding in unknown if is_new(finding)]
+    groups = [
+        group
+        for kind in FindingKind
+        for group in group_findings(
+            [finding for finding in fresh if finding.kind is kind],
+            {item: span for (of_kind, item), span in open_items.items() if of_kind is kind},
+        )
+    ]
+    return FindingMatches(again, tuple(sorted(each for each in gone if each in looked_at)), tuple(groups))
+
+
+def match_known(
+    known: Iterable[KnownFinding], found: Iterable[Finding]
+) -> tuple[dict[int, Finding], tuple[Finding, ...]]:
+    """Match findings with the known ones.
+
+    :returns: tonight's finding by the identity of the known one; and the unknown findings.
+    """
+    by_trace: dict[tuple[FindingKind, str], list[KnownFinding]] = {}
+    for each in known:
+        by_trace.setdefault((each.kind, each.trace), []).append(each)
+    tonight = sorted(found, key=_order)
+    pairs = sorted(
+        (_distance(old, new), old.identity, number)
+        for number, new in enumerate(tonight)
+        for old in by_trace.get((new.kind, new.trace), ())
+        if old.range.overlaps(new.near)
+    )
+    again: dict[int, int] = {}
+    used: set[int] = set()
+    for _, identity, number in pairs:
+        if identity not in again and number not in used:
+            again[identity] = number
+            used.add(number)
+    rest = tuple(new for number, new in enumerate(tonight) if number not in used)
+    return {identity: tonight[number] for identity, number in again.items()}, rest
+
+
+def distinct(found: Iterable[tuple[int, Finding]]) -> dict[Finding, frozenset[int]]:
+    """Merge the findings of several alerts about one change of a trace.
+
+    :param found: findings with the alert that found each.
+    :returns: the most certain finding of each change, with all alerts that found it.
+    """
+    merged: dict[tuple[FindingKind, str], list[tuple[Finding, set[int]]]] = {}
+    for alert, finding in sorted(found, key=lambda each: (_certainty(each[1]), _order(each[1]), each[0])):
+        same = merged.setdefault((finding.kind, finding.trace), [])
+        for other, alerts in same:
+            # Two changes that one alert distinguishes are two.
+            if other == finding or (alert not in alerts and other.range.overlaps(finding.near)):
+                alerts.add(alert)
+                break
+        else:
+            same.append((finding, {alert}))
+    return {finding: frozenset(alerts) for same in merged.values() for finding, alerts in same}
+
+
+def _ranges(
+    known: Iterable[KnownFinding], again: Mapping[int, Finding]
+) -> dict[tuple[FindingKind, int], SuspectRange]:
+    """Return the range of each open item, as found tonight."""
+    ranges: dict[tuple[FindingKind, int], list[SuspectRange]] = {}
+    for each in known:
+        if each.identity in again:
+            ranges.setdefault((each.kind, each.item), []).append(again[each.identity].range)
+        elif not each.gone:
+            ranges.setdefault((each.kind, each.item), []).append(each.range)
+    return {item: common_range(spans) for item, spans in ranges.items()}
+
+
+def _distance(old: KnownFinding, new: Finding) -> timedelta:
+    return abs(old.range.first_changed.moment - new.range.first_changed.moment)
+
+
+def _order(finding: Finding) -> tuple[object, ...]:
+    place = finding.range
+    sizes = (-1.0 if math.isnan(each) else each for each in (finding.before, finding.after))
+    return finding.trace, finding.kind, place.first_changed, place.last_good, *sizes
+
+
+def _certainty(finding: Finding) -> float:
+    return 1.0 if math.isnan(finding.confidence) else -finding.confidence

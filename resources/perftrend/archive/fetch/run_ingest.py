@@ -1,0 +1,149 @@
+"""Ingestion of fetched files as a run: identification of the run, and all of its results or none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+
+from perftrend.archive import patch_report
+from perftrend.archive.fetch import unpack
+from perftrend.archive.fetch.output_files import ContentKind
+from perftrend.archive.ingest import of_experiment, without_doubles
+from perftrend.archive.reader import Output, Unknown
+from perftrend.archive.results import UNKNOWN
+from perftrend.errors import ArchiveError
+from perftrend.model import Result, Run, TraceKey
+from perftrend.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The known data of a run before its output is read."""
+
+    job: str
+    build: int
+    archive: str = ""
+    """Path or URL of the run's files."""
+    started: datetime | None = None
+    finished: datetime | None = None
+    testbed: str = ""
+    """The testbed given by the user. An output of another testbed is refused."""
+    likely_testbed: str = ""
+    """The testbed in the job's name, which is used if the output contains none."""
+    version: str = ""
+    """Of the archive, as listed by its source; empty if that is not known."""
+
+    @property
+    def name(self) -> str:
+        """``job/build``."""
+        return f"{self.job}/{self.build}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadableFile:
+    """A fetched file."""
+
+    path: Path
+    name: str
+    """Name of the file for messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class IngestedRun:
+    """The result of ingesting a run."""
+
+    testbed: str
+    results: int
+    added: bool
+    """False if the store already had it."""
+    unknown: Mapping[str, Unknown] = field(default_factory=dict, hash=False)
+    """Unknown parts of the files, by their form."""
+    ended: bool = True
+    """False for a per-patch test in progress."""
+
+
+def enter(
+    store: Store,
+    claim: Claim,
+    files: Sequence[ReadableFile],
+    maximum_bytes: int,
+    kind: ContentKind = ContentKind.OUTPUT,
+) -> IngestedRun:
+    """Read the files of one run or per-patch test and enter its results into the store, in one transaction.
+
+    :param maximum_bytes: maximum decompressed size of one file.
+    :param kind: the content of the files.
+    :raises ArchiveError: if a file is damaged or refused, the files contain no performance test, or their
+        testbed or time is not known; the store is unchanged.
+    :raises StoreError: if the store cannot be written; it is unchanged.
+    """
+    if kind is ContentKind.PATCH:
+        return _enter_patch(store, claim, files[0], maximum_bytes)
+    name = files[0].name
+    output = Output(
+        [unpack.stream(file.path, file.name, maximum_bytes) for file in files], testbed=claim.testbed
+    )
+    results = [_assign_testbed(result, claim.likely_testbed) for result in output]
+    if not results:
+        raise ArchiveError(f"{name}: contains no performance test; do its tests have the tag MRR or NDRPDR?")
+    run = _run(claim, _testbed(results, claim, name), output, name)
+    added = store.add(run, of_experiment(without_doubles(results), run.experiment), version=claim.version)
+    return IngestedRun(run.testbed, len(results), added, output.unknown)
+
+
+def _enter_patch(store: Store, claim: Claim, report: ReadableFile, maximum_bytes: int) -> IngestedRun:
+    most = min(maximum_bytes, patch_report.MOST_BYTES)
+    content = unpack.stream(report.path, report.name, most).read()
+    test, traces = patch_report.parse(
+        content, job=claim.job, build=claim.build, name=report.name, archive=claim.archive
+    )
+    if claim.testbed and test.testbed != claim.testbed:
+        raise ArchiveError(
+            f"{report.name}: was run on testbed {test.testbed}, but --testbed is {claim.testbed}"
+        )
+    added = store.patch_tests.add(test, traces, version=claim.version)
+    return IngestedRun(test.testbed, len(traces), added, ended=test.ended)
+
+
+def _assign_testbed(result: Result, likely_testbed: str) -> Result:
+    """Assign a result to the testbed in the job's name, if the output contains none."""
+    if not likely_testbed or result.key["testbed"] != UNKNOWN:
+        return result
+    return replace(result, key=TraceKey.of(**result.key.as_dict() | {"testbed": likely_testbed}))
+
+
+def _testbed(results: Iterable[Result], claim: Claim, name: str) -> str:
+    found = sorted({result.key["testbed"] for result in results})
+    if len(found) > 1:
+        raise ArchiveError(f"{name}: was run on several testbeds, {', '.join(found)}; a run is of one")
+    [testbed] = found
+    if testbed == UNKNOWN:
+        raise ArchiveError(
+            f"{name}: does not name the testbed of the run, "
+            f"and neither does job {claim.job!r}; give --testbed"
+        )
+    if claim.testbed and testbed != claim.testbed:
+        raise ArchiveError(f"{name}: was run on testbed {testbed}, but --testbed is {claim.testbed}")
+    return testbed
+
+
+def _run(claim: Claim, testbed: str, output: Output, name: str) -> Run:
+    started = claim.started or output.started or output.finished
+    finished = claim.finished or output.finished or output.started
+    if started is None or finished is None:
+        raise ArchiveError(f"{name}: does not contain the time of the run, and neither does its source")
+    return Run(
+        testbed=testbed,
+        job=claim.job,
+        build=claim.build,
+        started=started,
+        finished=finished,
+        versions=output.versions,
+        archive=claim.archive,
+        simulated=output.simulated,
+        suites_started=output.started,
+        suites_finished=output.finished,
+        experiment=output.experiment,
+    )

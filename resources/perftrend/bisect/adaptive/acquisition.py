@@ -1,0 +1,224 @@
+r"""Choice of the run with the most information about the location of the change for its cost.
+
+For each commit that could be measured, the model predicts the level of the next run under every
+hypothesis: a normal distribution whose average is the old level or one with the change. The
+information of a run is the expected reduction of entropy,
+
+    I = H(Σ w p) - Σ w H(p) ≈ - Σᵢ wᵢ log Σⱼ wⱼ exp(-Dᵢⱼ),
+
+with the weights w of the hypotheses and a distance D of two normal distributions with variances v,
+
+    D = ½ (μ - μ')² / (v + v') + ½ log((v + v') / (2 √(v v'))).
+
+The approximation is exact if all distributions are close together or far apart, and at most an eighth off for
+two in between. With the duration M of a run and the cost B of a build, a run of a built commit gives I / M
+per second; r runs of one that was not give P(builds) I\ :sub:`r` / (B + r M). B is less than the duration of
+a build: a build is also useful for later steps, which this rule does not consider.
+
+Source of the form: Kolchinsky and Tracey, Estimating mixture entropy with pairwise distances, 2017; its
+bounds have half and twice this D between close averages.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from perftrend.analysis.comparison.observations import Floats
+from perftrend.bisect.adaptive.evidence import ValueEvidence
+from perftrend.bisect.adaptive.posterior import Belief, TestBelief
+from perftrend.bisect.adaptive.prediction import MeasurementPlan, predict
+from perftrend.bisect.state import BisectState
+
+_RUNS = (1, 2, 4)
+_BALANCED = 3
+"""If one side of a change has this many times the runs of the other, the other is measured."""
+_LEAST_PROBABILITY = 0.005
+_NEGLIGIBLE = 1e-4
+_UNLIKELY = 0.05
+"""Layouts of a lower probability are ignored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Durations of steps, in seconds."""
+
+    build_s: float = 600.0
+    measure_s: float = 50.0
+
+    @classmethod
+    def of(cls, state: BisectState, assumed: Costs) -> Costs:
+        """Return the median durations of the steps so far."""
+        built = state.built.values()
+        measured = [(each.finished - each.started).total_seconds() for each in state.measured]
+        return cls(
+            median(built) if built else assumed.build_s,
+            max(median(measured) if measured else assumed.measure_s, 1e-3),
+        )
+
+    @property
+    def considered_build_s(self) -> float:
+        """B: a quarter of a build, but at most a run."""
+        return min(self.build_s / 4, self.measure_s)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitChoice:
+    """A commit to measure."""
+
+    commit: str
+    information: float
+    """Expected information of one run, in bits."""
+
+
+def choose(state: BisectState, belief: Belief, costs: Costs) -> CommitChoice:
+    """Choose the commit whose next run has the most information for its cost."""
+    suspects = belief.suspects
+    ready = [commit for commit in suspects.measured if commit not in state.broken]
+    fresh = [
+        commit
+        for chosen, held in zip(suspects.classes, belief.held, strict=True)
+        if held >= _LEAST_PROBABILITY
+        for commit in (*suspects.candidates(chosen), *_unmeasured_builds(state, belief, chosen))
+        if commit not in ready
+    ]
+    commits = [*ready, *dict.fromkeys(fresh)]
+    new = np.array([commit not in state.built for commit in commits])
+    inside = np.array([suspects.inside(commit) for commit in commits])
+    if any(test.density is not None for test in belief.tests):
+        return _choose_undersampled_side(state, belief) or _choose_halving_commit(belief, commits, inside)
+    last = state.measured[-1]
+    waits = np.where(new, costs.build_s, 0.0) + costs.measure_s / 2
+    elapsed = last.finished - state.measured[0].started
+    at_h = (elapsed.total_seconds() + waits) / 3600
+    plan = MeasurementPlan(commits, inside, at_h, new)
+    gains = sum(
+        (_information(belief, test, plan) for test in belief.tests),
+        np.zeros((len(commits), len(_RUNS))),
+    )
+    runs = np.array(_RUNS, dtype=np.float64)
+    rates = gains / (np.where(new, costs.considered_build_s, 0.0)[:, np.newaxis] + runs * costs.measure_s)
+    # Runs of a built commit are chosen one by one.
+    rates[~new, 1:] = 0.0
+    rates[len(ready) :] *= np.array([_builds(state, commit) for commit in commits[len(ready) :]])[
+        :, np.newaxis
+    ]
+    best = int(np.argmax(rates.max(axis=1)))
+    return CommitChoice(commits[best], float(gains[best, 0]) / math.log(2))
+
+
+def _choose_undersampled_side(state: BisectState, belief: Belief) -> CommitChoice | None:
+    """Choose the commit next to the most suspected class on the side with far fewer runs, if there is one.
+
+    However often one side is measured, a single run of the other side may be an outlier.
+    """
+    suspects = belief.suspects
+    most = int(np.argmax(belief.held))
+    runs = np.array([state.times_measured(commit) for commit in suspects.measured], np.float64)
+    after = float(runs @ suspects.after[most])
+    before = float(runs.sum()) - after
+    if min(before, after) * _BALANCED > max(before, after):
+        return None
+    parent, candidate = suspects.sides(most, belief.held)
+    share = np.clip(belief.held[[most]], 1e-9, 1 - 1e-9)
+    return CommitChoice(candidate if after < before else parent, float(_binary(share)[0]) / math.log(2))
+
+
+def _choose_halving_commit(belief: Belief, commits: Sequence[str], inside: Floats) -> CommitChoice:
+    """Choose the commit before and after which a change is equally probable.
+
+    The information of a run cannot be predicted without a model of the noise.
+
+    :param inside: the fraction of each class that a commit contains, (commits, j).
+    """
+    share = inside @ (belief.held / belief.held.sum())
+    best = int(np.argmin(np.abs(share - 0.5)))
+    return CommitChoice(
+        commits[best], float(_binary(np.clip(share[[best]], 1e-9, 1 - 1e-9))[0]) / math.log(2)
+    )
+
+
+def _unmeasured_builds(state: BisectState, belief: Belief, chosen: int) -> Sequence[str]:
+    """Return the commits of a class that are built but not yet measured: they cost less."""
+    fresh = set(state.built).difference(belief.suspects.measured)
+    if not fresh:
+        return ()
+    known = belief.suspects.history.commits
+    return [known[at] for at in belief.suspects.split_points(chosen) if known[at] in fresh]
+
+
+def _builds(state: BisectState, commit: str) -> float:
+    """Return the probability that a commit builds; those that do not come in stretches."""
+    if commit in state.built:
+        return 1.0
+    if not state.broken:
+        return 0.97
+    index = state.history.index(commit)
+    distance = min(abs(index - state.history.index(each)) for each in state.broken)
+    return 1 - max(0.05, 0.75 * 0.7 ** (distance - 1))
+
+
+def _information(belief: Belief, test: TestBelief, plan: MeasurementPlan) -> Floats:
+    """Return the information of runs at commits from one test, in nats, shape (commits, runs)."""
+    inside = plan.inside
+    information = np.zeros((plan.at_h.size, len(_RUNS)))
+    if test.evidence is not None:
+        information += _by_values(belief, test, test.evidence, plan)
+    if test.failures is not None:
+        affected = belief.effect_probability(test)
+        none, before, after = test.failures.rates(test.failures.steps)
+        split = np.concatenate([belief.one * affected * inside, belief.one * affected * (1 - inside)], axis=1)
+        rest = np.maximum(1 - split.sum(axis=1, keepdims=True), 0.0)
+        weights = np.concatenate([rest, split], axis=1)
+        rates = np.concatenate([[none], after, before])
+        once = _binary(weights @ rates) - weights @ _binary(rates)
+        information += once[:, np.newaxis]
+    return information
+
+
+def _binary(rates: Floats) -> Floats:
+    entropy: Floats = -rates * np.log(rates) - (1 - rates) * np.log1p(-rates)
+    return entropy
+
+
+def _by_values(belief: Belief, test: TestBelief, evidence: ValueEvidence, plan: MeasurementPlan) -> Floats:
+    information = np.zeros((plan.at_h.size, len(_RUNS)))
+    for view in evidence.views:
+        if belief.none * view.none + (1 - belief.none) * view.one.max() < _UNLIKELY:
+            continue
+        parts = predict(belief, test, view, plan)
+        share = parts.weights.sum(axis=1)
+        weights = parts.weights / share[:, np.newaxis]
+        relevant = np.flatnonzero(weights.max(axis=0) > _NEGLIGIBLE)
+        chosen = weights[:, relevant], parts.means[:, relevant], parts.variances[:, relevant]
+        information[:, 0] += share * _gain(*chosen, noise=parts.noise)
+        for column, runs in enumerate(_RUNS[1:], start=1):
+            of_new = _gain(*(each[plan.new] for each in chosen), noise=parts.noise / runs)
+            information[plan.new, column] += share[plan.new] * of_new
+    return information
+
+
+def _gain(weights: Floats, means: Floats, variances: Floats, *, noise: float) -> Floats:
+    """Return the approximate information of each row of a mixture of normal distributions, in nats.
+
+    :param weights: shape (m, p), as are means and variances.
+    :param noise: variance in addition to all of these.
+    """
+    variances = variances + noise
+    # exp(-D), without the factors that depend on only one of the two distributions.
+    close = variances[:, :, np.newaxis] + variances[:, np.newaxis]
+    far = means[:, :, np.newaxis] - means[:, np.newaxis]
+    far *= far
+    far /= close
+    far *= -0.5
+    np.exp(far, out=far)
+    np.divide(2.0, close, out=close)
+    far *= np.sqrt(close, out=close)
+    own = variances**0.25
+    overlap = own * np.einsum("mij,mj->mi", far, weights * own)
+    gain: Floats = -(weights * np.log(np.maximum(overlap, 1e-300))).sum(axis=1)
+    return np.maximum(gain, 0.0)

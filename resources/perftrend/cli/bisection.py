@@ -1,0 +1,200 @@
+"""Find the commit that changed the performance, and report it in Gerrit."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+from perftrend import console, errors
+from perftrend.bisect import CommitRange, OutcomeKind, runner
+from perftrend.bisect.plan import open_plan
+from perftrend.cli import bisect_example, disk_errors, options
+from perftrend.clients.git import Repository
+from perftrend.execution import request_validation, revisions, scope
+from perftrend.execution.job_request import JobRequest, read_request
+from perftrend.execution.revisions import ReviewedPatch
+from perftrend.report import gerrit_post
+from perftrend.report.bisect import BisectReport, NamedCommit, show_step
+from perftrend.report.bisect.reporter import Reporter, command, partial_outcome
+from perftrend.report.mails import job_mails
+from perftrend.settings import Settings
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    described = options.Parser(
+        "bisection",
+        __doc__,
+        examples=[
+            "./run bisection --example",
+            "./run bisection --old 3ab5c9d --new 8e21f04 --testbed 2n-clx --tags mrrAND64b",
+            "./run bisection --old 3ab5c9d --change 1234 --testbed 2n-clx --tags mrrAND64b",
+        ],
+    )
+    commits = described.add_argument_group("commits")
+    add = commits.add_argument
+    add("--old", metavar="HASH", help="the older commit, before the change in performance")
+    add("--new", metavar="HASH", help="the newer commit, after it")
+    add(
+        "--change",
+        metavar="N",
+        type=options.count,
+        help="a change in Gerrit, instead of --new: its newest patch set",
+    )
+    add("--first-parent", action="store_true", default=None, help="treat each merge as a single commit")
+    options.add_product(commits)
+    add("--example", action="store_true", help="create a small history with a slow commit, and find it")
+    add = described.add_argument_group("search").add_argument
+    add(
+        "--strategy",
+        choices=["adaptive", "documented"],
+        help=f"how to choose and judge commits {options.show_default('bisect.strategy')}",
+    )
+    add(
+        "--confidence",
+        metavar="P",
+        type=float,
+        help=f"the probability that a commit needs to be named {options.show_default('bisect.confidence')}",
+    )
+    add(
+        "--measurements",
+        metavar="N",
+        type=options.count,
+        help=f"maximum number of measurements {options.show_default('bisect.maximum_measurements')}",
+    )
+    add("--dry-run", action="store_true", help="only show what would be searched, and how long it takes")
+    add("--no-post", action="store_true", default=None, help="do not post in Gerrit")
+    options.add_suites(described)
+    return described
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job and return its exit code."""
+    with options.report_errors() as outcome:
+        given = parser().parse_args(argv)
+        overrides = _overrides(given)
+        settings = Settings.load(given.settings, overrides=overrides)
+        job_request = None
+        if given.example:
+            settings = bisect_example.apply(settings, given, overrides)
+        elif job_request := read_request(os.environ, "bisection", settings):
+            settings = _with_request(settings, job_request, overrides)
+        with job_mails.report_failure(settings):
+            outcome.exit_code = bisection(given, settings, job_request)
+    return outcome.exit_code
+
+
+def _with_request(settings: Settings, job_request: JobRequest, given: Mapping[str, object]) -> Settings:
+    """Return the settings with those that a comment requests, unless options override them."""
+    requested = {name: value for name, value in job_request.overrides.items() if given.get(name) is None}
+    if settings.bisect.old is None:
+        requested["bisect.old"] = job_request.trigger.old
+    if settings.bisect.new is None and settings.bisect.change is None:
+        requested["bisect.change"] = job_request.change
+    return request_validation.apply_overrides(settings, requested)
+
+
+def _overrides(given: argparse.Namespace) -> Mapping[str, object]:
+    return {
+        "testbed": given.testbed,
+        "store": given.store,
+        "bisect.old": given.old,
+        "bisect.new": given.new,
+        "bisect.change": given.change,
+        "bisect.strategy": given.strategy,
+        "bisect.first_parent": given.first_parent,
+        "bisect.confidence": given.confidence,
+        "bisect.maximum_measurements": given.measurements,
+        "gerrit.post": None if given.no_post is None else not given.no_post,
+        **options.of_product(given),
+        **options.of_suites(given),
+    }
+
+
+def bisection(given: argparse.Namespace, settings: Settings, job_request: JobRequest | None = None) -> int:
+    """Search, report and post; return the exit code."""
+    wanted = settings.bisect
+    if not wanted.old or bool(wanted.new) == bool(wanted.change):
+        raise errors.UsageError(
+            "give the commits to search: --old HASH with --new HASH, or with --change N of a change in Gerrit"
+        )
+    is_its_own = job_request is not None and job_request.change == wanted.change
+    reviewed = revisions.review(
+        settings, wanted.change, job_request.patch_set if job_request and is_its_own else None
+    )
+    job = os.environ.get("JOB_NAME") or f"perftrend-bisect-{settings.testbed}"
+    with (
+        gerrit_post.failure_posted(settings, reviewed, job=job) as ending,
+        disk_errors.full_one_named(settings),
+        scope.open_scope(settings, revisions.project(settings, reviewed)) as (chosen, product),
+    ):
+        searched, names = _range(product.repository, settings, reviewed)
+        count = len(searched.history.commits)
+        extent = f"{count} commit{'' if count == 1 else 's'}, {chosen.extent('bisection')}"
+        if given.dry_run or (job_request and job_request.is_dry_run):
+            text = f"Would search {extent}. Nothing was measured."
+            console.print_verdict(text)
+            return gerrit_post.post(settings, reviewed, job=job, text=text)
+        with open_plan(chosen, product, searched, job=job) as plan:
+            again = command(given, settings, searched)
+            reporter = Reporter(plan, product, names, reviewed, again, ending)
+            reporter.begin(extent)
+            try:
+                with disk_errors.full_one_named(settings):
+                    outcome = runner.search(plan, product, show_step)
+            except (KeyboardInterrupt, errors.PerftrendError, OSError) as error:
+                if plan.state.measured or isinstance(error, KeyboardInterrupt):
+                    reporter.publish(reporter.report(partial_outcome(plan, error)))
+                raise
+            bisect_report = reporter.report(outcome)
+            code = reporter.publish(bisect_report)
+            if code == errors.EXIT_PASS and outcome.kind is not OutcomeKind.UNDECIDED:
+                # Otherwise, the same command posts the report again, or resumes an undecided search.
+                plan.close()
+    return exit_code(bisect_report, unstable=settings.analysis.regression == "unstable") or code
+
+
+def exit_code(bisect_report: BisectReport, *, unstable: bool = False) -> int:
+    """Return the exit code of the job: a regression that was found fails it, as in trending.
+
+    :param unstable: whether a regression makes the job unstable instead of failing it.
+    """
+    if bisect_report.outcome.kind is OutcomeKind.NOT_BUILT:
+        return errors.EXIT_USAGE
+    if bisect_report.outcome.kind is OutcomeKind.UNDECIDED:
+        return errors.EXIT_TESTBED
+    if bisect_report.state.measured and not any(each.values for each in bisect_report.state.measured):
+        return errors.EXIT_TESTBED
+    if bisect_report.regressed:
+        return errors.EXIT_UNSTABLE if unstable else errors.EXIT_REGRESSION
+    return errors.EXIT_PASS
+
+
+def _range(
+    repository: Repository, settings: Settings, reviewed: ReviewedPatch | None
+) -> tuple[CommitRange, dict[str, NamedCommit]]:
+    """Return the commits to search, and their subjects and authors.
+
+    :raises UsageError: if a commit does not exist, both are the same, or the older one is not an ancestor of
+        the newer one.
+    """
+    wanted = settings.bisect
+    assert wanted.old is not None  # noqa: S101 - checked by the caller
+    if reviewed:
+        new = revisions.of_review(repository, reviewed).patch
+    else:
+        new = repository.resolve(wanted.new or "")
+    old = repository.resolve(wanted.old)
+    if old == new:
+        raise errors.UsageError(f"old and new are the same commit {old[:12]}; give an older one")
+    if not repository.is_ancestor(old, new):
+        raise errors.UsageError(f"{old[:12]} is not an ancestor of {new[:12]}; give a commit of its history")
+    commits = repository.history(old, new, wanted.first_parent)
+    named = {each.hash: NamedCommit(each.subject, each.author) for each in (repository.commit(old), *commits)}
+    return CommitRange.of(old, commits, first_parent=wanted.first_parent), named
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,194 @@
+"""Judge the commit that is checked out, as the command of git bisect run."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import NoReturn
+
+from typing_extensions import override
+
+from perftrend import builds, console, errors
+from perftrend.bisect import single_step_runner
+from perftrend.bisect.single_step import CommitSide, SideVerdict, range_around
+from perftrend.cli import options
+from perftrend.clients.git import Repository
+from perftrend.clients.git.bisect_in_progress import Underway, underway
+from perftrend.execution import scope
+from perftrend.report.bisect import show_step
+from perftrend.report.bisect.texts import probable
+from perftrend.report.prose import HASH, line, span
+from perftrend.settings import Settings
+
+SKIP = 125
+"""The exit code for a commit that cannot be tested; git bisect run skips it."""
+ALIKE = 200
+"""The ends do not differ."""
+STOPPED = 200
+"""Added to the exit codes of errors, because git would interpret those below 128 as a verdict."""
+_CODES = {CommitSide.OLD: 0, CommitSide.NEW: 1, CommitSide.UNKNOWN: SKIP, CommitSide.NONE: ALIKE}
+_WORDS = {
+    CommitSide.OLD: "is like the old end",
+    CommitSide.NEW: "is like the new end",
+    CommitSide.UNKNOWN: "cannot be judged",
+    CommitSide.NONE: "cannot be judged by these ends",
+}
+_DEFECT = 1
+"""Python's exit code after an unexpected exception."""
+_EXIT_CODES = """\
+exit codes, of which those from 128 on stop git bisect run:
+  0    the commit is like the old end
+  1    the commit is like the new end
+  125  the commit cannot be built or judged, and is skipped
+  130  interrupted
+  200  the ends do not differ
+  201  a defect
+  202  bad use or bad input
+  203  a service failed
+  204  the testbed failed"""
+
+
+class _BisectrunParser(options.Parser):
+    @override
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        super().exit(stop_code(status) if status else 0, message)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    described = _BisectrunParser(
+        "bisectrun",
+        __doc__,
+        notes=_EXIT_CODES,
+        examples=[
+            "git bisect start v2.1 v2.0; git bisect run ~/perftrend/run bisectrun --settings ~/parser.yaml"
+        ],
+    )
+    add = described.add_argument_group("commits").add_argument
+    add("--old", metavar="HASH", help="the old end (default: the first good commit of git bisect)")
+    add("--new", metavar="HASH", help="the new end (default: the first bad commit of git bisect)")
+    add("--profile", metavar="NAME", help="the profile that describes how to build the product")
+    add = described.add_argument_group("decision").add_argument
+    add(
+        "--confidence",
+        metavar="P",
+        type=float,
+        help=f"the probability that an answer needs {options.show_default('bisect.confidence')}",
+    )
+    add(
+        "--measurements",
+        metavar="N",
+        type=options.count,
+        help=f"maximum for one commit {options.show_default('bisect.maximum_measurements')}",
+    )
+    options.add_suites(described, report=False)
+    return described
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job and return its exit code."""
+    with options.report_errors() as outcome:
+        given = parser().parse_args(argv)
+        settings = Settings.load(given.settings, overrides=_overrides(given))
+        return bisectrun(settings, underway(Path.cwd()))
+    return stop_code(outcome.exit_code)
+
+
+def _overrides(given: argparse.Namespace) -> Mapping[str, object]:
+    return {
+        "testbed": given.testbed,
+        "store": given.store,
+        "bisect.old": given.old,
+        "bisect.new": given.new,
+        "bisect.confidence": given.confidence,
+        "bisect.maximum_measurements": given.measurements,
+        "project.profile": given.profile,
+        **options.of_suites(given),
+    }
+
+
+def stop_code(code: int) -> int:
+    """Return the exit code for an error, changed so that it stops git bisect run."""
+    return code if code == errors.EXIT_INTERRUPTED else STOPPED + code
+
+
+def bisectrun(settings: Settings, checkout: Underway) -> int:
+    """Judge the commit and print the verdict; return the exit code."""
+    settings = _apart(settings, checkout)
+    job = os.environ.get("JOB_NAME") or f"perftrend-bisectrun-{settings.testbed}"
+    marked = ""
+    with builds.open_builds(settings.project, log=console.warn) as product:
+        if checkout.refs:
+            product.repository.fetch(*checkout.refs)
+        old, new = _ends(product.repository, settings, checkout)
+        commit = product.repository.commit(checkout.commit)
+        if commit.hash in (old, new):
+            judged = SideVerdict(CommitSide.OLD if commit.hash == old else CommitSide.NEW, "it is that end")
+        else:
+            chosen = scope.choose_scope(settings, product.profile)
+            marked = "SIMULATED: " if chosen.spec.simulated and chosen.keys else ""
+            plan = single_step_runner.SingleStepPlan.of(
+                chosen, product, range_around(old, commit.hash, new), job=job
+            )
+            judged = single_step_runner.judge_commit(plan, product, show_step)
+    message = f'{marked}{commit.hash[:HASH]} "{line(commit.subject)}" {_describe(judged)}'
+    if judged.side in (CommitSide.UNKNOWN, CommitSide.NONE):
+        console.warn(message)
+    console.print_verdict(message)
+    return _CODES[judged.side]
+
+
+def _describe(judged: SideVerdict) -> str:
+    text = _WORDS[judged.side]
+    if not math.isnan(judged.confidence):
+        text += f", with a probability of {probable(judged.confidence)}"
+    if judged.reason:
+        text += f": {line(judged.reason)}"
+    visible = span(judged.smallest_visible.values())
+    return f"{text}; one of {visible} would probably have been shown" if visible else text
+
+
+def _apart(settings: Settings, checkout: Underway) -> Settings:
+    """Use the checkout as the product, and git's folder for files unless a folder for them is set."""
+    own = checkout.folder / "perftrend"
+    project: dict[str, object] = {"repository": str(checkout.checkout)}
+    if "builds" not in settings.project.model_fields_set:
+        project["builds"] = own / "builds"
+    archive = {} if "archive" in settings.model_fields_set else {"archive": own / "archives"}
+    return settings.model_copy(update={"project": settings.project.model_copy(update=project), **archive})
+
+
+def _ends(repository: Repository, settings: Settings, checkout: Underway) -> tuple[str, str]:
+    """Return the whole hashes of both ends.
+
+    :raises UsageError: if one is unknown, or both are the same.
+    """
+    wanted = settings.bisect
+    old, new = (
+        repository.resolve(given) if given else found
+        for given, found in ((wanted.old, checkout.old), (wanted.new, checkout.new))
+    )
+    if old is None or new is None:
+        raise errors.UsageError(
+            f"no {'old' if old is None else 'new'} end is known; give git one good and one bad commit, "
+            "or give --old HASH and --new HASH"
+        )
+    if old == new:
+        raise errors.UsageError(f"both ends are the commit {old[:HASH]}; name two")
+    return old, new
+
+
+def _defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> NoReturn:
+    """Stop git bisect run after an unexpected exception; git would interpret Python's exit code as bad."""
+    sys.__excepthook__(kind, error, trace)
+    raise SystemExit(stop_code(_DEFECT))
+
+
+if __name__ == "__main__":
+    sys.excepthook = _defect
+    sys.exit(main())

@@ -1,0 +1,186 @@
+"""Read comments in Gerrit, start the jobs that they request, and reply to them."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import quote
+
+from perftrend import builds, console, errors
+from perftrend.cli import options
+from perftrend.clients import gerrit, jenkins
+from perftrend.execution import estimate, request_validation
+from perftrend.execution.grammar import Grammar
+from perftrend.execution.selection import SUITES
+from perftrend.listener import health, jenkins_runner
+from perftrend.listener.comment_poller import CommentPoller
+from perftrend.listener.event_stream import EventReceiver, Wakes
+from perftrend.listener.local_runner import LocalRunner
+from perftrend.listener.metrics import Metrics
+from perftrend.listener.request_processor import Planner, RequestProcessor
+from perftrend.listener.runner import Runner
+from perftrend.listener.service import ListenerService
+from perftrend.measure import lock
+from perftrend.settings import FILE_VARIABLE, Settings
+from perftrend.store import Store
+from perftrend.store.requests import Request, Requests
+from perftrend.trigger import Trigger
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    described = options.Parser(
+        "listener", __doc__, examples=["./run listener --settings team.yaml --runner local"]
+    )
+    add = described.add_argument
+    add(
+        "--runner",
+        choices=["jenkins", "local"],
+        help=f"where the jobs run: in Jenkins or on this machine {options.show_default('listener.runner')}",
+    )
+    add("--once", action="store_true", help="read the comments once, process them, and end")
+    options.add_files(described, report=False)
+    return described
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job and return its exit code."""
+    with options.report_errors() as outcome:
+        given = parser().parse_args(argv)
+        outcome.exit_code = listen(given)
+    return outcome.exit_code
+
+
+def listen(given: argparse.Namespace) -> int:
+    """Process requests: once, or until interrupted, which is a regular end."""
+    overrides = {"store": given.store, "archive": given.archive, "listener.runner": given.runner}
+    settings = Settings.load(given.settings, overrides=overrides)
+    try:
+        with open_service(given, settings) as service:
+            service.once() if given.once else service.run()
+    except KeyboardInterrupt:
+        if given.once:
+            raise
+        console.warn("stopped; unfinished requests continue at the next start")
+    return errors.EXIT_PASS
+
+
+@contextmanager
+def open_service(given: argparse.Namespace, settings: Settings) -> Iterator[ListenerService]:
+    """Open everything that the service needs, and yield the service.
+
+    :raises PerftrendError: if settings cannot be used, or the address is in use.
+    """
+    metrics, wakes, grammar = Metrics(), Wakes(), Grammar.of(settings)
+    client = gerrit.connect(settings.gerrit)
+    runs_jobs = jenkins.connect(settings.jenkins) if settings.listener.runner == "jenkins" else None
+    projects = settings.listener.projects
+    with ExitStack() as stack:
+        stack.enter_context(_alone(settings.store))
+        store = stack.enter_context(Store.open(settings.store))
+        runner = (
+            jenkins_runner.JenkinsRunner(runs_jobs) if runs_jobs else _local(given, settings, store.requests)
+        )
+        stack.callback(runner.close)
+        desk = RequestProcessor(
+            client, store.requests, runner, grammar, settings.gerrit, planner(settings), metrics, console.warn
+        )
+        looking = CommentPoller(
+            client, store.requests, grammar, projects=projects,
+            look_back=timedelta(seconds=settings.listener.lookback_s), metrics=metrics, report=console.warn,
+        )  # fmt: skip
+        watch = (
+            None
+            if given.once
+            else EventReceiver(client.listen, wakes, projects=projects or None, report=console.warn)
+        )
+        service = ListenerService(
+            client, looking, desk, wakes=wakes, watch=watch, metrics=metrics,
+            groups=settings.gerrit.groups, poll_s=settings.listener.poll_s, report=console.warn,
+        )  # fmt: skip
+        if watch:
+            address = stack.enter_context(
+                health.serve(settings.listener.address, health=service.health, metrics=service.metrics)
+            )
+            # Print this before any message of the connection, which may fail at once.
+            console.warn(f"listening to {client.url}; health at http://{address}/healthz")
+            watch.start()
+            stack.callback(watch.stop)
+        yield service
+
+
+def planner(settings: Settings) -> Planner:
+    """Return a function that describes how much a request measures."""
+
+    def planned(request: Request, trigger: Trigger) -> str:
+        job_settings = settings.model_copy(update={"testbed": trigger.testbed})
+        measurement = _measurement(
+            job_settings.for_builds if trigger.job in estimate.BUILDING else job_settings, trigger
+        )
+        if trigger.old is not None and job_settings.project.profile is not None:
+            _check_hash(job_settings, request, trigger)
+        return measurement
+
+    return planned
+
+
+def _measurement(settings: Settings, trigger: Trigger) -> str:
+    """Return what is measured, and how long that takes, as text.
+
+    :raises UnfitError: if the requested measurement is impossible.
+    """
+    project = settings.project
+    if trigger.job in estimate.BUILDING and project.profile is not None:
+        profile = builds.load(project.profile, project.profiles, project.parameters)
+        if profile.measure is not None:
+            return "what the product's own command measures"
+    return str(request_validation.plan(trigger, settings, suites=SUITES))
+
+
+def _check_hash(settings: Settings, request: Request, trigger: Trigger) -> None:
+    """Check that a bisection can begin at the older commit.
+
+    :raises UnfitError: if it cannot.
+    :raises ServiceError: if the repository cannot be fetched from.
+    """
+    url = settings.project.repository or f"{settings.gerrit.url}/{quote(request.project)}"
+    with builds.open_builds(settings.project.model_copy(update={"repository": url})) as product:
+        product.repository.fetch(request.ref)
+        request_validation.check_hash(trigger, request.revision, product.repository)
+
+
+def _local(given: argparse.Namespace, settings: Settings, requests: Requests) -> Runner:
+    return LocalRunner(
+        requests, archive=settings.archive, settings=_environment(given, settings), report=console.warn
+    )
+
+
+def _environment(given: argparse.Namespace, settings: Settings) -> Mapping[str, str]:
+    """Return the environment variables that pass the options of this command line to a job."""
+    file = given.settings or os.environ.get(FILE_VARIABLE)
+    variables = {"PERFTREND_STORE": settings.store, "PERFTREND_ARCHIVE": str(settings.archive)}
+    return {**variables, **({FILE_VARIABLE: str(Path(file).absolute())} if file else {})}
+
+
+@contextmanager
+def _alone(store: str) -> Iterator[None]:
+    """Ensure that no other process on this machine serves the requests of a store."""
+    place = store if "://" in store else str(Path(store).absolute())
+    name = f"listener-{hashlib.sha256(place.encode()).hexdigest()[:16]}"
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(lock.hold(name, owner="a listener"))
+        except errors.TestbedError:
+            where = Path(store).name
+            raise errors.UsageError(f"store {where}: another listener uses it; stop that one first") from None
+        yield
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,270 @@
+"""Options that several jobs share, and how they become settings."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import NoReturn, TypeAlias
+
+from typing_extensions import override
+
+from perftrend import errors
+from perftrend.analysis import Method
+from perftrend.broken_pipe import discard_unread_output
+from perftrend.errors import EXIT_USAGE, UsageError
+from perftrend.settings import Settings
+
+Group: TypeAlias = argparse._ArgumentGroup
+"""A group of options in a parser; argparse has no public name for its class."""
+
+_REPEAT_AFTER_S = 0.05
+"""The finalizer has usually ended by then; if another one runs, the interruption is repeated again."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A command-line parser that prints errors as all jobs do: in one line that begins with ``perftrend:``.
+
+    :param job: the word after ``./run``.
+    :param notes: text after the options.
+    :param examples: commands, at the very end.
+    """
+
+    def __init__(
+        self,
+        job: str,
+        description: str | None,
+        *,
+        examples: Sequence[str],
+        notes: str = "",
+        usage: str | None = None,
+    ) -> None:
+        shown = "\n".join(
+            ["examples:" if len(examples) > 1 else "example:", *(f"  {each}" for each in examples)]
+        )
+        super().__init__(
+            prog=f"./run {job}",
+            usage=usage,
+            description=description,
+            epilog=f"{notes}\n\n{shown}" if notes else shown,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+
+    @override
+    def error(self, message: str) -> NoReturn:
+        self.exit(EXIT_USAGE, f"perftrend: {message}; see {self.prog} --help\n")
+
+
+@contextmanager
+def report_errors() -> Iterator[errors.ExitStatus]:
+    """Report errors by :func:`perftrend.errors.report_to_stderr`, and continue if the output is not read.
+
+    The first SIGTERM ends the job like Ctrl-C, so that it can report its state. Further ones are ignored: an
+    aborted build may receive one for each of its processes, and a second one would interrupt the last report.
+
+    Used once, around the whole of a job's ``main``.
+    """
+    is_ending = False
+
+    def end(*_: object) -> None:
+        nonlocal is_ending
+        if not is_ending:
+            is_ending = True
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, end)
+    with repeat_interruptions(), discard_unread_output(), errors.report_to_stderr() as outcome:
+        yield outcome
+
+
+@contextmanager
+def repeat_interruptions() -> Iterator[None]:
+    """Interrupt the job again if Python drops an interruption.
+
+    Python drops every exception in finalizers and in callbacks of weak references, such as those of
+    SQLAlchemy. If the signal came then, the job would continue.
+    """
+    handler = signal.signal(signal.SIGALRM, _interrupt)
+    hook, sys.unraisablehook = sys.unraisablehook, _handle_dropped
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+        sys.unraisablehook = hook
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _handle_dropped(dropped: sys.UnraisableHookArgs) -> None:
+    if issubclass(dropped.exc_type, KeyboardInterrupt):
+        signal.setitimer(signal.ITIMER_REAL, _REPEAT_AFTER_S)
+    else:
+        sys.__unraisablehook__(dropped)
+
+
+def show_default(setting: str) -> str:
+    """Return the default of a setting for a help text, so that the two cannot differ."""
+    value: object = Settings()
+    for part in setting.split("."):
+        value = getattr(value, part)
+    return f"(default: {value:g})" if isinstance(value, float) else f"(default: {value})"
+
+
+def add_files(parser: argparse.ArgumentParser, *, report: bool = True, archive: bool = True) -> Group:
+    """Add options for the settings, the store, and the folders that a job writes to."""
+    group = parser.add_argument_group("files")
+    add = group.add_argument
+    add("--settings", metavar="FILE", help="YAML file with the settings")
+    add("--store", metavar="PATH", help=f"SQLite file or database URL of the results {show_default('store')}")
+    if archive:
+        add("--archive", metavar="DIR", help=f"folder for the files of each build {show_default('archive')}")
+    if report:
+        add("--report", metavar="DIR", help=f"folder for the report {show_default('report')}")
+    return group
+
+
+def add_tests(parser: argparse.ArgumentParser) -> Group:
+    """Add options that select tests."""
+    group = parser.add_argument_group("tests")
+    add = group.add_argument
+    add("--tags", metavar="EXPRESSION", action="append", help="tag expression that selects tests; repeatable")
+    add("--suites", metavar="PATH", help="the Robot suites, a file or a folder (default: those of perftrend)")
+    return group
+
+
+def add_testbed(parser: argparse.ArgumentParser) -> None:
+    """Add options that select the testbed and configure its device."""
+    add = parser.add_argument_group("testbed").add_argument
+    add("--testbed", metavar="NAME", help=f"the testbed {show_default('testbed')}")
+    add("--testbeds", metavar="DIR", help="folder with testbed files of your own")
+    add("--device-option", metavar="KEY=VALUE", action="append", help="option for the device; repeatable")
+    add(
+        "--wait",
+        metavar="SECONDS",
+        type=float,
+        help=f"how long to wait for a testbed that is in use {show_default('wait_s')}",
+    )
+    add(
+        "--timeout",
+        metavar="SECONDS",
+        type=float,
+        help=f"end the suites of one run after this time {show_default('timeout_s')}",
+    )
+
+
+def add_trials(parser: argparse.ArgumentParser) -> None:
+    """Add options for the number and duration of trials."""
+    add = parser.add_argument_group("trials and searches", "The testbed has the defaults.").add_argument
+    add("--trial-duration", metavar="SECONDS", type=float, help="duration of an MRR trial")
+    add("--trial-multiplicity", metavar="N", type=int, help="number of trials of an MRR test")
+    add(
+        "--final-trial-duration",
+        metavar="SECONDS",
+        type=float,
+        help="duration of the last trials of a search",
+    )
+    add("--search", choices=["predictive", "mdr", "binary"], help="how to search NDR and PDR")
+
+
+def add_suites(parser: argparse.ArgumentParser, *, report: bool = True) -> None:
+    """Add the options of every job that runs suites: tests, testbed, trials and searches, and files."""
+    add_tests(parser)
+    add_testbed(parser)
+    add_trials(parser)
+    add_files(parser, report=report)
+
+
+def add_analysis(parser: argparse.ArgumentParser) -> Group:
+    """Add options for the analysis of runs."""
+    group = parser.add_argument_group("analysis")
+    add = group.add_argument
+    add(
+        "--method",
+        choices=[method.value for method in Method],
+        help=f"how to find changes {show_default('analysis.method')}",
+    )
+    add(
+        "--window",
+        metavar="N",
+        type=count,
+        help=f"number of runs in the window of the moving statistics {show_default('analysis.window')}",
+    )
+    add(
+        "--regression",
+        choices=["fail", "unstable"],
+        help=f"the result of the job if a test regressed {show_default('analysis.regression')}",
+    )
+    return group
+
+
+def of_suites(given: argparse.Namespace) -> dict[str, object]:
+    """Return the settings of :func:`add_suites`, by full name, without those that all jobs have."""
+    return {
+        "testbeds": given.testbeds,
+        "suites": given.suites,
+        "tags": given.tags,
+        "device_options": pairs("--device-option", given.device_option),
+        "trial.duration_s": given.trial_duration,
+        "trial.multiplicity": given.trial_multiplicity,
+        "search.final_duration_s": given.final_trial_duration,
+        "search.strategy": given.search,
+        "archive": given.archive,
+        "wait_s": given.wait,
+        "timeout_s": given.timeout,
+    }
+
+
+def add_product(group: Group) -> None:
+    """Add options for fetching and building the product under test."""
+    group.add_argument(
+        "--profile", metavar="NAME", help="the profile that describes how to build the product"
+    )
+    group.add_argument("--repository", metavar="URL", help="where to fetch the commits from")
+
+
+def of_product(given: argparse.Namespace) -> dict[str, object]:
+    """Return the settings of :func:`add_product` and the report folder, by full name."""
+    return {
+        "project.profile": given.profile,
+        "project.repository": given.repository,
+        "report": given.report,
+    }
+
+
+def settings(given: argparse.Namespace, overrides: Mapping[str, object]) -> Settings:
+    """Return the settings; the command line overrides all other sources."""
+    shared = {
+        "testbed": given.testbed,
+        "store": given.store,
+        "report": given.report,
+        "analysis.method": given.method,
+        "analysis.window": given.window,
+        "analysis.regression": given.regression,
+    }
+    return Settings.load(given.settings, overrides={**shared, **overrides})
+
+
+def count(text: str) -> int:
+    """Parse an integer of at least 1."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return number
+
+
+def pairs(option: str, words: Sequence[str] | None) -> dict[str, str] | None:
+    """Parse ``KEY=VALUE`` words. :raises UsageError: if a word has another form."""
+    if words is None:
+        return None
+    found = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not (key and equals and value):
+            raise UsageError(f"{option} {word!r}: write KEY=VALUE, such as acl_rules=60")
+        found[key] = value
+    return found

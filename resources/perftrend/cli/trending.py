@@ -1,0 +1,189 @@
+"""Run the performance suites on a testbed, archive the results, and judge them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from perftrend import archive, console, errors, watchlist
+from perftrend.cli import analysis, dashboard_notification, options
+from perftrend.execution import request_validation, robot, scope, selection
+from perftrend.execution.experiment import describe_differences
+from perftrend.execution.job_request import read_request
+from perftrend.measure import lock
+from perftrend.measure.specification import Specification
+from perftrend.model import Run
+from perftrend.report.mails import job_mails
+from perftrend.settings import Settings
+from perftrend.store import Store
+from perftrend.trigger import Trigger
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    described = options.Parser(
+        "trending",
+        __doc__,
+        examples=[
+            "./run trending",
+            "./run trending --testbed 2n-clx --tags mrrAND64b --repeat 8",
+        ],
+    )
+    add = options.add_tests(described).add_argument
+    add(
+        "--cadence",
+        metavar="NAME",
+        help=f"which tests to run without --tags: nightly or weekly {options.show_default('cadence')}",
+    )
+    add(
+        "--repeat",
+        metavar="N",
+        type=options.count,
+        default=1,
+        help="number of runs, one after the other (default: 1)",
+    )
+    add("--official", action="store_true", default=None, help="count as a nightly run despite other options")
+    options.add_testbed(described)
+    options.add_trials(described)
+    add = options.add_analysis(described).add_argument
+    add("--no-analysis", action="store_true", help="end when the results are in the store")
+    options.add_files(described)
+    return described
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job and return its exit code."""
+    with options.report_errors() as outcome:
+        given = parser().parse_args(argv)
+        outcome.exit_code = trend(given)
+    return outcome.exit_code
+
+
+def trend(given: argparse.Namespace) -> int:
+    """Measure, store and judge the requested number of runs."""
+    if given.repeat > 1 and os.environ.get("BUILD_NUMBER"):
+        raise errors.UsageError(
+            "--repeat: BUILD_NUMBER gives one number for one run; start more builds instead"
+        )
+    given_by_hand = {name: value for name, value in _overrides(given).items() if value is not None}
+    settings = options.settings(given, given_by_hand)
+    job_request = read_request(os.environ, "trending", settings)
+    if job_request is None:
+        with job_mails.report_failure(settings):
+            return _trend(given, settings)
+    settings = options.settings(given, {**job_request.overrides, **given_by_hand})
+    with job_mails.report_failure(settings):
+        planned = request_validation.plan_of(job_request.trigger, settings, suites=selection.SUITES)
+        if job_request.is_dry_run:
+            return _print_plan(planned, job_request.trigger)
+        return _trend(given, settings)
+
+
+def _print_plan(planned: request_validation.RequestPlan, trigger: Trigger) -> int:
+    """Print what would be measured, and how long that would take."""
+    for name in planned.names:
+        print(name)
+    console.print_verdict(f"{trigger} would measure {planned}")
+    return errors.EXIT_PASS
+
+
+def _trend(given: argparse.Namespace, settings: Settings) -> int:
+    settings, spec, notices = scope.usable_testbed(settings)
+    experiment = "" if settings.official else describe_differences(settings, spec, file=given.settings)
+    if experiment:
+        notices.append(f"this is an experiment ({experiment}); nightly trends do not include it")
+        console.warn(f"{notices[-1]}; --official includes it")
+    selected = selection.select(
+        settings.suites or selection.SUITES,
+        settings.expressions,
+        testbed=spec.name,
+        tags=selection.tags_of(spec, settings),
+    )
+    expected = {key.of_experiment(experiment) for key in selected}
+    if settings.analysis.specification and not given.no_analysis:
+        watchlist.load(settings.analysis.specification)  # raises errors before anything is measured
+    with Store.open(settings.store) as store:
+        for _ in range(given.repeat):
+            ingested = measure(settings, spec, store, experiment=experiment, expected=len(expected))
+        if given.no_analysis:
+            found = {result.key for result in ingested.results if result.usable}
+            console.print_verdict(
+                f"{ingested.run.name}: {len(expected & found)} of {len(expected)} results measured"
+            )
+            return errors.EXIT_PASS if expected <= found else errors.EXIT_TESTBED
+        return analysis.judge(
+            settings, store, ingested.run, expected=expected, new_runs=given.repeat, notices=notices
+        )
+
+
+def _overrides(given: argparse.Namespace) -> Mapping[str, object]:
+    return {"cadence": given.cadence, "official": given.official, **options.of_suites(given)}
+
+
+def measure(
+    settings: Settings, spec: Specification, store: Store, *, experiment: str, expected: int
+) -> archive.OutputIngestion:
+    """Execute one run on a testbed and put it into the store.
+
+    :param experiment: how it differs from the nightly runs; empty if it does not.
+    :param expected: the number of expected results, which is printed.
+    :returns: the run with its results.
+    """
+    usual = "experiment" if experiment else f"trending-{settings.cadence}"
+    job = os.environ.get("JOB_NAME") or f"perftrend-{usual}-{spec.name}"
+    folder = settings.archive / re.sub(r"^\.+|[^\w.-]+", "-", job)
+    with lock.hold(
+        spec.lock, capacity=spec.places, wait_s=settings.wait_s, owner=job, report=console.warn
+    ) as place:
+        for earlier in archive.store_pending(store, folder, report=console.warn):
+            console.warn(f"run {earlier.run.name} was archived, but not stored until now")
+        now = datetime.now(UTC)
+        run = Run(
+            testbed=spec.name,
+            job=job,
+            build=_build(store, job, folder),
+            started=now,
+            finished=now,
+            archive=os.environ.get("BUILD_URL", ""),
+            simulated=spec.simulated,
+            experiment=experiment,
+        )
+        print(f"{job} #{run.build}: {expected} results on {spec.name}", flush=True)
+        in_time = robot.execute(
+            settings,
+            run,
+            suites=settings.suites or selection.SUITES,
+            folder=folder,
+            tags=selection.tags_of(spec, settings),
+            held=robot.LockReference(spec.lock, place),
+        )
+        if not in_time:
+            console.warn(
+                f"the suites were ended after {settings.timeout_s:g} s; see {folder / str(run.build)}"
+            )
+        stored = list(archive.store_pending(store, folder, report=console.warn))
+    if not stored:
+        raise errors.TestbedError(f"run {run.name} gave no results; see {folder / str(run.build)}")
+    dashboard_notification.announce(settings, stored[-1].run)
+    return stored[-1]
+
+
+def _build(store: Store, job: str, folder: Path) -> int:
+    """Return Jenkins's build number, or the next one that is neither in the store nor in the archive.
+
+    A testbed may have capacity for several jobs; two that start at the same time get different numbers.
+    """
+    given = os.environ.get("BUILD_NUMBER", "")
+    if given.isdecimal():
+        return int(given)
+    archived = [int(entry.name) for entry in folder.glob("[0-9]*") if entry.name.isdecimal()]
+    return store.allocate_build_number(job, above=max(archived, default=0))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

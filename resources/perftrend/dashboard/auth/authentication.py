@@ -1,0 +1,183 @@
+"""The gate: authentication of requests by API token, proxy header or session cookie."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from dataclasses import dataclass
+from functools import cached_property
+
+from fastapi import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from perftrend.dashboard.auth.csrf import Forgery
+from perftrend.dashboard.auth.login_state import LIFE_S, Attempts
+from perftrend.dashboard.auth.oidc import Provider
+from perftrend.dashboard.auth.proxies import Proxies
+from perftrend.dashboard.auth.roles import ANONYMOUS, Person, Roles, User
+from perftrend.dashboard.auth.sessions import Sessions, UserSession
+from perftrend.dashboard.auth.tokens import user_of
+from perftrend.dashboard.metrics import Metrics
+from perftrend.errors import SettingsError
+from perftrend.settings import DashboardSettings
+from perftrend.store import Store
+
+LOG = logging.getLogger(__name__)
+
+FRESH = "perftrend.fresh_session"
+"""Key in the scope of a request: the session cookie to set in the response."""
+_SHORTEST_SECRET = 32
+_EVERYWHERE = ("0.0.0.0:", "[::]:")
+_BEARER = "bearer "
+_HOW = "admins create tokens at /users, and operators by ./run dashboard --new-token NAME"
+_WRONG_TOKEN = f"this API token is invalid, expired or revoked; send another one: {_HOW}"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The user of a request, and how the user was authenticated."""
+
+    user: User = ANONYMOUS
+    bound: str = ""
+    """What the user's CSRF tokens are bound to; empty: the user has none."""
+    session: UserSession | None = None
+    is_ambient: bool = True
+    """Whether a browser adds the credentials by itself, as it does with cookies but not with API tokens."""
+
+
+_ANONYMOUS = Identity()
+
+
+class Authenticator:
+    """Authentication of a dashboard: roles, proxies, provider, sessions and CSRF tokens.
+
+    :raises SettingsError: for settings that cannot be combined.
+    """
+
+    def __init__(self, settings: DashboardSettings, store: Store, metrics: Metrics) -> None:
+        self._settings = settings
+        self._store = store
+        self.roles = Roles.of(settings)
+        self.proxies = Proxies(settings, metrics.ignored_user_headers)
+        self.provider = Provider(settings) if settings.oidc_issuer or settings.oidc_client_id else None
+        secret = _secret(settings)
+        self.attempts = Attempts(secret, store.spent)
+        self.sessions = Sessions(secret, store.spent, life_s=settings.session_s, idle_s=settings.idle_s)
+        self.forgery = Forgery(secret, life_s=settings.session_s, url=settings.url)
+        is_safe = bool(settings.url and settings.url.startswith("https://"))
+        # A cookie with this prefix cannot be set by another host of the domain or over plain HTTP.
+        prefix = "__Host-" if is_safe else ""
+        self._is_safe = is_safe
+        self.session_cookie = f"{prefix}perftrend"
+        self.attempt_cookie = f"{prefix}perftrend-sign-in"
+
+    @cached_property
+    def is_public(self) -> bool:
+        """Whether users may read without authentication."""
+        return self._settings.public or not can_sign_in(self._settings)
+
+    @cached_property
+    def way_in(self) -> str:
+        """One line that lists the available ways to authenticate."""
+        ways = ["sign in at /sign-in"] if self.provider else []
+        if self._settings.user_header and self._settings.proxies:
+            ways.append("sign in at the proxy")
+        ways.append("send an API token in a header, Authorization: Bearer TOKEN")
+        return f"authentication is required: {', or '.join(ways)} ({_HOW})"
+
+    def identify(self, request: Request) -> Identity:
+        """Return the identity of the user of a request.
+
+        :raises HTTPException: for an invalid API token, instead of falling back to another identity.
+        :raises StoreError: if the store cannot be read.
+        """
+        authorization = request.headers.get("authorization", "")
+        if authorization.lower().startswith(_BEARER):
+            user = user_of(self._store.tokens, authorization[len(_BEARER) :].strip())
+            if user is None:
+                raise HTTPException(401, _WRONG_TOKEN, headers={"WWW-Authenticate": "Bearer"})
+            return Identity(user, is_ambient=False)
+        person = self.proxies.person(request)
+        if person is not None:
+            return Identity(self.roles.user(person), f"proxy {person.name}")
+        return self._in_session(request)
+
+    def back(self, request: Request) -> str:
+        """Return the URL that the provider redirects to after signing in."""
+        return f"{self._here(request)}/sign-in/done"
+
+    def after(self, request: Request) -> str:
+        """Return the URL that the provider redirects to after signing out."""
+        return f"{self._here(request)}/sign-out/done"
+
+    def sign_in(self, response: Response, person: Person) -> UserSession:
+        """Begin a session and set its cookie in a response."""
+        session = self.sessions.begin(Person(person.name, self.roles.filter_groups(person.groups)))
+        self.set_cookie(response, self.session_cookie, self.sessions.cookie(session))
+        return session
+
+    def set_cookie(self, response: Response, name: str, value: str, *, life_s: int | None = None) -> None:
+        """Set a cookie in a response; by default, until the browser is closed."""
+        response.set_cookie(
+            name, value, max_age=life_s, path="/", secure=self._is_safe, httponly=True, samesite="lax"
+        )
+
+    def forget(self, response: Response, name: str) -> None:
+        """Delete a cookie by a response."""
+        self.set_cookie(response, name, "", life_s=0)
+
+    def set_attempt_cookie(self, response: Response, value: str) -> None:
+        """Set the cookie of an attempt to sign in."""
+        self.set_cookie(response, self.attempt_cookie, value, life_s=LIFE_S)
+
+    def _here(self, request: Request) -> str:
+        return (self._settings.url or str(request.base_url)).rstrip("/")
+
+    def _in_session(self, request: Request) -> Identity:
+        cookie = request.cookies.get(self.session_cookie)
+        session = self.sessions.find(cookie) if cookie else None
+        if cookie is None or session is None:
+            return _ANONYMOUS
+        request.scope[FRESH] = self.sessions.renew_if_due(cookie, session)
+        return Identity(self.roles.user(session.person), session.bound, session)
+
+
+def can_sign_in(settings: DashboardSettings) -> bool:
+    """Return whether users can authenticate by other means than API tokens."""
+    return bool(settings.oidc_issuer or (settings.user_header and settings.proxies))
+
+
+def notices(settings: DashboardSettings) -> tuple[str, ...]:
+    """Return notes on authentication for the operator who starts a dashboard, a line each."""
+    lines = []
+    if not can_sign_in(settings):
+        lines.append("users cannot sign in, so they can only read; to change that, set dashboard.oidc_issuer")
+        if settings.public:
+            lines.append(f"dashboard.public is on: everyone who reaches {settings.address} may read")
+    if settings.address.startswith(_EVERYWHERE) and not (settings.url or settings.hosts):
+        lines.append(
+            "it serves the host name localhost only; add others by dashboard.url and dashboard.hosts"
+        )
+    if can_sign_in(settings) and settings.secret is None:
+        lines.append("dashboard.secret is not set: a restart signs all users out")
+    if settings.user_header and not settings.proxies:
+        lines.append("dashboard.user_header is ignored, since dashboard.proxies is empty")
+    if settings.proxies and settings.user_header:
+        lines.append(
+            f"{', '.join(settings.proxies)} may name the user in {settings.user_header}: "
+            "make sure that only the proxy connects from there"
+        )
+    return tuple(lines)
+
+
+def _secret(settings: DashboardSettings) -> str:
+    if settings.secret is None:
+        return secrets.token_urlsafe(32)
+    given = settings.secret.get_secret_value()
+    if len(given) < _SHORTEST_SECRET:
+        raise SettingsError(
+            f"dashboard.secret: it has {len(given)} characters, at least {_SHORTEST_SECRET} are needed; "
+            "make one with: openssl rand -hex 32"
+        )
+    return given

@@ -1,0 +1,72 @@
+"""The comment and the command with which a user can start a bisection. Nothing is started here."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+
+from perftrend.dashboard import links
+from perftrend.model import TraceKey
+from perftrend.settings import Settings
+from perftrend.store.tiles import TileColumn
+from perftrend.trigger import Trigger, parse, patterns_of
+
+_TEST = re.compile(r"(\d+b|imix)-(\d+c)-([a-z0-9-]+?)(?:-(mrr|ndrpdr|soak|hold))?", re.IGNORECASE | re.ASCII)
+"""Names of tests: frame size, cores, function of the device, kind of test; each part is also a tag."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bisection:
+    """The texts to copy for a bisection."""
+
+    old: str
+    new: str
+    comment: str
+    """Comment for the change of the newer commit in Gerrit."""
+    command: str
+    """Command to run in a checkout of perftrend."""
+    change: str
+    """URL of the change of the newer commit; empty: not known."""
+
+
+def prepare(
+    settings: Settings, testbed: str, key: TraceKey | None, older: TileColumn, newer: TileColumn
+) -> Bisection | None:
+    """Return a bisection between two columns; None if their commits are not known or are the same.
+
+    :param key: key of the trace whose test is measured; None: the default tests of the job.
+    """
+    old, new = older.revision, newer.revision
+    if not old or not new or old == new:
+        return None
+    expression = _expression(key)
+    comment = str(
+        Trigger(
+            "bisection",
+            testbed,
+            old=old,
+            include=(expression,) if expression else (),
+            word=next(iter(patterns_of(settings.trigger.words, "bisection", testbed)), ""),
+        )
+    )
+    command = ["./run", "bisection", "--testbed", testbed, "--old", old, "--new", new]
+    command += ["--tags", expression] if expression else []
+    return Bisection(old, new, comment, shlex.join(command), links.of_commit(new, settings))
+
+
+def _expression(key: TraceKey | None) -> str:
+    """Return the tag expression of a trace's test; empty if it cannot be derived from the name."""
+    test = key.as_dict().get("test", "") if key else ""
+    found = _TEST.fullmatch(test)
+    if not found:
+        return ""
+    frame, cores, function, kind = found.groups()
+    expression = "AND".join(part.lower() for part in (kind, frame, cores, function) if part)
+    # Only offer an expression that the grammar of comments parses as a single expression.
+    requests = parse(f"bisecttest-1n-veth 0123abcd {expression}")
+    return (
+        expression
+        if [isinstance(each, Trigger) and each.include for each in requests] == [(expression,)]
+        else ""
+    )

@@ -1,0 +1,219 @@
+"""Clustering of the newest commits of a testbed, and merging of the result with the stored clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perftrend.analysis.cluster import (
+    Cluster,
+    ClusterDecision,
+    Clustering,
+    KnownCluster,
+    TriageStatus,
+    find_clusters,
+    keepable,
+    merge,
+    parameter_summary,
+)
+from perftrend.analysis.formula import Query, Term
+from perftrend.analysis.query import parse
+from perftrend.dashboard.catalog import Traces
+from perftrend.dashboard.clusters.options import LEAST_WINDOW, ClusterOptions
+from perftrend.dashboard.clusters.parameters import find_overrepresented
+from perftrend.dashboard.clusters.summary import summary_of
+from perftrend.dashboard.context import AppContext
+from perftrend.errors import UsageError
+from perftrend.store.clusters import Rule, StoredCluster
+from perftrend.store.tiles import Axis, TileColumn
+
+MOST_VALUES = 2**24
+"""Maximum number of traces times commits: 128 MB of values, and four times as much during the clustering."""
+
+ProgressCallback = Callable[[str], None]
+"""Called with the current stage; an exception from it ends the clustering."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringResult:
+    """Result of one clustering."""
+
+    clusters: tuple[StoredCluster, ...]
+    """The interesting clusters, none of which is stored yet."""
+    commits: tuple[str, ...]
+    """Commits of the window."""
+    numbers: dict[str, int | bool]
+    """Statistics of the clustering, to show to users."""
+    current: Mapping[str, str] = field(default_factory=dict)
+    """Current hashes of traces, by the hashes of all their names."""
+
+
+def validate_request(site: AppContext, testbed: str, options: ClusterOptions) -> None:
+    """Check that a clustering is possible before it is queued.
+
+    :raises UsageError: if the testbed is unknown or has too few commits, no trace matches the query, or there
+        are too many values.
+    """
+    if testbed not in site.store.tiles.testbeds():
+        raise UsageError(f"testbed {testbed!r} has no runs in the store; choose one from the list")
+    _columns(site, testbed, options)
+    _select_traces(site.catalog.now(), testbed, options)
+
+
+def find(
+    site: AppContext, testbed: str, options: ClusterOptions, report_progress: ProgressCallback
+) -> ClusteringResult:
+    """Cluster the newest commits of a testbed.
+
+    :raises UsageError: in the same cases as :func:`validate_request`.
+    """
+    axis, window = _columns(site, testbed, options)
+    traces = site.catalog.now()
+    places = _select_traces(traces, testbed, options)
+    chosen = [traces.stored[place] for place in places]
+    report_progress(f"reads {len(chosen)} traces")
+    values = site.store.tiles.values(axis, [trace.trace_id for trace in chosen], window)
+    report_progress(f"divides {len(chosen)} traces")
+    clustering = find_clusters(
+        values,
+        [trace.key for trace in chosen],
+        better=[trace.better for trace in chosen],
+        k=options.k,
+        cutoff=options.limit,
+        around_middle=False,
+        progress=lambda iteration, error: report_progress(f"iteration {iteration}, total error {error:,.0f}"),
+    )
+    interesting = [cluster for cluster in clustering.clusters if _is_interesting(cluster, options)]
+    report_progress(f"compares {len(interesting)} interesting clusters with the stored ones")
+    columns = [axis.columns[number] for number in window]
+    simulated = any(run.simulated for run in site.store.runs(testbed, last=1))
+    return ClusteringResult(
+        clusters=tuple(
+            _build_stored_clusters(testbed, interesting, clustering, columns, simulated=simulated)
+        ),
+        commits=tuple(map(commit_of, columns)),
+        current={name: trace.hash for name, trace in traces.by_hash.items()},
+        numbers={
+            "traces": len(chosen) - len(clustering.left_out),
+            "left_out": len(clustering.left_out),
+            "commits": len(window),
+            "k": clustering.k,
+            "clusters": len(clustering.clusters),
+            "interesting": len(interesting),
+            "iterations": clustering.iterations,
+            "converged": clustering.converged,
+        },
+    )
+
+
+def rule(found: ClusteringResult) -> Rule:
+    """Return the merge rule of Skia Perf for a result."""
+
+    def merged(stored: Sequence[StoredCluster]) -> list[StoredCluster]:
+        known = [
+            _to_known_cluster(each, [found.current.get(name, name) for name, _ in each.summary["members"]])
+            for each in stored
+        ]
+        new = [_to_known_cluster(each, [name for name, _ in each.members]) for each in found.clusters]
+        return [
+            each.details if each.identity == each.details.identity
+            # Found now, and the same as a stored cluster.
+            else replace(each.details, identity=each.identity)
+            for each in merge(known, new, commits=found.commits)
+        ]  # fmt: skip
+
+    return merged
+
+
+def commit_of(column: TileColumn) -> str:
+    """Return the commit of a column, or if it is unknown, a name made of the first run."""
+    return column.revision or f"run-{column.runs[0]}"
+
+
+def _columns(site: AppContext, testbed: str, options: ClusterOptions) -> tuple[Axis, range]:
+    axis = site.store.tiles.axis(testbed)
+    count = len(axis.columns)
+    if count < LEAST_WINDOW:
+        raise UsageError(
+            f"testbed {testbed}: {count} commits were measured; a step needs at least {LEAST_WINDOW}"
+        )
+    return axis, range(max(count - options.window, 0), count)
+
+
+def _select_traces(traces: Traces, testbed: str, options: ClusterOptions) -> NDArray[np.intp]:
+    mask = traces.table.mask(Query((Term("testbed", testbed),))) & traces.table.mask(parse(options.query))
+    places = np.flatnonzero(mask)
+    if not places.size:
+        raise UsageError(f"testbed {testbed}: the query {options.query!r} matches no traces; choose another")
+    if places.size * options.window > MOST_VALUES:
+        most = MOST_VALUES // options.window
+        raise UsageError(
+            f"testbed {testbed}: {places.size} traces are too many for {options.window} commits; "
+            f"choose at most {most} by a query"
+        )
+    return places
+
+
+def _is_interesting(cluster: Cluster, options: ClusterOptions) -> bool:
+    if options.statistic == "documented":
+        return cluster.interesting
+    return abs(cluster.corrected) > options.limit
+
+
+def _build_stored_clusters(
+    testbed: str,
+    interesting: Sequence[Cluster],
+    clustering: Clustering,
+    columns: Sequence[TileColumn],
+    *,
+    simulated: bool,
+) -> list[StoredCluster]:
+    everything = [key for cluster in clustering.clusters for key in cluster.members]
+    counts = parameter_summary(everything) if interesting else {}
+    commits = tuple(map(commit_of, columns))
+    moments = tuple(column.started for column in columns)
+    now = datetime.now(UTC)
+    stored = []
+    for cluster in interesting:
+        named = keepable(cluster, commits)
+        overrepresented_values = find_overrepresented(
+            cluster.parameters, len(cluster.members), counts, len(everything)
+        )
+        summary = summary_of(
+            cluster,
+            named.members,
+            commits=commits,
+            moments=moments,
+            parameters=overrepresented_values,
+            total=len(everything),
+            clustered=now,
+            simulated=simulated,
+        )
+        distances = [round(float(distance), 4) for distance in cluster.distances]
+        stored.append(
+            StoredCluster(
+                testbed=testbed,
+                moment=moments[summary.position],
+                commit=named.commit,
+                regression=named.regression,
+                summary=summary.model_dump(mode="json"),
+                members=list(zip(named.members, distances, strict=True)),
+                found=now,
+            )
+        )
+    return stored
+
+
+def _to_known_cluster(cluster: StoredCluster, members: Sequence[str]) -> KnownCluster[StoredCluster]:
+    return KnownCluster(
+        members=tuple(members),
+        regression=cluster.regression,
+        commit=cluster.commit,
+        details=cluster,
+        identity=cluster.identity,
+        triage=ClusterDecision(TriageStatus(cluster.status), cluster.message),
+    )

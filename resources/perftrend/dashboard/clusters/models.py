@@ -1,0 +1,254 @@
+"""Request and response models of ``/clusters``."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from perftrend.analysis.cluster import TriageStatus
+from perftrend.dashboard.clusters.options import Blank, ClusterOptions
+from perftrend.dashboard.clusters.parameters import OverrepresentedValue
+from perftrend.dashboard.formats import plain
+
+LARGEST_NUMBER = 2**31 - 1
+MOST_AT_ONCE = 500
+"""Maximum number of clusters in one edit."""
+_BOX = "cluster."
+_KEY = "^[1-9][0-9]{0,8}$"
+
+StatusValue = Literal["New", "Ignore", "Bug"]
+"""A :class:`TriageStatus` in a request, with an inline schema."""
+Number = Annotated[int, Field(ge=1, le=LARGEST_NUMBER)]
+Message = Annotated[str, AfterValidator(plain), AfterValidator(str.strip), Field(max_length=1000)]
+
+
+class ClusterMember(BaseModel):
+    """A trace of a cluster."""
+
+    hash: str
+    parameters: dict[str, str]
+    """Empty if the store no longer has the trace."""
+    distance: float
+    """From the centroid, in standard deviations."""
+
+
+class ClusterView(BaseModel):
+    """A cluster."""
+
+    id: int
+    testbed: str
+    commit: str
+    """The first commit after the step."""
+    commit_link: str
+    """Its URL; empty if no Gerrit is set."""
+    before: str
+    """The commit before it."""
+    moment: datetime
+    """When the commit was first measured."""
+    direction: Literal["regression", "progression"]
+    regression: float | None
+    """The regression statistic of Skia Perf, negative for regressions; null: infinite."""
+    interesting: bool
+    """Whether its absolute value is above 150."""
+    corrected: float | None
+    """Student's t; null: infinite."""
+    significant: bool
+    """Whether its absolute value is above 8."""
+    step: float
+    """In standard deviations of the traces."""
+    centroid: list[float]
+    position: int
+    """Index of the commit in the centroid, from 0."""
+    first: datetime
+    last: datetime
+    """Times of the first and the last commit of the window."""
+    size: int
+    """Number of its traces."""
+    total: int
+    """Number of all clustered traces."""
+    members: list[ClusterMember]
+    """The nearest to the centroid first; in lists, the first 20."""
+    parameters: list[OverrepresentedValue]
+    status: TriageStatus
+    message: str
+    version: int
+    """Required in an edit."""
+    found: datetime
+    changed: datetime | None
+    changed_by: str
+    explore: str
+    """URL of the plot of its traces."""
+    simulated: bool
+    """Whether the newest run of the testbed sent no packets."""
+
+
+class ClusteringView(BaseModel):
+    """The newest clustering of a testbed."""
+
+    testbed: str
+    state: Literal["idle", "asked", "running", "done", "failed", "cancelled"]
+    under_way: bool
+    stage: str
+    """Current stage, error, or the user who cancelled it."""
+    options: ClusterOptions
+    who: str
+    """User who requested it; empty: it was started periodically."""
+    asked: datetime | None
+    finished: datetime | None
+    result: dict[str, int | bool]
+    """Statistics of the newest clustering that succeeded."""
+    joined: bool = False
+    """Whether it was already waiting or running when it was requested."""
+
+
+class ClusterFilter(BaseModel):
+    """Filter and order of the clusters on the page."""
+
+    testbed: Annotated[str, Field(max_length=255)] = ""
+    """Empty: all testbeds."""
+    status: StatusValue | Literal[""] = ""
+    """Empty: any."""
+    order: Literal["regression", "newest"] = "regression"
+    """Sort order: the largest statistic first, or the newest first."""
+    page: Annotated[int, Field(ge=1, le=100_000)] = 1
+    deleted: Annotated[int, Field(ge=0)] | None = None
+    """Number of clusters that a reset has just deleted."""
+
+    @property
+    def chosen(self) -> TriageStatus | None:
+        """The required status; None: any."""
+        return TriageStatus(self.status) if self.status else None
+
+
+class ClusterPage(BaseModel):
+    """Clusters, 25 at a time."""
+
+    testbeds: list[str]
+    testbed: str
+    """Testbed of the clusters; empty: all."""
+    status: TriageStatus | None
+    """Status of the clusters; null: any."""
+    order: Literal["regression", "newest"]
+    """Sort order."""
+    counts: dict[TriageStatus, int]
+    """Number of clusters of each status."""
+    page: int
+    pages: int
+    clusters: list[ClusterView]
+    clusterings: list[ClusteringView]
+    """The newest clustering of each testbed that had one."""
+
+
+class ClusterAction(BaseModel):
+    """Action of a user."""
+
+    moment: datetime
+    user: str
+    action: str
+    detail: str
+
+
+class BisectCommands(BaseModel):
+    """Commands to find the commit of the step between the two measured commits."""
+
+    git_log: str
+    """Lists all commits between them."""
+    comment: str
+    """Starts a bisection if you post it in Gerrit, on the change of the commit after the step."""
+    command: str
+    """Starts the bisection from the command line."""
+    change: str
+    """URL of that change; empty: unknown."""
+
+
+class ClusterDetail(BaseModel):
+    """One cluster with all its members and its activity."""
+
+    cluster: ClusterView
+    search: BisectCommands | None
+    """None if a commit is unknown, or both are the same."""
+    activity: list[ClusterAction]
+
+
+class ClusteringRequest(ClusterOptions):
+    """Request for a clustering."""
+
+    # Otherwise an unknown name would be ignored as if the option were left out.
+    model_config = ConfigDict(extra="forbid")
+
+    testbed: Annotated[str, Field(min_length=1, max_length=255)]
+    csrf: Annotated[str, Field(exclude=True)] = ""
+    """CSRF token of a form."""
+
+    @property
+    def chosen(self) -> ClusterOptions:
+        """Only the options."""
+        return ClusterOptions.model_validate(self.model_dump(exclude={"testbed"}))
+
+
+class Cancellation(BaseModel):
+    """Request to cancel the clustering of a testbed."""
+
+    testbed: Annotated[str, Field(min_length=1, max_length=255)]
+
+
+class Edit(BaseModel):
+    """Edit of one cluster."""
+
+    status: StatusValue
+    message: Message | None = None
+    """None: unchanged."""
+    version: Number
+    """Version of the cluster that the edit is based on."""
+
+
+class ClusterEdits(BaseModel):
+    """Edit of several clusters."""
+
+    clusters: Annotated[
+        dict[Number, Number],
+        Field(min_length=1, max_length=MOST_AT_ONCE, json_schema_extra={"propertyNames": {"pattern": _KEY}}),
+    ]
+    """The version of each cluster that the edit is based on."""
+    status: StatusValue
+    message: Annotated[Message | None, Blank] = None
+    """None: the messages of the clusters do not change."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_boxes(cls, given: Any) -> Any:  # noqa: ANN401 - not validated yet
+        """Convert the checkboxes of a form, ``cluster.12=3``, to ``clusters``."""
+        if not isinstance(given, dict) or "clusters" in given:
+            return given
+        boxes = {
+            name.removeprefix(_BOX): version for name, version in given.items() if str(name).startswith(_BOX)
+        }
+        return {**given, "clusters": boxes}
+
+
+class EditedClusters(BaseModel):
+    """Result of an edit, with the clusters as they are now."""
+
+    done: bool
+    error: str = ""
+    """Why nothing was changed, if another user was faster."""
+    clusters: list[ClusterView]
+
+
+class Reset(BaseModel):
+    """Request to delete all clusters that are not bugs."""
+
+    testbed: Annotated[str, Field(max_length=255)] = ""
+    """Testbed of the clusters; empty: all."""
+    confirm: bool = False
+
+
+class ResetPage(BaseModel):
+    """Number of clusters that a reset would delete, or has deleted."""
+
+    testbed: str
+    would_delete: int
+    keeps: int
+    deleted: int = 0

@@ -1,0 +1,149 @@
+"""Query of a comparison, as the address of the page encodes it."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import Query
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from perftrend.analysis.ratios import AGGREGATES
+from perftrend.errors import nearest
+
+BY_NAME = "name"
+"""Sorts rows by test."""
+_COLUMN = re.compile(r"c([0-9]{1,5})")
+
+
+class By(StrEnum):
+    """Kind of the two sides."""
+
+    VERTICAL = "vertical"
+    """Two values of a parameter."""
+    COMMITS = "commits"
+    """Two commits, of the same traces."""
+    PATCH = "patch"
+    """A measured patch set, and its baseline."""
+
+
+class FallbackRule(StrEnum):
+    """Which value is used if there is none of the exact commit."""
+
+    NEAREST = "nearest"
+    BEFORE = "before"
+    AFTER = "after"
+
+
+class Against(StrEnum):
+    """Baseline of a patch set."""
+
+    PARENT = "parent"
+    """Its parent, measured in the same test."""
+    TRACES = "traces"
+    """The traces of the nightly runs."""
+
+
+class Ratio(StrEnum):
+    """Notation of the ratio of a cell."""
+
+    SIGNED = "signed"
+    PLAIN = "plain"
+
+    @property
+    def words(self) -> str:
+        """Label of the option."""
+        return {Ratio.SIGNED: "with a sign", Ratio.PLAIN: "below and above 1"}[self]
+
+    @property
+    def meaning(self) -> str:
+        """Meaning of the number."""
+        return {
+            Ratio.SIGNED: "left/right if left is larger, else -right/left",
+            Ratio.PLAIN: "left/right: above 1 if left is larger, below 1 if right is",
+        }[self]
+
+
+class Question(BaseModel):
+    """The whole query; texts are as the user entered them, without surrounding whitespace."""
+
+    model_config = ConfigDict(frozen=True, str_strip_whitespace=True)
+
+    q: Annotated[str, Field(max_length=10_000)] = ""
+    """Query for the traces, in the syntax of Explore."""
+    by: By = By.VERTICAL
+    vertical: Annotated[str, Field(max_length=1000)] = ""
+    left: Annotated[str, Field(max_length=1000)] = ""
+    """A value of the vertical, or a commit."""
+    right: Annotated[str, Field(max_length=1000)] = ""
+    """The value or commit that left is compared with."""
+    at: Annotated[str, Field(max_length=64)] = ""
+    """The commit or the time of the values; empty: the latest."""
+    rule: FallbackRule = FallbackRule.NEAREST
+    patch: Annotated[str, Field(max_length=300)] = ""
+    """The job and the build that measured a patch set, ``job/build``, or ``change/patch set``."""
+    against: Against = Against.PARENT
+    ratio: Ratio = Ratio.SIGNED
+    sort: Annotated[str, Field(max_length=20)] = "weight"
+    """An aggregate, ``name``, or ``c`` and the number of a column."""
+    reverse: bool = False
+    first: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    """Index of the first row that is shown."""
+    row: Annotated[str, Field(max_length=1000)] = ""
+    """The only row to show, with all details; empty: many."""
+
+    @field_validator("sort")
+    @classmethod
+    def _check_sort(cls, sort: str) -> str:
+        if sort not in (*AGGREGATES, BY_NAME) and not _COLUMN.fullmatch(sort):
+            raise ValueError(f"rows cannot be sorted by that{nearest(sort, (*AGGREGATES, BY_NAME, 'c0'))}")
+        return sort
+
+    @property
+    def encoded(self) -> str:
+        """The query string of the address, without defaults."""
+        return self.but()
+
+    def but(self, **changed: object) -> str:
+        """Return the query string with other values in some fields."""
+        values = {**self.model_dump(mode="json", exclude_defaults=True), **changed}
+        # Without the fields of subclasses, which apply to one page view only.
+        known = Question.model_fields
+        return urlencode({
+            name: int(values[name]) if values[name] is True else values[name]
+            for name in known
+            if name in values and values[name] != known[name].default
+        })  # fmt: skip
+
+    @property
+    def column(self) -> int | None:
+        """The number of the column that rows are sorted by; None: they are sorted by another criterion."""
+        found = _COLUMN.fullmatch(self.sort)
+        return int(found[1]) if found else None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is complete enough to compare."""
+        if self.by is By.PATCH:
+            return bool(self.patch)
+        return bool(self.left and self.right and (self.by is By.COMMITS or self.vertical))
+
+
+class PageQuestion(Question):
+    """Query of the page, with its additional field."""
+
+    posted: Annotated[int | None, Field(ge=1, le=2**31 - 1)] = None
+    """The change on which the table was just posted."""
+
+
+class MessageQuestion(Question):
+    """Query of the message, with its additional field."""
+
+    change: Annotated[int | None, Field(ge=1, le=2**31 - 1)] = None
+    """The change to post it on."""
+
+
+TheQuestion = Annotated[Question, Query()]
+"""The query of an address."""

@@ -1,0 +1,139 @@
+"""Error pages: a status and a one-line message, for users and programs.
+
+A program receives ``{"error": "…"}``. Confidential details, such as the location of the database, are only
+written to the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from http import HTTPMethod, HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.exceptions import HTTPException
+from starlette.routing import Match
+
+from perftrend.dashboard.auth import known_user
+from perftrend.dashboard.pages import page
+from perftrend.errors import (
+    PerftrendError,
+    ServiceError,
+    StoreError,
+    StoreFullError,
+    UsageError,
+    explain,
+)
+
+LOG = logging.getLogger(__name__)
+
+_RETRY_S = 5
+_STATUS: Mapping[type[PerftrendError], int] = {
+    UsageError: HTTPStatus.BAD_REQUEST,
+    ServiceError: HTTPStatus.BAD_GATEWAY,
+    StoreError: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+_AWAY = "the database cannot be reached or is too slow; nothing is lost, try again in a moment"
+_NOT_REACHED = "the database cannot be written or is too slow; try again in a moment"
+_FULL = "the disk of the database is full; try again when it has free space"
+_READING = {"GET", "HEAD", "OPTIONS"}
+_NOWHERE = "this page does not exist"
+_OUR_FAULT = "internal error of the dashboard; see its log"
+
+
+class Fault(BaseModel):
+    """An error response."""
+
+    error: str
+    """Message in one line."""
+
+
+FAULTS: Mapping[int | str, dict[str, Any]] = {
+    "4XX": {"model": Fault, "description": "An error in the request."},
+    "5XX": {"model": Fault, "description": "An error of the dashboard, or of a service that it uses."},
+}
+"""The error responses of all endpoints in the OpenAPI document."""
+
+
+def error_page(
+    request: Request, status: int, message: str, *, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return an error page or its JSON."""
+    line = " ".join(message.split())
+    return page(
+        request,
+        "error.html",
+        Fault(error=line),
+        title=HTTPStatus(status).phrase,
+        status=status,
+        # Authentication is not repeated here, since it may be what has just failed.
+        user=known_user(request),
+        headers={**(headers or {}), "Cache-Control": "no-store"},
+    )
+
+
+def handle_errors(app: FastAPI) -> None:
+    """Register the handlers of all errors in an application."""
+    app.add_exception_handler(PerftrendError, _perftrend)
+    app.add_exception_handler(SQLAlchemyError, _database)
+    app.add_exception_handler(RequestValidationError, _not_valid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _fault)
+
+
+def _perftrend(request: Request, error: Exception) -> Response:
+    if isinstance(error, StoreError) and isinstance(error.__cause__, SQLAlchemyError):
+        return _database(request, error)
+    status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 500)
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        LOG.error("%s", explain(error))
+    return error_page(request, status, str(error))
+
+
+def _database(request: Request, error: Exception) -> Response:
+    LOG.error("%s", explain(error))
+    message = _AWAY
+    if request.method not in _READING:
+        full = isinstance(error, StoreFullError)
+        message = f"your change was not saved: {_FULL if full else _NOT_REACHED}"
+    return error_page(
+        request, HTTPStatus.SERVICE_UNAVAILABLE, message, headers={"Retry-After": str(_RETRY_S)}
+    )
+
+
+def _not_valid(request: Request, error: Exception) -> Response:
+    first = error.errors()[0] if isinstance(error, RequestValidationError) else {}
+    place = ".".join(str(part) for part in first.get("loc", ())[1:])
+    reason = str(first.get("msg", "cannot be read")).removeprefix("Value error, ")
+    return error_page(request, HTTPStatus.UNPROCESSABLE_ENTITY, f"{place}: {reason}" if place else reason)
+
+
+def _http(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    headers = error.headers if isinstance(error, HTTPException) else None
+    if status in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED):
+        return Response(status_code=status, headers=headers)
+    detail = str(error.detail) if isinstance(error, HTTPException) else _OUR_FAULT
+    if status == HTTPStatus.NOT_FOUND and detail == HTTPStatus.NOT_FOUND.phrase:
+        detail = _NOWHERE
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers = {**(headers or {}), "Allow": ", ".join(_find_allowed_methods(request))}
+    return error_page(request, status, detail, headers=headers)
+
+
+def _find_allowed_methods(request: Request) -> Iterator[str]:
+    """Yield the methods that a path supports; the error itself lists only those of one route."""
+    for method in HTTPMethod:
+        # HEAD is supported wherever GET is.
+        equivalent = HTTPMethod.GET if method is HTTPMethod.HEAD else method
+        scope = {**request.scope, "method": equivalent.value}
+        if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes):
+            yield method
+
+
+def _fault(request: Request, error: Exception) -> Response:  # noqa: ARG001 - the server logs it
+    return error_page(request, HTTPStatus.INTERNAL_SERVER_ERROR, _OUR_FAULT)

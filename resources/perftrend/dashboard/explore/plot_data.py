@@ -1,0 +1,90 @@
+"""Plot data for the script of the page: values in displayed units, with the digits that a plot shows.
+
+It is embedded in the page, so that a selection is one request and its work is done once. The model of the
+page has all digits and the units of the store.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from datetime import UTC
+from typing import Any
+
+from markupsafe import Markup
+
+from perftrend.dashboard.explore.models import Explore, Number, PlotChange, PlotLine
+from perftrend.dashboard.explore.state import Show
+from perftrend.dashboard.explore.units import display_unit
+
+MOST_BANDS = 12
+"""Maximum number of lines for which bands are drawn."""
+_DIGITS = 6
+_NUMBERS = {
+    Show.NORM: "standard deviations from the mean",
+    Show.SCALE_BY_AVE: "multiple of the average",
+    Show.COUNT: "traces",
+}
+"""Meaning of dimensionless values, if no others are drawn."""
+
+
+def encode_plot(answer: Explore) -> Markup:
+    """Return the plot as JSON that can be embedded in an element of a page."""
+    written = json.dumps(_plot(answer), separators=(",", ":"), ensure_ascii=False)
+    return Markup(written.replace("<", "\\u003c"))  # noqa: S704 - without < no text ends the element
+
+
+def _plot(answer: Explore) -> dict[str, Any]:
+    scale_of = {line.id: display_unit(line.unit)[1] for line in answer.lines}
+    point = answer.point
+    return {
+        "numbers": _meaning(answer),
+        "simulated": answer.simulated,
+        "zoom": answer.zoom.model_dump(),
+        "url": answer.url,
+        "wrong": [each.field for each in answer.mistakes],
+        "units": [display_unit(unit)[0] for unit in answer.units],
+        "points": [
+            {"column": each.column, "columns": each.columns, "commit": each.commit[:12],
+             "started": f"{each.started.astimezone(UTC):%Y-%m-%dT%H:%MZ}"}
+            for each in answer.points
+        ],
+        "lines": list(_lines(answer.lines)),
+        "changes": [_change(each, scale_of[each.trace]) for each in answer.changes],
+        "suspected": [_change(each, scale_of[each.trace]) for each in answer.suspected],
+        "notes": [{"point": each.point, "text": each.text, "user": each.user} for each in answer.notes],
+        "looked": point and {
+            "trace": point.trace,
+            "column": point.column,
+            "since": point.since.column if point.since and point.chosen else None,
+        },
+    }  # fmt: skip
+
+
+def _change(change: PlotChange, scale: float) -> dict[str, Any]:
+    return {
+        "trace": change.trace, "point": change.point, "direction": change.direction,
+        "relative": change.relative, "before": change.before * scale, "after": change.after * scale,
+    }  # fmt: skip
+
+
+def _meaning(answer: Explore) -> str:
+    """Return the meaning of values without a unit; empty if formulas draw others, too."""
+    show = Show(answer.show)
+    mere = [line.id for line in answer.lines if not line.unit]
+    return _NUMBERS.get(show, "") if all(each[1:].startswith(f"{show}(") for each in mere) else ""
+
+
+def _lines(lines: list[PlotLine]) -> Iterator[dict[str, Any]]:
+    has_bands = len(lines) <= MOST_BANDS
+    for line in lines:
+        unit, scale = display_unit(line.unit)
+        entry = {"id": line.id, "label": line.label, "unit": unit, "values": _numbers(line.values, scale)}
+        low, high = line.low or line.least, line.high or line.greatest
+        if has_bands and low and high:
+            entry |= {"low": _numbers(low, scale), "high": _numbers(high, scale)}
+        yield entry
+
+
+def _numbers(values: Iterable[Number], scale: float) -> list[Number]:
+    return [None if value is None else float(f"{value * scale:.{_DIGITS}g}") for value in values]

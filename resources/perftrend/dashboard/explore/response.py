@@ -1,0 +1,244 @@
+"""Response of the page: selectable values, the plot with its labels and notes, and its details."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from perftrend.analysis.formula import Query, Term, format_key
+from perftrend.analysis.query import ValueChoice
+from perftrend.dashboard.context import AppContext
+from perftrend.dashboard.explore.bands import bands
+from perftrend.dashboard.explore.lines import MOST_LINES, LineDrawing, PointLine, draw_lines
+from perftrend.dashboard.explore.markers import markers
+from perftrend.dashboard.explore.models import (
+    AxisPoint,
+    CommitNote,
+    Condition,
+    Explore,
+    Mistake,
+    ParameterChoices,
+    TileModel,
+    Value,
+    ZoomModel,
+)
+from perftrend.dashboard.explore.point_details import point
+from perftrend.dashboard.explore.presenter import DrawingDetails
+from perftrend.dashboard.explore.state import ExploreState
+from perftrend.dashboard.explore.window import TESTBED, Window, open_window
+from perftrend.errors import FormulaError
+from perftrend.store.tiles import columns_of_point
+from perftrend.store.tiles import newest as newest_tile
+
+
+def explore(site: AppContext, state: ExploreState) -> Explore:
+    """Return the response to a state.
+
+    :raises UsageError: if the testbed or the scale does not exist.
+    """
+    window = open_window(site, state)
+    if window is None:
+        return _answer(state, LineDrawing(problems=list(state.problems)))
+    drawing = draw_lines(window, state)
+    lines = list(drawing.lines.values())
+    seen = DrawingDetails(
+        window,
+        state,
+        drawing,
+        markers(window, lines, site.settings.analysis) if state.changes else [],
+        bands(window, lines, state.spread),
+    )
+    common, label_of = labels(drawing.lines)
+    answer = _answer(state, drawing)
+    answer.testbed = window.axis.testbed
+    answer.testbeds = site.store.tiles.testbeds()
+    answer.beside = _all_testbeds_url(state, answer.testbed, answer.testbeds)
+    answer.tile = _tile(window, state)
+    answer.parameters = parameters(window, state, matched=len(drawing.places))
+    answer.names = [name for name in window.traces.table.parameters if name != TESTBED]
+    answer.common = common
+    answer.units = seen.units
+    answer.points = [_point(window, place) for place in range(len(window.points))]
+    answer.lines = [seen.line(line, label_of[line.identity]) for line in lines]
+    answer.changes = seen.changes()
+    answer.suspected = seen.changes(suspected=True)
+    answer.notes = notes(window)
+    answer.simulated = site.store.tiles.has_simulated(window.axis.testbed)
+    answer.notices = seen.notices()
+    answer.stored = seen.shortcut_ids()
+    answer.point = point(window, state, drawing.lines, site.settings)
+    return answer
+
+
+def _answer(state: ExploreState, drawing: LineDrawing) -> Explore:
+    return Explore(
+        testbed=state.testbed, testbeds=[], beside=None, tile=None,
+        query=str(state.query), conditions=conditions(state), parameters=[], names=[],
+        show=state.show, by=state.by, downsample=state.downsample, spread=state.spread, zoom=_zoom(state),
+        matched=len(drawing.places), left_out=drawing.left_out, most=MOST_LINES,
+        common={}, units=[], points=[], lines=[], empty=drawing.empty, changes=[], suspected=[], notes=[],
+        simulated=False,
+        mistakes=[
+            Mistake(field=each.field, text=each.text, position=each.position, reason=each.reason,
+                    caret=each.caret)
+            for each in dict.fromkeys(drawing.problems)
+        ],
+        notices=[], point=None, stored=[], url=state.url,
+    )  # fmt: skip
+
+
+def _zoom(state: ExploreState) -> ZoomModel:
+    columns, values = state.zoom.columns, state.zoom.values
+    return ZoomModel(
+        columns=(columns.low, columns.high) if columns else None,
+        values={unit: (seen.low, seen.high) for unit, seen in values},
+    )
+
+
+def _tile(window: Window, state: ExploreState) -> TileModel:
+    tile, columns = window.tile, len(window.axis.columns)
+    last = newest_tile(columns, tile.scale)
+    inner, outer = tile.zoom_in(columns, focus=state.at), tile.zoom_out()
+
+    def url(scale: int, shown: int) -> str:
+        # The newest tile is requested without a number, so that the link shows newer points later.
+        wanted = None if shown == newest_tile(columns, scale).number else shown
+        return state.with_tile(scale, wanted).url
+
+    return TileModel(
+        scale=tile.scale,
+        number=tile.number,
+        follows=window.follows,
+        newest=last.number,
+        columns=columns,
+        columns_of_point=columns_of_point(tile.scale),
+        older=url(tile.scale, tile.left().number) if tile.number else None,
+        newer=url(tile.scale, tile.right(columns).number) if not window.follows else None,
+        zoomed_in=url(inner.scale, inner.number) if inner != tile else None,
+        zoomed_out=url(outer.scale, outer.number) if outer != tile else None,
+        latest=url(tile.scale, last.number) if not window.follows else None,
+    )
+
+
+def _all_testbeds_url(state: ExploreState, testbed: str, testbeds: list[str]) -> str | None:
+    """Return the address with the traces of all testbeds; None if there is nothing to compare."""
+    if len(testbeds) < 2 or TESTBED in state.query.by_key:  # noqa: PLR2004 - two to compare
+        return None
+    terms = tuple(Term(TESTBED, each) for each in testbeds)
+    return state.but(testbed=testbed, query=Query((*state.terms, *terms))).url
+
+
+def _point(window: Window, place: int) -> AxisPoint:
+    covered = window.columns_of(place)
+    last = window.axis.columns[covered.stop - 1]
+    return AxisPoint(column=covered.start, columns=len(covered), commit=last.revision, started=last.started)
+
+
+MOST_VALUES = 40
+"""Maximum number of values that are offered for a parameter."""
+
+
+def parameters(window: Window, state: ExploreState, *, matched: int) -> list[ParameterChoices]:
+    """Return the selectable values that contain ``state.find``, by parameter; selected values come first.
+
+    :param matched: the number of traces that match the query.
+    """
+    try:
+        choices = window.traces.choices(window.here(state.query))
+    except FormulaError:
+        # The drawing reports the error in the query.
+        return []
+    terms_by_key = state.query.by_key
+    return [
+        _parameter(state, name, values)
+        for name, values in choices.items()
+        # A value that all traces have is not a choice.
+        if name in terms_by_key or (name != TESTBED and [each.count for each in values] != [matched])
+    ]
+
+
+def conditions(state: ExploreState) -> list[Condition]:
+    """Return the conditions of the query, each with the address of the page without it."""
+    return [
+        Condition(
+            text=str(term),
+            name=term.key,
+            value=term.value,
+            negated=term.negated,
+            pattern=term.pattern,
+            optional=term.optional,
+            without=state.without(term).url,
+        )
+        for term in state.terms
+    ]
+
+
+def _parameter(state: ExploreState, name: str, values: list[ValueChoice]) -> ParameterChoices:
+    chosen = {value for key, value in state.chosen if key == name}
+    wanted = state.find.lower()
+    fitting = [
+        each
+        for each in values
+        if each.value in chosen or wanted in each.value.lower() or wanted in name.lower()
+    ]
+    offered = sorted(fitting, key=lambda each: each.value not in chosen)[: max(MOST_VALUES, len(chosen))]
+    return ParameterChoices(
+        name=name,
+        values=[Value(value=each.value, count=each.count, chosen=each.value in chosen) for each in offered],
+        of=len(values),
+        hidden=len(fitting) - len(offered),
+    )
+
+
+MOST_COLUMNS = 2200
+"""Maximum number of columns of a tile whose notes are read."""
+
+
+def notes(window: Window) -> list[CommitNote]:
+    """Return the annotations of the commits that are shown, in the order of time; none for coarse tiles."""
+    if len(window.columns) > MOST_COLUMNS:
+        return []
+    columns = window.axis.columns[window.columns.start : window.columns.stop]
+    by_revision = window.store.annotations.of(
+        {each.revision for each in columns}, testbed=window.axis.testbed
+    )
+    found = []
+    for number, column in zip(window.columns, columns, strict=True):
+        point = window.point_of(number)
+        if point is None:
+            continue
+        found += [
+            CommitNote(point=point, column=number, commit=column.revision, text=each.text, user=each.author)
+            for each in by_revision.get(column.revision, ())
+        ]
+    return found
+
+
+def labels(lines: Mapping[str, PointLine]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the parameters that all normal traces have in common, and a label of each line by its id.
+
+    A label has the values of the other parameters, the test first, without those that its name repeats. For a
+    calculated line it is within the functions. For the row of a formula it is the id.
+    """
+    keys = {identity: line.trace.key.as_dict() for identity, line in lines.items() if line.trace}
+    shared = set.intersection(*(set(key.items()) for key in keys.values())) if len(keys) > 1 else set()
+    own = {
+        identity: {name: value for name, value in key.items() if (name, value) not in shared}
+        for identity, key in keys.items()
+    }
+    short = {identity: _without_repeats(key) for identity, key in own.items()}
+    if len(set(short.values())) < len({line.trace.key for line in lines.values() if line.trace}):
+        short = {identity: " ".join(key.values()) for identity, key in own.items()}
+    named = {identity: _format_label(line, short.get(identity, "")) for identity, line in lines.items()}
+    return dict(sorted(shared)), named
+
+
+def _format_label(line: PointLine, label: str) -> str:
+    if not (line.trace and label):
+        return line.identity
+    return label if line.is_normal else line.identity[1:].replace(format_key(line.trace.key), label)
+
+
+def _without_repeats(key: Mapping[str, str]) -> str:
+    test = key.get("test", "")
+    others = [value for value in key.values() if value.lower() not in test.lower()]
+    return " ".join(filter(None, (test, *others)))

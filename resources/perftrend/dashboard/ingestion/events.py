@@ -1,0 +1,100 @@
+"""Authentication and validation of events that report builds."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
+from typing import Any
+
+from fastapi import HTTPException, Request
+from pydantic import SecretStr
+
+from perftrend.archive.fetch import events
+from perftrend.archive.fetch.events import BuildEvent
+from perftrend.clients.ingest_event import MOMENT_HEADER, SIGNATURE_HEADER, signature
+from perftrend.errors import ArchiveError
+from perftrend.store.tokens import Spent
+
+LONGEST_BODY = 8192
+"""In bytes: an event names a job and a build; those of Jenkins have some more fields."""
+WINDOW = timedelta(minutes=5)
+"""Maximum difference between the clock of the sender and that of this machine."""
+_LONGEST_MOMENT = 12
+DESCRIBED: dict[str, Any] = {
+    "parameters": [
+        {
+            "name": name,
+            "in": "header",
+            "required": True,
+            "description": description,
+            "schema": {"type": "string"},
+        }
+        for name, description in (
+            (MOMENT_HEADER, "Seconds since 1970, as a whole number."),
+            (SIGNATURE_HEADER, "sha256= and the HMAC-SHA256 of time, dot and body, in hex digits."),
+        )
+    ],
+    "requestBody": {
+        "required": True,
+        "description": "A build that has ended; also in the format of Jenkins's Notification plugin.",
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "properties": {"job": {"type": "string"}, "build": {"type": ["integer", "object"]}},
+                    "required": ["build"],
+                }
+            }
+        },
+    },
+}
+"""OpenAPI description of an event."""
+
+
+async def body_of(request: Request) -> bytes:
+    """Return the body of a request, reading no more than the maximum length of an event."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > LONGEST_BODY:
+            raise HTTPException(413, f"an event has at most {LONGEST_BODY} bytes")
+    return body
+
+
+def check(request: Request, body: bytes, secret: SecretStr | None, spent: Spent, now: datetime) -> None:
+    """Reject an event that is not signed, too old, or received a second time.
+
+    :raises HTTPException: with no more details than a sender needs to fix it.
+    """
+    if secret is None:
+        raise HTTPException(403, "events are not accepted; dashboard.ingest_secret is not set")
+    moment = request.headers.get(MOMENT_HEADER, "")
+    given = request.headers.get(SIGNATURE_HEADER, "")
+    right = signature(secret, moment, body)
+    # Compare bytes: compare_digest does not accept text that is not ASCII.
+    if not hmac.compare_digest(given.encode(), right.encode()):
+        raise HTTPException(401, f"the event is not signed; {SIGNATURE_HEADER} is missing or wrong")
+    if not (moment.isascii() and moment.isdecimal() and len(moment) <= _LONGEST_MOMENT):
+        raise HTTPException(401, f"the event has no time; {MOMENT_HEADER} is in seconds since 1970")
+    if abs(now.timestamp() - int(moment)) > WINDOW.total_seconds():
+        raise HTTPException(401, "the event is too old or from the future; is the sender's clock right?")
+    until = datetime.fromtimestamp(int(moment), UTC) + WINDOW
+    if not spent.spend(right.removeprefix("sha256=")[:64], now, until + timedelta(seconds=1)):
+        raise HTTPException(409, "the event was already received; sign it again to send it again")
+
+
+def parse_event(body: bytes, jobs: Sequence[str]) -> BuildEvent | None:
+    """Return the build that an event reports; None if it does not report a finished build.
+
+    :param jobs: shell patterns of the jobs that events may report.
+    :raises HTTPException: if it is not a valid event, or its job is not accepted.
+    """
+    try:
+        event = events.parse(body)
+    except ArchiveError as error:
+        raise HTTPException(400, str(error)) from None
+    if event and not any(fnmatchcase(event.job, pattern) for pattern in jobs):
+        raise HTTPException(403, "events of this job are not accepted; see dashboard.ingest_jobs")
+    return event

@@ -1,0 +1,64 @@
+"""Access log and request metrics: a log line and a count in ``/metrics`` for every request.
+
+A line contains the path without the query string and no headers, so it cannot contain tokens or credentials.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from http import HTTPStatus
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from perftrend.dashboard.metrics import Metrics
+from perftrend.dashboard.middleware.clients import Clients
+
+LOG = logging.getLogger(__name__)
+
+_LONGEST = 500
+_QUIET = ("/healthz", "/metrics")
+"""Paths that are polled every few seconds; successful requests to them are not logged."""
+
+
+class AccessLog:
+    """Middleware that records requests and sets ``scope["perftrend.client"]`` to the client's address."""
+
+    def __init__(self, app: ASGIApp, *, metrics: Metrics, clients: Clients) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._clients = clients
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        scope["perftrend.client"] = self._clients.of(scope)
+        began = time.perf_counter()
+        # 499: the connection was aborted before a response, by the server or by the client.
+        status, sent = 499, 0
+
+        async def recorded(message: Message) -> None:
+            nonlocal status, sent
+            status = message.get("status", status)
+            sent += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self._app(scope, receive, recorded)
+        finally:
+            self._record(scope, status, sent, time.perf_counter() - began)
+
+    def _record(self, scope: Scope, status: int, sent: int, duration_s: float) -> None:
+        method = scope["method"]
+        route = getattr(scope.get("route"), "path", "none")
+        self._metrics.count(method, route, status, duration_s)
+        if scope["path"] in _QUIET and status < HTTPStatus.BAD_REQUEST:
+            return
+        fields = {
+            "method": method[:_LONGEST],
+            "path": scope["path"][:_LONGEST],
+            "status": status,
+            "duration_s": round(duration_s, 4),
+            "bytes": sent,
+            "client": scope["perftrend.client"],
+        }
+        LOG.info("request", extra={"fields": fields})

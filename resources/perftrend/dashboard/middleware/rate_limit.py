@@ -1,0 +1,83 @@
+"""Rate limit of requests: a token bucket for each client, from which each request consumes one token.
+
+A bucket holds ``burst`` tokens and is refilled at a constant rate. Full buckets are removed, so clients that
+send few requests use no memory; the number of buckets is limited to :data:`MOST_BUCKETS`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from http import HTTPStatus
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from perftrend.dashboard.middleware.answers import error_response
+from perftrend.dashboard.middleware.clients import bucket_of
+
+MOST_BUCKETS = 10_000
+_FREE = ("/static/", "/healthz")
+"""Path prefixes that are not limited: static files, which accompany a page, and health checks are cheap."""
+
+
+class Buckets:
+    """The token buckets of all clients.
+
+    :param per_second: tokens that are added to a bucket per second.
+    :param burst: capacity of a bucket in tokens.
+    :param clock: monotonic clock in seconds.
+    """
+
+    def __init__(self, per_second: float, burst: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._per_second = per_second
+        self._burst = float(burst)
+        self._clock = clock
+        self._tokens: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def wait_s(self, client: str) -> float:
+        """Consume a token of a client; return 0, or the seconds until a token is available."""
+        now = self._clock()
+        tokens, then = self._tokens.pop(client, (self._burst, now))
+        tokens = min(self._burst, tokens + (now - then) * self._per_second)
+        has_one = tokens >= 1.0
+        self._tokens[client] = (tokens - 1.0 if has_one else tokens, now)
+        self._forget(now)
+        return 0.0 if has_one else (1.0 - tokens) / self._per_second
+
+    def _forget(self, now: float) -> None:
+        """Remove the least recently used buckets while they are full or there are too many."""
+        full_after_s = self._burst / self._per_second
+        while self._tokens:
+            _, then = next(iter(self._tokens.values()))
+            if now - then < full_after_s and len(self._tokens) <= MOST_BUCKETS:
+                break
+            self._tokens.popitem(last=False)
+
+
+class RateLimit:
+    """Middleware that rejects requests of clients whose bucket is empty."""
+
+    def __init__(self, app: ASGIApp, *, buckets: Buckets) -> None:
+        self._app = app
+        self._buckets = buckets
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        if scope["path"].startswith(_FREE):
+            await self._app(scope, receive, send)
+            return
+        wait_s = self._buckets.wait_s(bucket_of(scope["perftrend.client"]))
+        if not wait_s:
+            await self._app(scope, receive, send)
+            return
+        seconds = math.ceil(wait_s)
+        message = f"too many requests; try again in {seconds} s"
+        answer = error_response(
+            scope, HTTPStatus.TOO_MANY_REQUESTS, message, headers={"Retry-After": str(seconds)}
+        )
+        await answer(scope, receive, send)

@@ -1,0 +1,110 @@
+"""Middleware that serves responses from the cache, and caches responses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fastapi import HTTPException
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from perftrend.dashboard.auth import Authenticator
+from perftrend.dashboard.auth.authentication import Identity
+from perftrend.dashboard.auth.authorization import identity_of
+from perftrend.dashboard.context import AppContext
+from perftrend.dashboard.pages import wants_json
+from perftrend.dashboard.response_cache.answers import Answer
+from perftrend.dashboard.response_cache.cache_key import CacheKey, Reader
+from perftrend.dashboard.response_cache.cacheable_routes import CacheableRoutes
+from perftrend.dashboard.response_cache.lru_cache import CachedResponse, LruCache
+from perftrend.dashboard.response_cache.placeholders import PlaceholderUser
+from perftrend.dashboard.response_cache.single_flight import SingleFlight
+from perftrend.dashboard.response_cache.version import DataVersion, VersionTracker
+from perftrend.errors import StoreError
+
+
+class ResponseCache:
+    """The innermost middleware: all middleware that depends on the client runs before it.
+
+    :param routes: all routes of the application, in the order in which they are tried.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, routes: Sequence[BaseRoute], site: AppContext, gate: Authenticator
+    ) -> None:
+        chosen = site.settings.dashboard
+        self._app = app
+        self._routes = CacheableRoutes(routes)
+        self._gate = gate
+        self._memory = LruCache(chosen.response_cache_bytes or 0)
+        self._freshness = VersionTracker(site.store.changes, behind_s=chosen.cache_max_age_s)
+        self._flights: SingleFlight[Answer] = SingleFlight()
+        self._metrics = site.metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        route = self._routes.of(scope["path"]) if _is_cacheable(scope) else None
+        if route is None:
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        try:
+            identity = await self._identity(request)
+            answer = await self._answer(request, identity)
+        except (HTTPException, StoreError):
+            # The application fails in the same way, and responds with its error page.
+            answer = None
+        if answer is None:
+            await self._app(scope, receive, send)
+            return
+        scope["route"] = route
+        await answer.send(request, PlaceholderUser(identity, self._gate), send)
+
+    async def _identity(self, request: Request) -> Identity:
+        """Return the identity of the user; only sessions need the store, and therefore a thread."""
+        if "cookie" in request.headers:
+            return await run_in_threadpool(identity_of, request)
+        return identity_of(request)
+
+    async def _answer(self, request: Request, identity: Identity) -> Answer | None:
+        """Return the response to a request; None if the application should handle it itself."""
+        if not (identity.user.signed_in or self._gate.is_public):
+            return None
+        scope = request.scope
+        reader = Reader.of(request, identity)
+        key = CacheKey(scope["path"], scope["query_string"], wants_json(request), reader)
+        found = self._memory.find(key)
+        if found is not None and await self._freshness.holds(found.mark):
+            self._metrics.cacheable_responses.labels("memory").inc()
+            return found.answer
+        mark = await self._freshness.mark()
+
+        answer = await self._flights.join((key, mark.own), lambda: self._compute(key, mark, scope))
+        return answer if answer.may_be_shared else None
+
+    async def _compute(self, key: CacheKey, mark: DataVersion, came: Scope) -> Answer:
+        messages: list[Message] = []
+
+        async def collect(message: Message) -> None:
+            messages.append(message)
+
+        await self._app(key.scope(came), _receive_empty_body, collect)
+        answer = await run_in_threadpool(Answer.of, messages)
+        self._metrics.cacheable_responses.labels("made").inc()
+        if answer.is_cacheable and answer.may_be_shared:
+            self._memory.put(key, CachedResponse(answer, mark))
+            self._metrics.cached_bytes.set(self._memory.bytes)
+        return answer
+
+
+async def _receive_empty_body() -> Message:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+def _is_cacheable(scope: Scope) -> bool:
+    if scope["type"] != "http" or scope["method"] != "GET":
+        return False
+    # Programs with an API token send few requests, and their token has to be verified each time.
+    return all(name != b"authorization" for name, _ in scope["headers"])

@@ -1,0 +1,138 @@
+"""The HTTP server of an application, which runs until the process is stopped."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ipaddress import ip_address
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+from typing_extensions import override
+
+from perftrend.dashboard.auth import can_sign_in
+from perftrend.dashboard.middleware.slow_clients import patient
+from perftrend.errors import EXIT_PASS, ServiceError, SettingsError
+from perftrend.settings import DashboardSettings
+
+LOG = logging.getLogger(__name__)
+
+FAREWELL_S = 3.0
+"""Additional time after ``stop_timeout_s`` for everything other than requests to finish."""
+_LARGEST_PORT = 65535
+_BACKLOG = 2048
+_SWITCH_S = 0.0005
+"""Maximum time that a background thread holds the GIL while a request waits for it."""
+_REST_S = 15
+"""Maximum idle time of a connection between two requests."""
+
+
+@contextmanager
+def bound(settings: DashboardSettings) -> Iterator[socket.socket]:
+    """Provide a socket that listens on the address of the dashboard.
+
+    :raises SettingsError: if the port is not valid, or if the address is not a loopback address while users
+        cannot sign in and the settings do not make the dashboard public.
+    :raises ServiceError: if the address cannot be resolved or bound.
+    """
+    address = settings.address
+    host, _, port = address.rpartition(":")
+    if int(port) > _LARGEST_PORT:
+        raise SettingsError(f"dashboard.address is {address}; its port should be from 0 to {_LARGEST_PORT}")
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(
+            host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        if not (settings.public or can_sign_in(settings) or ip_address(place[0]).is_loopback):
+            raise SettingsError(
+                f"dashboard.address is {address}, but users cannot sign in: to let everyone who reaches it "
+                "read, set dashboard.public; to let users sign in, set dashboard.oidc_issuer, or "
+                "dashboard.user_header and dashboard.proxies; or serve it at 127.0.0.1"
+            )
+        opened = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise _listen_error(address, error) from None
+    with opened:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            opened.bind(place)
+            opened.listen(_BACKLOG)
+        except OSError as error:
+            raise _listen_error(address, error) from None
+        yield opened
+
+
+def url_of(listening: socket.socket) -> str:
+    """Return the URL of a listening socket for a browser on this machine."""
+    host, port = listening.getsockname()[:2]
+    if ip_address(host).is_unspecified:
+        host = "localhost"
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+
+
+def serve(app: FastAPI, listening: socket.socket, settings: DashboardSettings) -> None:
+    """Serve until the process is stopped; then finish the requests in progress.
+
+    The process exits at the latest ``stop_timeout_s`` plus :data:`FAREWELL_S` after the signal, even if
+    threads are still blocked, for example by a database that does not respond. Python itself would wait for
+    each thread.
+
+    :raises KeyboardInterrupt: after SIGINT, or after SIGTERM if its handler raises KeyboardInterrupt.
+    """
+    config = uvicorn.Config(
+        app,
+        http=patient(settings.request_timeout_s),
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        # The dashboard writes its own access log, without query strings.
+        access_log=False,
+        server_header=False,
+        # Only dashboard.proxies determines which proxies may set the client's address.
+        proxy_headers=False,
+        timeout_keep_alive=_REST_S,
+        limit_concurrency=settings.maximum_connections,
+        timeout_graceful_shutdown=round(settings.stop_timeout_s),
+    )
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    sys.setswitchinterval(_SWITCH_S)
+    _DashboardServer(config, limit_s=settings.stop_timeout_s + FAREWELL_S).run(sockets=[listening])
+
+
+class _DashboardServer(uvicorn.Server):
+    """A server that exits within a time limit.
+
+    :param limit_s: maximum time from the first signal to the exit of the process.
+    """
+
+    def __init__(self, config: uvicorn.Config, *, limit_s: float) -> None:
+        super().__init__(config)
+        self._limit_s = limit_s
+
+    @override
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if not self.should_exit:
+            last = threading.Timer(self._limit_s, _end)
+            last.daemon = True
+            last.start()
+        super().handle_exit(sig, frame)
+
+
+def _end() -> None:
+    """Exit immediately; this is safe because writes to the store are transactions."""
+    waiting = {each.name for each in threading.enumerate() if not each.daemon}
+    LOG.warning("stopped without waiting any longer for: %s", ", ".join(sorted(waiting)))
+    os._exit(EXIT_PASS)
+
+
+def _listen_error(address: str, error: OSError) -> ServiceError:
+    return ServiceError(
+        f"dashboard.address is {address}; the dashboard cannot listen there ({error.strerror or error}); "
+        "choose another one: --address 127.0.0.1:0 uses a free port"
+    )

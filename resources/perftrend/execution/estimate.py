@@ -1,0 +1,143 @@
+"""Estimated usual and maximum duration of a job.
+
+The usual duration assumes that no trial is repeated, that searches predict their bounds, that comparisons
+need the mean of the minimum and maximum number of rounds, and that bisections need as many measurements as
+simulated ones (:doc:`/method/bisect`). The maximum duration assumes that all trials are repeated until they
+are given up, that searches time out, and that all rounds and measurements are made. Building is included if
+the durations of earlier builds are known. Waiting for a testbed that is in use is not included, since it
+cannot be predicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from math import ceil, log2
+from statistics import median
+
+from perftrend.builds import times
+from perftrend.measure.specification import Specification
+from perftrend.model import TraceKey
+from perftrend.settings import Settings
+
+START_S = 5.0
+"""Time to start and configure the device."""
+RUN_S = 15.0
+"""Time to set a testbed up for a run of the suites by Robot Framework, and to archive the output."""
+ANALYSIS_S = 60.0
+MEASUREMENTS = 40
+"""Number of measurements of a usual bisection."""
+BUILDING = ("perftest", "bisection")
+_BUILDS = 2
+"""Number of builds of a comparison."""
+
+_MINUTE_S, _HOUR_S = 60, 3600
+_FEW_HOURS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """A usual and a maximum duration. ``str()`` returns ``about 4 minutes, at most 14 minutes``."""
+
+    usual_s: float
+    most_s: float
+
+    def __add__(self, other: Duration) -> Duration:
+        return Duration(self.usual_s + other.usual_s, self.most_s + other.most_s)
+
+    def __str__(self) -> str:
+        usual, most = format_duration(self.usual_s), format_duration(self.most_s)
+        return f"about {usual}, at most {most}" if usual != most else f"about {usual}"
+
+
+def tests(keys: Iterable[TraceKey]) -> dict[tuple[str, str], frozenset[str]]:
+    """Return the metrics of each test by its suite and name."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for key in keys:
+        parameters = key.as_dict()
+        found.setdefault((parameters.get("suite", ""), parameters.get("test", "")), set()).add(
+            parameters.get("metric", "")
+        )
+    return {test: frozenset(metrics) for test, metrics in found.items()}
+
+
+def of_run(keys: Iterable[TraceKey], spec: Specification, settings: Settings) -> Duration:
+    """Return the duration of one run of the tests.
+
+    :param keys: the traces that the tests produce results for.
+    """
+    each = (_of_test(metrics, spec, settings) for metrics in tests(keys).values())
+    return sum(each, Duration(RUN_S, RUN_S))
+
+
+def _of_test(metrics: frozenset[str], spec: Specification, settings: Settings) -> Duration:
+    trial, starts = settings.trial, settings.trial.starts or spec.mrr.starts
+    multiplicity = trial.multiplicity or spec.mrr.multiplicity
+    if metrics == {"mrr"}:
+        trials_s = multiplicity * (trial.duration_s or spec.mrr.duration_s)
+        starts_s = min(starts, multiplicity) * START_S
+        return Duration(trials_s + starts_s, trial.attempts * trials_s + starts_s)
+    if "soak" in metrics:
+        soak_s = settings.soak.total_duration_s + START_S
+        return Duration(soak_s, soak_s)
+    return Duration(_search_s(metrics, spec, settings) + START_S, settings.search.timeout_s + START_S)
+
+
+def _search_s(metrics: frozenset[str], spec: Specification, settings: Settings) -> float:
+    """Return the time to confirm two bounds for each rate; a search that predicts them needs little else.
+
+    A binary search predicts nothing: it halves an interval that reaches almost down to 0.
+    """
+    search = settings.search
+    trial_s = search.final_duration_s or spec.search.final_duration_s
+    halvings = ceil(-log2(search.relative_width))
+    trials = halvings if search.strategy == "binary" else 2 * search.trials_per_bound
+    return min(len(metrics) * trials * trial_s, search.timeout_s)
+
+
+def _trending(once: Duration, _: Settings) -> Duration:
+    return once
+
+
+def _perftest(once: Duration, settings: Settings) -> Duration:
+    """Return the duration of a comparison, which measures parent and patch in every round."""
+    most = settings.perftest.maximum_rounds
+    usual = (min(settings.perftest.minimum_rounds, most) + most) / 2
+    return Duration(2 * usual * once.usual_s, 2 * most * once.most_s)
+
+
+def _bisection(once: Duration, settings: Settings) -> Duration:
+    most = settings.bisect.maximum_measurements
+    return Duration(min(MEASUREMENTS, most) * once.usual_s, most * once.most_s)
+
+
+_OF_JOB: Mapping[str, Callable[[Duration, Settings], Duration]] = {
+    "trending": _trending,
+    "perftest": _perftest,
+    "bisection": _bisection,
+}
+"""Functions from the duration of one run to the duration of the job."""
+
+
+def of_job(job: str, keys: Iterable[TraceKey], spec: Specification, settings: Settings) -> Duration:
+    """Return the duration of a job without building."""
+    if job not in _OF_JOB:
+        return Duration(ANALYSIS_S, ANALYSIS_S)
+    return _OF_JOB[job](of_run(keys, spec, settings), settings)
+
+
+def describe(job: str, keys: Iterable[TraceKey], spec: Specification, settings: Settings) -> str:
+    """Return the duration of a job in words, including building if earlier build times are known."""
+    duration = of_job(job, keys, spec, settings)
+    took_s = times.took_s(settings.project) if job == "perftest" else []
+    if took_s:
+        return str(duration + Duration(_BUILDS * median(took_s), _BUILDS * max(took_s)))
+    return f"{duration}, plus building" if job in BUILDING else str(duration)
+
+
+def format_duration(seconds: float) -> str:
+    """Return a duration in words: ``14 minutes``, ``5 hours``."""
+    minutes = max(1, ceil(seconds / _MINUTE_S))
+    if seconds <= _FEW_HOURS * _HOUR_S:
+        return "1 minute" if minutes == 1 else f"{minutes} minutes"
+    return f"{ceil(seconds / _HOUR_S)} hours"

@@ -1,0 +1,182 @@
+"""The request in the Gerrit comment that started a build, as passed on by Jenkins or the listener.
+
+Both put the comment, base64-encoded, into ``GERRIT_EVENT_COMMENT_TEXT``, so that no shell or log processes
+text that a user typed. Other variables identify the change. :mod:`perftrend.trigger` parses the request.
+Jenkins starts a build for each line that begins with a trigger word, so the line may also be a sentence or a
+request with mistakes.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from perftrend.errors import EXIT_PASS, UsageError
+from perftrend.execution import request_validation
+from perftrend.execution.grammar import Grammar
+from perftrend.settings import Settings
+from perftrend.trigger import Refusal, Trigger, patterns_of
+
+VARIABLE = "GERRIT_EVENT_COMMENT_TEXT"
+LONGEST = 65536
+"""Limit in characters of base64; a Gerrit comment has at most a quarter of this."""
+
+_FORMS: Mapping[str, str] = {
+    "GERRIT_CHANGE_NUMBER": r"[1-9][0-9]{0,17}",
+    "GERRIT_PATCHSET_NUMBER": r"[1-9][0-9]{0,8}",
+    "GERRIT_PATCHSET_REVISION": r"[0-9a-f]{40}|[0-9a-f]{64}",
+    "GERRIT_REFSPEC": r"refs/changes/[0-9]{2}/[0-9]{1,18}/[0-9]{1,9}",
+    "GERRIT_PROJECT": r"(?![-/.])[^\x00-\x1f\x7f]{1,255}",
+    "GERRIT_BRANCH": r"(?![-/.])[^\x00-\x1f\x7f]{1,255}",
+    "GERRIT_EVENT_HASH": r"[\w-]{1,128}",
+}
+"""Valid forms of the other variables; Gerrit sends no other values."""
+
+
+class NoRequestError(UsageError):
+    """A line begins with the trigger word but is a sentence, so there is nothing to do."""
+
+    exit_code = EXIT_PASS
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """A job that a comment requests, and the patch set that the comment is on.
+
+    Gerrit Trigger sets all variables. If a build is started by hand with only the text of a comment, the
+    change is unknown: None and empty texts.
+    """
+
+    trigger: Trigger
+    change: int | None = None
+    patch_set: int | None = None
+    revision: str = ""
+    """The commit of the patch set."""
+    ref: str = ""
+    """The ref to fetch, ``refs/changes/34/1234/5``."""
+    project: str = ""
+    branch: str = ""
+    request: str = ""
+    """Identifier of the request; a restarted build has the same one."""
+    overrides: Mapping[str, object] = field(default_factory=dict, hash=False)
+    """The settings that follow from the request, by full name; options override them."""
+
+    @property
+    def is_dry_run(self) -> bool:
+        """Whether to report only what would be measured."""
+        return self.trigger.options.dry_run
+
+
+def read_request(environment: Mapping[str, str], job: str, settings: Settings) -> JobRequest | None:
+    """Return the request of the comment for a job on the testbed of the settings.
+
+    Several lines that request the same job are one request, which selects the tests of all of them.
+
+    :param job: one of :data:`perftrend.trigger.JOBS`.
+    :returns: None if no comment started the build.
+    :raises NoRequestError: if lines begin with the trigger word, but none of them is a request.
+    :raises UsageError: if the comment cannot be decoded, does not request this job on this testbed, or
+        requests something impossible; the message shows the correct form.
+    """
+    encoded = environment.get(VARIABLE, "")
+    if not encoded.strip():
+        return None
+    text = _decode(encoded)
+    requests = Grammar.of(settings).parse(text)
+    heads = _heads(job, settings)
+    refused = [str(each) for each in requests if isinstance(each, Refusal) and _is_meant(each, heads)]
+    if refused:
+        raise UsageError(f"{VARIABLE}: {refused[0]}")
+    wanted = [
+        each
+        for each in requests
+        if isinstance(each, Trigger) and (each.job, each.testbed) == (job, settings.testbed)
+    ]
+    if not wanted and any(_begins_with(line, heads) for line in text.splitlines()):
+        raise NoRequestError(
+            f"{VARIABLE}: {heads[0]} is in a sentence, quoted text or code, and is not a request"
+        )
+    if not wanted:
+        raise UsageError(
+            f"{VARIABLE}: no line requests {job} on {settings.testbed}; write {heads[0]}, optionally "
+            f"followed by tag expressions: {heads[0]} mrrAND64b"
+        )
+    try:
+        return _merge_triggers(wanted, environment, settings)
+    except request_validation.InvalidRequestError as unfit:
+        raise UsageError(f"{VARIABLE}: {unfit}") from None
+
+
+def _heads(job: str, settings: Settings) -> list[str]:
+    """Return the words that begin a line that requests a job on the testbed."""
+    patterns = patterns_of(settings.trigger.words, job, settings.testbed)
+    return [pattern.replace("{testbed}", settings.testbed) for pattern in patterns] or [job]
+
+
+def _is_meant(refusal: Refusal, heads: Sequence[str]) -> bool:
+    """Return whether a refused line was meant for this job on this testbed."""
+    return _begins_with(refusal.line, heads)
+
+
+def _begins_with(line: str, heads: Sequence[str]) -> bool:
+    return line.strip().lower().startswith(tuple(head.lower() for head in heads))
+
+
+def _merge_triggers(
+    wanted: Sequence[Trigger], environment: Mapping[str, str], settings: Settings
+) -> JobRequest:
+    first = wanted[0]
+    for other in wanted[1:]:
+        if (other.old, other.options) != (first.old, first.options):
+            raise UsageError(
+                f"{VARIABLE}: '{first}' and '{other}' are two jobs; write them in two comments, or give "
+                "both the same hash and options"
+            )
+    found = [request_validation.overrides(each, settings) for each in wanted]
+    tags = [each.get("tags", ()) for each in found]
+    # A line without tags requests the job's default selection, which includes that of any other line.
+    together = tuple(dict.fromkeys(tag for some in tags for tag in _texts(some))) if all(tags) else ()
+    overrides = {**found[0], "tags": together}
+    variables = {name: _read_variable(environment, name) for name in _FORMS}
+    return JobRequest(
+        trigger=first,
+        change=_number(variables["GERRIT_CHANGE_NUMBER"]),
+        patch_set=_number(variables["GERRIT_PATCHSET_NUMBER"]),
+        revision=variables["GERRIT_PATCHSET_REVISION"],
+        ref=variables["GERRIT_REFSPEC"],
+        project=variables["GERRIT_PROJECT"],
+        branch=variables["GERRIT_BRANCH"],
+        request=variables["GERRIT_EVENT_HASH"],
+        overrides={name: value for name, value in overrides.items() if value},
+    )
+
+
+def _texts(tags: object) -> tuple[str, ...]:
+    return tuple(map(str, tags)) if isinstance(tags, tuple) else ()
+
+
+def _read_variable(environment: Mapping[str, str], name: str) -> str:
+    value = environment.get(name, "").strip()
+    if value and not re.fullmatch(_FORMS[name], value, re.ASCII):
+        raise UsageError(
+            f"{name} is {value[:100]!r}, which is not from Gerrit; leave it to Jenkins or the listener"
+        )
+    return value
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text else None
+
+
+def _decode(encoded: str) -> str:
+    if len(encoded) > LONGEST:
+        raise UsageError(f"{VARIABLE}: {len(encoded)} characters are too many for a comment in Gerrit")
+    try:
+        return base64.b64decode("".join(encoded.split()), validate=True).decode()
+    except (binascii.Error, ValueError):
+        raise UsageError(
+            f"{VARIABLE} is not UTF-8 text in base64; set the job's comment-text parameter mode to BASE64"
+        ) from None

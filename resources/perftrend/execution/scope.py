@@ -1,0 +1,147 @@
+"""The testbed, the tests and the folder in the archive of a job that compares builds."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from perftrend import builds, console, errors
+from perftrend.builds import Builds, Profile
+from perftrend.execution import estimate, selection
+from perftrend.measure import specification
+from perftrend.measure.specification import Specification
+from perftrend.measure.testbed import Testbed
+from perftrend.model import TraceKey
+from perftrend.settings import Settings
+from perftrend.settings.sections import ProjectSettings
+
+
+@dataclass(frozen=True, slots=True)
+class JobScope:
+    """The testbed and the tests of a job."""
+
+    settings: Settings
+    """Their ``testbed`` is the one in use, possibly a fallback."""
+    spec: Specification
+    keys: frozenset[TraceKey]
+    """The traces that the suites measure; empty if a command of the product's profile measures."""
+    notices: tuple[str, ...] = ()
+    """Notices for readers of the report."""
+
+    def extent(self, job: str) -> str:
+        """Return the number of tests and the estimated duration, as text."""
+        if not self.keys:
+            return "the command of the product's profile"
+        count = len(estimate.tests(self.keys))
+        duration = estimate.describe(job, self.keys, self.spec, self.settings)
+        tests = "1 test" if count == 1 else f"{count} tests"
+        return f"{tests} on {self.spec.name}, {duration}"
+
+
+@contextmanager
+def open_scope(settings: Settings, project: ProjectSettings) -> Iterator[tuple[JobScope, Builds]]:
+    """Choose the testbed and the tests, then open the builds, which mirrors the repository."""
+    found = choose_scope(settings, builds.profile_of(project))
+    with builds.open_builds(project, log=console.warn) as product:
+        yield found, product
+
+
+def choose_scope(settings: Settings, profile: Profile) -> JobScope:
+    """Choose the testbed and the tests.
+
+    :raises UsageError: if no test is selected, or too many are.
+    :raises TestbedError: if neither the testbed nor its fallback can be used here.
+    """
+    if profile.measure is not None:
+        return JobScope(settings, specification.load(settings.testbed, settings.testbeds), frozenset())
+    settings, spec, notices = usable_testbed(settings.for_builds)
+    return JobScope(settings, spec, select_traces(settings, spec), tuple(notices))
+
+
+def select_traces(settings: Settings, spec: Specification) -> frozenset[TraceKey]:
+    """Return the traces that the suites measure on a testbed.
+
+    :raises UsageError: if no test is selected, or too many are.
+    """
+    keys = selection.select(
+        settings.suites or selection.SUITES,
+        settings.expressions,
+        testbed=spec.name,
+        tags=selection.tags_of(spec, settings),
+    )
+    count, most = len(estimate.tests(keys)), settings.trigger.maximum_tests
+    if count > most:
+        raise errors.UsageError(
+            f"{count} tests are selected, but at most {most} are allowed; select fewer by tags"
+        )
+    return keys
+
+
+def how(settings: Settings, product: Builds) -> dict[str, str]:
+    """Return the settings that influence values, except builds and tests; only equal ones are comparable."""
+    return {
+        "profile": f"{product.profile.name} {product.profile.hash}",
+        "measuring": product.profile.model_dump_json(include={"install", "device_options", "measure"}),
+        "device_options": str(sorted(settings.device_options.items())),
+        "trial": settings.trial.model_dump_json(),
+        "search": settings.search.model_dump_json(),
+        "soak": settings.soak.model_dump_json(),
+    }
+
+
+def archive_of(settings: Settings, job: str) -> Path:
+    """Return a job's folder in the archive."""
+    return settings.archive / re.sub(r"^\.+|[^\w.-]+", "-", job)
+
+
+def build_number(folder: Path, *, resume: bool, begun: int | None = None) -> int:
+    """Return Jenkins's build number, or the next one that is not in the archive.
+
+    :param folder: the job's folder in the archive.
+    :param resume: whether to continue the newest build in the archive.
+    :param begun: the number of this build in the archive, if it is known to have begun.
+    :raises UsageError: if there is no build to resume.
+    """
+    given = os.environ.get("BUILD_NUMBER", "")
+    if given.isdecimal():
+        return int(given)
+    if begun is not None:
+        return begun
+    newest = newest_build(folder)
+    if resume and not newest:
+        raise errors.UsageError(f"--resume: {folder} has no build to continue")
+    return newest if resume else newest + 1
+
+
+def newest_build(folder: Path) -> int:
+    """Return the number of the newest build in a job's folder in the archive; 0 if there is none."""
+    return max((int(entry.name) for entry in folder.glob("[0-9]*") if entry.name.isdecimal()), default=0)
+
+
+def usable_testbed(settings: Settings) -> tuple[Settings, Specification, list[str]]:
+    """Return the requested testbed, or, if it cannot be used here, its fallback.
+
+    :returns: the settings with the name of that testbed, its file, and notices for readers.
+    :raises TestbedError: if none can be used.
+    """
+    notices: list[str] = []
+    tried: list[str] = []
+    while True:
+        spec = specification.load(settings.testbed, settings.testbeds)
+        testbed = Testbed(spec, device_options=settings.device_options)
+        testbed.check()
+        reason = testbed.unusable()
+        if not reason:
+            return settings, spec, notices
+        tried.append(spec.name)
+        if not spec.fallback or spec.fallback in tried:
+            raise errors.TestbedError(f"testbed {spec.name} cannot be used here: {reason}")
+        notices.append(
+            f"testbed {spec.name} cannot be used here ({reason}); measuring on {spec.fallback} instead"
+        )
+        console.warn(notices[-1])
+        settings = settings.model_copy(update={"testbed": spec.fallback})

@@ -1,0 +1,133 @@
+"""Keywords that measure: each sets the test's message to its result.
+
+If a search times out, its test fails with the message of the error. The measurements up to
+then are added when the test ends: Robot Framework would shorten an exception with such a long text.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Literal, cast
+
+from robot import result, running
+from robot.api.deco import keyword, library
+from robot.libraries.BuiltIn import BuiltIn
+
+import perftrend
+from perftrend import message
+from perftrend.errors import SearchTimeoutError
+from perftrend.keywords.progress import SearchProgress
+from perftrend.keywords.testbed import TestbedKeywords
+from perftrend.measure.plan import HoldPlan, MrrPlan, SearchPlan, SoakPlan
+from perftrend.measure.procedure import Procedure
+from perftrend.model import Measurement
+
+
+@library(scope="GLOBAL", version=perftrend.__version__, listener="SELF")
+class MeasuringKeywords:
+    """Measures rates and losses on the open testbed, with the parameters of the settings and its file."""
+
+    def __init__(self) -> None:
+        self._unfinished: Measurement | None = None
+
+    @keyword(name="Measure MRR")
+    def measure_mrr(self) -> None:
+        """Send at the highest rate, regardless of loss, in several trials over several device starts."""
+        self._set_test_message(self._procedure().mrr(self._mrr_plan()))
+
+    @keyword(name="Find NDR And PDR")
+    def find_ndr_and_pdr(self) -> None:
+        """Search for the highest rates without loss (NDR) and with little loss (PDR).
+
+        The setting ``search.strategy`` selects the algorithm, and ``search.loss_ratios`` adds further PDRs.
+        An MDR search shows its progress on a terminal, and in a log once a minute.
+        """
+        try:
+            with SearchProgress() as progress:
+                found = self._procedure().ndr_and_pdr(self._search_plan(), on_step=progress.show_step)
+        except SearchTimeoutError as error:
+            self._unfinished = error.result if isinstance(error.result, Measurement) else None
+            raise
+        self._set_test_message(found)
+
+    @keyword
+    def find_rate_by_binary_search(self, metric: Literal["ndr", "pdr"] = "ndr") -> None:
+        """Search for one rate, ``ndr`` or ``pdr``, by plain bisection within bounds from the MRR."""
+        self._set_test_message(self._procedure().binary(metric, self._search_plan()))
+
+    @keyword
+    def soak(self) -> None:
+        """Estimate the critical load, the rate at which next to nothing is lost on average.
+
+        Takes half an hour, or the time of the setting ``soak.total_duration_s``. Shows its progress like
+        the search.
+        """
+        with SearchProgress() as progress:
+            found = self._procedure().soak(self._soak_plan(), on_step=progress.show_step)
+        self._set_test_message(found)
+
+    @keyword
+    def hold_rate(self, rate_pps: float, duration_s: float, slices: int = 10) -> None:
+        """Offer one rate for a long time, in slices, and report the average loss.
+
+        ``rate_pps`` counts both directions together; ``duration_s`` is that of all slices together.
+        Shows its progress like the search.
+        """
+        plan = HoldPlan(rate_pps=rate_pps, duration_s=duration_s, slices=slices)
+        with SearchProgress() as progress:
+            found = self._procedure().hold(plan, on_step=progress.show_step)
+        self._set_test_message(found)
+
+    def _end_test(self, data: running.TestCase, result: result.TestCase) -> None:
+        """Add the measurements of an unfinished search; called by Robot Framework."""
+        del data
+        if self._unfinished is not None:
+            result.message = f"{result.message}\n{message.line(self._unfinished)}"
+            self._unfinished = None
+
+    def _testbed(self) -> TestbedKeywords:
+        found = BuiltIn().get_library_instance("perftrend.keywords.testbed.TestbedKeywords")
+        return cast(TestbedKeywords, found)
+
+    def _procedure(self) -> Procedure:
+        output = Path(BuiltIn().get_variable_value("${OUTPUT DIR}"))
+        variable = BuiltIn().get_variable_value
+        name = re.sub(r"[^\w.-]+", "_", f"{variable('${SUITE NAME}')}.{variable('${TEST NAME}')}")
+        return Procedure(self._testbed().testbed, output / "counters" / f"{name}.json", output)
+
+    def _mrr_plan(self) -> MrrPlan:
+        settings, usual = self._testbed().settings.trial, self._testbed().testbed.spec.mrr
+        return MrrPlan(
+            duration_s=settings.duration_s or usual.duration_s,
+            multiplicity=settings.multiplicity or usual.multiplicity,
+            starts=settings.starts or usual.starts,
+        )
+
+    def _search_plan(self) -> SearchPlan:
+        settings, usual = self._testbed().settings.search, self._testbed().testbed.spec.search
+        return SearchPlan(
+            initial_duration_s=settings.initial_duration_s or usual.initial_duration_s,
+            final_duration_s=settings.final_duration_s or usual.final_duration_s,
+            relative_width=settings.relative_width,
+            loss_ratios=settings.goals,
+            minimum_pps=settings.minimum_pps or usual.minimum_pps,
+            intermediate_phases=settings.intermediate_phases,
+            timeout_s=settings.timeout_s,
+            strategy=settings.strategy,
+            trials_per_bound=settings.trials_per_bound,
+            exceed_ratio=settings.exceed_ratio,
+        )
+
+    def _soak_plan(self) -> SoakPlan:
+        settings = self._testbed().settings.soak
+        return SoakPlan(
+            total_duration_s=settings.total_duration_s,
+            trial_duration_s=settings.trial_duration_s,
+            target_loss_ratio=settings.target_loss_ratio,
+            credibility=settings.credibility,
+            minimum_pps=self._search_plan().minimum_pps,
+        )
+
+    def _set_test_message(self, measurement: Measurement) -> None:
+        BuiltIn().set_test_message(message.render(measurement))

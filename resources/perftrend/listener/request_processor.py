@@ -1,0 +1,210 @@
+"""Processing of requests: decide, start and reply, each step once, in the order of the requests.
+
+Every step is stored before the next one begins, and every step can be repeated. Before a job is started
+again, the runner is searched for an earlier start, and Gerrit itself records which comments have a reply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from itertools import groupby
+from typing import Any
+
+from perftrend.clients.gerrit import Comment, Gerrit, RefusedError, UnavailableError
+from perftrend.errors import PerftrendError, ServiceError
+from perftrend.execution.grammar import Grammar
+from perftrend.execution.request_validation import InvalidRequestError
+from perftrend.listener import answers, permission, request_extraction
+from perftrend.listener.metrics import Metrics
+from perftrend.listener.runner import RequestRejectedError, Runner
+from perftrend.settings import GerritSettings
+from perftrend.store.requests import Request, Requests, RequestState
+from perftrend.trigger import Refusal, Trigger
+
+_FOR_A_LINK = timedelta(seconds=20)
+"""Maximum delay of a reply until the build has left the queue, so that the reply can contain its address."""
+_NEVER = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY)
+"""Permanent rejections of a reply, for example because the change was deleted; they are not retried."""
+
+Planner = Callable[[Request, Trigger], str]
+"""Returns the plan of a job as a phrase; raises :class:`checks.InvalidRequestError` if it cannot be
+executed."""
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestProcessor:
+    """Processes requests from the state ``seen`` to the reply."""
+
+    gerrit: Gerrit
+    requests: Requests
+    runner: Runner
+    grammar: Grammar
+    settings: GerritSettings
+    planner: Planner
+    metrics: Metrics
+    report: Callable[[str], None]
+    now: Callable[[], datetime] = _now
+    patience: timedelta = field(default=_FOR_A_LINK)
+
+    def work(self) -> bool:
+        """Process all open requests as far as possible; return whether to call this again soon.
+
+        :raises ServiceError: if a request failed. It is raised immediately if a service is unavailable,
+            otherwise after the other requests have been processed.
+        """
+        failures: list[ServiceError] = []
+        is_left = False
+        for _, of_review in groupby(self.requests.list_open(), key=lambda each: each.review):
+            try:
+                is_left |= self._serve(list(of_review))
+            except UnavailableError:
+                raise
+            except ServiceError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+        return is_left
+
+    def length(self) -> int:
+        """Return the number of requests that wait for a decision, a start, a reply or their turn."""
+        waiting = {each.key for each in self.requests.in_states(RequestState.WAITING)}
+        return len(waiting | {each.key for each in self.requests.list_open()})
+
+    def _serve(self, of_review: Sequence[Request]) -> bool:
+        """Process the requests of one review; return whether its reply has to wait."""
+        served = [self._add_link(self._start(self._decide(each), each)) for each in of_review]
+        if any(map(self._hopes_for_a_link, served)):
+            return True
+        if unanswered := [each for each in served if not each.answered]:
+            self._answer(unanswered)
+        return False
+
+    # ---- deciding
+
+    def _decide(self, request: Request) -> Request:
+        if request.state is not RequestState.SEEN:
+            return request
+        parsed = self._parse_request(request)
+        starts = isinstance(parsed, Trigger) and not parsed.options.dry_run
+        now = self.now()
+        today = self.requests.of(request.change, request.account, permission.since(now))
+        if wrong := permission.beyond_limit(today, most=self.settings.jobs_per_day, starts=starts):
+            is_notified = permission.is_notified(today)
+            state = RequestState.IGNORED if is_notified else RequestState.LIMITED
+            return self._change(request, state=state, reason=wrong, right_form="", decided=now)
+        if wrong := self._stranger(request):
+            return self._change(request, state=RequestState.REFUSED, reason=wrong, right_form="", decided=now)
+        answer = self._plan(request, parsed) if isinstance(parsed, Trigger) else parsed
+        if isinstance(answer, Refusal):
+            return self._change(
+                request,
+                state=RequestState.REFUSED,
+                reason=answer.reason,
+                right_form=answer.right_form,
+                decided=now,
+            )
+        return self._change(
+            request, state=RequestState.CLAIMED if starts else RequestState.DRY_RUN, told=answer, decided=now
+        )
+
+    def _parse_request(self, request: Request) -> Trigger | Refusal:
+        if request.reason:
+            return Refusal(request.line, request.reason, request.right_form)
+        # A request that was valid when it was seen may be invalid if the settings have changed since.
+        found = self.grammar.parse(request.line)
+        return found[0] if found else Refusal(request.line, "it is no longer a request", "")
+
+    def _stranger(self, request: Request) -> str:
+        account = request_extraction.account_of(request.account)
+        return permission.outside_groups(account, self.settings.groups, self.gerrit.groups)
+
+    def _plan(self, request: Request, trigger: Trigger) -> str | Refusal:
+        try:
+            return self.planner(request, trigger)
+        except InvalidRequestError as unfit:
+            return unfit.refusal
+        except ServiceError:
+            raise
+        except PerftrendError as error:
+            self.report(f"{request.line}: {error}")
+            return Refusal(
+                request.line, "the files that it needs cannot be used; see the log of the listener", ""
+            )
+
+    # ---- starting
+
+    def _start(self, request: Request, before: Request) -> Request:
+        if request.state is not RequestState.CLAIMED:
+            return request
+        try:
+            link = self.runner.begin(request, is_new=before.state is RequestState.SEEN)
+        except RequestRejectedError as error:
+            self.metrics.failures.labels("runner").inc()
+            self.report(f"{request.line}: {error}")
+            reason = "the job cannot be started here; see the log of the listener"
+            return self._change(request, state=RequestState.FAILED, reason=reason)
+        except ServiceError:
+            self.metrics.failures.labels("runner").inc()
+            raise
+        self.report(f"{request.line}: started for change {request.change}, patch set {request.patch_set}")
+        return self._change(request, state=self.runner.begun, link=link)
+
+    def _add_link(self, request: Request) -> Request:
+        """Return a request with the address of its build, or of its job if the build starts too late."""
+        if request.state is not RequestState.STARTED or request.link or request.answered:
+            return request
+        link = self.runner.link(request)
+        if not link and not self._is_recent(request):
+            link = self.runner.page(request)
+        return self._change(request, link=link) if link else request
+
+    def _hopes_for_a_link(self, request: Request) -> bool:
+        return request.state is RequestState.STARTED and not request.link and self._is_recent(request)
+
+    def _is_recent(self, request: Request) -> bool:
+        return request.decided is not None and self.now() - request.decided < self.patience
+
+    def _change(self, request: Request, **columns: Any) -> Request:  # noqa: ANN401 - of any type
+        if not self.requests.change(request, **columns):
+            raise ServiceError(f"request {request.key} is also processed by another listener; run only one")
+        changed = replace(request, **columns)
+        if changed.state is not request.state:
+            self.metrics.requests.labels(changed.job or "none", changed.state.value).inc()
+        return changed
+
+    # ---- answering
+
+    def _answer(self, requests: Sequence[Request]) -> None:
+        """Post one reply to the requests of a review."""
+        text = answers.text(requests)
+        if text:
+            try:
+                posted = self.gerrit.answer(requests[0].change, _comment(requests[0]), text)
+            except RefusedError as error:
+                self.metrics.failures.labels("gerrit").inc()
+                if error.status not in _NEVER:
+                    raise
+                self.report(f"cannot reply to change {requests[0].change}: {error}")
+            else:
+                self.metrics.answers.inc(posted.is_new)
+        self.requests.mark_answered([each.key for each in requests])
+
+
+def _comment(request: Request) -> Comment:
+    """Return the comment to reply to, with the fields that a reply needs."""
+    return Comment(
+        identity=request.comment,
+        message_id=request.review,
+        author=None,
+        written=request.asked,
+        patch_set=request.patch_set,
+        text="",
+        path=request.path,
+    )

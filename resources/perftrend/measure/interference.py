@@ -1,0 +1,142 @@
+"""Detection of other work on the cores while a trial runs.
+
+The generator and the device each need a core of their own. The kernel counts how long a process was ready to
+run but waited for its core, and how long the host withheld cores from this machine. In both cases a trial
+measured something other than the device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import time
+from collections.abc import Iterator, Sequence
+from operator import sub
+from pathlib import Path
+
+MOST_FOREIGN = 0.03
+"""Waiting for more than this fraction of a trial is not explained by timer ticks."""
+_LEAST_S = 0.01
+"""Time that a process may wait in any trial, however short: a few time slices of the scheduler."""
+
+_NOT_COUNTED = (0.0, 0.0)
+
+
+class CoreWatch:
+    """A monitor of processes that must not wait for their cores.
+
+    Waiting for the testbed's own work is harmless: for a kernel thread that is watched as well and shares the
+    core, and for ``ksoftirqd``, which under overload delivers frames on the core of the process that sent
+    them. Any further waiting is due to other work.
+    """
+
+    def __init__(self, processes: Sequence[int]) -> None:
+        self._processes = processes
+        self._same_core = {process: _find_on_same_core(process, processes) for process in processes}
+        self.foreign = ""
+        """The interference in the last watched block; empty if it was undisturbed."""
+
+    @contextlib.contextmanager
+    def observe(self) -> Iterator[CoreWatch]:
+        """Watch while the block runs; :attr:`foreign` then describes any interference."""
+        begin, waited, stolen = time.monotonic(), self._foreign_waits_s(), _stolen_s()
+        self.foreign = ""
+        yield self
+        elapsed = time.monotonic() - begin
+        seen = {
+            "another process used the cores": max(map(sub, self._foreign_waits_s(), waited), default=0.0),
+            "the host withheld the cores": _stolen_s() - stolen,
+        }
+        for what, seconds in seen.items():
+            if seconds > max(_LEAST_S, MOST_FOREIGN * elapsed):
+                self.foreign = f"{what} for {seconds / elapsed:.0%} of the trial"
+
+    def _foreign_waits_s(self) -> list[float]:
+        """Return the seconds that each process has waited for work other than the testbed's own."""
+        return [
+            _wait_time_s(process) - sum(_ran_s(other) for other in self._same_core[process])
+            for process in self._processes
+        ]
+
+
+def _ran_s(process: int) -> float:
+    ran_s, _ = schedstat(process) or _NOT_COUNTED
+    return ran_s
+
+
+def _wait_time_s(process: int) -> float:
+    _, waited_s = schedstat(process) or _NOT_COUNTED
+    return waited_s
+
+
+def _find_on_same_core(process: int, watched: Sequence[int]) -> list[int]:
+    """Return the testbed's own processes on the core that a process is pinned to."""
+    cores = _cores(process)
+    if len(cores) != 1:
+        return []
+    threads = [thread for core, thread in _packet_threads().items() if core in cores]
+    return threads + [other for other in watched if other != process and _cores(other) == cores]
+
+
+def _cores(process: int) -> set[int]:
+    try:
+        return os.sched_getaffinity(process)
+    except OSError:
+        return set()  # It has ended.
+
+
+def schedstat(process: int) -> tuple[float, float] | None:
+    """Return the seconds that a process has run, and has been ready but not running.
+
+    :returns: None if the process has ended or the kernel does not count.
+    """
+    try:
+        ran, waited, _ = Path(f"/proc/{process}/schedstat").read_text().split()
+    except (OSError, ValueError):
+        return None
+    return int(ran) / 1e9, int(waited) / 1e9
+
+
+@functools.cache
+def _packet_threads() -> dict[int, int]:
+    """Return the ID of the process ``ksoftirqd/N`` of each core N; empty if a container hides them."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/comm"):
+        try:
+            name, _, core = path.read_text().strip().partition("/")
+        except OSError:
+            continue  # It ended in the meantime.
+        if name == "ksoftirqd":
+            found[int(core)] = int(path.parent.name)
+    return found
+
+
+def _stolen_s() -> float:
+    """Return the steal time in seconds, which the host gave to other virtual machines, over all cores."""
+    try:
+        first = Path("/proc/stat").read_text().splitlines()[0].split()
+        return int(first[8]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError):
+        return 0.0
+
+
+def two_cores() -> tuple[int | None, int | None]:
+    """Choose one core each for generator and device, on different physical cores if possible.
+
+    :returns: two cores that this process may use; None and None if it has only one.
+    """
+    allowed = sorted(os.sched_getaffinity(0), reverse=True)
+    physical: dict[str, int] = {}
+    for core in allowed:
+        physical.setdefault(_siblings(core), core)
+    chosen = list(physical.values())
+    chosen += [core for core in allowed if core not in chosen]
+    return (chosen[1], chosen[0]) if len(chosen) > 1 else (None, None)
+
+
+def _siblings(core: int) -> str:
+    try:
+        return Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list").read_text().strip()
+    except OSError:
+        return str(core)

@@ -1,0 +1,196 @@
+"""Drivers that replace the generator and the device by the public simulator.
+
+No packet is sent and no time passes. The testbed's file marks all results as simulated.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from typing_extensions import override
+
+import perftrend
+from perftrend import errors
+from perftrend.measure.interfaces import Counters, Device, Node, TrafficGenerator, Wiring
+from perftrend.measure.simulator import KINDS, DeviceModel
+from perftrend.measure.wiring import NoWiring
+from perftrend.model import Trial
+
+_RULE_COST = 0.02
+"""Cost of each rule of the access list, as a fraction of the time that a frame takes without rules."""
+
+_FORWARDINGS = ("ip4", "l2")
+_MOST = 2**32 - 1
+
+
+def _natural(text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= _MOST:
+        raise ValueError
+    return number
+
+
+def _whether(text: str) -> bool:
+    if text not in _ANSWERS:
+        raise ValueError
+    return _ANSWERS[text]
+
+
+_ANSWERS = {"yes": True, "no": False}
+_OPTIONS: Mapping[str, Callable[[str], Any]] = {
+    "critical_pps": float,
+    "knee": str,
+    "slowdown": float,
+    "jitter": float,
+    "drift_per_s": float,
+    "slow_share": float,
+    "hiccup_share": float,
+    "restart_spread": float,
+    "loss_floor": float,
+    "asymmetry": float,
+    "buffer_frames": float,
+    "pause_every_s": float,
+    "pause_s": float,
+    "pause_slowdown": float,
+    "pauses_at_random": _whether,
+    "queue_frames": float,
+    "burst_frames": float,
+    "warm_up_s": float,
+    "warm_up_slowdown": float,
+    "warm_up_once": _whether,
+    "rate_error": float,
+    "ends_early": _whether,
+    "poisson": _whether,
+    "seed": _natural,
+}
+_DEFAULTS: Mapping[str, Any] = {"critical_pps": 12e6, "jitter": 0.002}
+
+
+class SimulatedWiring(NoWiring):
+    """A connection between a simulated generator and the simulated device that was started last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.device: DeviceModel | None = None
+
+
+class SimulatedGenerator(TrafficGenerator):
+    """A generator whose trials the simulated device computes."""
+
+    version = f"simulated {perftrend.__version__}"
+
+    def __init__(self, wiring: SimulatedWiring, node: Node, options: Mapping[str, str]) -> None:
+        del node, options  # it has no settings
+        self._wiring = wiring
+        self._sent = self._received = 0
+
+    def open(self) -> None:
+        """Do nothing: there is nothing to start."""
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to stop."""
+
+    def use(self, frame: str, *, bridged: bool) -> None:
+        """Do nothing: the simulated device treats all traffic alike."""
+
+    @override
+    def highest_pps(self) -> float:
+        return math.inf
+
+    @override
+    def trial(self, rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
+        if self._wiring.device is None:
+            raise errors.TestbedError("the simulated device is not started; start the device first")
+        trial = self._wiring.device(rate_pps, duration_s, fail_above)
+        self._sent += trial.sent
+        self._received += trial.received
+        return trial
+
+    @override
+    def busy_processes(self) -> Sequence[int]:
+        return ()
+
+    @override
+    def counters(self) -> Counters:
+        return {"sent": self._sent, "received": self._received}
+
+
+class SimulatedDevice(Device):
+    """A :class:`~perftrend.measure.simulator.DeviceModel` with the options of the embedded device.
+
+    Options: ``acl_rules`` and ``forwarding`` as for the embedded device, ``kind``, a name of
+    :data:`~perftrend.measure.simulator.KINDS`, and the arguments of the model, such as
+    ``critical_pps``, ``knee``, ``jitter`` or ``seed``, which override those of the kind.
+    """
+
+    version = f"simulated {perftrend.__version__}"
+
+    def __init__(self, wiring: Wiring, node: Node) -> None:
+        del node  # it runs on no machine
+        if not isinstance(wiring, SimulatedWiring):
+            raise errors.SettingsError("the simulated device needs the wiring simulated")
+        self._wiring = wiring
+        self._starts = 0
+        # Runs differ, unless the option ``seed`` is set to repeat one.
+        self._seed = secrets.randbits(32)
+
+    @override
+    def unusable(self) -> str:
+        return ""
+
+    @override
+    def check(self, options: Mapping[str, str]) -> None:
+        self._model(options)
+
+    @override
+    def start(self, options: Mapping[str, str]) -> None:
+        self._starts += 1
+        self._wiring.device = self._model(options)
+
+    def _model(self, options: Mapping[str, str]) -> DeviceModel:
+        arguments = dict(_DEFAULTS)
+        if "kind" in options:
+            kind = _one_of("kind", options["kind"], KINDS)
+            arguments = {"critical_pps": _DEFAULTS["critical_pps"], **KINDS[kind]}
+        arguments |= {
+            name: _convert(name, text, _OPTIONS[name]) for name, text in options.items() if name in _OPTIONS
+        }
+        for name in options:
+            known = [*_OPTIONS, "acl_rules", "forwarding", "kind"]
+            if name not in known:
+                raise errors.SettingsError(f"the device has no option {name!r}{errors.nearest(name, known)}")
+        rules = _convert("acl_rules", options.get("acl_rules", "0"), _natural)
+        if _one_of("forwarding", options.get("forwarding", "ip4"), _FORWARDINGS) == "ip4":
+            arguments["critical_pps"] /= 1 + _RULE_COST * rules
+        # A different seed for each start: devices do not repeat their noise after a restart.
+        arguments["seed"] = arguments.get("seed", self._seed) + self._starts
+        return DeviceModel(**arguments)
+
+    @override
+    def stop(self) -> None:
+        self._wiring.device = None
+
+    @override
+    def busy_processes(self) -> Sequence[int]:
+        return ()
+
+    @override
+    def counters(self) -> Counters:
+        return {}
+
+
+def _convert(name: str, text: str, convert: Callable[[str], Any]) -> Any:  # noqa: ANN401 - the type is the option's
+    try:
+        return convert(text)
+    except ValueError:
+        expected = "yes or no" if convert is _whether else "a number"
+        raise errors.SettingsError(f"device option {name}={text!r}: write {expected}") from None
+
+
+def _one_of(name: str, text: str, choices: Iterable[str]) -> str:
+    if text not in choices:
+        raise errors.SettingsError(f"device option {name}={text!r}{errors.nearest(text, choices)}")
+    return text

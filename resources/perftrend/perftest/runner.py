@@ -1,0 +1,134 @@
+"""The rounds of a per-patch test: build both commits, lock the testbed, run the suites, find the verdict."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TypeAlias
+
+from perftrend import console
+from perftrend.builds import Builds, BuiltCommit
+from perftrend.errors import BuildError
+from perftrend.execution import build_measurement
+from perftrend.execution.build_measurement import BuildMeasurements
+from perftrend.measure.specification import Specification
+from perftrend.model import BuildMeasurement, TraceKey
+from perftrend.perftest import Broken, BuildSide, PatchCriteria, PatchVerdict, Round, judge, measure_rounds
+from perftrend.settings import Settings
+
+InProgress: TypeAlias = Callable[[PatchVerdict, Sequence[Round]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class PerftestPlan:
+    """The commits, tests, testbed and archive folder of a per-patch test."""
+
+    settings: Settings
+    """Their ``testbed`` is the one in use, possibly a fallback."""
+    spec: Specification
+    commits: Mapping[BuildSide, str]
+    """Whole hashes."""
+    names: Mapping[TraceKey, str]
+    """The tests of the suites; empty if a command of the product's profile measures."""
+    job: str
+    build: int
+    folder: Path
+    """The build's folder in the archive."""
+    known_deviations: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """Standard deviation between runs in per cent, by test."""
+
+    @property
+    def criteria(self) -> PatchCriteria:
+        """The criteria of the verdict, from the settings."""
+        requested = self.settings.perftest
+        return PatchCriteria(
+            threshold=requested.threshold,
+            confidence=requested.confidence,
+            formula=self.settings.analysis.formula,
+            minimum_rounds=min(requested.minimum_rounds, requested.maximum_rounds),
+            maximum_rounds=requested.maximum_rounds,
+            known_deviations=self.known_deviations,
+        )
+
+
+def compare(
+    plan: PerftestPlan, product: Builds, in_progress: InProgress
+) -> tuple[PatchVerdict, Sequence[Round]]:
+    """Build both commits and measure them in random order until the verdict is settled.
+
+    Archived rounds are reused.
+
+    :param in_progress: is called with the verdict and the rounds after each round that does not settle it.
+    :raises TestbedError: if the testbed cannot be acquired, or Robot Framework could not run.
+    """
+    try:
+        built = {}
+        for side in BuildSide:
+            with _attribute_failure(side):
+                built[side] = product.build(plan.commits[side])
+        with build_measurement.lock_testbed(
+            plan.settings, plan.spec, product, plan.names, folder=plan.folder, owner=plan.job
+        ) as testbed:
+            return _measure_rounds(plan, built, testbed, in_progress)
+    except _BrokenError as error:
+        log = Path(error.log)
+        if log.is_file():
+            shutil.copyfile(log, plan.folder / f"{error.broken.side}.{log.name}")
+        return PatchVerdict(broken=error.broken), ()
+
+
+def _measure_rounds(
+    plan: PerftestPlan,
+    built: Mapping[BuildSide, BuiltCommit],
+    testbed: BuildMeasurements,
+    in_progress: InProgress,
+) -> tuple[PatchVerdict, Sequence[Round]]:
+    criteria, verdict = plan.criteria, PatchVerdict()
+    rounds: Sequence[Round] = ()
+
+    def measure(side: BuildSide, number: int) -> BuildMeasurement:
+        place = f"{side}/{number}"
+        if not (plan.folder / place).exists():
+            commit = built[side].commit[:12]
+            console.print_text(f"round {number} of at most {criteria.maximum_rounds}: {side} {commit}")
+        with _attribute_failure(side):
+            return testbed.measure(built[side], place)
+
+    seed = " ".join([*(plan.commits[side] for side in BuildSide), plan.job, str(plan.build)])
+    for rounds in measure_rounds(measure, criteria.design, seed=seed):
+        verdict = judge(rounds, list(plan.names.values()) or _tests(rounds), criteria)
+        settled = sum(test.is_settled for test in verdict.tests)
+        console.print_text(f"after round {len(rounds)}: {settled} of {len(verdict.tests)} tests are settled")
+        if verdict.is_settled:
+            break
+        in_progress(verdict, rounds)
+    return verdict, rounds
+
+
+def _tests(rounds: Collection[Round]) -> list[str]:
+    """Return the tests with a value, or, if there are none, those that failed."""
+    measured = [each[side] for each in rounds for side in BuildSide]
+    found = {test for each in measured for test in each.values}
+    return sorted(found or {test for each in measured for test in each.failed})
+
+
+class _BrokenError(Exception):
+    """A failed build, with its side and its log."""
+
+    def __init__(self, side: BuildSide, error: BuildError) -> None:
+        super().__init__(str(error))
+        self.log = error.log
+        # The log is archived alongside the rounds, so its path on this machine is not needed.
+        self.broken = Broken(side, str(error).removesuffix(f"; see {error.log}"), error.last_lines)
+
+
+@contextmanager
+def _attribute_failure(side: BuildSide) -> Iterator[None]:
+    try:
+        yield
+    except BuildError as error:
+        raise _BrokenError(side, error) from error

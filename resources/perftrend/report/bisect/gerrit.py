@@ -1,0 +1,119 @@
+"""The message in Gerrit: one sentence to act on, the proof as tables, notes, and a link.
+
+Tables are indented by four spaces, as in the message of a per-patch test. They share the available space: of
+many tests those that changed the most are shown, of many commits those around a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from perftrend.bisect import Culprit
+from perftrend.report.bisect import texts
+from perftrend.report.bisect.contents import BisectReport
+from perftrend.report.bisect.table import Cells, align, attempted_commits, effects, measurements
+from perftrend.report.prose import excerpt, format_count, line
+
+ROOM = 11_000
+"""Maximum number of characters of all tables; the message has to fit into Gerrit's limit of 16 Ki."""
+_MOST_TESTS, _MOST_COLUMNS, _MOST_COMMITS = 12, 3, 15
+_LONGEST_CELL = 100
+_INDENT = "    "
+
+
+def message(report: BisectReport) -> str:
+    """Return the text for Gerrit."""
+    return "\n\n".join(paragraph for paragraph in _paragraphs(report) if paragraph) + "\n"
+
+
+def accusation(report: BisectReport, culprit: Culprit) -> str:
+    """Return the text for the change whose commit alone is a culprit: its effect, and who requested it."""
+    paragraphs = [
+        texts.accusation(report, culprit),
+        _block(effects(report, culprit), _MOST_TESTS, "test", ROOM),
+        texts.search_scope(report),
+        f"Requested on {report.subject.page}" if report.subject.page else "",
+        *_footer(report),
+    ]
+    return "\n\n".join(filter(None, paragraphs)) + "\n"
+
+
+def _paragraphs(report: BisectReport) -> Iterator[str]:
+    culprits = report.outcome.culprits
+    room = ROOM // (len(culprits) + 1)
+    yield texts.sentence(report)
+    for culprit in culprits:
+        writer = texts.author(report, culprit.commits[0]) if len(culprit.commits) == 1 else ""
+        yield f"{texts.among(report, culprit.commits)}{f', by {writer}' if writer else ''}:"
+        yield _block(effects(report, culprit), _MOST_TESTS, "test", room)
+    if report.last_lines:
+        yield _indent_lines(excerpt(report.last_lines), room)
+    if report.state.measured:
+        yield "What was measured, oldest first:"
+        rows = measurements(report, _columns(report))
+        yield _block(
+            [rows[0], *(rows[1 + place] for place in _around(report))], _MOST_COMMITS, "commit", room
+        )
+        yield _omissions(report)
+    yield texts.search_scope(report)
+    yield "\n".join(f"- {note}" for note in texts.notes(report))
+    yield from _footer(report)
+
+
+def _footer(report: BisectReport) -> Iterator[str]:
+    """Yield how to repeat the search, and where the whole report is."""
+    if report.command:
+        yield f"To repeat it by hand:\n\n{_INDENT}{line(report.command)}"
+    if report.link:
+        yield f"Whole report: {report.link}"
+
+
+def _columns(report: BisectReport) -> list[str]:
+    """Choose the tests that show the changes that were found best."""
+    moved = (test for culprit in report.outcome.culprits for test in report.affected_tests(culprit))
+    return list(dict.fromkeys([*moved, *report.tests]))[:_MOST_COLUMNS]
+
+
+def _around(report: BisectReport) -> list[int]:
+    """Choose the commits that are shown: the ends, and those next to a change."""
+    names = attempted_commits(report)
+    found = [place for culprit in report.outcome.culprits for place in _places(names, culprit)]
+    near = [*(found or [len(names) // 2]), 0, len(names) - 1]
+    order = sorted(range(len(names)), key=lambda place: min(abs(place - each) for each in near))
+    return sorted(order[:_MOST_COMMITS])
+
+
+def _places(names: list[str], culprit: Culprit) -> Iterator[int]:
+    yield from (place for place, name in enumerate(names) if name in culprit.commits)
+
+
+def _omissions(report: BisectReport) -> str:
+    """Return what the table of commits omits, as text."""
+    commits = len(attempted_commits(report)) - _MOST_COMMITS
+    tests = len(report.tests) - _MOST_COLUMNS
+    parts = [
+        format_count(count, f"more {word}")
+        for count, word in ((commits, "commit"), (tests, "test"))
+        if count > 0
+    ]
+    return f"{' and '.join(parts)} in the whole report." if parts else ""
+
+
+def _block(rows: Cells, most: int, word: str, room: int) -> str:
+    shown = [tuple(cell[:_LONGEST_CELL] for cell in row) for row in rows[: most + 1]]
+    left = len(rows) - len(shown)
+    return _indent_lines(
+        [*align(shown), *([f"… and {format_count(left, f'more {word}')}"] if left else [])], room
+    )
+
+
+def _indent_lines(lines: list[str], room: int) -> str:
+    """Indent lines, as many as fit."""
+    indented: list[str] = []
+    for text in lines:
+        room -= len(text) + len(_INDENT) + 1
+        if room < 0:
+            indented.append(f"{_INDENT}…")
+            break
+        indented.append(f"{_INDENT}{text}")
+    return "\n".join(indented)

@@ -1,0 +1,242 @@
+"""The words of a bisection: its sentence, its commits and its notes, the same in every report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from perftrend.bisect import Culprit, Effect, OutcomeKind, Suspicion
+from perftrend.model import Better, Direction
+from perftrend.report.bisect.contents import BisectReport
+from perftrend.report.prose import HASH, format_count, line, signed, span
+from perftrend.wording import value
+
+_FEW, _SUSPECTS = 3, 5
+_MADE = {"fails from then on": "fail", "works from then on": "work"}
+"""Replacements for these words after ``made``."""
+_MINUTE_S = 60
+
+
+def sentence(report: BisectReport) -> str:
+    """Return the summary for readers, such as ``1a2b3c4d5e6f "Copy twice" made 1 of 2 tests slower…``."""
+    marked = "SIMULATED: " if report.subject.simulated else ""
+    return marked + _SENTENCES[report.outcome.kind](report)
+
+
+def accusation(report: BisectReport, culprit: Culprit) -> str:
+    """Return the same for the change of a single culprit commit."""
+    marked = "SIMULATED: " if report.subject.simulated else ""
+    done = f"{_done(report, culprit)}{_sure(culprit)}"
+    return f"{marked}This change, as commit {culprit.commits[0][:HASH]}, {done}."
+
+
+def commit(report: BisectReport, name: str) -> str:
+    """Return the abbreviated hash and the subject of a commit."""
+    known = report.names.get(name)
+    return f'{name[:HASH]} "{line(known.subject)}"' if known and known.subject else name[:HASH]
+
+
+def author(report: BisectReport, name: str) -> str:
+    """Return the author of a commit."""
+    known = report.names.get(name)
+    return line(known.author) if known else ""
+
+
+def suspicion(report: BisectReport, suspected: Suspicion) -> str:
+    """Return the probability that a change is among some commits, as text."""
+    if not suspected.commits:
+        return f"{probable(suspected.probability)}: nothing changed"
+    return f"{probable(suspected.probability)}: {among(report, suspected.commits)}"
+
+
+def among(report: BisectReport, commits: Sequence[str]) -> str:
+    """Return the name of one commit, or the number and the ends of several."""
+    if len(commits) == 1:
+        return commit(report, commits[0])
+    return f"{len(commits)} commits, {commits[0][:HASH]} to {commits[-1][:HASH]}"
+
+
+def probable(probability: float) -> str:
+    """Return a probability in per cent, never as certainty."""
+    if probability > 0.9995:  # noqa: PLR2004 - would be rounded to 1
+        return "over 99.9 %"
+    return "under 0.1 %" if probability < 0.0005 else f"{100 * probability:.1f} %"  # noqa: PLR2004 - to 0
+
+
+def effect(report: BisectReport, test: str, moved: Effect) -> tuple[str, str, str, str]:
+    """Return the effect of a change on a test as text: before, after, difference, and its interval."""
+    unit = line(report.any_samples(test).unit)
+    before, after = (
+        "fails" if math.isnan(level) else value(level, unit) for level in (moved.before, moved.after)
+    )
+    interval = "" if math.isnan(moved.low) else f"{signed(moved.low)} to {signed(moved.high)}"
+    return before, after, "" if math.isnan(moved.relative) else signed(moved.relative), interval
+
+
+def outcome_word(report: BisectReport, test: str, moved: Effect) -> str:
+    """Return the word for the effect of a change on a test."""
+    higher = report.better(test) is Better.HIGHER
+    match report.direction(test, moved):
+        case Direction.REGRESSION:
+            return "fails from then on" if math.isnan(moved.after) else "slower" if higher else "worse"
+        case Direction.PROGRESSION:
+            return "works from then on" if math.isnan(moved.before) else "faster" if higher else "better"
+        case None:
+            return "the same"
+
+
+def effort(report: BisectReport) -> str:
+    """Return the numbers of commits, builds, measurements and minutes, as text."""
+    state = report.state
+    parts = [
+        format_count(len(state.range.commits), "commit"),
+        format_count(len(state.built), "build"),
+        format_count(len(state.measured), "measurement"),
+    ]
+    if report.started and report.finished:
+        minutes = math.ceil((report.finished - report.started).total_seconds() / _MINUTE_S)
+        parts.append(format_count(max(minutes, 1), "minute"))
+    return ", ".join(parts)
+
+
+def build_failure(report: BisectReport, name: str) -> str:
+    """Return why a commit does not build, without the local path of the log, which is in the archive."""
+    return line(report.state.broken[name].partition("; see ")[0]).rstrip(".")
+
+
+def search_scope(report: BisectReport) -> str:
+    """Return the searched range, the testbed, the strategy and the effort, as text."""
+    state = report.state
+    return (
+        f"Searched from {commit(report, state.range.old)} to {commit(report, state.history.new)} on "
+        f"{line(report.subject.testbed)} by the strategy {report.strategy}: {effort(report)}."
+    )
+
+
+def notes(report: BisectReport) -> list[str]:
+    """Return what readers need to know to trust the result, in one sentence each."""
+    return [line(note) for note in (*report.notices, *_notes(report))]
+
+
+def _describe_found(report: BisectReport) -> str:
+    first, *others = report.outcome.culprits
+    text = _describe_culprit(report, first)
+    for other in others[:_FEW]:
+        text = f"{text[:-1]}; {among(report, other.commits)} {_done(report, other)}{_sure(other)}."
+    return text
+
+
+def _describe_culprit(report: BisectReport, culprit: Culprit) -> str:
+    what = f"{_done(report, culprit)}{_sure(culprit)}"
+    if len(culprit.commits) == 1:
+        return f"{commit(report, culprit.commits[0])} {what}."
+    return (
+        f"One of {among(report, culprit.commits)}, {what}; "
+        "which one is unknown, because not all of them build."
+    )
+
+
+def _sure(culprit: Culprit) -> str:
+    known = not math.isnan(culprit.confidence)
+    return f", with a probability of {probable(culprit.confidence)}" if known else ""
+
+
+def _done(report: BisectReport, culprit: Culprit) -> str:
+    affected, total = report.affected_tests(culprit), len(report.tests)
+    if not affected:
+        return "is named, although no single test is known to have changed"
+    by_word: dict[str, list[float]] = {}
+    for test, moved in affected.items():
+        by_word.setdefault(outcome_word(report, test, moved), []).append(abs(moved.relative))
+    parts = []
+    for word, sizes in sorted(by_word.items(), key=lambda item: -len(item[1])):
+        count = "the only test" if total == 1 else f"{len(sizes)} of {total} tests"
+        by = f" by {span(sizes)}" if span(sizes) else ""
+        parts.append(f"{count} {_MADE.get(word, word)}{by}")
+    return f"made {' and '.join(parts)}"
+
+
+def _describe_no_difference(report: BisectReport) -> str:
+    state = report.state
+    ends = f"{commit(report, state.range.old)} and {commit(report, state.history.new)}"
+    visible = span(report.outcome.smallest_visible.values())
+    if not visible:
+        return f"No change was found between {ends}."
+    each = ", depending on the test," if " to " in visible else ""
+    return f"No change above {visible}{each} was found between {ends}."
+
+
+def _describe_undecided(report: BisectReport) -> str:
+    text = f"Undecided, because {line(report.outcome.reason)}"
+    suspected = [each for each in report.outcome.belief if each.commits]
+    if suspected:
+        most = max(suspected, key=lambda each: each.probability)
+        text += f"; most likely, with {probable(most.probability)}: {among(report, most.commits)}"
+    left = report.outcome.remaining
+    if left is not None:
+        text += f"; about {format_count(left, 'more measurement')} might decide it"
+    return f"{text}."
+
+
+def _describe_not_built(report: BisectReport) -> str:
+    state = report.state
+    ends = {"old": state.range.old, "new": state.history.new}
+    which, name = next((which, name) for which, name in ends.items() if name in state.broken)
+    failure = build_failure(report, name)
+    return f"The {which} commit {commit(report, name)} does not build: {failure}; name another."
+
+
+_SENTENCES = {
+    OutcomeKind.FOUND: _describe_found,
+    OutcomeKind.NO_DIFFERENCE: _describe_no_difference,
+    OutcomeKind.UNDECIDED: _describe_undecided,
+    OutcomeKind.NOT_BUILT: _describe_not_built,
+}
+
+
+def _notes(report: BisectReport) -> Iterator[str]:
+    state, outcome = report.state, report.outcome
+    if outcome.kind is OutcomeKind.FOUND:
+        yield f"Ended because {outcome.reason}."
+    if outcome.kind is OutcomeKind.UNDECIDED and outcome.belief:
+        likely = sorted(outcome.belief, key=lambda each: -each.probability)
+        yield f"What may have changed: {'; '.join(suspicion(report, each) for each in likely[:_SUSPECTS])}."
+    if outcome.kind is OutcomeKind.UNDECIDED and outcome.smallest_visible:
+        yield f"A change above {span(outcome.smallest_visible.values())} would probably have been found."
+    if outcome.kind is OutcomeKind.UNDECIDED and outcome.remaining is not None:
+        yield "Run the same command again to continue with the same number of measurements."
+    between = [name for name in state.broken if name not in (state.range.old, state.history.new)]
+    if between:
+        some = ", ".join(name[:HASH] for name in between[:_FEW])
+        more = ", …" if len(between) > _FEW else ""
+        verb = "does" if len(between) == 1 else "do"
+        yield f"{format_count(len(between), 'commit')} {verb} not build: {some}{more}."
+    yield from _failures(report)
+    yield from _absences(report)
+    outliers = sum(map(len, outcome.outliers.values()))
+    if outliers:
+        kind = "an outlier" if outliers == 1 else "outliers"
+        yield f"{format_count(outliers, 'value')} left out as {kind}."
+
+
+def _failures(report: BisectReport) -> Iterator[str]:
+    """Yield why tests failed, by the first failure of each."""
+    why: dict[str, tuple[str, str]] = {}
+    for each in report.state.measured:
+        for test, reason in each.failed.items():
+            why.setdefault(test, (each.commit, reason))
+    for test, (name, reason) in list(why.items())[:_FEW]:
+        yield f"{test} failed in {name[:HASH]}: {reason.partition('; see ')[0].rstrip('.')}."
+    if len(why) > _FEW:
+        yield f"{format_count(len(why) - _FEW, 'more test')} failed."
+
+
+def _absences(report: BisectReport) -> Iterator[str]:
+    """Yield the tests that some commits lack: these are not compared there."""
+    measured = report.state.measured
+    for test in report.tests:
+        tried = {each.commit for each in measured if test in each.values or test in each.failed}
+        lacking = [name for name in dict.fromkeys(each.commit for each in measured) if name not in tried]
+        if lacking:
+            commits = format_count(len(lacking), "commit")
+            yield f"{test} has no result in {commits}, such as {lacking[0][:HASH]}."

@@ -1,0 +1,88 @@
+"""Formatting of texts from tests and archives for mails: lines, names, numbers, amounts."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterable
+
+from perftrend.model import Verdict
+from perftrend.wording import NOTHING
+
+_MEGA = 1e6
+_NIC = re.compile(r"\b\d+ge\d+p\d+[a-z0-9]+", re.IGNORECASE)
+"""The name of a NIC in names of suites: 10ge2p1x710 is two ports of 10 Gbit/s of an X710."""
+_DIGITS = 4
+_MOST_DECIMALS = 6
+_EXPONENT_BELOW, _EXPONENT_FROM = 1e-6, 1e9
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+def plain(text: str) -> str:
+    """Replace control, format and bidirectional characters; newlines and tabs remain.
+
+    No remaining character can hide text or change the direction of the rest of a line.
+    """
+    unified = text.replace("\r\n", "\n")
+    if unified.replace("\n", "").replace("\t", "").isprintable():
+        return unified
+    return "".join(
+        "\N{REPLACEMENT CHARACTER}"
+        if each not in "\n\t" and unicodedata.category(each) in _INVISIBLE
+        else each
+        for each in unified
+    )
+
+
+def line(text: str) -> str:
+    """Return a text on one line."""
+    return " ".join(plain(text).split())
+
+
+def shorten(text: str, length: int) -> str:
+    """Cut a line that is longer than ``length`` characters."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def name_of(verdict: Verdict) -> str:
+    """Return the name of a verdict's test; that of the trace if it has none."""
+    return line(verdict.series.key.as_dict().get("test", str(verdict.series.key)))
+
+
+def nic(verdict: Verdict) -> str:
+    """Return the network card of a test, from its trace or from the names of suite and test."""
+    parameters = verdict.series.key.as_dict()
+    if "nic" in parameters:
+        return line(parameters["nic"])
+    for name in ("suite", "test"):
+        if found := _NIC.search(parameters.get(name, "")):
+            return found[0].lower()
+    return NOTHING
+
+
+def natural(text: str) -> list[tuple[int, str]]:
+    """Return a sort key that puts 64B before 128B."""
+    parts = re.split(r"([0-9]{1,18})", text)
+    return [(int(part) if part.isascii() and part.isdecimal() else -1, part) for part in parts]
+
+
+def unit_name(unit: str) -> str:
+    """Return the unit of trends in mails: packets per second are shown in millions."""
+    return "Mpps" if unit == "pps" else line(unit)
+
+
+def amounts(values: Iterable[float], unit: str) -> list[str]:
+    """Format the trends of one column: the smallest with four digits, all with the same decimals."""
+    scaled = [value / _MEGA if unit == "pps" else value for value in values]
+    sizes = [abs(value) for value in scaled if math.isfinite(value) and value]
+    smallest, largest = min(sizes, default=1.0), max(sizes, default=1.0)
+    if smallest < _EXPONENT_BELOW or largest >= _EXPONENT_FROM:
+        return [f"{value:.{_DIGITS}g}" if math.isfinite(value) else NOTHING for value in scaled]
+    decimals = min(max(_DIGITS - 1 - math.floor(math.log10(smallest)), 0), _MOST_DECIMALS + _DIGITS)
+    return [f"{value:.{decimals}f}" if math.isfinite(value) else NOTHING for value in scaled]
+
+
+def format_count(count: int, word: str, plural: str = "") -> str:
+    """Return ``1 test``, ``2 tests``; ``plural`` is for words whose plural is irregular."""
+    return f"{count} {word if count == 1 else plural or f'{word}s'}"

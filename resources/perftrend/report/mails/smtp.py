@@ -1,0 +1,189 @@
+"""Sending of mails by SMTP: one to each recipient, with everything that concerns them.
+
+General recipients get everything. Recipients that the specification names for some tests get the changes
+of these, and those that are newly without a valid result. A recipient whom a run does not concern gets
+no mail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import cache
+
+from perftrend.clients.mail import Mail, MailRefusedError, MailServer
+from perftrend.errors import PerftrendError, ServiceError, SettingsError
+from perftrend.model import Run, Verdict
+from perftrend.report.mails.causes import is_new, lacks_result
+from perftrend.report.mails.content import (
+    Content,
+    Links,
+    compose,
+    compose_failed_job,
+    compose_no_results,
+    parts,
+)
+from perftrend.report.mails.files import NO_LINKS
+from perftrend.report.mails.record import MailRecord, PendingRuns
+
+Judged = Callable[[PendingRuns], Sequence[Verdict]]
+"""Returns the verdicts for a mail about some runs."""
+
+
+def send(
+    judged: Judged,
+    *,
+    run: Run,
+    runs: Sequence[Run],
+    server: MailServer,
+    recipients: Collection[str],
+    record: MailRecord,
+    links: Links = NO_LINKS,
+    notices: Sequence[str] = (),
+    at_first: int = 1,
+) -> tuple[str, ...]:
+    """Send the mails of a run to the recipients that have not had them.
+
+    Each sent mail is recorded at once, so that a job that was killed or failed continues with the other
+    recipients when it runs again.
+
+    :param judged: the analysis; called once for each set of runs that a recipient missed.
+    :param run: the run that was analysed.
+    :param runs: the runs of its testbed in the store.
+    :param recipients: the recipients of everything, in addition to those that the specification names.
+    :param record: the record of runs reported to each recipient.
+    :param links: links to further information.
+    :param notices: notices for readers, such as that another testbed was used.
+    :param at_first: the number of newest runs that the first mail to a recipient covers.
+    :returns: the recipients to whom a mail was sent.
+    :raises ServiceError: if mails were not sent: the reason of the first, and how many more. A refused
+        mail does not stop the others; a server that cannot be used does.
+    """
+    verdicts_of = cache(judged)
+
+    @cache
+    def content_for(owner: str | None, pending: PendingRuns) -> Content | None:
+        return _content(
+            verdicts_of(pending),
+            owner=owner,
+            run=run,
+            links=links,
+            notices=notices,
+            new_runs=len(pending.runs),
+        )
+
+    general = {_fold_case(each): each for each in recipients}
+    named = {_fold_case(each): each for verdict in verdicts_of(PendingRuns((run,))) for each in verdict.mail}
+    delivery = _Delivery(server)
+    for key, recipient in sorted({**named, **general}.items()):
+        pending = record.find_pending(run, runs, key, at_first=at_first)
+        if not pending.runs:
+            continue
+        content = content_for(None if key in general else key, pending)
+        if content is None or delivery.hand_over(
+            _mail(recipient, content, testbed=run.testbed, job=run.job, build=run.build)
+        ):
+            record.mark(pending, key)
+    return delivery.result()
+
+
+def send_failed_job(
+    *,
+    server: MailServer,
+    recipients: Collection[str],
+    job: str,
+    build: int,
+    testbed: str,
+    reason: str,
+    links: Links = NO_LINKS,
+    simulated: bool = False,
+) -> tuple[str, ...]:
+    """Send the mail of a job that ended without results.
+
+    :returns: the recipients to whom it was sent.
+    :raises ServiceError: if mails were not sent: the reason of the first, and how many more.
+    """
+    content = compose_failed_job(
+        job=job, build=build, testbed=testbed, reason=reason, links=links, simulated=simulated
+    )
+    delivery = _Delivery(server)
+    for recipient in sorted({_fold_case(each): each for each in recipients}.values()):
+        delivery.hand_over(_mail(recipient, content, testbed=testbed, job=job, build=build))
+    return delivery.result()
+
+
+class _Delivery:
+    """Delivery of mails, one after the other, with its successes and failures."""
+
+    def __init__(self, server: MailServer) -> None:
+        self._server = server
+        self._usable = True
+        self._sent: list[str] = []
+        self._failures: list[PerftrendError] = []
+
+    def hand_over(self, mail: Mail) -> bool:
+        """Send a mail, and return whether it was sent; a server that failed is not used again."""
+        if not self._usable:
+            return False
+        try:
+            self._server.send(mail)
+        except (MailRefusedError, SettingsError) as error:
+            self._failures.append(error)
+        except ServiceError as error:
+            self._failures.append(error)
+            self._usable = False
+        else:
+            self._sent.append(mail.recipient)
+            return True
+        return False
+
+    def result(self) -> tuple[str, ...]:
+        """Return the recipients of sent mails. :raises ServiceError: if a mail was not sent."""
+        if self._failures:
+            more = len(self._failures) - 1
+            others = f", and {more} more" if more else ""
+            raise ServiceError(f"{self._failures[0]}{others}")
+        return tuple(self._sent)
+
+
+def _content(
+    verdicts: Sequence[Verdict],
+    *,
+    owner: str | None,
+    run: Run,
+    links: Links,
+    notices: Sequence[str],
+    new_runs: int,
+) -> Content | None:
+    """Return the mail for an owner of some tests, or for general recipients if owner is None."""
+    if owner is not None:
+        verdicts = _select_for_owner(owner, verdicts, run, new_runs)
+    elif nothing := compose_no_results(verdicts, run=run, links=links):
+        return nothing
+    mail_parts = parts(verdicts, run=run, links=links, new_runs=new_runs)
+    return compose(mail_parts, run=run, links=links, notices=notices) if mail_parts else None
+
+
+def _select_for_owner(owner: str, verdicts: Sequence[Verdict], run: Run, new_runs: int) -> list[Verdict]:
+    """Return the verdicts for an owner of some tests; repeated failures of a test are left out."""
+    return [
+        verdict
+        for verdict in verdicts
+        if owner in map(_fold_case, verdict.mail)
+        and (not lacks_result(verdict) or is_new(verdict, run, new_runs))
+    ]
+
+
+def _mail(recipient: str, content: Content, *, testbed: str, job: str, build: int) -> Mail:
+    return Mail(
+        recipient=recipient,
+        subject=content.subject,
+        text=content.text,
+        html=content.html,
+        identity=f"{testbed} {job} {build} {content.subject}",
+        thread=f"{testbed} {job}",
+        list_name=testbed,
+    )
+
+
+def _fold_case(address: str) -> str:
+    return address.lower()

@@ -1,0 +1,298 @@
+"""The words of a per-patch test: its sentence, its rows and its notes, the same in every report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from perftrend.model import Better
+from perftrend.perftest import BuildSide, PatchFinding, PatchTestResults, PatchTestVerdict, PatchVerdict
+from perftrend.report.perftest.contents import PerftestReport
+from perftrend.report.prose import HASH, excerpt, format_count, line, share, signed, span
+from perftrend.wording import NOTHING, plain, value
+
+_MEGA = 1e6
+_LEAST_DECIMALS, _MOST_DECIMALS = 2, 6
+
+
+@dataclass(frozen=True, slots=True)
+class PatchTestRow:
+    """One test as text."""
+
+    judged: PatchTestVerdict
+    test: str
+    parent: str
+    """In Mpps; with its unit if that is not pps."""
+    patch: str
+    difference: str
+    """Difference of the patch in per cent of the parent."""
+    interval: str
+    """Interval of the difference."""
+    verdict: str
+    reason: str
+    """Explanation of the verdict, in a line; empty if the numbers explain it."""
+
+
+def sentence(report: PerftestReport) -> str:
+    """Return the summary for busy readers, such as ``2 of 12 tests are slower by 3.1 to 5.2 %``."""
+    verdict = report.verdict
+    marked = "SIMULATED: " if report.subject.simulated else ""
+    if not report.ended:
+        return f"{marked}In progress: {verdict.rounds} of at most {report.maximum_rounds} rounds."
+    if verdict.broken:
+        return marked + _describe_build_failure(verdict)
+    parts = list(_parts(verdict, report.threshold))
+    whole = f"{'; '.join(parts)}." if parts else "No test was measured."
+    return f"{marked}{whole[0].upper()}{whole[1:]}"
+
+
+def rows(tests: Sequence[PatchTestVerdict]) -> list[PatchTestRow]:
+    """Return tests as text, with as many decimals as the smallest rate of them needs."""
+    rates = [
+        value
+        for test in tests
+        if test.comparison and _unit(test) == "pps"
+        for value in (test.comparison.parent, test.comparison.patch)
+    ]
+    decimals = _decimals(rates)
+    return [_row(test, decimals) for test in tests]
+
+
+def notes(report: PerftestReport) -> list[str]:
+    """Return what readers need to know to trust the table, in one sentence each."""
+    return [plain(note) for note in (*report.notices, *_notes(report))]
+
+
+def outcome(judged: PatchTestVerdict) -> str:
+    """Return the word for the result of a test."""
+    rate = judged.better is Better.HIGHER
+    match judged.finding:
+        case PatchFinding.REGRESSION:
+            return "slower" if rate else "worse"
+        case PatchFinding.PROGRESSION:
+            return "faster" if rate else "better"
+        case _:
+            return str(judged.finding)
+
+
+def build_name(side: BuildSide) -> str:
+    """Return the name of a build in sentences."""
+    return "the parent" if side is BuildSide.PARENT else "the patch"
+
+
+def subject(report: PerftestReport) -> str:
+    """Return the compared commits, the testbed and the number of rounds, as text."""
+    about, rounds = report.subject, report.verdict.rounds
+    patch_set = f"Patch set {about.patch_set}" if about.patch_set else "The newer commit"
+    parent = "its parent" if about.patch_set else "the older one"
+    often = f", {format_count(rounds, 'round')} of both" if rounds else ""
+    return (
+        f"{patch_set} ({about.patch[:HASH]}) against {parent} ({about.parent[:HASH]}) "
+        f"on {line(about.testbed)}{often}."
+    )
+
+
+def legend(report: PerftestReport) -> str:
+    """Return an explanation of the numbers of the table."""
+    shown = [test for test in report.verdict.tests if test.comparison]
+    if not shown:
+        return ""
+    mega = "Rates are in Mpps. " if any(test.unit == "pps" for test in shown) else ""
+    sure = f"{100 * report.confidence:g} %"
+    return f"{mega}Differences are relative to the parent; the intervals have a confidence of {sure}."
+
+
+def _describe_build_failure(verdict: PatchVerdict) -> str:
+    assert verdict.broken is not None  # noqa: S101 - checked by the caller
+    reason = " ".join(plain(verdict.broken.reason).split()).rstrip(".")
+    if verdict.broken.side is BuildSide.CURRENT:
+        return f"The patch does not build: {reason}."
+    return f"The parent does not build, so there is nothing to compare the patch with: {reason}."
+
+
+def _parts(verdict: PatchVerdict, threshold: float) -> Iterator[str]:
+    total, is_first = len(verdict.tests), True
+    for finding in PatchFinding:
+        found = [test for test in verdict.tests if test.finding is finding]
+        if not found:
+            continue
+        if not is_first:
+            tests = str(len(found))
+        elif total == 1:
+            tests = "the only test"
+        else:
+            tests = f"all {total} tests" if len(found) == total else f"{len(found)} of {total} tests"
+        is_one = len(found) == 1
+        yield f"{tests} {_describe_finding(finding, found, threshold, is_one=is_one)}"
+        is_first = False
+
+
+def _describe_finding(
+    finding: PatchFinding, found: Sequence[PatchTestVerdict], threshold: float, *, is_one: bool
+) -> str:
+    be = "is" if is_one else "are"
+    match finding:
+        case PatchFinding.REGRESSION | PatchFinding.PROGRESSION:
+            words = sorted({outcome(test) for test in found}, reverse=True)
+            by = span(test.comparison.relative for test in found if test.comparison)
+            return f"{be} {' or '.join(words)} by {by}"
+        case PatchFinding.SAME:
+            least = f" of {share(threshold)} or more" if threshold else ""
+            return f"{'shows' if is_one else 'show'} no difference{least}"
+        case PatchFinding.UNDECIDED:
+            return f"{be} undecided"
+        case PatchFinding.NOT_MEASURED:
+            return "could not be measured"
+        case PatchFinding.FAILS | PatchFinding.REPAIRED:
+            return str(finding) if is_one else str(finding).replace("fails", "fail", 1)
+
+
+def _row(test: PatchTestVerdict, decimals: int) -> PatchTestRow:
+    name = line(test.test)
+    comparison = test.comparison
+    if comparison is None:
+        return PatchTestRow(test, name, NOTHING, NOTHING, NOTHING, NOTHING, outcome(test), _reason(test))
+    unit = _unit(test)
+    return PatchTestRow(
+        test,
+        name,
+        _value(comparison.parent, unit, decimals),
+        _value(comparison.patch, unit, decimals),
+        signed(comparison.relative),
+        f"{signed(comparison.low).removesuffix(' %')} to {signed(comparison.high)}",
+        outcome(test),
+        _reason(test),
+    )
+
+
+def _reason(test: PatchTestVerdict) -> str:
+    """Return an explanation of a verdict that the numbers do not explain, in one line."""
+    match test.finding:
+        case PatchFinding.NOT_MEASURED if test.parent.is_broken and test.current.is_broken:
+            return f"fails with both builds: {_last(test.current)}"
+        case PatchFinding.NOT_MEASURED:
+            return _describe_not_measured(test)
+        case PatchFinding.FAILS:
+            return _last(test.current)
+        case PatchFinding.REPAIRED:
+            return _last(test.parent)
+        case _ if test.fails_at_times:
+            failed, tried = len(test.current.failed), _count_rounds(test.current)
+            return f"failed in {failed} of {tried} rounds with the patch, and never with the parent"
+        case _:
+            return ""
+
+
+def _describe_not_measured(test: PatchTestVerdict) -> str:
+    """Return what is wrong with the build that gave fewer values."""
+    sides = {BuildSide.PARENT: test.parent, BuildSide.CURRENT: test.current}
+    side = min(sides, key=lambda each: len(sides[each].values))
+    how = "failed" if sides[side].failed else "not valid"
+    return f"{how} with {build_name(side)}: {_last(sides[side])}"
+
+
+def _last(build: PatchTestResults) -> str:
+    """Return the last line of the reason why a test has no value."""
+    reasons = [*build.untrusted.values(), *build.failed.values()]
+    lines = excerpt(reasons[-1].splitlines()) if reasons else []
+    return line(lines[-1]) if lines else ""
+
+
+def _count_rounds(build: PatchTestResults) -> int:
+    return len(build.values) + len(build.failed) + len(build.untrusted)
+
+
+def _notes(report: PerftestReport) -> Iterator[str]:
+    verdict = report.verdict
+    if report.subject.is_merge:
+        yield "The patch set is a merge; it is compared with its first parent."
+    if verdict.rounds and verdict.is_settled and verdict.rounds < report.maximum_rounds:
+        yield (
+            f"Ended after {format_count(verdict.rounds, 'round')} of {report.maximum_rounds}: "
+            "more would not change the verdict."
+        )
+    yield from _power(verdict)
+    yield from _too_few_rounds(verdict)
+    yield from _other_noise(verdict)
+    yield from _layouts(verdict)
+    yield from _outliers(verdict)
+    for test in verdict.tests:
+        for side, build in ((BuildSide.PARENT, test.parent), (BuildSide.CURRENT, test.current)):
+            if build.untrusted and test.comparison:
+                results = format_count(len(build.untrusted), "result")
+                why = next(iter(build.untrusted.values()))
+                yield f"{test.test}: {results} of {build_name(side)} left out as not valid ({why})."
+
+
+def _power(verdict: PatchVerdict) -> Iterator[str]:
+    """Yield the size of a difference that would have been shown, if tests are undecided."""
+    undecided = [test for test in verdict.tests if test.finding is PatchFinding.UNDECIDED]
+    least = span(test.comparison.smallest for test in undecided if test.comparison)
+    if least:
+        each = ", depending on the test," if " to " in least else ""
+        yield f"For undecided tests, a difference of {least}{each} would probably have been shown."
+
+
+def _too_few_rounds(verdict: PatchVerdict) -> Iterator[str]:
+    """Yield a note if the maximum number of rounds cannot show a difference."""
+    found = next((test.comparison for test in verdict.tests if test.comparison), None)
+    if found and not found.can_show:
+        needed = found.design.fewest_rounds(found.rule.error)
+        yield (
+            f"{format_count(found.design.maximum_rounds, 'round')} cannot show a difference of "
+            f"{format_count(found.rule.tests, 'test')}; set perftest.maximum_rounds to {needed} or more."
+        )
+
+
+def _other_noise(verdict: PatchVerdict) -> Iterator[str]:
+    """Yield a note on tests with misleading averages."""
+    where = [test.test for test in verdict.tests if test.comparison and test.comparison.is_any_shape]
+    if where:
+        yield (
+            f"{_one_or_count(where)}: the noise is not normal, as on a machine that switches between speeds; "
+            "values at the same speed are compared, not the averages."
+        )
+
+
+def _layouts(verdict: PatchVerdict) -> Iterator[str]:
+    """Yield a note on tests whose difference may come from layouts."""
+    where = [
+        test.test
+        for test in verdict.tests
+        if test.comparison
+        and test.comparison.is_explained_by_layouts
+        and test.finding is PatchFinding.UNDECIDED
+    ]
+    if where:
+        yield (
+            f"{_one_or_count(where)}: the builds differ, but each of them differs as much from layout to "
+            "layout; measure them in more layouts."
+        )
+
+
+def _outliers(verdict: PatchVerdict) -> Iterator[str]:
+    counts = {test.test: len(test.comparison.outliers) for test in verdict.tests if test.comparison}
+    if total := sum(counts.values()):
+        where = [name for name, count in counts.items() if count]
+        what = "an outlier" if total == 1 else "outliers"
+        yield f"{format_count(total, 'measurement')} of {_one_or_count(where)} left out as {what}."
+
+
+def _one_or_count(tests: Sequence[str]) -> str:
+    """Return the name of a single test, or the number of tests."""
+    return tests[0] if len(tests) == 1 else format_count(len(tests), "test")
+
+
+def _unit(test: PatchTestVerdict) -> str:
+    return plain(test.unit)
+
+
+def _value(number: float, unit: str, decimals: int) -> str:
+    return f"{number / _MEGA:.{decimals}f}" if unit == "pps" else value(number, unit)
+
+
+def _decimals(rates: Iterable[float]) -> int:
+    """Return the number of decimals that gives the smallest rate four significant digits."""
+    smallest = min((rate for rate in rates if math.isfinite(rate) and rate > 0), default=_MEGA)
+    return min(max(3 - math.floor(math.log10(smallest / _MEGA)), _LEAST_DECIMALS), _MOST_DECIMALS)

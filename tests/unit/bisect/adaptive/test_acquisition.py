@@ -1,0 +1,65 @@
+import math
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from perftrend.bisect import BisectState
+from perftrend.bisect.adaptive.acquisition import Costs, _gain, choose
+from perftrend.bisect.adaptive.candidates import Suspects
+from perftrend.bisect.adaptive.posterior import Belief, test_data
+from perftrend.bisect.simulator import HistoryModel, SimulatedHistory, SimulatedNoise, SimulatedTestbed
+from perftrend.model import BuildMeasurement
+from tests.unit.bisect.world import START, line
+
+
+@pytest.mark.parametrize(
+    ("distance", "bits"), [(0.0, 0.0), (0.1, 0.0018), (1.0, 0.161), (2.0, 0.486), (4.0, 0.913), (400.0, 1.0)]
+)
+def test_information_about_one_of_two_levels(distance: float, bits: float) -> None:
+    """The capacity of a channel with two levels and normal noise, by numerical integration."""
+    (gain,) = _gain(np.full((1, 2), 0.5), np.array([[0.0, distance]]), np.full((1, 2), 0.25), noise=0.75)
+
+    assert bits == pytest.approx(gain / math.log(2), rel=0.15, abs=1e-4)
+
+
+@given(some.lists(some.floats(0.01, 1), min_size=2, max_size=5), some.floats(0, 1e3))
+def test_information_is_at_most_what_is_unknown(shares: list[float], distance: float) -> None:
+    weights = np.array([shares]) / sum(shares)
+    means = distance * np.arange(len(shares), dtype=float)[np.newaxis]
+
+    (gain,) = _gain(weights, means, np.zeros_like(means), noise=1.0)
+
+    assert 0 <= gain <= -(weights * np.log(weights)).sum() + 1e-9
+
+
+def test_costs_are_those_of_the_steps_so_far() -> None:
+    run = BuildMeasurement("c0", START, START + timedelta(seconds=20))
+    state = replace(BisectState(line(3)), built={"c0": 300.0, "c1": 1.0, "c3": 400.0}, measured=(run,))
+
+    assert Costs(300.0, 20.0) == Costs.of(state, Costs())
+    assert Costs(600.0, 50.0) == Costs.of(BisectState(line(3)), Costs())
+    assert Costs(400.0, 20.0).considered_build_s == 20.0
+
+
+def test_side_that_was_measured_once_is_measured_again() -> None:
+    """One run of old is like nothing before, until there are more of it."""
+    model = HistoryModel(
+        size=2, noise=SimulatedNoise(within=0.4, between=0.3, modes=47.0, low=0.45, phase=3.5)
+    )
+    history = SimulatedHistory(model, (5,))
+    testbed = SimulatedTestbed(history)
+    old, (first, new) = history.range.old, history.range.history.commits
+    builds = {commit: testbed.build(commit) for commit in (old, first, new)}
+    state = BisectState(history.range, built=dict.fromkeys(builds, 0.0))
+    for commit in (old, *[first, new] * 10):
+        state = state.with_measured(testbed.measure(builds[commit]))
+    data = test_data(state, {})
+    suspects = Suspects.of(state.history, [each.commit for each in state.measured], ())
+    belief = Belief(data, suspects)
+    belief.held = np.array([0.9, 0.1])
+
+    assert old == choose(state, belief, Costs()).commit

@@ -1,0 +1,59 @@
+"""What a bisection refuses, and how it ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from perftrend.cli import bisection
+from tests.unit.cli.bisection.conftest import Place
+from tests.unit.report.bisect import reports
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--new {1}", "give the commits to search: --old HASH with --new HASH, or with --change N"),
+        ("--old {0}", "give the commits to search"),
+        ("--old {0} --new {1} --change 3", "give the commits to search"),
+        ("--old {0} --change 3", "gerrit.url is not set"),
+        ("--old deadbeef --new {1}", "deadbeef does not exist in the repository"),
+        ("--old HEAD --new {1}", "'HEAD' is not a commit hash"),
+        ("--old {1} --new {1}", "old and new are the same commit"),
+        ("--old {1} --new {0}", "is not an ancestor of"),
+        ("--old {0} --new {1} --repository shallow", "has only the newest part of its history"),
+        ("--old {0} --new {1} --profile none", "none"),
+        ("--old {0} --new {1} --repository nowhere", "cannot fetch from"),
+        ("--old {0} --new {1} --confidence 2", "bisect.confidence is 2.0"),
+        ("--old {0} --new {1} --measurements 0", "0 is less than 1"),
+        ("--old {0} --new {1} --strategy guess", "invalid choice: 'guess'"),
+    ],
+)
+def test_bad_input_is_told_in_one_line(place: Place, arguments: str, message: str) -> None:
+    place.product.range(100, 100, 90)
+    folder = place.bench.folder
+    place.product.history.git(
+        "clone", "--quiet", "--depth=1", f"file://{folder / 'product'}", f"{folder / 'shallow'}"
+    )
+    words = arguments.format(*place.product.hashes).split()
+
+    ended = place.run(*words)
+
+    assert ended.exit_code in {2, 3}
+    assert message in ended.err
+    assert 1 == len(ended.err.splitlines())
+    assert [] == place.measured
+
+
+@pytest.mark.parametrize(
+    ("kind", "exit_code"),
+    [
+        ("slower", 1),
+        ("hidden", 1),
+        ("failing", 1),
+        ("nothing", 0),
+        ("undecided", 4),
+        ("not built", 2),
+    ],
+)
+def test_only_a_regression_that_was_found_fails_the_job(kind: str, exit_code: int) -> None:
+    assert exit_code == bisection.exit_code(reports.KINDS[kind])

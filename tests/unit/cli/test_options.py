@@ -1,0 +1,59 @@
+"""Options that several jobs share."""
+
+from __future__ import annotations
+
+import importlib
+import signal
+import time
+import weakref
+
+import pytest
+
+from perftrend.cli import options
+from perftrend.errors import EXIT_INTERRUPTED
+
+
+@pytest.mark.parametrize("job", ["trending", "perftest", "bisection", "bisectrun"])
+def test_search_of_ndr_and_pdr_is_chosen_for_every_job_that_measures(job: str) -> None:
+    given = importlib.import_module(f"jobs.{job}").parser().parse_args(["--search", "binary"])
+
+    assert "binary" == options.of_suites(given)["search.strategy"]
+
+
+class Collected:
+    """Something that weak references can be made to."""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_that_comes_while_a_finalizer_runs_ends_the_job(number: signal.Signals) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    collected = Collected()
+    calls: list[str] = []
+
+    def call_back(_: object) -> None:
+        calls.append("before")
+        signal.raise_signal(number)
+        calls.append("after")
+
+    reference = weakref.ref(collected, call_back)
+    with options.report_errors() as outcome:
+        del collected
+        time.sleep(60)
+        calls.append("went on")
+    signal.signal(signal.SIGTERM, before)
+
+    assert reference() is None
+    assert ["before"] == calls
+    assert EXIT_INTERRUPTED == outcome.exit_code
+
+
+def test_other_error_of_a_finalizer_is_shown_and_ends_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    collected = Collected()
+    reference = weakref.ref(collected, lambda _: 1 / 0)
+
+    with options.report_errors() as outcome:
+        del collected
+
+    assert reference() is None
+    assert "ZeroDivisionError" in capsys.readouterr().err
+    assert 0 == outcome.exit_code

@@ -1,0 +1,187 @@
+"""The queue, and what was started with a parameter, on a double of Jenkins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from perftrend.clients.jenkins import Jenkins, JenkinsBuild, QueueItem, TooLargeError, transport
+from perftrend.errors import ServiceError
+from tests.doubles import faulty
+from tests.doubles import jenkins as doubles
+from tests.doubles.jenkins import FIRST_STARTED_MS, JenkinsDouble, Job
+
+Client = Callable[..., Jenkins]
+JOB = "team/per test"
+WHY = "Waiting for next available executor on \u2018testbeds\u2019"
+SINCE = datetime.fromtimestamp(FIRST_STARTED_MS / 1000, UTC)
+
+
+@pytest.fixture
+def jenkins(client: Client, double: JenkinsDouble) -> Jenkins:
+    double.jobs = {JOB: Job([2, 1], parameters=("CHANGE", "TAGS")), "other": Job([], parameters=("CHANGE",))}
+    double.queue_holds = True
+    return client()
+
+
+def identities(found: object) -> list[tuple[str, int]]:
+    assert isinstance(found, list)
+    return [(type(each).__name__, each.number) for each in found]
+
+
+def test_what_waits_is_told_with_its_reason(jenkins: Jenkins) -> None:
+    jenkins.start(JOB, {"CHANGE": "4711", "TAGS": "ü & b"})
+
+    expected = QueueItem(1, JOB, SINCE + timedelta(seconds=1), WHY, {"CHANGE": "4711", "TAGS": "ü & b"})
+    assert [expected] == jenkins.queue()
+
+
+def test_what_waits_of_one_job_comes_newest_first(jenkins: Jenkins) -> None:
+    for job in (JOB, "other", JOB):
+        jenkins.start(job, {"CHANGE": "1"})
+
+    assert [3, 2, 1] == [item.number for item in jenkins.queue()]
+    assert [3, 1] == [item.number for item in jenkins.queue(JOB)]
+    assert [] == jenkins.queue("team")
+
+
+def test_what_has_begun_waits_no_more(jenkins: Jenkins, double: JenkinsDouble) -> None:
+    jenkins.start(JOB, {"CHANGE": "1"})
+    double.let_go(1)
+
+    assert [] == jenkins.queue()
+
+
+def test_server_without_a_queue_has_nothing_that_waits(jenkins: Jenkins, double: JenkinsDouble) -> None:
+    double.has_queue = False
+
+    assert [] == jenkins.queue()
+    assert [] == jenkins.find(JOB, "CHANGE", "1")
+
+
+def test_queue_that_fails_is_asked_again_and_not_taken_for_an_empty_one(
+    jenkins: Jenkins, double: JenkinsDouble
+) -> None:
+    jenkins.start(JOB, {"CHANGE": "1"})
+    double.faults.append(faulty.status(503))
+    assert 1 == len(jenkins.queue())
+
+    double.always = faulty.status(403)
+    with pytest.raises(ServiceError, match="403 Forbidden"):
+        jenkins.queue()
+
+
+def test_queue_without_end_is_refused(
+    jenkins: Jenkins, double: JenkinsDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(10):
+        jenkins.start(JOB, {"CHANGE": "x" * 100})
+    monkeypatch.setattr(transport, "MAXIMUM_JSON", 1000)
+
+    with pytest.raises(TooLargeError, match="more than 1000 bytes"):
+        jenkins.queue()
+
+
+def told(**changed: object) -> dict[str, Any]:
+    return doubles.Item(JOB, {"CHANGE": "1"}).told(7, "http://ci.example.org/jenkins") | changed
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        None,
+        {},
+        {"url": None},
+        {"url": "http://ci.example.org/job/x/12/"},
+        {"url": "http://ci.example.org/job/x/label=a/"},
+        {"url": "http://ci.example.org/job/%2e%2e/"},
+        {"url": "http://ci.example.org/job/a%0Ab/"},
+    ],
+)
+def test_what_is_no_job_of_its_own_is_left_out(jenkins: Jenkins, double: JenkinsDouble, task: object) -> None:
+    double.always = lambda handler: handler.json({"items": [told(task=task), told()]})
+
+    assert [JOB] == [item.job for item in jenkins.queue()]
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        7,
+        [7],
+        [told(id="7")],
+        [told(id=None)],
+        [told(inQueueSince=10**30)],
+        [told(inQueueSince=None)],
+        [told(task=7)],
+        [told(task={"url": 7})],
+        [told(task={"url": "http://[::"})],
+        [told(why=7)],
+        [told(actions=7)],
+        [told(actions=[{"parameters": [{"value": "x"}]}])],
+    ],
+)
+def test_queue_that_is_none_is_told(jenkins: Jenkins, double: JenkinsDouble, items: object) -> None:
+    double.always = lambda handler: handler.json({"items": items})
+
+    with pytest.raises(ServiceError, match=r"/queue: the response is not a valid queue"):
+        jenkins.queue()
+
+
+def test_started_builds_are_found_by_parameter_wherever_they_are(
+    jenkins: Jenkins, double: JenkinsDouble
+) -> None:
+    for change in ("4711", "4711", "4712", "4711"):
+        jenkins.start(JOB, {"CHANGE": change})
+    jenkins.start("other", {"CHANGE": "4711"})
+    for item in (1, 3):
+        double.let_go(item)
+
+    found = jenkins.find(JOB, "CHANGE", "4711")
+
+    assert [("QueueItem", 4), ("QueueItem", 2), ("JenkinsBuild", 3)] == identities(found)
+    assert [1] == [each.queue_item for each in found if isinstance(each, JenkinsBuild)]
+
+
+def test_parameter_that_was_not_given_has_no_value(jenkins: Jenkins, double: JenkinsDouble) -> None:
+    jenkins.start(JOB, {"TAGS": ""})
+
+    assert [] == jenkins.find(JOB, "CHANGE", "")
+    assert [("QueueItem", 1)] == identities(jenkins.find(JOB, "TAGS", ""))
+
+
+def test_blanks_that_the_server_trims_do_not_hide_a_build(jenkins: Jenkins, double: JenkinsDouble) -> None:
+    jenkins.start(JOB, {"CHANGE": "4711"})
+
+    assert 1 == len(jenkins.find(JOB, "CHANGE", " 4711\n"))
+
+
+@pytest.mark.parametrize("looks_before", [0, 1, 2])
+def test_build_that_leaves_the_queue_meanwhile_is_found_once(
+    jenkins: Jenkins, double: JenkinsDouble, looks_before: int
+) -> None:
+    jenkins.find(JOB, "CHANGE", "1")
+    jenkins.start(JOB, {"CHANGE": "1"})
+    double.changes.extend([lambda: None] * looks_before + [lambda: double.let_go(1)])
+
+    found = jenkins.find(JOB, "CHANGE", "1")
+
+    assert 1 == len(found)
+
+
+def test_search_is_bounded_by_count_and_by_time(jenkins: Jenkins, double: JenkinsDouble) -> None:
+    double.jobs["long"] = Job(list(range(20_000, 0, -1)))
+    hour = timedelta(hours=1)
+
+    assert 1000 == len(jenkins.find("long", "TESTBED", "1n-veth"))
+    assert [20_000, 19_999] == [each.number for each in jenkins.find("long", "TESTBED", "1n-veth", within=2)]
+    since = SINCE + 19_998 * hour
+    assert 3 == len(jenkins.find("long", "TESTBED", "1n-veth", since=since))
+
+
+def test_job_that_is_missing_is_told_with_the_nearest(jenkins: Jenkins) -> None:
+    with pytest.raises(ServiceError, match=f"did you mean '{JOB}'"):
+        jenkins.find("team/pertest", "CHANGE", "1")

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftrend.errors import SettingsError, TestbedError
+from perftrend.measure.interfaces import Node
+from perftrend.measure.simulated_drivers import SimulatedDevice, SimulatedGenerator, SimulatedWiring
+from perftrend.model import Trial
+
+Pair = tuple[SimulatedGenerator, SimulatedDevice]
+HARD = {"jitter": "0", "critical_pps": "1e6"}
+
+
+@pytest.fixture
+def pair() -> Pair:
+    wiring = SimulatedWiring()
+    return SimulatedGenerator(wiring, Node(), {}), SimulatedDevice(wiring, Node())
+
+
+def flooded(pair: Pair, options: dict[str, str]) -> Trial:
+    pair[1].start(options)
+    return pair[0].trial(20e6, 1.0, None)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"forwarding": "ip4", "acl_rules": "60"},
+        {"forwarding": "l2"},
+        {"critical_pps": "5e6", "knee": "soft", "slowdown": "0.1", "jitter": "0.01"},
+        {"drift_per_s": "-1e-5", "slow_share": "0.1", "hiccup_share": "0.1", "restart_spread": "0.02"},
+        {"loss_floor": "1e-7", "asymmetry": "0.1", "buffer_frames": "5000", "rate_error": "-0.01"},
+        {"warm_up_s": "2", "warm_up_slowdown": "-0.1", "warm_up_once": "yes"},
+        {"poisson": "yes", "ends_early": "no"},
+        {"pause_every_s": "7", "pause_s": "0.03", "pause_slowdown": "0.5", "queue_frames": "4096"},
+        {"pauses_at_random": "yes", "burst_frames": "256"},
+        {"kind": "short-optimistic"},
+        {"seed": "7"},
+    ],
+)
+def test_options_of_the_simulator_are_taken(pair: Pair, options: dict[str, str]) -> None:
+    pair[1].check(options)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"acl_rulez": "1"}, "no option 'acl_rulez'; did you mean 'acl_rules'"),
+        ({"knee": "hart"}, "knee 'hart' is unknown; did you mean 'hard'"),
+        ({"forwarding": "l3"}, "forwarding='l3'; known are ip4, l2"),
+        ({"acl_rules": "many"}, "acl_rules='many': write a number"),
+        ({"acl_rules": "-1"}, "acl_rules='-1': write a number"),
+        ({"acl_rules": "9" * 400}, "acl_rules='999"),
+        ({"acl_rules": "9" * 5000}, "acl_rules='999"),
+        ({"seed": "-9"}, "seed='-9': write a number"),
+        ({"seed": "1.5"}, "seed='1.5': write a number"),
+        ({"critical_pps": "nan"}, "critical_pps"),
+        ({"critical_pps": "inf"}, "critical_pps"),
+        ({"critical_pps": "$(reboot)"}, "critical_pps="),
+        ({"slowdown": "1"}, "slowdown"),
+        ({"jitter": "-1"}, "jitter"),
+        ({"__class__": "x"}, "no option '__class__'"),
+        ({"poisson": "maybe"}, "poisson='maybe': write yes or no"),
+        ({"warm_up_once": "True"}, "warm_up_once='True': write yes or no"),
+        ({"loss_floor": "a little"}, "loss_floor='a little': write a number"),
+        ({"kind": "two-modes"}, "kind='two-modes'; did you mean 'two-mode'"),
+    ],
+)
+def test_option_that_cannot_be_used_is_named(pair: Pair, options: dict[str, str], told: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        pair[1].check(options)
+
+    assert told in str(refused.value)
+
+
+@given(st.text(), st.text())
+def test_whatever_is_written_is_taken_or_refused(name: str, value: str) -> None:
+    for option in (name, "acl_rules", "seed", "critical_pps", "jitter"):
+        try:
+            SimulatedDevice(SimulatedWiring(), Node()).check({option: value})
+        except SettingsError as refused:
+            assert str(refused)  # noqa: PT017 - either is right, anything else is not
+
+
+def test_checking_starts_nothing(pair: Pair) -> None:
+    pair[1].check(HARD)
+
+    with pytest.raises(TestbedError, match="start the device first"):
+        pair[0].trial(1000, 1.0, None)
+
+
+def test_stopped_device_forwards_nothing_any_more(pair: Pair) -> None:
+    pair[1].start(HARD)
+    pair[1].stop()
+    pair[1].stop()
+
+    with pytest.raises(TestbedError, match="not started"):
+        pair[0].trial(1000, 1.0, None)
+
+
+def test_each_rule_costs_two_percent_of_a_frames_time(pair: Pair) -> None:
+    assert 1_000_000 == flooded(pair, HARD).received
+    assert 500_000 == flooded(pair, {**HARD, "acl_rules": "50"}).received
+
+
+def test_a_bridge_has_no_access_list(pair: Pair) -> None:
+    assert 1_000_000 == flooded(pair, {**HARD, "acl_rules": "50", "forwarding": "l2"}).received
+
+
+def test_kind_is_a_start_that_options_change(pair: Pair) -> None:
+    """A collapsing device at twice its critical rate forwards a quarter of what comes."""
+    collapse = {"kind": "collapse", "critical_pps": "1e7"}
+
+    assert 5_000_000 == flooded(pair, collapse).received
+    assert 10_000_000 == flooded(pair, {**collapse, "knee": "hard"}).received
+
+
+def test_generator_that_cannot_end_early_runs_to_the_end(pair: Pair) -> None:
+    pair[1].start({**HARD, "ends_early": "no"})
+
+    assert 5.0 == pair[0].trial(20e6, 5.0, 0.0).elapsed_s
+
+
+def test_same_seed_gives_the_same_night_but_no_start_repeats_another() -> None:
+    nights = []
+    for _ in range(2):
+        wiring = SimulatedWiring()
+        night = SimulatedGenerator(wiring, Node(), {}), SimulatedDevice(wiring, Node())
+        nights.append([flooded(night, {"seed": "7"}).received for _ in range(3)])
+
+    assert nights[0] == nights[1]
+    assert 3 == len(set(nights[0]))
+
+
+def test_generator_counts_what_it_sent_and_what_came_back(pair: Pair) -> None:
+    flooded(pair, HARD)
+    flooded(pair, HARD)
+
+    assert {"sent": 40_000_000, "received": 2_000_000} == pair[0].counters()

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perftrend.model import TraceKey, Verdict
+from perftrend.report.mails.mail_text import amounts, line, natural, nic, plain, unit_name
+from perftrend.wording import NOTHING
+
+MakeVerdict = Callable[..., Verdict]
+
+
+@given(st.text())
+def test_line_has_nothing_that_hides_or_turns_what_is_read(text: str) -> None:
+    categories = {unicodedata.category(each) for each in line(text)}
+
+    assert not categories & {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+def test_bidirectional_marks_are_seen() -> None:
+    assert "64b\N{REPLACEMENT CHARACTER}exe" == line("64b\N{RIGHT-TO-LEFT OVERRIDE}exe")
+
+
+def test_plain_keeps_lines() -> None:
+    assert "no carrier\nplug it in" == plain("no carrier\r\nplug it in")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ({"suite": "Tests.Ip4.2N1L-10Ge2P1X710-Ethip4-Mrr", "test": "64b-mrr"}, "10ge2p1x710"),
+        ({"suite": "ip4", "test": "100ge2p1cx556a-64b-mrr"}, "100ge2p1cx556a"),
+        ({"nic": "x710", "suite": "10ge2p1x520"}, "x710"),
+        ({"test": "64b-1c-ethip4-ip4base-mrr"}, NOTHING),
+    ],
+)
+def test_nic_is_read_from_parameters_and_names(
+    make_verdict: MakeVerdict, parameters: dict[str, str], expected: str
+) -> None:
+    verdict = make_verdict()
+    named = replace(verdict, series=replace(verdict.series, key=TraceKey.of(**parameters)))
+
+    assert expected == nic(named)
+
+
+@pytest.mark.parametrize(
+    ("values", "unit", "expected"),
+    [
+        ([8e6, 12.345678e6], "pps", ["8.000", "12.346"]),
+        ([512345.0], "CPS", ["512345"]),
+        ([0.000123, 0.02], "s", ["0.0001230", "0.0200000"]),
+        ([3e12], "bps", ["3e+12"]),
+        ([math.nan, 1e6], "pps", [NOTHING, "1.000"]),
+        ([0.0], "packets", ["0.000"]),
+        ([], "pps", []),
+    ],
+)
+def test_trends_of_a_column_have_the_same_decimals(
+    values: list[float], unit: str, expected: list[str]
+) -> None:
+    assert expected == amounts(values, unit)
+
+
+@given(st.lists(st.floats(), max_size=5), st.sampled_from(["pps", "s"]))
+def test_every_trend_can_be_written(values: list[float], unit: str) -> None:
+    assert len(values) == len(amounts(values, unit))
+
+
+def test_packets_per_second_are_written_in_millions() -> None:
+    assert ["Mpps", "CPS"] == [unit_name("pps"), unit_name("CPS")]
+
+
+def test_numbers_in_names_are_sorted_as_numbers() -> None:
+    assert ["64b", "128b", "1518b"] == sorted(["1518b", "64b", "128b"], key=natural)
+
+
+@given(st.lists(st.text(alphabet="0129٣²a-"), max_size=6))
+def test_any_names_can_be_sorted(names: list[str]) -> None:
+    assert sorted(names) == sorted(sorted(names, key=natural))
