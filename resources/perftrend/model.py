@@ -325,6 +325,10 @@ class MetricSamples:
     better: Better = Better.HIGHER
 
 
+NOT_VALID = "not valid: "
+"""The prefix of a reason if a test ran, but its result is not valid."""
+
+
 @dataclass(frozen=True, slots=True)
 class BuildMeasurement:
     """One measurement of one build of the product: the chosen tests, run once."""

@@ -11,10 +11,9 @@ from perftrend import console
 from perftrend.builds import Builds, BuiltCommit
 from perftrend.errors import ArchiveError, TestbedError
 from perftrend.execution import robot, selection, suite_measurement
-from perftrend.execution.suite_measurement import NOT_VALID
 from perftrend.measure import lock
 from perftrend.measure.specification import Specification
-from perftrend.model import BuildMeasurement, TraceKey
+from perftrend.model import NOT_VALID, BuildMeasurement, TraceKey
 from perftrend.settings import Settings
 
 _ATTEMPTS = 3

@@ -20,11 +20,8 @@ from perftrend.archive.ingest import without_doubles
 from perftrend.archive.unstored_runs import OUTPUT
 from perftrend.errors import ArchiveError
 from perftrend.execution.robot import LockReference, run_suites, stage_folder
-from perftrend.model import BuildMeasurement, MetricSamples, Result, Status, TraceKey
+from perftrend.model import NOT_VALID, BuildMeasurement, MetricSamples, Result, Status, TraceKey
 from perftrend.settings import Settings
-
-NOT_VALID = "not valid: "
-"""The prefix of a reason if a test ran, but its result is not valid."""
 
 RECORD = "measured.json"
 """The file with the results in a measurement's folder."""

@@ -26,8 +26,7 @@ from perftrend.analysis.comparison import (
     decision_probability,
 )
 from perftrend.analysis.comparison.stopping_rule import CHANCE
-from perftrend.execution.suite_measurement import NOT_VALID
-from perftrend.model import Better, MetricSamples
+from perftrend.model import NOT_VALID, Better, MetricSamples
 from perftrend.perftest.rounds import BuildSide, Round
 
 _NO_RESULT = "the measurement has no result for it"

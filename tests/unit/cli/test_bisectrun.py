@@ -19,8 +19,7 @@ from perftrend.bisect import single_step_runner
 from perftrend.builds import Builds
 from perftrend.cli import bisectrun
 from perftrend.errors import BuildError, TestbedError
-from perftrend.execution.suite_measurement import NOT_VALID
-from perftrend.model import BuildMeasurement
+from perftrend.model import NOT_VALID, BuildMeasurement
 from tests.products.histories import History
 from tests.products.printed import FAILING, SCRIPT, scattered
 

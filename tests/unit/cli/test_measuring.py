@@ -13,8 +13,7 @@ import pytest
 from perftrend.builds import BuiltCommit
 from perftrend.errors import ArchiveError, TestbedError
 from perftrend.execution.build_measurement import BuildMeasurements, without_doubtful
-from perftrend.execution.suite_measurement import NOT_VALID
-from perftrend.model import BuildMeasurement, MetricSamples
+from perftrend.model import NOT_VALID, BuildMeasurement, MetricSamples
 
 NOW = datetime(2026, 3, 2, 18, tzinfo=UTC)
 ONE, OTHER = "1" * 40, "2" * 40

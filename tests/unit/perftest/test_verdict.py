@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend import errors
-from perftrend.execution.suite_measurement import NOT_VALID
-from perftrend.model import Better, BuildMeasurement, MetricSamples
+from perftrend.model import NOT_VALID, Better, BuildMeasurement, MetricSamples
 from perftrend.perftest import (
     Broken,
     BuildSide,

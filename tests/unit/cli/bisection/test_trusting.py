@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from perftrend.builds import Builds
-from perftrend.execution.suite_measurement import NOT_VALID
-from perftrend.model import BuildMeasurement
+from perftrend.model import NOT_VALID, BuildMeasurement
 from tests.unit.cli.bisection.conftest import Place
 
 

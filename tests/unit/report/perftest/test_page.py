@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from perftrend.execution.suite_measurement import NOT_VALID
+from perftrend.model import NOT_VALID
 from perftrend.perftest import Broken, BuildSide, PatchVerdict
 from perftrend.report.perftest import document, files, write
 from tests.unit.report.perftest.reports import compared, report

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from perftrend.execution.suite_measurement import NOT_VALID
-from perftrend.model import BuildMeasurement
+from perftrend.model import NOT_VALID, BuildMeasurement
 from perftrend.perftest import Broken, BuildSide, PatchFinding, PatchVerdict, Round, judge
 from perftrend.report.perftest import sentence, texts
 from tests.unit.perftest.made import CRITERIA, measured, noisy
