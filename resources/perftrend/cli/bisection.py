@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
+import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
 from perftrend import console, errors
 from perftrend.bisect import CommitRange, OutcomeKind, runner
 from perftrend.bisect.plan import open_plan
-from perftrend.cli import bisect_example, disk_errors, options
+from perftrend.cli import bisect_example, options
 from perftrend.clients.git import Repository
 from perftrend.execution import request_validation, revisions, scope
 from perftrend.execution.job_request import JobRequest, read_request
@@ -127,7 +131,7 @@ def bisection(given: argparse.Namespace, settings: Settings, job_request: JobReq
     job = os.environ.get("JOB_NAME") or f"perftrend-bisect-{settings.testbed}"
     with (
         gerrit_post.failure_posted(settings, reviewed, job=job) as ending,
-        disk_errors.full_one_named(settings),
+        full_one_named(settings),
         scope.open_scope(settings, revisions.project(settings, reviewed)) as (chosen, product),
     ):
         searched, names = _range(product.repository, settings, reviewed)
@@ -142,7 +146,7 @@ def bisection(given: argparse.Namespace, settings: Settings, job_request: JobReq
             reporter = Reporter(plan, product, names, reviewed, again, ending)
             reporter.begin(extent)
             try:
-                with disk_errors.full_one_named(settings):
+                with full_one_named(settings):
                     outcome = runner.search(plan, product, show_step)
             except (KeyboardInterrupt, errors.PerftrendError, OSError) as error:
                 if plan.state.measured or isinstance(error, KeyboardInterrupt):
@@ -194,6 +198,22 @@ def _range(
     commits = repository.history(old, new, wanted.first_parent)
     named = {each.hash: NamedCommit(each.subject, each.author) for each in (repository.commit(old), *commits)}
     return CommitRange.of(old, commits, first_parent=wanted.first_parent), named
+
+
+@contextmanager
+def full_one_named(settings: Settings) -> Iterator[None]:
+    """Add the folder of the settings with the least free space to ENOSPC errors that name no file.
+
+    The kernel does not report the file if it is open already.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ENOSPC and not error.filename:
+            folders = (settings.archive, settings.report, settings.bisect.sessions, settings.project.builds)
+            there = [each for each in folders if each.is_dir()] or [Path()]
+            error.filename = str(min(there, key=lambda each: shutil.disk_usage(each).free))
+        raise
 
 
 if __name__ == "__main__":

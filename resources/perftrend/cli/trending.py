@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from perftrend import archive, console, errors, watchlist
-from perftrend.cli import analysis, dashboard_notification, options
+from perftrend.cli import analysis, options
+from perftrend.clients import ingest_event
 from perftrend.execution import request_validation, robot, scope, selection
 from perftrend.execution.experiment import describe_differences
 from perftrend.execution.job_request import read_request
@@ -169,7 +170,7 @@ def measure(
         stored = list(archive.store_pending(store, folder, report=console.warn))
     if not stored:
         raise errors.TestbedError(f"run {run.name} gave no results; see {folder / str(run.build)}")
-    dashboard_notification.announce(settings, stored[-1].run)
+    announce(settings, stored[-1].run)
     return stored[-1]
 
 
@@ -183,6 +184,17 @@ def _build(store: Store, job: str, folder: Path) -> int:
         return int(given)
     archived = [int(entry.name) for entry in folder.glob("[0-9]*") if entry.name.isdecimal()]
     return store.allocate_build_number(job, above=max(archived, default=0))
+
+
+def announce(settings: Settings, run: Run) -> None:
+    """Notify the dashboard; print a warning if that fails."""
+    url, secret = settings.dashboard.url, settings.dashboard.ingest_secret
+    if not url or secret is None:
+        return
+    try:
+        ingest_event.notify(url, secret, run.job, run.build)
+    except errors.ServiceError as error:
+        console.warn(f"the dashboard was not notified of run {run.name}: {error}")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 from pydantic import SecretStr
 
-from perftrend.cli.dashboard_notification import announce
+from perftrend.cli.trending import announce
 from perftrend.clients.ingest_event import MOMENT_HEADER, SIGNATURE_HEADER, signature
 from perftrend.model import Run
 from perftrend.settings import Settings
