@@ -225,8 +225,15 @@ def has_claim(connection: Connection, task: NewestClustering) -> bool:
 def finish(connection: Connection, task: NewestClustering, result: Mapping[str, Any]) -> None:
     """Mark a clustering as done."""
     now = datetime.now(UTC)
-    done: dict[str, Any] = {"state": ClusteringState.DONE, "token": "", "stage": ""}
-    _change(connection, task.testbed, **done, finished=now, result=dict(result))
+    _change(
+        connection,
+        task.testbed,
+        state=ClusteringState.DONE,
+        token="",
+        stage="",
+        finished=now,
+        result=dict(result),
+    )
 
 
 def forget_data(connection: Connection, testbed: str | None) -> None:
