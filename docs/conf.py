@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import perftrend
-
-# Jobs are scripts of the checkout, not part of the installed package.
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 project = "perftrend"
 author = "The perftrend authors"
