@@ -1,7 +1,7 @@
 *** Settings ***
 Documentation     Performance tests of packet forwarding. ``generate.py`` beside this file writes the suites.
 
-Resource          ../../resources/keywords/forwarding.resource
+Resource          perftrend/keywords/forwarding.resource
 
 Suite Setup       Open Testbed
 Suite Teardown    Close Testbed

@@ -1,7 +1,7 @@
 *** Settings ***
 Documentation    L2 bridging with learning: critical load.
 
-Resource         ../../resources/keywords/forwarding.resource
+Resource         perftrend/keywords/forwarding.resource
 
 Test Timeout     4 hours
 Test Template    Critical Load Is Estimated

@@ -1,7 +1,7 @@
 *** Settings ***
 Documentation    IPv4 forwarding behind an access list of 20 rules: maximum receive rate.
 
-Resource         ../../resources/keywords/forwarding.resource
+Resource         perftrend/keywords/forwarding.resource
 
 Test Timeout     10 minutes
 Test Template    Maximum Receive Rate Is Measured

@@ -1,7 +1,7 @@
 *** Settings ***
 Documentation    IPv4 forwarding behind an access list of 60 rules: non drop rate and partial drop rate.
 
-Resource         ../../resources/keywords/forwarding.resource
+Resource         perftrend/keywords/forwarding.resource
 
 Test Timeout     40 minutes
 Test Template    Non Drop And Partial Drop Rate Are Found

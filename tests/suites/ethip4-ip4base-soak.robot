@@ -1,7 +1,7 @@
 *** Settings ***
 Documentation    IPv4 forwarding: critical load.
 
-Resource         ../../resources/keywords/forwarding.resource
+Resource         perftrend/keywords/forwarding.resource
 
 Test Timeout     4 hours
 Test Template    Critical Load Is Estimated

@@ -75,7 +75,7 @@ unknown device option
 
 SLOW_SUITE = """
 *** Settings ***
-Resource    keywords/forwarding.resource
+Resource    perftrend/keywords/forwarding.resource
 Suite Setup    Open Testbed
 Suite Teardown    Close Testbed
 
