@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
 
-from perftrend import console, errors, report
+from perftrend import COMMAND, console, errors, report
 from perftrend.analysis import Criteria, Method, Significance, evaluate_all, series_known_at
 from perftrend.cli import options
 from perftrend.execution import watchlist_selection
@@ -121,7 +121,7 @@ def choose_run(
     if not fitting and not runs:
         raise errors.UsageError(
             f"the store has no run of testbed {testbed}; "
-            f"measure one first: ./run trending --testbed {testbed}"
+            f"measure one first: {COMMAND} trending --testbed {testbed}"
         )
     if not fitting:
         raise errors.UsageError(

@@ -11,7 +11,7 @@ from typing import NoReturn, TypeAlias
 
 from typing_extensions import override
 
-from perftrend import errors
+from perftrend import COMMAND, errors
 from perftrend.analysis import Method
 from perftrend.broken_pipe import discard_unread_output
 from perftrend.errors import EXIT_USAGE, UsageError
@@ -27,9 +27,9 @@ _REPEAT_AFTER_S = 0.05
 class Parser(argparse.ArgumentParser):
     """A command-line parser that prints errors as all jobs do: in one line that begins with ``perftrend:``.
 
-    :param job: the word after ``./run``.
+    :param job: its name on the command line.
     :param notes: text after the options.
-    :param examples: commands, at the very end.
+    :param examples: commands that begin with ``./run``, at the very end.
     """
 
     def __init__(
@@ -43,9 +43,9 @@ class Parser(argparse.ArgumentParser):
     ) -> None:
         shown = "\n".join(
             ["examples:" if len(examples) > 1 else "example:", *(f"  {each}" for each in examples)]
-        )
+        ).replace("./run", COMMAND)
         super().__init__(
-            prog=f"./run {job}",
+            prog=f"{COMMAND} {job}",
             usage=usage,
             description=description,
             epilog=f"{notes}\n\n{shown}" if notes else shown,

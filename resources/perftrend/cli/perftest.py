@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from perftrend import console, errors
+from perftrend import COMMAND, console, errors
 from perftrend.archive import patch_report
 from perftrend.builds import Builds
 from perftrend.cli import options
@@ -192,7 +192,7 @@ def _retain(plan: PerftestPlan, perftest_report: PerftestReport) -> int:
                 store.patch_tests.add(test, traces)
     except (errors.ArchiveError, errors.StoreError) as error:
         console.warn(
-            f"the rounds are archived, but not stored: {error}; ./run ingest {plan.folder} stores them"
+            f"the rounds are archived, but not stored: {error}; {COMMAND} ingest {plan.folder} stores them"
         )
         return error.exit_code
     return errors.EXIT_PASS

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain
 from pathlib import Path
 
+from perftrend import COMMAND
 from perftrend.archive import retention
 from perftrend.cli import options
 from perftrend.errors import EXIT_PASS, EXIT_SERVICE, UsageError
@@ -208,7 +209,9 @@ def _check(place: str) -> int:
     for fault in checked.faults:
         print(f"fault: {fault}")
     if checked.runs_without_tiles:
-        print(f"{checked.runs_without_tiles} runs without tiles are drawn slowly; ./run tiles creates them")
+        print(
+            f"{checked.runs_without_tiles} runs without tiles are drawn slowly; {COMMAND} tiles creates them"
+        )
     print(f"{place}: {held}; {f'{len(checked.faults)} faults' if checked.faults else 'no fault'}")
     return EXIT_SERVICE if checked.faults else EXIT_PASS
 

@@ -6,6 +6,7 @@ import re
 import shlex
 from dataclasses import dataclass
 
+from perftrend import COMMAND
 from perftrend.dashboard import links
 from perftrend.model import TraceKey
 from perftrend.settings import Settings
@@ -50,7 +51,7 @@ def prepare(
             word=next(iter(patterns_of(settings.trigger.words, "bisection", testbed)), ""),
         )
     )
-    command = ["./run", "bisection", "--testbed", testbed, "--old", old, "--new", new]
+    command = [COMMAND, "bisection", "--testbed", testbed, "--old", old, "--new", new]
     command += ["--tags", expression] if expression else []
     return Bisection(old, new, comment, shlex.join(command), links.of_commit(new, settings))
 

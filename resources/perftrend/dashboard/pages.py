@@ -15,6 +15,7 @@ from fastapi import Request, Response
 from pydantic import BaseModel
 from starlette.responses import HTMLResponse, RedirectResponse
 
+from perftrend import COMMAND
 from perftrend.dashboard import formats, static
 from perftrend.dashboard.auth import current_user
 from perftrend.dashboard.response_cache.placeholders import form_token
@@ -109,6 +110,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     found.filters |= formats.FILTERS
+    found.globals["COMMAND"] = COMMAND
     found.globals["static"] = static.url
     found.globals["plotly"] = static.plotly_url
     return found

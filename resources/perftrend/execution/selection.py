@@ -16,8 +16,8 @@ from perftrend.measure.specification import Specification
 from perftrend.model import TraceKey
 from perftrend.settings import NO_SOAK, Settings
 
-SUITES = Path(__file__).resolve().parents[3] / "tests" / "suites"
-"""The suites of the checkout."""
+SUITES = (Path(__file__).parents[1] / "suites").resolve()
+"""The performance suites: ``tests/suites`` in a checkout, to which a link in the package points."""
 
 
 def select(

@@ -63,7 +63,7 @@ class Settings(BaseModel):
     testbeds: Folder | None = None
     """Folder of a team's own testbed files, searched before perftrend's own."""
     suites: Folder | None = None
-    """The Robot suites, a file or a folder; none for ``tests/suites`` of the checkout."""
+    """The Robot suites, a file or a folder; none for those of perftrend, ``tests/suites`` in a checkout."""
     store: Text = "perftrend.sqlite"
     """The store of results: the path of an SQLite file, or a database URL."""
     archive: Folder = Path("archives")

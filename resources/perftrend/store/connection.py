@@ -29,6 +29,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
+from perftrend import command_to_install
 from perftrend.errors import StoreError, StoreFullError, UnstorableError
 from perftrend.store.deadlines import remaining_s
 
@@ -114,7 +115,7 @@ def engine_of(place: str | Path) -> Engine:
     except ModuleNotFoundError as error:
         raise StoreError(
             f"store {_without_password(url)}: needs the Python package {error.name}; "
-            "for PostgreSQL, install it with: ./run --with postgresql"
+            f"for PostgreSQL, install it with: {command_to_install('postgresql', 'psycopg[binary]')}"
         ) from error
     except (ArgumentError, NoSuchModuleError, ImportError) as error:
         raise StoreError(f"store {_without_password(url)}: cannot be used: {error}") from error

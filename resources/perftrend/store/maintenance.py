@@ -13,6 +13,7 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy.engine import Engine
 
+from perftrend import COMMAND
 from perftrend.errors import StoreError
 from perftrend.store import integrity_check
 from perftrend.store.backup import copy_file, copy_rows, count_rows, make_single
@@ -148,7 +149,7 @@ def _require_newest(engine: Engine, place: str | Path) -> None:
     version = version_of(engine, str(place))
     if version != HEAD:
         what = f"it has version {version}" if version else "it has no tables"
-        raise StoreError(f"store {place}: {what}; ./run store migrate upgrades it to version {HEAD}")
+        raise StoreError(f"store {place}: {what}; {COMMAND} store migrate upgrades it to version {HEAD}")
 
 
 def _require_empty(engine: Engine, place: str | Path) -> None:

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import IntegrityError
 
+from perftrend import COMMAND
 from perftrend.errors import StoreError, UnstorableError
 from perftrend.model import Result, Run, Series, TraceKey
 from perftrend.store import executions, rows, series
@@ -71,13 +72,14 @@ class Store:
         try:
             if not (create or _may_be_there(engine.url)):
                 raise StoreError(
-                    f"store {place}: the file does not exist; ./run trending and ./run ingest create it"
+                    f"store {place}: the file does not exist; "
+                    f"{COMMAND} trending and {COMMAND} ingest create it"
                 )
             name = engine.url.render_as_string().removeprefix("sqlite:///")
             if not migrate and version_of(engine, name) not in {"", HEAD}:
                 raise StoreError(
-                    f"store {name}: an older perftrend wrote it; back it up (./run store backup FILE), "
-                    "and upgrade it: ./run store migrate"
+                    f"store {name}: an older perftrend wrote it; back it up ({COMMAND} store backup FILE), "
+                    f"and upgrade it: {COMMAND} store migrate"
                 )
             upgrade(engine, name)
         except StoreError:

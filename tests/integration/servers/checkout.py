@@ -21,9 +21,9 @@ def make_repository(folder: Path) -> Path:
     """Make a repository with this checkout as it is, what is not committed included."""
     listed = git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     for name in filter(None, listed.split("\0")):
-        if (ROOT / name).is_file():
+        if (ROOT / name).is_file() or (ROOT / name).is_symlink():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, folder / name)
+            shutil.copy(ROOT / name, folder / name, follow_symlinks=False)
     git(folder, "init", "--quiet", "--initial-branch=master")
     git(folder, "add", "--all", "--force")
     git(folder, "-c", "user.name=test", "-c", "user.email=test@example.org", "commit", "--quiet", "-m", "All")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
+from perftrend import command_to_install
 from perftrend.archive.fetch import unpack
 from perftrend.archive.fetch.builds import BuildSource
 from perftrend.archive.fetch.disk import Disk, OneFile
@@ -87,7 +88,8 @@ def _bucket(prefix: str, pace: RateLimiter) -> Tree:
     try:
         from perftrend.archive.fetch.bucket import Bucket  # noqa: PLC0415 - needs an extra
     except ImportError:
-        raise UsageError("s3:// needs more packages; install them with: ./run --with s3") from None
+        how = command_to_install("s3", "s3fs")
+        raise UsageError(f"s3:// needs more packages; install them with: {how}") from None
     return Bucket(prefix, pace)
 
 

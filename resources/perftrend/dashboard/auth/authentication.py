@@ -11,6 +11,7 @@ from fastapi import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from perftrend import COMMAND
 from perftrend.dashboard.auth.csrf import Forgery
 from perftrend.dashboard.auth.login_state import LIFE_S, Attempts
 from perftrend.dashboard.auth.oidc import Provider
@@ -30,7 +31,7 @@ FRESH = "perftrend.fresh_session"
 _SHORTEST_SECRET = 32
 _EVERYWHERE = ("0.0.0.0:", "[::]:")
 _BEARER = "bearer "
-_HOW = "admins create tokens at /users, and operators by ./run dashboard --new-token NAME"
+_HOW = f"admins create tokens at /users, and operators by {COMMAND} dashboard --new-token NAME"
 _WRONG_TOKEN = f"this API token is invalid, expired or revoked; send another one: {_HOW}"
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from perftrend import errors
+from perftrend import COMMAND, errors
 from perftrend.measure.embedded.mmsg import Messages, frame_addresses
 from perftrend.measure.embedded.port import DevicePort, GeneratorPort
 
@@ -143,7 +143,7 @@ def _packet_socket(interface: str, protocol: int, *, queued: bool = False) -> so
         packet.close()
         raise errors.TestbedError(
             f"interface {interface}: no packet socket ({error.strerror}); "
-            "./run trending --testbed 1n-loopback needs none"
+            f"{COMMAND} trending --testbed 1n-loopback needs none"
         ) from None
     return packet
 

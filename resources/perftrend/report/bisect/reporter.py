@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from perftrend import console
+from perftrend import COMMAND, console
 from perftrend.bisect import Adaptive, BisectOutcome, BisectState, CommitRange, OutcomeKind, runner
 from perftrend.bisect.plan import BisectPlan
 from perftrend.builds import Builds
@@ -49,7 +49,7 @@ def command(given: argparse.Namespace, settings: Settings, searched: CommitRange
     ]
     words = [word for name, value in pairs if value is not None for word in (name, str(value))]
     flags = {"--example": given.example, "--first-parent": wanted.first_parent}
-    return shlex.join(["./run", "bisection", *words, *(name for name, is_given in flags.items() if is_given)])
+    return shlex.join([COMMAND, "bisection", *words, *(name for name, is_given in flags.items() if is_given)])
 
 
 def _of_product(settings: Settings, searched: CommitRange) -> Iterator[tuple[str, object]]:

@@ -1,0 +1,63 @@
+"""The program ``perftrend JOB``: what ``./run JOB`` is in a checkout."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from perftrend import COMMAND, __version__
+from perftrend.errors import EXIT_PASS, EXIT_USAGE, nearest
+
+JOBS = (
+    "analysis",
+    "bisection",
+    "bisectrun",
+    "dashboard",
+    "ingest",
+    "listener",
+    "perftest",
+    "store",
+    "tiles",
+    "trending",
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a job and return its exit code."""
+    job, *rest = (sys.argv[1:] if argv is None else argv) or ["help"]
+    if job == "--version":
+        print(f"perftrend {__version__}")
+        return EXIT_PASS
+    if job in ("help", "-h", "--help"):
+        if not rest:
+            print(_usage())
+            return EXIT_PASS
+        job, rest = rest[0], ["--help"]
+    if job not in JOBS:
+        print(f"perftrend: no job is named {job!r}{nearest(job, JOBS)}", file=sys.stderr)
+        return EXIT_USAGE
+    exit_code: int = importlib.import_module(f"perftrend.cli.{job}").main(rest)
+    return exit_code
+
+
+def _usage() -> str:
+    lines = [
+        f"usage: {COMMAND} JOB [options]",
+        f"       {COMMAND} help JOB",
+        f"       {COMMAND} --version",
+        "",
+        "Jobs:",
+    ]
+    return "\n".join([*lines, *(f"  {job:<12} {_summary(job)}" for job in JOBS)])
+
+
+def _summary(job: str) -> str:
+    """Return the first line of a job's module, which takes a second to import."""
+    source = Path(__file__).with_name(f"{job}.py").read_text(encoding="utf-8")
+    return source.partition("\n")[0].strip('"')
+
+
+if __name__ == "__main__":
+    sys.exit(main())
