@@ -15,8 +15,8 @@ from typing import Any, cast
 
 from perftrend.measure import lock, specification
 from perftrend.measure.embedded.drivers import EmbeddedGenerator
-from perftrend.measure.interference import CoreWatch
 from perftrend.measure.testbed import Testbed
+from perftrend.measure.trial_validity import CoreWatch
 
 RATES_PPS = (10_000, 50_000, 100_000, 200_000)
 FRAMES = ("64B", "1518B", "IMIX")

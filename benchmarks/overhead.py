@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from perftrend import archive
-from perftrend.measure import retry_invalid
+from perftrend.measure import trial_validity
 from perftrend.settings import TrialSettings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -68,7 +68,7 @@ def sum_pauses_s(invalid: Sequence[bool]) -> float:
     """
     waited_s, attempt = 0.0, 0
     for is_invalid in invalid:
-        waited_s += retry_invalid.pause_s(attempt)
+        waited_s += trial_validity.pause_s(attempt)
         attempt = (attempt + 1) % TrialSettings().attempts if is_invalid else 0
     return waited_s
 

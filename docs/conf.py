@@ -22,4 +22,7 @@ autodoc_member_order = "bysource"
 default_role = "literal"
 
 # Names of other projects' types; their documentation is not at hand where this one is built.
-nitpick_ignore_regex = [(r"py:.*", r"(numpy|np|sqlalchemy|collections|datetime|pathlib|pydantic)\..*")]
+nitpick_ignore_regex = [
+    (r"py:.*", r"(numpy|np|sqlalchemy|collections|datetime|pathlib|pydantic)\..*"),
+    (r"py:exc", r"\w+Error"),  # no page describes the exceptions
+]

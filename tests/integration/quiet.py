@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from perftrend.measure.interference import two_cores
+from perftrend.measure.trial_validity import two_cores
 
 _REASONS = ("another process used the cores", "the host withheld the cores", "the generator reached ")
 """How the reasons begin for which a trial is invalid on a machine that has other work."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from perftrend.measure.interference import two_cores
+from perftrend.measure.trial_validity import two_cores
 from tests.integration.quiet import find_busy_core
 
 Require = Callable[[object, str], None]

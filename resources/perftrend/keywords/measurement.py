@@ -19,8 +19,7 @@ from perftrend import message
 from perftrend.errors import SearchTimeoutError
 from perftrend.keywords.progress import SearchProgress
 from perftrend.keywords.testbed import TestbedKeywords
-from perftrend.measure.plan import HoldPlan, MrrPlan, SearchPlan, SoakPlan
-from perftrend.measure.procedure import Procedure
+from perftrend.measure.procedure import HoldPlan, MrrPlan, Procedure, SearchPlan, SoakPlan
 from perftrend.model import Measurement
 
 

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing_extensions import override
 
 from perftrend import errors
-from perftrend.measure.embedded import topology
-from perftrend.measure.interfaces import Counters, Device, Node, Wiring
-from perftrend.measure.options import check
+from perftrend.measure.embedded import frames
+from perftrend.measure.interfaces import Counters, Device, Node, Wiring, check_options
 from perftrend.measure.wiring import VethPairs, run
 
 _PROGRAMS = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables", "ethtool": "ethtool"}
@@ -56,7 +55,7 @@ class KernelDevice(Device):
 
     @override
     def check(self, options: Mapping[str, str]) -> None:
-        check(options, numbers=_NUMBERS, words=_WORDS)
+        check_options(options, numbers=_NUMBERS, words=_WORDS)
 
     @override
     def start(self, options: Mapping[str, str]) -> None:
@@ -104,8 +103,8 @@ class KernelDevice(Device):
         for port, (_, interface) in enumerate(VethPairs.interfaces):
             for scope in (interface, "all"):
                 self._write(f"/proc/sys/net/ipv4/conf/{scope}/rp_filter", "0")
-            network = ".".join(str(byte) for byte in topology.NETWORKS[port].to_bytes(4, "big"))
-            mac = topology.host_mac(port).hex(":")
+            network = ".".join(str(byte) for byte in frames.NETWORKS[port].to_bytes(4, "big"))
+            mac = frames.host_mac(port).hex(":")
             gateway = _GATEWAYS[port]
             self._run("ip", "neigh", "replace", gateway, "lladdr", mac, "dev", interface, "nud", "permanent")
             self._run("ip", "route", "replace", f"{network}/16", "via", gateway, "dev", interface, "onlink")

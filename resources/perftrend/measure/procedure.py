@@ -1,7 +1,7 @@
 """Procedures of a performance test on an open testbed: MRR, searches, soak and hold, with counters.
 
-The device must be started and the traffic selected before. The result is one
-:class:`~perftrend.model.Measurement`, which contains the reason if it is not valid.
+Each kind of measurement has a plan with its parameters. The device must be started and the traffic selected
+before. The result is one :class:`~perftrend.model.Measurement`, which contains the reason if it is not valid.
 
 Source: "Continuous Performance Trending and Analysis", section Performance Trending.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -18,8 +18,6 @@ from typing import Any
 
 from perftrend.errors import SearchTimeoutError, SettingsError
 from perftrend.measure.interfaces import Counters
-from perftrend.measure.plan import HoldPlan, MrrPlan, SearchPlan, SoakPlan
-from perftrend.measure.retry_invalid import EXACT, OVERLOAD, WIDTH_PART
 from perftrend.measure.search import (
     Measure,
     OnStep,
@@ -34,7 +32,58 @@ from perftrend.measure.search import (
     within,
 )
 from perftrend.measure.testbed import Testbed
+from perftrend.measure.trial_validity import EXACT, OVERLOAD, WIDTH_PART
 from perftrend.model import CriticalLoad, HeldRate, Interval, Measurement, Phase, Trial
+
+
+@dataclass(frozen=True, slots=True)
+class MrrPlan:
+    """Plan of an MRR measurement."""
+
+    duration_s: float
+    multiplicity: int
+    starts: int
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPlan:
+    """Plan of a search for NDR and PDR."""
+
+    initial_duration_s: float
+    final_duration_s: float
+    relative_width: float
+    loss_ratios: Mapping[str, float]
+    """Loss ratio that each rate allows, by its name, in ascending order: ``{"ndr": 0.0, "pdr": 0.005}``."""
+    minimum_pps: float
+    intermediate_phases: int
+    timeout_s: float | None
+    strategy: str
+    """``predictive`` or ``mdr`` for an MDR search, or ``binary``."""
+    trials_per_bound: int = 1
+    exceed_ratio: float = 0.0
+    """Fraction of the trials of a bound that may fail while the bound still passes."""
+
+
+@dataclass(frozen=True, slots=True)
+class SoakPlan:
+    """Plan of a soak test, which estimates the critical load."""
+
+    total_duration_s: float
+    trial_duration_s: float
+    """Duration of the first trial; each further trial is slightly longer."""
+    target_loss_ratio: float
+    credibility: float
+    minimum_pps: float
+
+
+@dataclass(frozen=True, slots=True)
+class HoldPlan:
+    """Plan of a test that holds one rate."""
+
+    rate_pps: float
+    duration_s: float
+    """Duration of all slices together."""
+    slices: int
 
 
 class Procedure:

@@ -10,9 +10,8 @@ from perftrend import errors
 from perftrend.measure import specification
 from perftrend.measure.embedded.frames import FrameProfile
 from perftrend.measure.interfaces import Counters, Device, Node, TrafficGenerator, Wiring
-from perftrend.measure.interference import schedstat, two_cores
-from perftrend.measure.retry_invalid import TrustedTrials
 from perftrend.measure.specification import Specification
+from perftrend.measure.trial_validity import TrustedTrials, schedstat, two_cores
 from perftrend.measure.wiring import run
 
 _REACHED_SHARE = 0.9

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing_extensions import override
 
 from perftrend import errors
-from perftrend.measure.embedded import topology
+from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Wiring
 
 _COMMAND_S = 20.0
@@ -133,8 +133,8 @@ class VethPairs(Wiring):
             _set(namespace, "net/ipv6/conf/default/disable_ipv6", "1")
         for number, (tg, dut) in enumerate(self.interfaces):
             generator.run(
-                "ip", "link", "add", tg, "address", _text(topology.generator_mac(number)),
-                "type", "veth", "peer", "name", dut, "address", _text(topology.device_mac(number)),
+                "ip", "link", "add", tg, "address", _text(frames.generator_mac(number)),
+                "type", "veth", "peer", "name", dut, "address", _text(frames.device_mac(number)),
                 "netns", str(device.pid),
             )  # fmt: skip
             generator.run("ip", "link", "set", tg, "arp", "off", "up")

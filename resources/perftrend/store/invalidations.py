@@ -1,9 +1,9 @@
 """Runs and results that a user marked as invalid, with reason, author and time.
 
 A mark applies to a whole run or to one of its results. While it exists, the results are excluded from trends,
-tiles, alerts and mails like other invalid results (:mod:`perftrend.store.validity`). The measurement itself
-is not changed, so a mark can be removed. The tiles of the run's column are rebuilt in the same transaction.
-The activity log records each mark and its removal with the user.
+tiles, alerts and mails like other invalid results (:mod:`perftrend.store.result_expressions`). The
+measurement itself is not changed, so a mark can be removed. The tiles of the run's column are rebuilt in the
+same transaction. The activity log records each mark and its removal with the user.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from perftrend.errors import UsageError
 from perftrend.model import Run, TraceKey
-from perftrend.store import executions
+from perftrend.store import result_queries
 from perftrend.store.activity import record
 from perftrend.store.connection import alone, read_transaction, write_transaction
 from perftrend.store.rows import run_of_row
@@ -132,7 +132,7 @@ def _select(connection: Connection, run: Run, test: str, trace: str) -> tuple[in
     """Return the id of a run, and those of the selected traces; [None] for the whole run."""
     # Otherwise two concurrent calls would both add a row for the same mark.
     alone(connection, run.name)
-    run_id = executions.find(connection, run)
+    run_id = result_queries.find_run(connection, run)
     if run_id is None:
         raise UsageError(f"the store has no run {run.name} on {run.testbed}")
     if not test and not trace:

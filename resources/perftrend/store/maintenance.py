@@ -1,28 +1,62 @@
-"""Maintenance of a whole store: check, back up, restore, migrate and move it."""
+"""Maintenance of a whole store: check, back up, restore, migrate and move it.
+
+A check is that of the database itself, and one between the tables. A copy is a snapshot of one moment: as a
+file while jobs use the store, or row by row into another database. It contains runs, results and the data of
+the dashboard.
+"""
 
 from __future__ import annotations
 
 import glob
 import os
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import sqlalchemy as sa
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy.engine import Engine
+from sqlalchemy.engine import Connection, Engine
 
 from perftrend import COMMAND
 from perftrend.errors import StoreError
-from perftrend.store import integrity_check
-from perftrend.store.backup import copy_file, copy_rows, count_rows, make_single
-from perftrend.store.connection import engine_of, read_transaction
-from perftrend.store.integrity_check import StoreCheck
-from perftrend.store.schema import HEAD, metadata
+from perftrend.store.connection import alone, engine_of, read_transaction, write_transaction
+from perftrend.store.schema import (
+    HEAD,
+    details,
+    invalidations,
+    metadata,
+    patch_tests,
+    results,
+    runs,
+    tile_runs,
+    trace_params,
+    traces,
+)
 from perftrend.store.upgrade import MIGRATIONS, upgrade, version_of
 
 _UNFINISHED = ".unfinished"
+
+_ROWS_AT_ONCE = 1000
+
+_MOST_FAULTS = 20
+_SAMPLE_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCheck:
+    """Numbers of rows in a store, and its faults."""
+
+    runs: int
+    traces: int
+    results: int
+    patch_tests: int
+    faults: tuple[str, ...]
+    """Messages for users; at most 20."""
+    runs_without_tiles: int
+    """Runs that pages draw slowly, until ``./run tiles`` makes their tiles; not a fault."""
 
 
 def check(place: str | Path) -> StoreCheck:
@@ -32,7 +66,7 @@ def check(place: str | Path) -> StoreCheck:
     """
     with _open_engine(place, is_there=True) as engine:
         _require_newest(engine, place)
-        return integrity_check.check(engine)
+        return _check_tables(engine)
 
 
 def backup(place: str | Path, file: Path) -> None:
@@ -46,12 +80,12 @@ def backup(place: str | Path, file: Path) -> None:
     with _open_engine(place, is_there=True) as source, _atomic_file(file) as temporary:
         _require_newest(source, place)
         if source.dialect.name == "sqlite":
-            copy_file(Path(str(source.url.database)), temporary)
+            _copy_file(Path(str(source.url.database)), temporary)
             return
         with _open_engine(temporary) as target:
             upgrade(target, str(temporary))
-            copy_rows(source, target)
-        make_single(temporary)
+            _copy_rows(source, target)
+        _make_single(temporary)
 
 
 def restore(file: Path, place: str | Path) -> None:
@@ -69,19 +103,19 @@ def restore(file: Path, place: str | Path) -> None:
         if new and not new.exists():
             with _atomic_file(new) as temporary:
                 _copy_backup(file, temporary)
-                make_single(temporary)
+                _make_single(temporary)
             return
         upgrade(target, str(place))
         _require_empty(target, place)
         with _atomic_file(file.with_name(f"{file.name}.upgraded"), publish=False) as temporary:
             _copy_backup(file, temporary)
             with _open_engine(temporary) as source:
-                copy_rows(source, target)
+                _copy_rows(source, target)
 
 
 def _copy_backup(file: Path, temporary: Path) -> None:
     """Copy a backup, and migrate the copy to the newest schema."""
-    copy_file(file, temporary)
+    _copy_file(file, temporary)
     with _open_engine(temporary) as made:
         if not version_of(made, str(file)):
             raise StoreError(f"{file}: it does not contain a store")
@@ -99,7 +133,7 @@ def move(place: str | Path, other: str) -> dict[str, int]:
         _require_newest(source, place)
         upgrade(target, target.url.render_as_string())
         _require_empty(target, target.url.render_as_string())
-        return copy_rows(source, target)
+        return _copy_rows(source, target)
 
 
 def prepare_move(place: str | Path, other: str) -> int:
@@ -111,7 +145,7 @@ def prepare_move(place: str | Path, other: str) -> int:
         _require_newest(source, place)
         if _file_is_there(target) and version_of(target, redact_password(other)):
             _require_empty(target, redact_password(other))
-        return count_rows(source)
+        return _count_rows(source)
 
 
 def list_pending(place: str | Path) -> list[str]:
@@ -210,3 +244,126 @@ def _atomic_file(file: Path, *, publish: bool = True) -> Iterator[Path]:
             *(temporary.with_name(temporary.name + end) for end in ("-wal", "-shm", "-journal")),
         ):
             name.unlink(missing_ok=True)
+
+
+def _copy_rows(source: Engine, target: Engine) -> dict[str, int]:
+    """Copy all rows into another database with the same, empty tables, in one transaction."""
+    counts = {}
+    with _snapshot(source) as reads, write_transaction(target) as writes:
+        alone(writes)
+        for table in metadata.sorted_tables:
+            counts[table.name] = 0
+            # In batches: a table may be larger than the memory.
+            found = reads.execution_options(stream_results=True).execute(sa.select(table))
+            for rows in found.mappings().partitions(_ROWS_AT_ONCE):
+                writes.execute(sa.insert(table), [dict(row) for row in rows])
+                counts[table.name] += len(rows)
+            if target.dialect.name == "postgresql":
+                _go_on_counting(writes, table)
+    return counts
+
+
+def _count_rows(engine: Engine) -> int:
+    """Return the number of rows in all tables of a store."""
+    with _snapshot(engine) as reads:
+        return sum(
+            reads.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+            for table in metadata.sorted_tables
+        )
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    """Copy a snapshot of an SQLite database, including its write-ahead log, into a single file.
+
+    :raises StoreError: if it cannot be read or written, or is damaged.
+    """
+    try:
+        with (
+            closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)) as reads,
+            closing(sqlite3.connect(target)) as writes,
+        ):
+            reads.backup(writes)
+            writes.execute("PRAGMA journal_mode = DELETE")
+            [[found], *_] = writes.execute("PRAGMA quick_check(1)").fetchall()
+    except sqlite3.Error as error:
+        raise StoreError(f"store {source}: cannot be copied to {target}: {error}") from error
+    if found != "ok":
+        raise StoreError(f"store {source}: the file is damaged: {found}")
+
+
+def _make_single(file: Path) -> None:
+    """Move the content of an SQLite file's write-ahead log into the file."""
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+
+
+@contextmanager
+def _snapshot(engine: Engine) -> Iterator[Connection]:
+    """Yield a connection that sees the store as it is now, regardless of concurrent writes."""
+    if engine.dialect.name == "postgresql":
+        engine = engine.execution_options(isolation_level="REPEATABLE READ")
+    with read_transaction(engine) as connection:
+        yield connection
+
+
+def _go_on_counting(connection: Connection, table: sa.Table) -> None:
+    """Set the sequence of a table, so that PostgreSQL numbers new rows above the copied ones."""
+    keys = list(table.primary_key.columns)
+    if len(keys) != 1 or not isinstance(keys[0].type, sa.Integer) or keys[0].foreign_keys:
+        return
+    sequence = sa.func.pg_get_serial_sequence(table.name, keys[0].name)
+    newest = sa.select(sa.func.max(keys[0])).scalar_subquery()
+    # Without rows or without a sequence, nothing is set: setval returns NULL for NULL.
+    connection.execute(sa.select(sa.func.setval(sequence, newest)))
+
+
+def _check_tables(engine: Engine) -> StoreCheck:
+    """Check a whole store.
+
+    :raises StoreError: if it cannot be read.
+    """
+    with read_transaction(engine) as connection:
+        faults = [*_faults(connection)]
+        stored_runs = _count(connection, runs)
+        return StoreCheck(
+            runs=stored_runs,
+            traces=_count(connection, traces),
+            results=_count(connection, results),
+            patch_tests=_count(connection, patch_tests),
+            faults=tuple(faults[:_MOST_FAULTS]),
+            runs_without_tiles=stored_runs - _count(connection, tile_runs),
+        )
+
+
+def _count(connection: Connection, table: sa.Table) -> int:
+    return connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+
+
+def _faults(connection: Connection) -> Iterator[str]:
+    if connection.dialect.name == "sqlite":
+        yield from _faults_of_the_file(connection)
+    for table in (results, details, invalidations):
+        lonely = sa.select(sa.func.count()).select_from(table).where(table.c.trace_id.is_not(None))
+        lonely = lonely.where(~sa.exists().where(traces.c.id == table.c.trace_id))
+        if count := connection.execute(lonely).scalar_one():
+            yield f"{count} rows of table {table.name} belong to traces that do not exist"
+    torn = sa.select(sa.func.count()).select_from(results)
+    torn = torn.where(sa.func.length(results.c.samples) % _SAMPLE_BYTES != 0)
+    if count := connection.execute(torn).scalar_one():
+        yield f"{count} results have samples that are cut off"
+    backwards = sa.select(runs.c.job, runs.c.build).where(runs.c.finished < runs.c.started)
+    for job, build in connection.execute(backwards.limit(_MOST_FAULTS)):
+        yield f"run {job}/{build} finished before it started"
+    unknown = sa.select(traces.c.id).where(~sa.exists().where(trace_params.c.trace_id == traces.c.id))
+    for (trace,) in connection.execute(unknown.limit(_MOST_FAULTS)):
+        yield f"trace {trace} has no parameters"
+
+
+def _faults_of_the_file(connection: Connection) -> Iterator[str]:
+    """Yield the faults that SQLite finds; PostgreSQL ensures both properties by itself."""
+    for (message,) in connection.exec_driver_sql(f"PRAGMA integrity_check({_MOST_FAULTS})"):
+        if message != "ok":
+            yield f"the file is damaged: {message}"
+    for table, row, parent, _ in connection.exec_driver_sql("PRAGMA foreign_key_check"):
+        place = f"row {row}" if row is not None else "a row"
+        yield f"{place} of table {table} belongs to a row of {parent} that does not exist"

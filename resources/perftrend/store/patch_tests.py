@@ -19,8 +19,8 @@ from sqlalchemy.engine import Connection, Engine
 from perftrend.errors import UsageError
 from perftrend.model import Better, Trials
 from perftrend.store.activity import record
-from perftrend.store.archives import note_read
 from perftrend.store.connection import alone, read_transaction, write_transaction
+from perftrend.store.ingestions import note_read
 from perftrend.store.invalidations import validate_reason
 from perftrend.store.schema import patch_tests, patch_traces
 

@@ -16,21 +16,26 @@ from sqlalchemy.exc import IntegrityError
 from perftrend import COMMAND
 from perftrend.errors import StoreError, UnstorableError
 from perftrend.model import Result, Run, Series, TraceKey
-from perftrend.store import executions, rows, series
+from perftrend.store import result_queries, rows
 from perftrend.store.activity import Activity
 from perftrend.store.alerts import Alerts
 from perftrend.store.annotations import Annotations
-from perftrend.store.archives import Archives, note_read
-from perftrend.store.changes import Changes
 from perftrend.store.clusterings import Clusterings
 from perftrend.store.clusters import Clusters
-from perftrend.store.connection import alone, engine_of, read_transaction, savepoint, write_transaction
-from perftrend.store.ingestions import Ingestions
+from perftrend.store.connection import (
+    Changes,
+    alone,
+    engine_of,
+    read_transaction,
+    savepoint,
+    write_transaction,
+)
+from perftrend.store.ingestions import Archives, Ingestions, note_read
 from perftrend.store.invalidations import Invalidations
 from perftrend.store.patch_tests import PatchTests
 from perftrend.store.renames import Renames, follow_new_traces
-from perftrend.store.replicates import Replicates
 from perftrend.store.requests import Requests
+from perftrend.store.result_queries import Replicates
 from perftrend.store.retention import Retention
 from perftrend.store.schema import HEAD, build_numbers, details, results, runs, trace_params, traces
 from perftrend.store.shortcuts import Shortcuts, ShortUrls
@@ -265,7 +270,7 @@ class Store:
     def runs(self, testbed: str, *, last: int | None = None) -> list[Run]:
         """Return the runs of a testbed in the order of time, or the newest ``last`` of them."""
         with read_transaction(self._engine) as connection:
-            return list(series.runs_of(connection, testbed, last=last).values())
+            return list(result_queries.runs_of(connection, testbed, last=last).values())
 
     def run(self, job: str, build: int, *, started: datetime | None = None) -> Run | None:
         """Return the run of a build, on any testbed; the newest one if several have this number.
@@ -282,7 +287,7 @@ class Store:
     def results(self, run: Run) -> list[Result]:
         """Return the results of a run with all their details; empty if there is no such run."""
         with read_transaction(self._engine) as connection:
-            return series.results_of(connection, executions.find(connection, run))
+            return result_queries.results_of(connection, result_queries.find_run(connection, run))
 
     def series(
         self,
@@ -304,17 +309,21 @@ class Store:
             its runs. The results come without details, which :meth:`results` returns.
         """
         with read_transaction(self._engine) as connection:
-            return series.series_of(connection, testbed, last=last, until=until, where=where or {}, keys=keys)
+            return result_queries.series_of(
+                connection, testbed, last=last, until=until, where=where or {}, keys=keys
+            )
 
     def executions(self, run: Run) -> list[Run]:
         """Return the runs with the job, the build number and the testbed of a run, in the order of time."""
         with read_transaction(self._engine) as connection:
-            return [rows.run_of_row(row) for row in executions.of_number(connection, run)]
+            return [rows.run_of_row(row) for row in result_queries.runs_of_number(connection, run)]
 
     def find_replaced(self, testbed: str) -> frozenset[Run]:
         """Return the runs of a testbed whose build numbers were reused by later runs of their jobs."""
         with read_transaction(self._engine) as connection:
-            return frozenset(rows.run_of_row(row) for row in executions.find_replaced(connection, testbed))
+            return frozenset(
+                rows.run_of_row(row) for row in result_queries.find_replaced_runs(connection, testbed)
+            )
 
     def allocate_build_number(self, job: str, *, above: int = 0) -> int:
         """Return the next build number of a job, 1 for its first; no two calls return the same one.
@@ -345,14 +354,14 @@ def _by_hash(run: Run, results: Iterable[Result]) -> dict[str, Result]:
 
 def _insert_run(connection: Connection, run: Run, by_hash: Mapping[str, Result]) -> tuple[int, bool]:
     """Insert a run with its results; return its id, and False if the store has it already."""
-    known = executions.find_execution(connection, run, by_hash)
+    known = result_queries.find_execution(connection, run, by_hash)
     if known is not None:
         return known, False
     try:
         with savepoint(connection):
             run_id = _insert_row(connection, runs, rows.row_of_run(run))
     except IntegrityError:
-        known = executions.find_execution(connection, run, by_hash)
+        known = result_queries.find_execution(connection, run, by_hash)
         if known is None:
             raise
         # Another process has entered it meanwhile.

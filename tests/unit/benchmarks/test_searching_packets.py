@@ -123,7 +123,7 @@ def test_trials_that_cannot_be_trusted_are_counted(monkeypatch: pytest.MonkeyPat
             return replace(made, invalid="too slow" if flooded or next(turn) % 2 == 0 else "")
 
         monkeypatch.setattr(testbed.generator, "trial", every_other)
-        monkeypatch.setattr("perftrend.measure.retry_invalid._PAUSE_S", 0.0)
+        monkeypatch.setattr("perftrend.measure.trial_validity._PAUSE_S", 0.0)
         ours, peer = searches(testbed, pairs=1, frame="64B", device_options={})
 
     for each in (ours, peer):

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from perftrend.measure import interference
-from perftrend.measure.interference import CoreWatch, two_cores
+from perftrend.measure import trial_validity
+from perftrend.measure.trial_validity import CoreWatch, two_cores
 
 BUSY = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nprint(flush=True)\nwhile True: pass"
 
@@ -56,10 +56,10 @@ class Counts:
         beside: list[float] | None = None,
     ) -> None:
         counts = {1: [(0.0, wait) for wait in waited], 2: [(ran, 0.0) for ran in beside or []]}
-        monkeypatch.setattr(interference, "_find_on_same_core", lambda *_: [2] if beside else [])
-        monkeypatch.setattr(interference, "schedstat", lambda process: counts[process].pop(0))
-        monkeypatch.setattr(interference, "_stolen_s", lambda: stolen.pop(0))
-        monkeypatch.setattr(interference, "time", self)
+        monkeypatch.setattr(trial_validity, "_find_on_same_core", lambda *_: [2] if beside else [])
+        monkeypatch.setattr(trial_validity, "schedstat", lambda process: counts[process].pop(0))
+        monkeypatch.setattr(trial_validity, "_stolen_s", lambda: stolen.pop(0))
+        monkeypatch.setattr(trial_validity, "time", self)
         self._now = 99.0
 
     def monotonic(self) -> float:
@@ -148,7 +148,7 @@ def test_two_cores_are_different_and_if_possible_physically(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: allowed)
-    monkeypatch.setattr(interference, "_siblings", lambda core: siblings.get(core, str(core)))
+    monkeypatch.setattr(trial_validity, "_siblings", lambda core: siblings.get(core, str(core)))
 
     assert chosen == two_cores()
 

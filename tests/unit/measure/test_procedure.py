@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from perftrend.errors import SearchTimeoutError, SettingsError
-from perftrend.measure import retry_invalid, specification
-from perftrend.measure.plan import HoldPlan, MrrPlan, SearchPlan, SoakPlan
-from perftrend.measure.procedure import Procedure
+from perftrend.measure import specification, trial_validity
+from perftrend.measure.procedure import HoldPlan, MrrPlan, Procedure, SearchPlan, SoakPlan
 from perftrend.measure.search import TrialProgress
 from perftrend.measure.testbed import Testbed
 from perftrend.model import Measurement, Trial
@@ -42,7 +41,7 @@ NDR, PDR = 10e6, 10e6 / 0.995
 
 @pytest.fixture
 def testbed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Testbed]:
-    monkeypatch.setattr(retry_invalid, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(trial_validity, "_PAUSE_S", 0.0)
     with Testbed(specification.load("simulated")) as opened:
         opened.start_device(HARD)
         opened.use("64B")

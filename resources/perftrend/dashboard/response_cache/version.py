@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from starlette.concurrency import run_in_threadpool
 
 from perftrend.dashboard.response_cache.single_flight import SingleFlight
-from perftrend.store.changes import Changes
+from perftrend.store.connection import Changes
 
 LONGEST_S = 60.0
 

@@ -17,8 +17,7 @@ import perftrend
 from perftrend import errors
 from perftrend.measure.embedded.frames import FrameProfile
 from perftrend.measure.embedded.generator import Count
-from perftrend.measure.interfaces import Counters, Device, Node, TrafficGenerator, Wiring
-from perftrend.measure.options import check
+from perftrend.measure.interfaces import Counters, Device, Node, TrafficGenerator, Wiring, check_options
 from perftrend.measure.worker import WorkerProcess, dies_with_parent, python_module
 from perftrend.model import Trial
 
@@ -169,7 +168,7 @@ class EmbeddedDevice(Device):
 
     @override
     def check(self, options: Mapping[str, str]) -> None:
-        check(options, numbers=_NUMBERS, words=_WORDS, texts=_PROGRAM)
+        check_options(options, numbers=_NUMBERS, words=_WORDS, texts=_PROGRAM)
         program, version = options.get("program"), options.get("version")
         if program is not None and not os.path.isfile(program):  # noqa: PTH113 - Path raises on long names
             raise errors.SettingsError(f"device option program={program!r} is not a file; give its path")

@@ -1,7 +1,9 @@
-"""Test traffic: the contents of the frames and the sequence of their sizes.
+"""Test traffic: the contents of the frames, the sequence of their sizes, and the addresses of their hosts.
 
 Lengths are Ethernet lengths including the four bytes of the checksum, as in the usual names (64B, 1518B).
 The checksum itself is never in memory, so a 64-byte frame has 60 bytes there.
+
+The embedded testbeds have two hosts of the generator, one behind each port of the device.
 """
 
 from __future__ import annotations
@@ -27,6 +29,9 @@ _MOST_FRAMES = 24
 """Frames in one round of a pattern: generators prepare whole rounds in memory."""
 _SIZE = re.compile(r"([0-9]{1,5})B")
 _PATTERN = re.compile(r"[0-9]{1,5}X[0-9]{1,3}(?:\+[0-9]{1,5}X[0-9]{1,3})+")
+
+NETWORKS = (0x0A0A0000, 0x0A140000)
+"""10.10.0.0/16 is behind port 0, 10.20.0.0/16 behind port 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,3 +162,33 @@ def _put(buffer: NDArray[np.uint8], offset: int, values: NDArray[np.generic], si
     """Write numbers in network byte order at an offset of every frame."""
     order = np.ascontiguousarray(values.astype(f">u{size}"))
     buffer[:, offset : offset + size] = order.view(np.uint8).reshape(-1, size)
+
+
+def host_mac(port: int) -> bytes:
+    """Return the MAC address of the generator's host behind a port.
+
+    It differs from the address of the generator's interface: the kernel there counts a frame for a
+    foreign address and drops it at once, which costs the device's core the least.
+    """
+    return bytes((0x02, 0, 0, 0, 0x0A, port))
+
+
+def device_mac(port: int) -> bytes:
+    """Return the MAC address of the device's port."""
+    return bytes((0x02, 0, 0, 0, 0x0D, port))
+
+
+def generator_mac(port: int) -> bytes:
+    """Return the MAC address of the generator's interface at a port."""
+    return bytes((0x02, 0, 0, 0, 0x0C, port))
+
+
+def frame_direction(port: int, *, bridged: bool) -> FrameDirection:
+    """Return the addresses of the traffic that the generator sends into a port, towards the other."""
+    other = 1 - port
+    return FrameDirection(
+        source_mac=host_mac(port),
+        destination_mac=host_mac(other) if bridged else device_mac(port),
+        source_network=NETWORKS[port],
+        destination_network=NETWORKS[other],
+    )

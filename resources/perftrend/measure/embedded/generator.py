@@ -14,10 +14,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from perftrend.measure.embedded import topology
-from perftrend.measure.embedded.frames import FrameProfile, build, count_prepared_frames
-from perftrend.measure.embedded.port import GeneratorPort
-from perftrend.measure.embedded.ports import generator_port
+from perftrend.measure.embedded.frames import FrameProfile, build, count_prepared_frames, frame_direction
+from perftrend.measure.embedded.ports import GeneratorPort, generator_port
 
 _BATCH = 64
 _CATCH_UP_S = 0.005
@@ -71,7 +69,7 @@ class FrameStream:
         self.refused = 0
         self._next = 0
         self._prepared = count_prepared_frames(profile)
-        port.prepare(*build(profile, topology.direction(number, bridged=bridged), self._prepared))
+        port.prepare(*build(profile, frame_direction(number, bridged=bridged), self._prepared))
 
     def plan(self, count: int) -> None:
         """Begin a trial of ``count`` frames."""

@@ -1,17 +1,60 @@
-"""Ports of the generator and the device by name: packet sockets on a link, or UDP on loopback.
+"""Ports of the generator and the device: packet sockets on a link, or UDP on loopback.
 
 A port name fits on a command line: ``packet:INTERFACE``, ``queued:INTERFACE`` (the same, behind the
 interface's queueing discipline) or ``udp:ADDRESS:PORT:PEER_PORT``. The generator sends prepared frames and
 reads the number of returned frames from the kernel. The device forwards frames from the memory where the
 kernel stored them.
+
+On a link, ports are AF_PACKET sockets, with a receive ring in memory on the device's side (packet(7)). On
+loopback, each frame is sent inside a UDP datagram, which needs no privileges.
 """
 
 from __future__ import annotations
 
-from perftrend import errors
-from perftrend.measure.embedded.packet_ports import PacketGeneratorPort, PacketRing
-from perftrend.measure.embedded.port import DevicePort, GeneratorPort
-from perftrend.measure.embedded.udp_ports import UdpGeneratorPort, UdpQueues
+import ctypes
+import mmap
+import socket
+import struct
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from perftrend import COMMAND, errors
+from perftrend.measure.embedded.mmsg import Messages, frame_addresses
+
+# linux/if_packet.h
+_SOL_PACKET = 263
+_PACKET_RX_RING = 5
+_PACKET_STATISTICS = 6
+_PACKET_VERSION = 10
+_PACKET_QDISC_BYPASS = 20
+_PACKET_IGNORE_OUTGOING = 23
+_TPACKET_V2 = 1
+_ETH_P_ALL = 0x0003
+
+_SLOT_BYTES = 1664
+"""Room for 1518 bytes; not a power of two, so that neighbouring slots do not share cache sets."""
+_BLOCK_BYTES = 13 * 4096
+"""The least common multiple of slot and page: 32 slots without a gap."""
+_BLOCKS = 128
+_STATUS, _LENGTH = 0, 4
+"""Offsets in struct tpacket2_hdr, in bytes."""
+
+QUEUES = 16
+"""Number of UDP sockets of one port: the kernel limits the buffer of each, so one would be too small."""
+
+_QUEUE_BYTES = 106_496
+"""The kernel doubles it to 208 KiB, its own default: about 270 small frames."""
+_ROWS = 512
+_ROW_BYTES = 1664
+
+# linux/socket.h, linux/sock_diag.h
+_SO_ATTACH_FILTER = 26
+_SO_MEMINFO = 55
+_MEMINFO_DROPS = 8
 
 
 def generator_port(name: str) -> GeneratorPort:
@@ -38,3 +81,302 @@ def _endpoint(name: str) -> tuple[str, int, int]:
         raise errors.TestbedError(
             f"port {name!r}: write packet:INTERFACE, queued:INTERFACE or udp:ADDRESS:PORT:PEER_PORT"
         ) from None
+
+
+class GeneratorPort(ABC):
+    """A port of the traffic generator: it sends prepared frames and counts those that return."""
+
+    @abstractmethod
+    def prepare(self, frames: NDArray[np.uint8], lengths: NDArray[np.uint64]) -> None:
+        """Store the frames, shape (count, bytes), that :meth:`send` refers to by number."""
+
+    @abstractmethod
+    def send(self, start: int, count: int) -> int:
+        """Send prepared frames, each exactly once, and return how many the next queue refused."""
+
+    @abstractmethod
+    def count_received(self) -> int:
+        """Return the number of frames received since the port was opened, by the kernel's count."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release all resources."""
+
+
+class DevicePort(ABC):
+    """A port of the device: received frames are in ``buffer`` and are forwarded from there."""
+
+    buffer: NDArray[np.uint8]
+    """Room for frames, shape (slots, bytes)."""
+    offset: int
+    """Offset of a frame in its row: two more than a multiple of four, so that the IPv4 header is aligned."""
+
+    @abstractmethod
+    def receive(self, limit: int) -> tuple[int, int]:
+        """Return the first row and the number of the waiting frames, at most ``limit``."""
+
+    @abstractmethod
+    def lengths(self, start: int, count: int) -> NDArray[np.uint64]:
+        """Return the length of each of these frames, in bytes."""
+
+    @abstractmethod
+    def release(self, start: int, count: int) -> None:
+        """Return the rows of these frames to the kernel."""
+
+    @abstractmethod
+    def messages_from(self, source: DevicePort) -> Messages:
+        """Prepare messages that send the frames in another port's buffer through this port."""
+
+    @abstractmethod
+    def send(self, messages: Messages, start: int, count: int) -> int:
+        """Send frames through this port and return how many the next queue refused."""
+
+    @property
+    @abstractmethod
+    def sockets(self) -> list[socket.socket]:
+        """The sockets to poll while no frame is waiting."""
+
+    @abstractmethod
+    def count_dropped(self) -> int:
+        """Return the number of frames that were lost because the port's queue was full."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release all resources."""
+
+
+class PacketGeneratorPort(GeneratorPort):
+    """An AF_PACKET socket that only sends; the interface's own counter shows the frames that returned."""
+
+    def __init__(self, interface: str, *, queued: bool) -> None:
+        self._interface = interface
+        self._socket = _packet_socket(interface, protocol=0, queued=queued)
+        # Open for the life of the port: opening the file again would cost more than reading it.
+        self._counters = Path("/proc/self/net/dev").open("rb", buffering=0)  # noqa: SIM115 - closed in close()
+        self._first = self._interface_count()
+
+    @override
+    def prepare(self, frames: NDArray[np.uint8], lengths: NDArray[np.uint64]) -> None:
+        self._frames = frames
+        self._messages = Messages(frame_addresses(frames), lengths)
+
+    @override
+    def send(self, start: int, count: int) -> int:
+        return self._messages.send(self._socket.fileno(), start, count)[1]
+
+    @override
+    def count_received(self) -> int:
+        return self._interface_count() - self._first
+
+    def _interface_count(self) -> int:
+        self._counters.seek(0)
+        for line in self._counters.read().decode().splitlines():
+            name, found, fields = line.partition(":")
+            if found and name.strip() == self._interface:
+                return int(fields.split()[1])
+        raise errors.TestbedError(f"interface {self._interface} no longer exists; was the testbed closed?")
+
+    @override
+    def close(self) -> None:
+        self._counters.close()
+        self._socket.close()
+
+
+class PacketRing(DevicePort):
+    """An AF_PACKET receive ring (TPACKET_V2) on one interface."""
+
+    def __init__(self, interface: str) -> None:
+        self._socket = _packet_socket(interface, protocol=_ETH_P_ALL)
+        slots = _BLOCKS * _BLOCK_BYTES // _SLOT_BYTES
+        request = struct.pack("4I", _BLOCK_BYTES, _BLOCKS, _SLOT_BYTES, slots)
+        self._socket.setsockopt(_SOL_PACKET, _PACKET_RX_RING, request)
+        self._map = mmap.mmap(self._socket.fileno(), _BLOCKS * _BLOCK_BYTES)
+        self.buffer = np.frombuffer(self._map, np.uint8).reshape(slots, _SLOT_BYTES)
+        words = np.frombuffer(self._map, np.uint32).reshape(slots, _SLOT_BYTES // 4)
+        # Aligned 32-bit views: numpy accesses each status by a single load or store, which hands over the
+        # slot. A wider or byte-wise copy would race with the kernel.
+        self._status = words[:, _STATUS // 4]
+        self._lengths = words[:, _LENGTH // 4]
+        self.offset = _mac_offset()
+        self._next = 0
+        self._dropped = 0
+
+    @override
+    def receive(self, limit: int) -> tuple[int, int]:
+        start = self._next
+        ready = self._status[start : start + limit] & 1
+        count = len(ready) if ready.all() else int(ready.argmin())
+        return start, count
+
+    @override
+    def lengths(self, start: int, count: int) -> NDArray[np.uint64]:
+        return self._lengths[start : start + count].astype(np.uint64)
+
+    @override
+    def release(self, start: int, count: int) -> None:
+        self._status[start : start + count] = 0
+        self._next = (start + count) % len(self._status)
+
+    @override
+    def messages_from(self, source: DevicePort) -> Messages:
+        return Messages(frame_addresses(source.buffer) + np.uint64(source.offset), 0)
+
+    @override
+    def send(self, messages: Messages, start: int, count: int) -> int:
+        return messages.send(self._socket.fileno(), start, count)[1]
+
+    @override
+    @property
+    def sockets(self) -> list[socket.socket]:
+        return [self._socket]
+
+    @override
+    def count_dropped(self) -> int:
+        # The kernel resets its counts when they are read.
+        _, drops = struct.unpack("2I", self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8))
+        self._dropped += drops
+        return self._dropped
+
+    @override
+    def close(self) -> None:
+        self._socket.close()
+
+
+def _packet_socket(interface: str, protocol: int, *, queued: bool = False) -> socket.socket:
+    packet = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    try:
+        packet.setsockopt(_SOL_PACKET, _PACKET_VERSION, _TPACKET_V2)
+        packet.setsockopt(_SOL_PACKET, _PACKET_QDISC_BYPASS, int(not queued))
+        # Otherwise the device would receive, and forward again, the frames that it sends.
+        packet.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
+        packet.bind((interface, protocol))
+    except OSError as error:
+        packet.close()
+        raise errors.TestbedError(
+            f"interface {interface}: no packet socket ({error.strerror}); "
+            f"{COMMAND} trending --testbed 1n-loopback needs none"
+        ) from None
+    return packet
+
+
+def _mac_offset() -> int:
+    """Return the offset of the Ethernet header in a slot (``tpacket_rcv`` in af_packet.c)."""
+    header_and_address = 52  # TPACKET2_HDRLEN: struct tpacket2_hdr aligned to 16, and sockaddr_ll
+    ethernet = 14
+    network = -(-(header_and_address + max(ethernet, 16)) // 16) * 16
+    return network - ethernet
+
+
+class UdpGeneratorPort(GeneratorPort):
+    """A UDP socket that sends to the device's queues, and one that only counts the frames that return."""
+
+    def __init__(self, address: str, port: int, peer: int) -> None:
+        self._peer = [(address, peer + queue) for queue in range(QUEUES)]
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        # The filter accepts nothing: the kernel drops each datagram on arrival and counts it, so that
+        # counting never overflows a buffer and costs the generator no time.
+        _attach_filter_that_drops(self._sink)
+        self._sink.bind((address, port))
+        self._socket.bind((address, 0))
+        self._last = self._first = _socket_drops(self._sink)
+        self._wraps = 0
+
+    @override
+    def prepare(self, frames: NDArray[np.uint8], lengths: NDArray[np.uint64]) -> None:
+        self._frames = frames
+        # Consecutive frames go to the same queue, so that the device receives several frames from each.
+        queue = np.arange(len(frames)) // 16 % QUEUES
+        addresses = np.array([list(_sockaddr(*self._peer[number])) for number in queue], dtype=np.uint8)
+        self._messages = Messages(frame_addresses(frames), lengths, addresses)
+
+    @override
+    def send(self, start: int, count: int) -> int:
+        return self._messages.send(self._socket.fileno(), start, count)[1]
+
+    @override
+    def count_received(self) -> int:
+        drops = _socket_drops(self._sink)
+        # The kernel's counter has 32 bits.
+        if drops < self._last:
+            self._wraps += 1
+        self._last = drops
+        return drops - self._first + (self._wraps << 32)
+
+    @override
+    def close(self) -> None:
+        self._sink.close()
+        self._socket.close()
+
+
+class UdpQueues(DevicePort):
+    """Several UDP sockets, read in turn, each with the kernel's buffer as its queue."""
+
+    def __init__(self, address: str, port: int, peer: int) -> None:
+        self._sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(QUEUES)]
+        for number, queue in enumerate(self._sockets):
+            # A size that every kernel allows, so that the queues have the same depth everywhere.
+            queue.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _QUEUE_BYTES)
+            queue.bind((address, port + number))
+        self._peer = _sockaddr(address, peer)
+        self.offset = 2
+        self.buffer = np.zeros((_ROWS, _ROW_BYTES), dtype=np.uint8)
+        addresses = frame_addresses(self.buffer) + np.uint64(self.offset)
+        self._messages = Messages(addresses, self.buffer.shape[1] - self.offset)
+        self._turn = 0
+
+    @override
+    def receive(self, limit: int) -> tuple[int, int]:
+        for _ in range(QUEUES):
+            self._turn = (self._turn + 1) % QUEUES
+            count = self._messages.receive(self._sockets[self._turn].fileno(), min(limit, len(self.buffer)))
+            if count:
+                return 0, count
+        return 0, 0
+
+    @override
+    def lengths(self, start: int, count: int) -> NDArray[np.uint64]:
+        return self._messages.received_lengths[start : start + count].astype(np.uint64)
+
+    def release(self, start: int, count: int) -> None:
+        """Do nothing: the rows belong to this process and are free as soon as the frames are sent."""
+
+    @override
+    def messages_from(self, source: DevicePort) -> Messages:
+        rows = frame_addresses(source.buffer) + np.uint64(source.offset)
+        destinations = np.tile(np.frombuffer(self._peer, np.uint8), (len(rows), 1))
+        return Messages(rows, 0, destinations)
+
+    @override
+    def send(self, messages: Messages, start: int, count: int) -> int:
+        return messages.send(self._sockets[0].fileno(), start, count)[1]
+
+    @override
+    @property
+    def sockets(self) -> list[socket.socket]:
+        return self._sockets
+
+    @override
+    def count_dropped(self) -> int:
+        return sum(_socket_drops(queue) for queue in self._sockets)
+
+    @override
+    def close(self) -> None:
+        for queue in self._sockets:
+            queue.close()
+
+
+def _socket_drops(receiver: socket.socket) -> int:
+    """Return how many datagrams the kernel dropped at a socket, modulo 2**32."""
+    meminfo = receiver.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 36)
+    return int(struct.unpack("9I", meminfo)[_MEMINFO_DROPS])
+
+
+def _sockaddr(address: str, port: int) -> bytes:
+    return struct.pack("=HH4s8x", socket.AF_INET, socket.htons(port), socket.inet_aton(address))
+
+
+def _attach_filter_that_drops(receiver: socket.socket) -> None:
+    instruction = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))  # BPF_RET | BPF_K, 0
+    program = struct.pack("HxxxxxxQ", 1, ctypes.addressof(instruction))
+    receiver.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)

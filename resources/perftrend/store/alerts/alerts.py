@@ -20,8 +20,8 @@ from perftrend.store.alerts.items import Items
 from perftrend.store.alerts.nights import Night, night
 from perftrend.store.alerts.outbox import Outbox
 from perftrend.store.connection import read_transaction, write_transaction
+from perftrend.store.result_expressions import current_hash
 from perftrend.store.schema import alert_overrides, alerts, item_alerts, outbox, runs
-from perftrend.store.trace_names import current_hash
 
 ACTIONS = ("none", "mail", "gerrit", "webhook")
 DIRECTIONS = ("both", "regression", "progression")

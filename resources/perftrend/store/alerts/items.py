@@ -15,8 +15,8 @@ from sqlalchemy.engine import Connection, Engine, RowMapping
 
 from perftrend.store.activity import record
 from perftrend.store.connection import read_transaction, write_transaction
+from perftrend.store.result_expressions import current_hash
 from perftrend.store.schema import findings, item_alerts, items
-from perftrend.store.trace_names import current_hash
 
 STATUSES = ("new", "ignored", "bug", "closed")
 OPEN = ("new", "bug")

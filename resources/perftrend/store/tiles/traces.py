@@ -11,10 +11,9 @@ from sqlalchemy.engine import Connection
 
 from perftrend.model import Better, Result, Run, TraceKey
 from perftrend.store import rows
+from perftrend.store.result_expressions import INVALID, IS_FORMER_TRACE, USABLE, names_of
 from perftrend.store.schema import results, runs, traces
 from perftrend.store.tiles.columns import TileColumn
-from perftrend.store.trace_names import IS_FORMER_TRACE, names_of
-from perftrend.store.validity import INVALID, USABLE
 
 _AT_ONCE = 5000
 """Traces whose parameters are read together."""

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
 from perftrend.model import Samples
+from perftrend.store.result_expressions import USABLE, TraceNames, names_of
 from perftrend.store.schema import results
 from perftrend.store.tiles.columns import TileColumn
-from perftrend.store.trace_names import TraceNames, names_of
-from perftrend.store.validity import USABLE
 
 Ids = NDArray[np.int64]
 """Ids of traces, shape (n,)."""

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.measure.embedded.forwarding import Bridge, Burst, Forwarding, Ip4Router
 from perftrend.measure.embedded.frames import FrameDirection, FrameProfile, build
-from perftrend.measure.embedded.port import DevicePort
+from perftrend.measure.embedded.ports import DevicePort
+from perftrend.measure.embedded.router import Bridge, Burst, Forwarding, Ip4Router
 
 OFFSET = 2
 NETWORK = 0x0A140000

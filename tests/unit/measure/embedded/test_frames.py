@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.errors import SettingsError
-from perftrend.measure.embedded import topology
+from perftrend.measure.embedded import frames as addresses
 from perftrend.measure.embedded.frames import (
     FLOWS,
     FrameDirection,
@@ -114,13 +114,13 @@ def test_every_frame_has_a_right_header(name: str, count: int, source: int, dest
 def test_lengths_follow_the_profile_without_the_checksum(name: str) -> None:
     profile = FrameProfile.parse(name)
 
-    _, lengths = build(profile, topology.direction(0, bridged=False), 3 * len(profile.sizes))
+    _, lengths = build(profile, addresses.frame_direction(0, bridged=False), 3 * len(profile.sizes))
 
     assert [size - 4 for size in profile.sizes] * 3 == lengths.tolist()
 
 
 def test_a_direction_has_256_flows() -> None:
-    frames, _ = build(FrameProfile.parse("64B"), topology.direction(0, bridged=False), 1024)
+    frames, _ = build(FrameProfile.parse("64B"), addresses.frame_direction(0, bridged=False), 1024)
 
     flows = Counter((frame[26:30].tobytes(), frame[30:34].tobytes()) for frame in frames)
 
@@ -129,16 +129,16 @@ def test_a_direction_has_256_flows() -> None:
 
 @pytest.mark.parametrize("port", [0, 1])
 def test_routed_frames_go_to_the_device_and_to_the_other_network(port: int) -> None:
-    frames, _ = build(FrameProfile.parse("64B"), topology.direction(port, bridged=False), 4)
+    frames, _ = build(FrameProfile.parse("64B"), addresses.frame_direction(port, bridged=False), 4)
 
     raw = frames[0].tobytes()
-    assert topology.device_mac(port) + topology.host_mac(port) == raw[:12]
-    assert topology.NETWORKS[port] >> 16 == int.from_bytes(raw[26:28], "big")
-    assert topology.NETWORKS[1 - port] >> 16 == int.from_bytes(raw[30:32], "big")
+    assert addresses.device_mac(port) + addresses.host_mac(port) == raw[:12]
+    assert addresses.NETWORKS[port] >> 16 == int.from_bytes(raw[26:28], "big")
+    assert addresses.NETWORKS[1 - port] >> 16 == int.from_bytes(raw[30:32], "big")
 
 
 @pytest.mark.parametrize("port", [0, 1])
 def test_bridged_frames_go_straight_to_the_other_host(port: int) -> None:
-    frames, _ = build(FrameProfile.parse("64B"), topology.direction(port, bridged=True), 4)
+    frames, _ = build(FrameProfile.parse("64B"), addresses.frame_direction(port, bridged=True), 4)
 
-    assert topology.host_mac(1 - port) + topology.host_mac(port) == frames[0].tobytes()[:12]
+    assert addresses.host_mac(1 - port) + addresses.host_mac(port) == frames[0].tobytes()[:12]

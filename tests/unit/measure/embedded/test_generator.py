@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from perftrend.measure.embedded import generator
 from perftrend.measure.embedded.frames import FrameProfile
 from perftrend.measure.embedded.generator import Count, FrameStream, Generator
-from perftrend.measure.embedded.port import GeneratorPort
+from perftrend.measure.embedded.ports import GeneratorPort
 
 
 class Clock:

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from perftrend.measure.embedded.forwarding import Burst, Forwarding
 from perftrend.measure.embedded.mmsg import Messages
-from perftrend.measure.embedded.port import DevicePort
-from perftrend.measure.embedded.router import Path
+from perftrend.measure.embedded.ports import DevicePort
+from perftrend.measure.embedded.router import Burst, Forwarding, Path
 
 ROWS = 64
 

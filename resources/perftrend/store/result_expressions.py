@@ -1,8 +1,12 @@
-"""Traces under their current names: queries of results map the trace that was measured to its newest name.
+"""SQL expressions that every query of results uses: the current name of a trace, and validity.
 
 A result stays under the trace that it was measured as. ``renamed_traces`` has a row for each trace of a
 former name, and :mod:`perftrend.store.renames` fills it. Every query of the results of traces uses a
 :class:`TraceNames`, so a rename takes effect wherever results are read.
+
+A result enters a trend if the measurement is valid, and no user marked it as invalid. Every query that turns
+results into values uses :data:`USABLE` or :data:`INVALID`. So a mark takes effect wherever values are read,
+and the results themselves are not changed.
 """
 
 from __future__ import annotations
@@ -14,7 +18,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from perftrend.store.schema import renamed_traces, results, traces
+from perftrend.model import MARKED, Status
+from perftrend.store.schema import invalidations, renamed_traces, results, traces
 
 IS_FORMER_TRACE = sa.exists().where(renamed_traces.c.trace_id == traces.c.id)
 """Whether a trace has a former name."""
@@ -94,3 +99,25 @@ def current_hash(column: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
         .where(former.c.hash == column)
     )
     return sa.func.coalesce(query.scalar_subquery(), column)
+
+
+_MARKS = (invalidations.c.run_id == results.c.run_id) & (
+    invalidations.c.trace_id.is_(None) | (invalidations.c.trace_id == results.c.trace_id)
+)
+_FIRST_MARK = (
+    sa.select(MARKED + invalidations.c.author + ": " + invalidations.c.reason)
+    .where(_MARKS)
+    .order_by(invalidations.c.id)
+    .limit(1)
+    .correlate(results)
+    .scalar_subquery()
+)
+
+INVALID = sa.func.coalesce(_FIRST_MARK, results.c.invalid).label("invalid")
+"""Why a result cannot be trusted; empty if it can."""
+USABLE = (
+    (results.c.status == Status.PASS.value)
+    & (results.c.invalid == "")
+    & ~sa.exists().where(_MARKS).correlate(results)
+)
+"""Whether a result may enter a trend, if it has a value."""

@@ -8,10 +8,10 @@ from typing import ClassVar, cast
 
 import pytest
 
-from perftrend.measure import retry_invalid
+from perftrend.measure import trial_validity
 from perftrend.measure.interfaces import TrafficGenerator
-from perftrend.measure.retry_invalid import OVERLOAD, TrustedTrials, off_rate
 from perftrend.measure.search import mdr_search, measure_mrr
+from perftrend.measure.trial_validity import OVERLOAD, TrustedTrials, off_rate
 from perftrend.model import Trial
 
 
@@ -45,8 +45,8 @@ class Watch:
 
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry_invalid, "CoreWatch", Watch)
-    monkeypatch.setattr(retry_invalid, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(trial_validity, "CoreWatch", Watch)
+    monkeypatch.setattr(trial_validity, "_PAUSE_S", 0.0)
     monkeypatch.setattr(Watch, "sights", [""] * 9)
 
 

@@ -1,24 +1,30 @@
-"""Queries for runs, results and series.
+"""Queries for runs, results, samples and series.
 
 A series consists of many small rows (a thousand traces over half a year are 180,000), so they are
 fetched for many runs at once, in the order of runs, and grouped here.
+
+Jenkins counts from 1 again if a job is deleted and created again, restored or moved. So the build number does
+not identify a run, but the time at which its suites ran does. Two outputs of one run may contain slightly
+different times, because one has those of the suites and the other those of the tests. These times overlap.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection
+from sqlalchemy import Row
+from sqlalchemy.engine import Connection, Engine
 
 from perftrend.model import Better, Result, Run, Series, TraceKey
 from perftrend.store import rows
+from perftrend.store.connection import read_transaction
+from perftrend.store.result_expressions import INVALID, IS_FORMER_TRACE, USABLE, TraceNames, names_of
+from perftrend.store.rows import unpack_samples
 from perftrend.store.schema import details, renamed_traces, results, runs, trace_params, traces
-from perftrend.store.trace_names import IS_FORMER_TRACE, TraceNames, names_of
-from perftrend.store.validity import INVALID
 
 _COLUMNS = (results.c.status, results.c.value, results.c.samples, INVALID, results.c.message)
 _RUNS_AT_ONCE = 200
@@ -27,6 +33,8 @@ _MOST_NAMED = 10_000
 """Values in one condition of a query: SQLite accepts 32,766, PostgreSQL 65,535."""
 _JOB_RUNS = 2
 """The newest runs of a job that determine its traces: the evaluated one, and the one before."""
+
+_AT_ONCE = 500
 
 
 def runs_of(
@@ -41,6 +49,70 @@ def runs_of(
         )
     query = query.order_by(runs.c.started.desc(), runs.c.build.desc(), runs.c.id.desc()).limit(last)
     return {row.id: rows.run_of_row(row) for row in reversed(connection.execute(query).all())}
+
+
+def runs_of_number(connection: Connection, run: Run) -> Sequence[Row[tuple[object, ...]]]:
+    """Return the runs with the job, the build number and the testbed of a run, in the order of time."""
+    query = sa.select(runs).where(
+        runs.c.job == run.job, runs.c.build == run.build, runs.c.testbed == run.testbed
+    )
+    return connection.execute(query.order_by(runs.c.started, runs.c.id)).all()
+
+
+def find_replaced_runs(connection: Connection, testbed: str) -> Sequence[Row[tuple[object, ...]]]:
+    """Return the runs of a testbed whose build numbers were reused by later runs of their jobs."""
+    later = runs.alias()
+    same = (later.c.job == runs.c.job) & (later.c.build == runs.c.build) & (later.c.testbed == runs.c.testbed)
+    query = sa.select(runs).where(
+        runs.c.testbed == testbed, sa.exists().where(same, later.c.started > runs.c.started)
+    )
+    return connection.execute(query).all()
+
+
+def find_run(connection: Connection, run: Run) -> int | None:
+    """Return the id of a run; None if the store does not have it.
+
+    The stored run may come from another source, with another start time.
+    """
+    same = [row.id for row in runs_of_number(connection, run) if _is_same_moment(row, run)]
+    return same[-1] if same else None
+
+
+def find_execution(connection: Connection, run: Run, by_hash: Mapping[str, Result]) -> int | None:
+    """Return the id of the run that is the same execution; None if the store does not have it.
+
+    If a stored run is found by its samples, the times of the suites are stored with it.
+    """
+    for row in runs_of_number(connection, run):
+        if _is_same_moment(row, run):
+            return int(row.id)
+        timed = row.suites_started is not None and run.suites_started is not None
+        if not timed and _has_samples(connection, row.id, by_hash):
+            if run.suites_started is not None:
+                times = {"suites_started": run.suites_started, "suites_finished": run.suites_finished}
+                connection.execute(sa.update(runs).where(runs.c.id == row.id).values(**times))
+            return int(row.id)
+    return None
+
+
+def _is_same_moment(row: Row[tuple[object, ...]], run: Run) -> bool:
+    if row.started == run.started:
+        return True
+    if row.suites_started is None or run.suites_started is None:
+        return False
+    row_end = row.suites_finished or row.suites_started
+    run_end = run.suites_finished or run.suites_started
+    return bool(row.suites_started <= run_end and run.suites_started <= row_end)
+
+
+def _has_samples(connection: Connection, run_id: int, by_hash: Mapping[str, Result]) -> bool:
+    """Return whether a run has exactly these samples, and at least one."""
+    query = sa.select(traces.c.hash, results.c.samples).join(traces)
+    entered = connection.execute(query.where(results.c.run_id == run_id))
+    stored = {name: samples for name, samples in entered if samples}
+    return bool(stored) and stored == {
+        name: rows.pack_samples(result.samples) for name, result in by_hash.items() if result.samples
+    }
 
 
 def results_of(connection: Connection, run_id: int | None) -> list[Result]:
@@ -185,3 +257,39 @@ def _former(connection: Connection, names: TraceNames) -> Iterator[tuple[TraceKe
         query = sa.select(traces).join(renamed_traces, renamed_traces.c.trace_id == traces.c.id)
         for row in connection.execute(query):
             yield rows.trace_of_row(row)[0], names.current[row.id]
+
+
+Runs: TypeAlias = tuple[int, ...]
+"""Ids of the runs of a column."""
+
+
+class Replicates:
+    """The samples of a store, to estimate the noise of single runs; safe for several processes at once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def of(self, wanted: Mapping[Runs, Sequence[int]]) -> dict[tuple[Runs, int], tuple[float, ...]]:
+        """Return the samples of traces in columns, in the order of the runs.
+
+        :param wanted: the ids of the requested traces, by the runs of the column.
+        :returns: samples by the runs of the column and the id of the trace; traces without samples that may
+            enter a trend are omitted.
+        """
+        found: dict[tuple[Runs, int], tuple[float, ...]] = {}
+        with read_transaction(self._engine) as connection:
+            names = names_of(connection)
+            query = sa.select(results.c.run_id, names.trace_id, results.c.samples)
+            query = query.where(USABLE, names.counts)
+            for runs, ids in wanted.items():
+                for some in _parts(ids):
+                    chosen = results.c.run_id.in_(runs) & results.c.trace_id.in_(names.with_former(some))
+                    rows = connection.execute(query.where(chosen)).all()
+                    for _, trace, samples in sorted(rows, key=lambda row: (runs.index(row[0]), row[1])):
+                        found[runs, trace] = (*found.get((runs, trace), ()), *unpack_samples(samples))
+        return {key: samples for key, samples in found.items() if samples}
+
+
+def _parts(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    for start in range(0, len(ids), _AT_ONCE):
+        yield ids[start : start + _AT_ONCE]
