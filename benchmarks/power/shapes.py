@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.power.delay import HISTORY_RUNS
-from perftrend.analysis.certainty import certainty
+from perftrend.analysis.change_evidence import ChangeShape, shape_of
 from perftrend.analysis.sequential import DetectorState, monitor
-from perftrend.analysis.shape import ChangeShape, shape_of
+from perftrend.analysis.significance import certainty
 from perftrend.model import Better, Group, Samples
 
 SLOPES = (0.02, 0.05, 0.1, 0.2)

@@ -7,7 +7,7 @@ confidence in a change, ``name_patterns`` classifies its course, ``noise`` estim
 trace without changes, and ``step_fits`` fits a step to a window around each commit.
 """
 
-from perftrend.analysis.certainty import Certainty, certainty
+from perftrend.analysis.change_evidence import ChangeShape, shape_of
 from perftrend.analysis.change_patterns import NamedChange, Pattern, name_patterns
 from perftrend.analysis.compliance import (
     WEEK_RUNS,
@@ -21,8 +21,7 @@ from perftrend.analysis.mdl import GrowingPartition, Partition, partition, parti
 from perftrend.analysis.noise import TraceNoise, noise
 from perftrend.analysis.reportable_changes import changes
 from perftrend.analysis.sequential import DetectorState, SuspectedChange, Vigilance, monitor, replay
-from perftrend.analysis.shape import ChangeShape, shape_of
-from perftrend.analysis.significance import Significance
+from perftrend.analysis.significance import Certainty, Significance, certainty
 from perftrend.analysis.stepfit import StepFit, StepFits, StepMethod, best_step, step_fits
 from perftrend.analysis.trimmed_statistics import MovingStatistics, moving_statistics, outliers
 from perftrend.analysis.verdict import Criteria, Method, evaluate, evaluate_all

@@ -1,6 +1,6 @@
 """Details of each change in addition to its step: certainty, position and pattern.
 
-Source: "Trend Analysis", section Common Patterns; :mod:`.certainty` and :mod:`.change_patterns`.
+Source: "Trend Analysis", section Common Patterns; :mod:`.significance` and :mod:`.change_patterns`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from perftrend.analysis.certainty import certainty
+from perftrend.analysis.change_evidence import ChangeShape, shape_of
 from perftrend.analysis.change_patterns import SMALL_SIGMAS, NamedChange, Pattern, name_patterns
 from perftrend.analysis.reportable_changes import (
     MOVED_RUNS,
@@ -24,7 +24,7 @@ from perftrend.analysis.reportable_changes import (
     sight,
 )
 from perftrend.analysis.sequential import DetectorState, SuspectedChange
-from perftrend.analysis.shape import ChangeShape, shape_of
+from perftrend.analysis.significance import certainty
 from perftrend.model import Change, Group, Samples
 
 

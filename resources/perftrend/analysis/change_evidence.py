@@ -1,4 +1,4 @@
-"""The evidence for a step at the newest runs: a likelihood ratio with a stated rate of errors.
+"""The evidence for a step at the newest runs, and whether it is a slow drift: likelihood ratios.
 
 With n runs since the last confirmed change, let D be the average of the last w of them less the
 average of those before, in sigmas of the trace, and m = w (n - w) / n. For a step of δ sigmas, at
@@ -12,13 +12,19 @@ b = limit + 1.166 δ. Sigma is not known either; it is estimated by the deviatio
 averages. √m D is then Student's t with n - 2 degrees of freedom, and is converted to the normal
 score that is as improbable.
 
-If runs resemble those before them (:mod:`.memory`), 1 / m is the variance of the two averages, δ is
+If runs resemble those before them (:mod:`.noise`), 1 / m is the variance of the two averages, δ is
 counted in sigmas of averages of many runs, and the rate that must not exceed the stated one is the rate
 at which noise passes Λ, averaged over all memories that the runs allow.
 
-Source: Page, Continuous inspection schemes, 1954; Siegmund, Sequential Analysis, 1985, equation
-2.57 and chapter X; Wallace, Bounds on normal approximations to Student's and the chi-square
-distributions, 1959.
+For the shape of a change, two curves with equally many parameters are fitted by least squares, each with its
+break at the best place: a step, level before and level after; and a drift, a level and from the break on a
+straight slope. If the noise is normal, n/2 · ln(SSE of the step / SSE of the drift) is the logarithm of the
+likelihood ratio, and decides.
+
+Source: Page, Continuous inspection schemes, 1954; Siegmund, Sequential Analysis, 1985, equation 2.57 and
+chapter X; Wallace, Bounds on normal approximations to Student's and the chi-square distributions, 1959;
+Hinkley, Inference about the intersection in two-phase regression, 1969, for the drift, and Hinkley, Inference
+about the change-point in a sequence of random variables, 1970, for the step.
 """
 
 from __future__ import annotations
@@ -26,11 +32,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache, lru_cache
 
 import numpy as np
 
-from perftrend.analysis.memory import (
+from perftrend.analysis.noise import (
     LONG_RUN,
     degrees_of_freedom,
     memory_weights,
@@ -52,6 +59,12 @@ _OVERSHOOT = 1.166
 _ROUNDING = 1e-12
 _LEAST_BEYOND, _MOST_BEYOND = 1e-3, 300.0
 """Nats; beyond these limits a rate is practically 1, or 0."""
+
+CONVINCING = math.log(10)
+"""Nats: a drift must be ten times more probable. A step is the usual case."""
+
+_LEAST_RUNS = 3
+"""A slope of fewer runs looks like a step as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +141,51 @@ def limit(rate: float, step: float) -> float:
         else:
             high = middle
     return high - _OVERSHOOT * step
+
+
+class ChangeShape(StrEnum):
+    """How a trace left its level."""
+
+    STEP = "step"
+    DRIFT = "drift"
+    """A little with every run, since some run on and up to now."""
+
+
+def shape_of(values: Samples) -> ChangeShape:
+    """Return whether runs left their level by a step or by a drift.
+
+    :param values: run averages in the order of time, finite, shape (n,), any unit.
+    :returns: STEP if the drift is not convincing, or if there are too few runs.
+    """
+    return ChangeShape.DRIFT if drift_evidence(values) > CONVINCING else ChangeShape.STEP
+
+
+def drift_evidence(values: Samples) -> float:
+    """Return the logarithm of the likelihood ratio of the best drift to the best step, in nats.
+
+    :param values: run averages in the order of time, finite, shape (n,), any unit.
+    :returns: positive if the drift fits better; 0 if there are fewer than six runs or if
+        both fit without error. O(n).
+    """
+    size = values.size
+    if size < 2 * _LEAST_RUNS:
+        return 0.0
+    offsets = values - values[0]
+    offsets -= offsets.mean()
+    squares = float(offsets @ offsets)
+    new = np.arange(1.0, size)
+    tails = np.cumsum(offsets[::-1])[:-1]
+    step = squares - float((tails**2 * size / (new * (size - new))).max())
+    # The slope from a break w runs back is 1, 2, … w; its covariance with the runs is a sum of tails.
+    covariance = np.cumsum(tails)
+    total = new * (new + 1) / 2
+    spread = new * (new + 1) * (2 * new + 1) / 6 - total**2 / size
+    explained = covariance**2 / spread
+    drift = squares - float(explained[_LEAST_RUNS - 1 :].max())
+    floor = _ROUNDING * squares
+    if step <= floor or drift <= floor:
+        return 0.0 if step <= floor and drift <= floor else math.copysign(math.inf, step - drift)
+    return size / 2 * math.log(step / drift)
 
 
 def _strongest(scored: Scores, rates: Mapping[Direction, float]) -> tuple[Direction, int] | None:

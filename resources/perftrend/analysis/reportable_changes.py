@@ -28,7 +28,7 @@ from itertools import pairwise
 import numpy as np
 
 from perftrend.analysis.mdl import DEFAULT_FORMULA, Partition, count_as_far, partition
-from perftrend.analysis.memory import step_chance
+from perftrend.analysis.noise import step_chance
 from perftrend.analysis.sequential import (
     CONFIRMING_RUNS,
     QUIET,

@@ -3,7 +3,7 @@
 The partition needs many runs until a small step shortens the description. This detector accumulates
 evidence instead. If :mod:`.change_evidence` for a step exceeds its limit, the trace has changed.
 
-Each run is weighted by the trace's own tails (:mod:`.tails`): a far-off newest run is
+Each run is weighted by the trace's own tails (:mod:`.noise`): a far-off newest run is
 *suspected* if the trace has such runs, or is too young to have had any, and the next ones decide.
 
 Distances are in robust sigmas, 1.4826 times the median distance from the median: the standard deviation
@@ -24,9 +24,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from perftrend import errors
-from perftrend.analysis.change_evidence import MINIMUM_HISTORY, SIDES, newest_change
-from perftrend.analysis.shape import ChangeShape, shape_of
-from perftrend.analysis.tails import normal_scores
+from perftrend.analysis.change_evidence import MINIMUM_HISTORY, SIDES, ChangeShape, newest_change, shape_of
+from perftrend.analysis.noise import tail_scores
 from perftrend.model import Better, Direction, Samples
 
 CONFIRMING_RUNS = 3
@@ -125,7 +124,7 @@ def monitor(
         return QUIET
     sigmas = sigmas_off(present)
     known = present.size - newest_off(sigmas)
-    counted = normal_scores(present, known) if known else present
+    counted = tail_scores(present, known) if known else present
     found = newest_change(counted, better, vigilance.rates(vigilance.false_alarms_per_1000))
     state = DetectorState.CHANGED
     if found is None:

@@ -1,4 +1,6 @@
-"""The verdict on each test in the newest run: Normal, Regression, Progression, or no result.
+"""The verdict on each test in the newest run, with the sentence that explains it to users.
+
+The outcome is Normal, Regression, Progression, or no result.
 
 By description length (the default) the newest run is a Regression or a Progression if the last
 group of the partition is new: it starts at the newest run, or it starts earlier but no earlier
@@ -22,8 +24,8 @@ from types import MappingProxyType
 import numpy as np
 
 from perftrend import errors
-from perftrend.analysis import reasons
 from perftrend.analysis.change_details import detail_steps, detail_suspected_change, is_distinct_from
+from perftrend.analysis.change_evidence import ChangeShape
 from perftrend.analysis.compliance import WEEK_RUNS, compliance
 from perftrend.analysis.description import formula_named
 from perftrend.analysis.mdl import DEFAULT_FORMULA
@@ -41,10 +43,11 @@ from perftrend.analysis.reportable_changes import (
     sight,
 )
 from perftrend.analysis.sequential import QUIET, DetectorState, SuspectedChange, Vigilance
-from perftrend.analysis.significance import DEFAULT_SIGNIFICANCE, Significance
+from perftrend.analysis.significance import DEFAULT_SIGNIFICANCE, Significance, sample_count
 from perftrend.analysis.trimmed_statistics import (
     DEFAULT_WINDOW,
     MINIMUM_VALUES,
+    SIGMAS,
     MovingStatistics,
     moving_statistics,
 )
@@ -58,6 +61,11 @@ from perftrend.model import (
     TraceKey,
     Verdict,
 )
+
+SUSPECTED_ENDING = "; suspected: the next runs decide"
+"""The ending of the sentence on a newest run that is off."""
+
+FIRST_RUN = "the first run: nothing to compare with yet"
 
 
 class Method(StrEnum):
@@ -199,6 +207,40 @@ def evaluate_all(
     )
 
 
+def newest_outcome(
+    series: Series, found: Findings, sighting: SuspectedChange, rule: ReportingRule, *, new_runs: int = 1
+) -> tuple[Outcome, str]:
+    """Return the outcome of the newest run, and why: by the last step of the partition, else by a sighting.
+
+    :param series: a trace whose newest run has a value.
+    :param found: the findings of its partition.
+    :param sighting: the result of the sequential detector.
+    :param new_runs: how many of the newest runs no earlier analysis has seen.
+    """
+    doubt = ""
+    if found.steps and found.steps[-1].position == found.partition.groups[-1].start:
+        newest, doubt = found.steps[-1], found.doubts[-1]
+        if not doubt and not has_been_reported(series.samples, newest, rule=rule, new_runs=new_runs):
+            return Outcome(newest.direction.value), _describe_step(series, found)
+    seen = as_change(sighting)
+    explanation = _describe_sighting(series, found, sighting) if seen else ""
+    if (
+        seen
+        and counts(sighting, rule.significance)
+        and not has_been_reported(series.samples, seen, rule=rule, sighted=True, new_runs=new_runs)
+    ):
+        return Outcome(seen.direction.value), explanation
+    suspected = (
+        seen is not None and sighting.state is DetectorState.SUSPECTED and is_distinct_from(seen, found.steps)
+    )
+    ending = SUSPECTED_ENDING if suspected else ""
+    if doubt:
+        return Outcome.NORMAL, _describe_step(series, found, doubt=f", {doubt}") + ending
+    if sighting.state is DetectorState.CHANGED and not counts(sighting, rule.significance):
+        return Outcome.NORMAL, f"{explanation}, {rule.significance.too_small}"
+    return Outcome.NORMAL, _describe_position(series, found) + ending
+
+
 def _identity(run: Run) -> tuple[str, str, int, datetime]:
     return run.testbed, run.job, run.build, run.started
 
@@ -262,46 +304,12 @@ def _by_groups(
     return _ShownChanges(steps, vanished, suspected, bad_runs(series.samples, found, rule))
 
 
-def newest_outcome(
-    series: Series, found: Findings, sighting: SuspectedChange, rule: ReportingRule, *, new_runs: int = 1
-) -> tuple[Outcome, str]:
-    """Return the outcome of the newest run, and why: by the last step of the partition, else by a sighting.
-
-    :param series: a trace whose newest run has a value.
-    :param found: the findings of its partition.
-    :param sighting: the result of the sequential detector.
-    :param new_runs: how many of the newest runs no earlier analysis has seen.
-    """
-    doubt = ""
-    if found.steps and found.steps[-1].position == found.partition.groups[-1].start:
-        newest, doubt = found.steps[-1], found.doubts[-1]
-        if not doubt and not has_been_reported(series.samples, newest, rule=rule, new_runs=new_runs):
-            return Outcome(newest.direction.value), reasons.step(series, found)
-    seen = as_change(sighting)
-    explanation = reasons.sighting(series, found, sighting) if seen else ""
-    if (
-        seen
-        and counts(sighting, rule.significance)
-        and not has_been_reported(series.samples, seen, rule=rule, sighted=True, new_runs=new_runs)
-    ):
-        return Outcome(seen.direction.value), explanation
-    suspected = (
-        seen is not None and sighting.state is DetectorState.SUSPECTED and is_distinct_from(seen, found.steps)
-    )
-    ending = reasons.SUSPECTED if suspected else ""
-    if doubt:
-        return Outcome.NORMAL, reasons.step(series, found, doubt=f", {doubt}") + ending
-    if sighting.state is DetectorState.CHANGED and not counts(sighting, rule.significance):
-        return Outcome.NORMAL, f"{explanation}, {rule.significance.too_small}"
-    return Outcome.NORMAL, reasons.within(series, found) + ending
-
-
 def _by_range(series: Series, moving: MovingStatistics) -> tuple[Outcome, str]:
     departures = _departures(series, moving)
     last = series.samples.size - 1
     if departures and departures[-1].position == last:
-        return Outcome(departures[-1].direction.value), reasons.departure(series, moving)
-    return Outcome.NORMAL, reasons.departure(series, moving)
+        return Outcome(departures[-1].direction.value), _describe_departure(series, moving)
+    return Outcome.NORMAL, _describe_departure(series, moving)
 
 
 def _departures(series: Series, moving: MovingStatistics) -> tuple[Change, ...]:
@@ -315,3 +323,76 @@ def _departures(series: Series, moving: MovingStatistics) -> tuple[Change, ...]:
             for at in np.flatnonzero(outside)
         )
     )
+
+
+def _format_amount(value: float, unit: str) -> str:
+    """Write a value with its unit, packets per second in millions."""
+    if unit == "pps":
+        return f"{value / 1e6:.4g} Mpps"
+    return f"{value:.4g} {unit}".rstrip()
+
+
+def _compare(value: float, reference: float) -> str:
+    """Return the position of a value, ``4.2 % below``, ``above``, ``as``; the reference follows it."""
+    if value == reference:
+        return "exactly at"
+    side = "above" if value > reference else "below"
+    return f"{abs((value - reference) / reference):.1%} {side}".replace("%", " %") if reference else side
+
+
+def _describe_position(series: Series, found: Findings) -> str:
+    """Describe the position of an unchanged newest run in its group."""
+    if np.count_nonzero(np.isfinite(series.samples)) == 1:
+        return FIRST_RUN
+    group = found.partition.groups[-1]
+    return (
+        f"{_compare(float(series.samples[-1]), group.mean)} the trend of "
+        f"{_runs(sample_count(group, found.values))} ({_format_amount(group.mean, series.unit)})"
+    )
+
+
+def _describe_step(series: Series, found: Findings, *, doubt: str = "") -> str:
+    """Compare the last group with the one before; name its first run if that is not the newest one."""
+    before, after = found.partition.groups[-2:]
+    since = ""
+    if after.start < series.samples.size - 1:
+        name = series.runs[after.start].name
+        since = f", since {name}" if doubt else f", found late: since {name}"
+    return (
+        f"{_compare(after.mean, before.mean)} the trend of the "
+        f"{_runs(sample_count(before, found.values))} before ({_format_amount(before.mean, series.unit)})"
+        f"{since}{doubt}"
+    )
+
+
+def _describe_sighting(series: Series, found: Findings, seen: SuspectedChange) -> str:
+    """Compare the runs since a sighted change with those before it."""
+    since = found.confirmed
+    count = int(np.count_nonzero(np.isfinite(series.samples[since : seen.position])))
+    name = series.runs[seen.position].name
+    newest = seen.position == series.samples.size - 1
+    return (
+        f"{'a slow drift, ' if seen.shape is ChangeShape.DRIFT else ''}{_compare(seen.after, seen.before)} "
+        f"the average of the {_runs(count)} before ({_format_amount(seen.before, series.unit)})"
+        f"{'' if newest else f', since {name}'}"
+    )
+
+
+def _describe_departure(series: Series, moving: MovingStatistics) -> str:
+    """Compare the newest run with the normal range of its window."""
+    size = int(moving.sizes[-1])
+    if size < MINIMUM_VALUES:
+        missing = f"only {_runs(size)} before: three sigma needs {MINIMUM_VALUES}"
+        return missing if size else FIRST_RUN
+    average, value = float(moving.trimmed_average[-1]), float(series.samples[-1])
+    low, high = float(moving.low[-1]), float(moving.high[-1])
+    place = "in" if low <= value <= high else "outside"
+    return (
+        f"{_compare(value, average)} the trimmed average of the {_runs(size)} before "
+        f"({_format_amount(average, series.unit)}), {place} its range of {SIGMAS:g} sigma, "
+        f"{_format_amount(low, series.unit)} to {_format_amount(high, series.unit)}"
+    )
+
+
+def _runs(count: int) -> str:
+    return f"{count} run" if count == 1 else f"{count} runs"

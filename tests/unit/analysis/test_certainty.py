@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.analysis.certainty import Certainty, certainty, quantile
+from perftrend.analysis.significance import Certainty, certainty, quantile
 from perftrend.model import Group, Samples
 
 NAN = math.nan

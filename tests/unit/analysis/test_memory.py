@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perftrend.analysis.memory import LONG_RUN, memory_weights, step_chance, variance_of_average
+from perftrend.analysis.noise import LONG_RUN, memory_weights, step_chance, variance_of_average
 from perftrend.model import Samples
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.analysis.change_evidence import MINIMUM_HISTORY
+from perftrend.analysis.change_evidence import MINIMUM_HISTORY, ChangeShape
 from perftrend.analysis.sequential import (
     QUIET,
     DetectorState,
@@ -16,7 +16,6 @@ from perftrend.analysis.sequential import (
     monitor,
     replay,
 )
-from perftrend.analysis.shape import ChangeShape
 from perftrend.errors import SettingsError
 from perftrend.model import Better, Direction, Samples
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.analysis.shape import ChangeShape, drift_evidence, shape_of
+from perftrend.analysis.change_evidence import ChangeShape, drift_evidence, shape_of
 
 
 def test_level_and_slope_without_noise_are_a_drift() -> None:

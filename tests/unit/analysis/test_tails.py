@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perftrend.analysis.tails import normal_scores
+from perftrend.analysis.noise import tail_scores
 from perftrend.model import Samples
 
 
@@ -14,13 +14,13 @@ def normal(runs: int) -> Samples:
 def score(history: Samples, distance: float) -> float:
     """Return what a newest run so far above the median is worth."""
     values = np.append(history, np.median(history) + distance)
-    return float(normal_scores(values, history.size)[-1])
+    return float(tail_scores(values, history.size)[-1])
 
 
 def test_runs_of_normal_noise_are_worth_their_distance() -> None:
     values = normal(300)
 
-    assert normal_scores(values, 300) == pytest.approx((values - np.median(values)) / 2.0, abs=0.35)
+    assert tail_scores(values, 300) == pytest.approx((values - np.median(values)) / 2.0, abs=0.35)
 
 
 def test_far_run_is_worth_less_where_tails_are_heavy() -> None:
@@ -41,7 +41,7 @@ def test_far_run_is_worth_more_the_longer_there_was_none() -> None:
 def test_newest_runs_do_not_judge_themselves() -> None:
     history = normal(60)
     alone = score(history, 20.0)
-    pair = normal_scores(np.concatenate([history, [120.0, 120.0]]), 60)
+    pair = tail_scores(np.concatenate([history, [120.0, 120.0]]), 60)
 
     assert alone == pytest.approx(pair[-1], abs=0.3)
 
@@ -49,4 +49,4 @@ def test_newest_runs_do_not_judge_themselves() -> None:
 def test_equal_runs_say_nothing_of_their_noise() -> None:
     values = np.array([5.0, 5.0, 5.0, 5.0, 4.0])
 
-    assert values.tolist() == normal_scores(values, 4).tolist()
+    assert values.tolist() == tail_scores(values, 4).tolist()

@@ -11,7 +11,7 @@ from benchmarks.comparing import __main__ as comparing
 from benchmarks.comparing import harmless, many
 from benchmarks.comparing.methods import mann_whitney, sequential, student_beyond, welch
 from benchmarks.comparing.patches import CELLS, Cell, cell_from_recording, patch
-from perftrend.analysis.certainty import quantile
+from perftrend.analysis.significance import quantile
 
 
 def test_all_tests_of_a_patch_are_measured_in_one_order_with_noise_of_their_own() -> None:

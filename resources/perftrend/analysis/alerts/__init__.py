@@ -9,17 +9,18 @@ output.
 
 from perftrend.analysis.alerts.detectors import METHODS, ChangeSize, Detector, changes_of
 from perftrend.analysis.alerts.dry_run import DryRunResult, NightReport, replay_nights
-from perftrend.analysis.alerts.finding_groups import FindingGroup, common_range, group_findings
 from perftrend.analysis.alerts.finding_matches import (
+    FindingGroup,
     FindingMatches,
     KnownFinding,
+    common_range,
     distinct,
+    group_findings,
     match_findings,
     match_known,
 )
 from perftrend.analysis.alerts.findings import Finding, FindingKind, MeasuredCommit, SuspectRange, Threshold
-from perftrend.analysis.alerts.history import TraceHistory, findings_of
-from perftrend.analysis.alerts.missing_data import find_measuring_jobs, silent_traces
+from perftrend.analysis.alerts.history import TraceHistory, find_measuring_jobs, findings_of, silent_traces
 
 __all__ = [
     "METHODS",

@@ -22,7 +22,6 @@ from itertools import pairwise
 import numpy as np
 
 from perftrend import errors
-from perftrend.analysis.certainty import certainty
 from perftrend.analysis.change_details import groups_around, is_distinct_from
 from perftrend.analysis.description import formula_named
 from perftrend.analysis.mdl import DEFAULT_FORMULA
@@ -35,7 +34,7 @@ from perftrend.analysis.reportable_changes import (
     findings,
     sight,
 )
-from perftrend.analysis.significance import Significance
+from perftrend.analysis.significance import Significance, certainty
 from perftrend.analysis.stepfit import StepMethod, step_fits
 from perftrend.analysis.trimmed_statistics import DEFAULT_WINDOW, MINIMUM_VALUES, moving_statistics
 from perftrend.model import Better, Change, Direction, Group, Samples

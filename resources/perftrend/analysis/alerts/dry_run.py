@@ -11,8 +11,12 @@ from functools import partial
 from typing import TypeAlias
 
 from perftrend.analysis.alerts.detectors import Detector
-from perftrend.analysis.alerts.finding_groups import common_range
-from perftrend.analysis.alerts.finding_matches import FindingMatches, KnownFinding, match_findings
+from perftrend.analysis.alerts.finding_matches import (
+    FindingMatches,
+    KnownFinding,
+    common_range,
+    match_findings,
+)
 from perftrend.analysis.alerts.findings import Finding, FindingKind, MeasuredCommit, SuspectRange, Threshold
 from perftrend.analysis.alerts.history import TraceHistory, findings_of, silences_of
 

@@ -11,16 +11,18 @@ from perftrend.analysis.cluster.clustering import (
     CORRECTED_CUTOFF,
     CUTOFF,
     DEFAULT_K,
+    MINIMUM_SIDE,
     Cluster,
     Clustering,
     LeftOut,
+    ValueCount,
+    centroid_step,
     find_clusters,
+    parameter_summary,
+    t_statistic,
 )
-from perftrend.analysis.cluster.kmeans import KMeans, automatic_k, k_means
+from perftrend.analysis.cluster.kmeans import KMeans, Seeding, automatic_k, k_means
 from perftrend.analysis.cluster.normalisation import SMALLEST_DEVIATION, NormalisedTraces, Unusable, normalise
-from perftrend.analysis.cluster.parameters import ValueCount, parameter_summary
-from perftrend.analysis.cluster.seeds import Seeding
-from perftrend.analysis.cluster.steps import MINIMUM_SIDE, centroid_step, t_statistic
 from perftrend.analysis.cluster.triage import (
     FINGERPRINT_SIZE,
     ClusterDecision,

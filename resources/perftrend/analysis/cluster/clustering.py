@@ -1,28 +1,39 @@
-"""Clusters of the traces of a window, each with its centroid, its members and its step.
+"""Clusters of the traces of a window, each with its centroid, its members, their parameters and its step.
 
 Traces are normalised and divided by k-means, and a step is fitted to the centroid of each cluster. A cluster
 whose |Regression| is above the cutoff is interesting: its traces changed at the position of the step.
 
-Source: "Skia Perf: Design", section Clustering.
+The step is fitted at the position with the least squares error, among those with at least five commits on
+each side. With L and R the averages before and from the position on, n₁ and n₂ their numbers of commits,
+n = n₁ + n₂ and SSE the squares about both,
+
+    lse = √SSE / n,   Regression = (R - L) / lse,
+    t = (R - L) / (s √(1/n₁ + 1/n₂)) = Regression · √((n - 2) n₁ n₂ / n³),   s² = SSE / (n - 2).
+
+Regression grows with √n and depends on the position of the step: a cutoff is valid for one length of window.
+t, the corrected statistic, is Student's; its cutoff is valid for all.
+
+Source: "Skia Perf: Design", section Clustering, with the opposite sign: there, a lower value is better.
 """
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perftrend import errors
-from perftrend.analysis.cluster.kmeans import KMeans, Progress, automatic_k, k_means
+from perftrend.analysis.cluster.kmeans import KMeans, Progress, Seeding, automatic_k, k_means
 from perftrend.analysis.cluster.normalisation import SMALLEST_DEVIATION, Unusable, normalise
-from perftrend.analysis.cluster.parameters import ValueCount, parameter_summary
-from perftrend.analysis.cluster.seeds import Seeding
-from perftrend.analysis.cluster.steps import centroid_step, t_statistic
 from perftrend.analysis.stepfit import ORIGINAL_CUTOFF, StepFit
 from perftrend.model import Better, Direction, Samples, TraceKey
+
+_LEAST_WEIGHT, _MOST_ADDED = 12, 14
 
 DEFAULT_K = 50
 CUTOFF = ORIGINAL_CUTOFF
@@ -30,6 +41,12 @@ CUTOFF = ORIGINAL_CUTOFF
 CORRECTED_CUTOFF = 8.0
 """|t| above which a step is more than noise. With 200 clusters in a window of 15 commits, noise alone causes
 one that exceeds it in one of about 370 clusterings; in longer windows it hardly ever does."""
+
+MINIMUM_SIDE = 5
+"""Minimum number of commits on each side of a step."""
+
+_ROUNDING = 1e-12
+"""A deviation that is a smaller fraction of the step counts as 0."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,6 +161,67 @@ def find_clusters(
     return Clustering(tuple(clusters), left_out, k, found.total_error, found.iterations, found.converged)
 
 
+def centroid_step(centroid: Samples, *, better: Better, side: int = MINIMUM_SIDE) -> StepFit | None:
+    """Fit a step to a centroid.
+
+    :param centroid: shape (w,), finite.
+    :param better: which direction of the traces is good.
+    :param side: commits on each side of the step, at least 1.
+    :returns: the step; None if the window is shorter than two sides.
+    """
+    width = centroid.size
+    if width < 2 * side:
+        return None
+    offsets = centroid - centroid[0]
+    splits = np.arange(side, width - side + 1)
+    before = np.cumsum(offsets)[splits - 1]
+    left, right = before / splits, (offsets.sum() - before) / (width - splits)
+    # The part of the squares about the common average that a split explains: the rest is the error.
+    best = int(np.argmax((right - left) ** 2 * splits * (width - splits)))
+    split = int(splits[best])
+    step = float(right[best] - left[best])
+    squares = [float(((part - part.mean()) ** 2).sum()) for part in (offsets[:split], offsets[split:])]
+    lse = sqrt(sum(squares)) / width
+    turned = step if better is Better.HIGHER else -step
+    return StepFit(split, turned, lse, _ratio(turned, lse))
+
+
+def t_statistic(step: StepFit, width: int) -> float:
+    """Return Student's t of a step in a window of ``width`` commits, with the sign of its Regression."""
+    before, after = step.position, width - step.position
+    return step.regression * sqrt((width - 2) * before * after / width**3)
+
+
+@dataclass(frozen=True, slots=True)
+class ValueCount:
+    """One value of a parameter in a cluster."""
+
+    value: str
+    count: int
+    """Number of traces of the cluster that have it."""
+    weight: int
+    """12 + ⌊14 · fraction of the traces⌋, from 12 to 26: the text size in which the value is shown."""
+
+
+def parameter_summary(keys: Sequence[TraceKey]) -> dict[str, tuple[ValueCount, ...]]:
+    """Count the values of each parameter; an empty value counts as a missing parameter.
+
+    :param keys: the traces of a cluster.
+    :returns: by parameter, both in alphabetical order, but with the most frequent value first.
+    """
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for (parameter, value), count in Counter(pair for key in keys for pair in key.parameters).items():
+        if value:
+            counts[parameter][value] = count
+    return {
+        parameter: tuple(
+            ValueCount(value, count, _LEAST_WEIGHT + _MOST_ADDED * count // len(keys))
+            for value, count in sorted(values.items(), key=lambda item: (-item[1], item[0]))
+        )
+        for parameter, values in sorted(counts.items())
+    }
+
+
 def _order_by_key(
     values: Samples, keys: Sequence[TraceKey], better: Better | Sequence[Better]
 ) -> NDArray[np.intp]:
@@ -181,3 +259,9 @@ def _clusters(found: KMeans, keys: Sequence[TraceKey], better: Better, cutoff: f
             corrected=t_statistic(step, centroid.size) if step else 0.0,
             interesting=step is not None and abs(step.regression) > cutoff,
         )
+
+
+def _ratio(step: float, lse: float) -> float:
+    if not step:
+        return 0.0
+    return step / lse if lse > _ROUNDING * abs(step) else inf * step

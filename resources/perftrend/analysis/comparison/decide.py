@@ -4,7 +4,7 @@ A difference is shown only if two criteria agree. The random order of measuring 
 differ at all: by :mod:`.randomization`, whatever the noise is, and with one error for all looks and all
 tests. A posterior distribution of the difference gives its direction and its size. It weighs two models of
 the noise by their evidence: normal noise with drift and a few far-off runs (:mod:`.model`), and noise of any
-shape, such as two speeds (:mod:`.kernels`). The outcome is
+shape, such as two speeds (:mod:`.estimation`). The outcome is
 
 * a regression or a progression, if the order of measuring shows a difference, the central interval of the
   posterior excludes zero, and the difference is at least as probable to exceed the threshold as not; if
@@ -34,13 +34,16 @@ from statistics import NormalDist
 import numpy as np
 
 from perftrend import errors
-from perftrend.analysis.comparison.kernels import fit_kernels
+from perftrend.analysis.comparison.estimation import (
+    Estimate,
+    estimate_size,
+    fit_kernels,
+    fit_without_outliers,
+)
 from perftrend.analysis.comparison.layouts import Layouts, compare_layouts
 from perftrend.analysis.comparison.mixture import Mixture
 from perftrend.analysis.comparison.model import Model
 from perftrend.analysis.comparison.observations import PARENT, PATCH, Levels, Observation, levels
-from perftrend.analysis.comparison.outliers import fit_without_outliers
-from perftrend.analysis.comparison.power import Estimate, estimate_size
 from perftrend.analysis.comparison.priors import NoiseGrid, Sizes
 from perftrend.analysis.comparison.randomization import Design, RandomizationTest, randomization_test
 from perftrend.model import Better

@@ -23,9 +23,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, fmean, variance
 
-from perftrend.analysis.certainty import quantile
 from perftrend.analysis.comparison.observations import PARENT, PATCH, Levels, Observation
-from perftrend.analysis.significance import chance_of
+from perftrend.analysis.significance import chance_of, quantile
 
 _FEWEST = 2
 """Layouts of a build that are required to estimate how much it differs between them."""

@@ -5,12 +5,10 @@ match a query, and counts the traces that each further value would leave. :class
 rows of formulas.
 """
 
-from perftrend.analysis.query.names import format_skia_name, parse_skia_name
-from perftrend.analysis.query.parameter_codes import ParameterCodes, Parameters
+from perftrend.analysis.query.columns import ParameterCodes, Parameters
 from perftrend.analysis.query.patterns import MOST_PATTERNS, parse
-from perftrend.analysis.query.skia import import_queries
-from perftrend.analysis.query.source import TraceSource
-from perftrend.analysis.query.table import TraceTable, ValueChoice
+from perftrend.analysis.query.skia import format_skia_name, import_queries, parse_skia_name
+from perftrend.analysis.query.table import TraceSource, TraceTable, ValueChoice
 
 __all__ = [
     "MOST_PATTERNS",

@@ -1,21 +1,22 @@
 """One parameter of many traces as a column of small numbers.
 
-A column contains the distinct values of the parameter, and for each trace the place of its value among them.
+A column contains the distinct values of the parameter, and for each trace the place of its value among them:
+traces are distinguished without comparing each of their texts.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perftrend.analysis.formula.query import Term, admits_missing
-from perftrend.analysis.query.parameter_codes import MISSING
 from perftrend.analysis.query.patterns import search_values
 from perftrend.errors import SettingsError
 from perftrend.model import TraceKey
@@ -25,6 +26,10 @@ Mask = NDArray[np.bool_]
 _CACHE_SIZE = 32
 """Regular expressions of a column whose matches are cached: a page repeats the same ones."""
 _NUMBERS = re.compile(r"(\d{1,18})")
+
+MISSING = -1
+"""The code of a trace without the parameter."""
+_LARGEST_CODE = 2**62
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +108,51 @@ def columns(
             codes[name] = np.fromiter((known.get(value, MISSING) for value in given), np.int32, len(given))
     for name in sorted(codes):
         yield name, _sort_values(values[name], codes[name], is_own=name in own)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ParameterCodes:
+    """One parameter of n traces."""
+
+    values: tuple[str, ...]
+    """Each value once, in any order."""
+    codes: NDArray[np.int32]
+    """The place of each trace's value among them, -1 without one, shape (n,)."""
+
+    def of(self, rows: NDArray[np.intp]) -> ParameterCodes:
+        """Return the parameter of some of the traces."""
+        return ParameterCodes(self.values, self.codes[rows])
+
+    def unique_codes(self) -> list[int]:
+        """Return the codes that occur, ascending, including -1 if a trace lacks the parameter."""
+        found = np.flatnonzero(np.bincount(self.codes - MISSING, minlength=len(self.values) + 1)) + MISSING
+        return found.tolist()
+
+
+Parameters: TypeAlias = Mapping[str, ParameterCodes]
+"""The parameters of n traces by name."""
+
+
+def of_rows(parameters: Parameters, rows: NDArray[np.intp]) -> dict[str, ParameterCodes]:
+    """Return the parameters of some of the traces."""
+    return {name: each.of(rows) for name, each in parameters.items()}
+
+
+def combine_codes(parameters: Iterable[ParameterCodes], count: int) -> NDArray[np.int64]:
+    """Return a number for each trace: two are equal if, and only if, the traces agree in all parameters.
+
+    :param count: number of traces.
+    """
+    numbers = np.zeros(count, dtype=np.int64)
+    largest = 1
+    for each in parameters:
+        size = len(each.values) + 1
+        if largest * size > _LARGEST_CODE:
+            distinct, numbers = np.unique(numbers, return_inverse=True)
+            largest = len(distinct)
+        numbers = numbers * size + (each.codes - MISSING)
+        largest *= size
+    return numbers
 
 
 def _own(keys: Sequence[TraceKey]) -> tuple[dict[str, dict[str, int]], dict[str, NDArray[np.int32]]]:

@@ -1,16 +1,23 @@
 """Ratios of many pairs of traces: pairing, comparison, and layout as a table.
 
 :func:`across` pairs traces that agree in all parameters but one, :func:`ratios` compares the values of all
-pairs, :class:`Layout` puts them into a table whose rows are tests, and :mod:`.heat` assigns shades.
+pairs, :class:`Layout` puts them into a table whose rows are tests, and :func:`levels` assigns shades.
 
 Source: "Skia Perf: Design", section Comparing bench results across verticals.
 """
 
-from perftrend.analysis.ratios.aggregates import AGGREGATES, aggregate, rank_rows
-from perftrend.analysis.ratios.cells import Ratios, Values, ratios
-from perftrend.analysis.ratios.heat import LEVELS, levels, robust_range
-from perftrend.analysis.ratios.layout import Layout, RatioColumn, laid_out
-from perftrend.analysis.ratios.noise import noise_of_history, noise_of_samples
+from perftrend.analysis.ratios.cells import Ratios, Values, noise_of_history, noise_of_samples, ratios
+from perftrend.analysis.ratios.layout import (
+    AGGREGATES,
+    LEVELS,
+    Layout,
+    RatioColumn,
+    aggregate,
+    laid_out,
+    levels,
+    rank_rows,
+    robust_range,
+)
 from perftrend.analysis.ratios.pairs import WITHOUT, Pairs, across, of_named, with_themselves
 
 __all__ = [

@@ -5,7 +5,7 @@ compared, because no two traces agree in the test. Traces without a partner are 
 with every word that repeats the value of the vertical removed from the other parameters: both sides are then
 ``*-1c-ip4-mrr``.
 
-Traces are places in a table, whose parameters are numbers (:mod:`perftrend.analysis.query.parameter_codes`).
+Traces are places in a table, whose parameters are numbers (:mod:`perftrend.analysis.query.columns`).
 
 Source: "Skia Perf: Design", section Comparing bench results across verticals.
 """
@@ -20,7 +20,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from perftrend.analysis.query.parameter_codes import (
+from perftrend.analysis.query.columns import (
     MISSING,
     ParameterCodes,
     Parameters,

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.analysis.cluster import KMeans, Seeding, automatic_k, k_means
-from perftrend.analysis.cluster.nearest_centroid import ComparedRows
-from perftrend.analysis.cluster.seeds import seeds
+from perftrend.analysis.cluster.kmeans import ComparedRows, seeds
 from perftrend.errors import SettingsError
 from perftrend.model import Samples
 

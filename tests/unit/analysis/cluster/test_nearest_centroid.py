@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perftrend.analysis.cluster.nearest_centroid import ComparedRows
+from perftrend.analysis.cluster.kmeans import ComparedRows
 
 
 @pytest.mark.parametrize("count", [0, 1, 2047, 2048, 2049, 4100])

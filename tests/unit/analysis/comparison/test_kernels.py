@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from perftrend.analysis.comparison import Model, Observation, levels
-from perftrend.analysis.comparison.kernels import fit_kernels
+from perftrend.analysis.comparison.estimation import fit_kernels
 
 
 def measured(step: float, noise: np.ndarray) -> list[Observation]:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.analysis.query import TraceTable, parameter_codes
-from perftrend.analysis.query.parameter_codes import combine_codes, of_rows
+from perftrend.analysis.query import TraceTable, columns
+from perftrend.analysis.query.columns import combine_codes, of_rows
 from perftrend.model import TraceKey
 
 KEYS = st.lists(
@@ -35,13 +35,13 @@ def test_codes_that_are_used_tell_where_there_is_none() -> None:
     assert [1] == tests.of(np.array([1, 2])).unique_codes()
 
 
-@pytest.mark.parametrize("most", [parameter_codes._MOST, 5])
+@pytest.mark.parametrize("most", [columns._LARGEST_CODE, 5])
 @given(KEYS)
 def test_traces_have_the_same_number_where_they_agree(most: int, keys: list[dict[str, str]]) -> None:
     """However many values there are: 5 is soon exceeded."""
     rows = np.arange(len(keys))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parameter_codes, "_MOST", most)
+        patch.setattr(columns, "_LARGEST_CODE", most)
         numbers = combine_codes(of_rows(table_of(*keys).own, rows).values(), len(keys)).tolist()
 
     assert [[one == other for other in keys] for one in keys] == [

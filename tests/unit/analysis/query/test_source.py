@@ -68,7 +68,7 @@ def test_wrong_regular_expression_is_refused() -> None:
 
 def test_names_are_written_only_where_somebody_asks_for_them() -> None:
     """Of tens of thousands of traces that takes longer than their average."""
-    with mock.patch("perftrend.analysis.query.source.format_key", side_effect=AssertionError):
+    with mock.patch("perftrend.analysis.query.table.format_key", side_effect=AssertionError):
         rows = evaluate('ave(filter("metric=ndr"))', source(), points=2)
 
     assert [[4.0, 5.0]] == rows.matrix.tolist()

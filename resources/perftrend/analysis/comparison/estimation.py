@@ -1,0 +1,203 @@
+"""The estimation of a difference: far-off observations, the noise of any shape, and the power.
+
+Far-off observations are found one after the other, and excluded. Two of them hide each other: together they
+look like noise, and one of them is not improbable without the other. The search therefore continues for a
+while past an observation that is only suspected, and excludes those that are most probable together: with pₖ
+the probability that the k-th one is far off, given that those before it are, the number with the largest Σ
+log(pₖ / (1 - pₖ)).
+
+A machine with two speeds gives two sharp levels to each build. A normal model treats their distance as noise.
+The fit of kernels has noise of any shape, estimated from the values of both builds: the density of a value is
+a sum of kernels around the other values, those of the patch moved back by the difference Δ (see
+:mod:`.paired_test`). It is large if Δ aligns the levels of both builds. The evidence is on the scale of
+:class:`.Model`, so that both can be weighed by it. Δ has a grid whose steps are 8 % of it, up to a factor of
+50,000. A finer grid around the probable values gives the size.
+
+The estimate of the size is that of the measurement alone, by generalised least squares: for each noise of the
+grid aᵀPy / aᵀPa with variance 1 / aᵀPa, averaged over the posterior of the noise. To evaluate another
+estimate, and thus to find the smallest one that decides, the observations of the patch are shifted as a
+whole, which does not change what they show of the noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from perftrend.analysis.comparison.mixture import Mixture, log_sum
+from perftrend.analysis.comparison.model import Model, Steps
+from perftrend.analysis.comparison.observations import PARENT, PATCH, Floats, Levels
+from perftrend.analysis.comparison.paired_test import likelihood
+from perftrend.analysis.comparison.priors import LEVEL_DEVIATION, STEPS_OF_COMMITS, FarOff, NoiseGrid, Sizes
+
+_HALVINGS = 12
+
+MOST_EXCLUDED = 6
+"""The maximum number of exclusions, which is also at most a quarter of all."""
+PROBABLE = 0.6
+"""Observations are excluded if their log odds together exceed those of this probability."""
+SUSPECTED = 0.05
+"""An observation that is far off with this probability may be hidden by another one."""
+HOPELESS = -4.0
+"""Log odds below which a set of observations is not enlarged."""
+_CERTAIN = 1 - 1e-12
+
+_SIZES: Floats = 0.25 * np.power(1.08, np.arange(110, dtype=np.float64))
+_DIFFERENCES: Floats = np.concatenate([-_SIZES[::-1], [0.0], _SIZES])
+_STEPS: Floats = np.gradient(_DIFFERENCES)
+_FINE = 81
+"""Points of the finer grid."""
+_IMPROBABLE = 1e-4
+"""The finer grid excludes tails of this probability on either side."""
+
+
+def fit_without_outliers(
+    levels: Levels,
+    steps: Steps,
+    *,
+    noise: NoiseGrid,
+    sizes: Sizes = STEPS_OF_COMMITS,
+    far_off: FarOff | None = None,
+    prior_none: float = -math.inf,
+    prior_one: Floats | None = None,
+    look_ahead: bool = True,
+) -> tuple[Model, tuple[int, ...]]:
+    """Fit the model without far-off observations.
+
+    :param steps: the steps that are considered possible, shape (j, n).
+    :param prior_none: logarithm of the prior probability of no step; the default rules it out.
+    :param prior_one: of one at each position, shape (j,); None for equal probabilities.
+    :param look_ahead: whether to search past an observation that is only suspected, which fits the model once
+        more for each of them.
+    :returns: the model of the rest, and the positions of the exclusions among the observations given to
+        :func:`.levels`, in their order. Columns of ``steps`` belong to ``model.levels.positions``.
+    """
+    far_off = far_off or FarOff()
+    prior = np.zeros(len(steps)) if prior_one is None else prior_one
+    left_out: list[int] = []
+    least = SUSPECTED if look_ahead else PROBABLE
+    most = min(MOST_EXCLUDED, len(levels) // 4)
+    best = model = Model(levels, noise, sizes, far_off)
+    best_count, best_odds, odds = 0, 0.0, 0.0
+    while len(left_out) < most:
+        probable = model.far_off_given(steps, prior_none=prior_none, prior_one=prior)
+        worst = int(np.argmax(probable))
+        if probable[worst] < least or odds < HOPELESS:
+            break
+        odds += _log_odds(float(probable[worst]))
+        left_out.append(int(levels.positions[worst]))
+        levels, steps = levels.without([worst]), np.delete(steps, worst, axis=1)
+        model = Model(levels, noise, sizes, far_off)
+        if odds > best_odds + (0.0 if best_count else _log_odds(PROBABLE)):
+            best, best_count, best_odds = model, len(left_out), odds
+    return best, tuple(sorted(left_out[:best_count]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelFit:
+    """Values of two builds, and the posterior of their difference if the noise has any shape."""
+
+    parent: tuple[float, ...]
+    patch: tuple[float, ...]
+    evidence: float
+    """Logarithm, in nats."""
+    by_difference: Floats
+    """Log-likelihood of the values for each Δ of the coarse grid."""
+
+    def size(self) -> Mixture:
+        """Return the posterior of the difference, in 100 ln(value)."""
+        coarse = Mixture.of(self.by_difference, _DIFFERENCES, _STEPS**2 / 12)
+        low, high = (coarse.quantile(level) for level in (_IMPROBABLE, 1 - _IMPROBABLE))
+        fine = np.linspace(low, high, _FINE)
+        step = float(fine[1] - fine[0])
+        own = np.interp(fine, _DIFFERENCES, _STEPS)
+        if step >= own.max():
+            return coarse
+        # The density is that of the coarse grid, where each point represents one step.
+        weights = likelihood(self.parent, self.patch, fine) - np.log(own)
+        return Mixture.of(weights, fine, np.full(_FINE, step**2 / 12))
+
+
+def fit_kernels(levels: Levels) -> KernelFit:
+    """Fit the noise to the values of two builds, whatever their difference is.
+
+    :param levels: all levels of both builds, including far-off ones.
+    """
+    order = np.argsort(levels.at_h, kind="stable")
+    y, builds = np.round(levels.y[order], 9), levels.builds[order]
+    parent, patch = (tuple(y[builds == build].tolist()) for build in (PARENT, PATCH))
+    by_difference = likelihood(parent, patch, _DIFFERENCES)
+    level = -0.5 * math.log(2 * math.pi) - math.log(LEVEL_DEVIATION)
+    evidence = float(log_sum(by_difference)) - math.log(by_difference.size) + level
+    return KernelFit(parent, patch, evidence, by_difference)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimate:
+    """The size of a step by the measurement alone, in 100 ln(value)."""
+
+    size: float
+    error: float
+    """Its standard error."""
+    model: Model
+    weight: Floats
+    """aᵀPa, (g,)."""
+    pull: Floats
+    """aᵀPy, (g,)."""
+
+    def posterior_given(self, size: float) -> Mixture:
+        """Return the posterior of the step if its estimate had been another one."""
+        shift = size - self.size
+        pull = self.pull + shift * self.weight
+        base = self.model.base - shift * (self.pull + 0.5 * shift * self.weight)
+        variances = self.model.sizes.variances(self.model.of_one)
+        d = self.weight[:, np.newaxis] + 1 / variances
+        means = pull[:, np.newaxis] / d
+        log_weights = (
+            base[:, np.newaxis]
+            + np.log(np.array(self.model.sizes.weights))
+            + 0.5 * (pull[:, np.newaxis] * means - np.log(variances * d))
+        )
+        return Mixture.of(log_weights, means, 1 / d)
+
+    def least(self, decides: Callable[[Mixture], bool], *, sign: float) -> float:
+        """Return the smallest absolute size of an estimate that decides.
+
+        :param decides: whether a step would be shown; if so, larger steps must be shown too.
+        :param sign: of the steps to try, 1 or -1.
+        """
+        high = max(2 * self.error, 1e-6)
+        while not decides(self.posterior_given(sign * high)) and high < 1e4:  # noqa: PLR2004 - beyond any ratio
+            high *= 2
+        low = 0.0
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            if decides(self.posterior_given(sign * middle)):
+                high = middle
+            else:
+                low = middle
+        return high
+
+
+def estimate_size(model: Model, step: Steps) -> Estimate:
+    """Estimate the size of a step.
+
+    :param step: True for the observations after it, shape (n,).
+    """
+    design = step.astype(np.float64)
+    weight = np.einsum("gnm,n,m->g", model.precision, design, design)
+    pull = model.pulled @ design
+    # With a flat prior of the size, each noise is as probable as its residuals.
+    log_weights = model.base + 0.5 * (pull**2 / weight - np.log(weight))
+    weights = np.exp(log_weights - log_sum(log_weights))
+    size = float(weights @ (pull / weight))
+    error = math.sqrt(float(weights @ (1 / weight)))
+    return Estimate(size, error, model, weight, pull)
+
+
+def _log_odds(probability: float) -> float:
+    probability = min(probability, _CERTAIN)
+    return math.log(probability / (1 - probability))
