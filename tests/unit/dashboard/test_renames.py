@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from perftrend.analysis.formula import format_key
 from perftrend.dashboard import AppContext
 from perftrend.dashboard.clusters.clustering import find, rule
-from perftrend.dashboard.clusters.options import ClusterOptions
+from perftrend.dashboard.clusters.models import ClusterOptions
 from perftrend.model import TraceKey
 from tests.unit.dashboard.conftest import FIRST, RUNS, STEP, TESTBEDS, TESTS, Filled, add_run, commit
 

@@ -1,24 +1,18 @@
-"""Endpoints of ``/annotations``, with links in the texts and to the plots of annotated commits."""
+"""Endpoints and models of ``/annotations``, with links in the texts and to the plots of annotated commits."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Response
 from markupsafe import Markup, escape
+from pydantic import BaseModel, Field
 
-from perftrend.dashboard.annotations.models import (
-    AnnotationEntry,
-    AnnotationList,
-    Conflict,
-    DeletedAnnotation,
-    EditedAnnotation,
-    NewAnnotation,
-)
 from perftrend.dashboard.auth import Editor, Role, Viewer
 from perftrend.dashboard.context import AppContext, Context
 from perftrend.dashboard.formats import plain
@@ -30,14 +24,101 @@ from perftrend.errors import UsageError, nearest
 from perftrend.store.annotations import Annotation, NoteEditResult, subject_of, validate_commit
 from perftrend.store.tiles import TileColumn
 
-router = APIRouter()
-
 _SHOWN = 50
 _PATH = "/annotations"
 _LARGEST = 2**31 - 1
 """Largest key in the database."""
+_STEM = 7
+"""Number of digits that distinguish two commits in nearly all cases."""
+_AVERAGED = 20_000
+"""Maximum number of traces whose averages are drawn."""
 
+# Only http and https, which browsers do not execute. A full stop at the end belongs to the sentence.
+_ADDRESS = re.compile(r"https?://[^\s<>\"'`\\^{|}]*[^\s<>\"'`\\^{|}.,;:!?()\[\]]")
+
+router = APIRouter()
+
+Commit = Annotated[str, Field(max_length=40)]
+Text = Annotated[str, Field(max_length=8000)]
+"""The limit is larger than that of the store, so that the error message of the store is shown."""
 Identity = Annotated[int, Path(ge=1, le=_LARGEST)]
+
+
+class AnnotationEntry(BaseModel):
+    """A user's annotation of a commit, in plain text."""
+
+    id: int
+    commit: str
+    """Its hash, or a prefix of it."""
+    testbed: str | None
+    """Null: it applies to all testbeds."""
+    text: str
+    author: str
+    created: datetime
+    edited: datetime | None
+    edited_by: str
+    version: int
+    """Required in an edit or a deletion."""
+
+    @classmethod
+    def of(cls, annotation: Annotation) -> AnnotationEntry:
+        """Return the view of an annotation."""
+        return cls(
+            id=annotation.identity,
+            commit=annotation.commit,
+            testbed=annotation.testbed,
+            text=annotation.text,
+            author=annotation.author,
+            created=annotation.created,
+            edited=annotation.edited,
+            edited_by=annotation.edited_by,
+            version=annotation.version,
+        )
+
+
+class AnnotationList(BaseModel):
+    """Annotations: those of a commit, the oldest first, or those of all commits, the newest first."""
+
+    commit: str
+    """The annotated commit; empty: all commits."""
+    annotations: list[AnnotationEntry]
+    older: int | None
+    """Value of ``before`` that requests the older ones; null: there are none."""
+
+
+class NewAnnotation(BaseModel):
+    """Request to annotate a commit."""
+
+    commit: Commit
+    text: Text
+    testbed: Annotated[str, Field(max_length=255)] = ""
+
+
+class EditedAnnotation(BaseModel):
+    """A new text for an annotation."""
+
+    text: Text
+    version: Annotated[int, Field(ge=1, le=2**31 - 1)]
+    """Version of the annotation that the edit is based on."""
+
+
+class DeletedAnnotation(BaseModel):
+    """Request to delete an annotation of this version."""
+
+    version: Annotated[int, Field(ge=1, le=2**31 - 1)]
+
+
+class Conflict(BaseModel):
+    """Another user was faster; nothing was changed."""
+
+    error: str
+    """Names the other user and the time."""
+    annotation: AnnotationEntry | None
+    """The current annotation; null: it was deleted."""
+    text: str
+    """The text that was sent, so that it is not lost."""
+
+
 _CONFLICT: dict[int | str, dict[str, Any]] = {
     409: {"model": Conflict, "description": "Another user has changed it in the meantime."}
 }
@@ -179,10 +260,6 @@ def _answer(
     )
 
 
-# Only http and https, which browsers do not execute. A full stop at the end belongs to the sentence.
-_ADDRESS = re.compile(r"https?://[^\s<>\"'`\\^{|}]*[^\s<>\"'`\\^{|}.,;:!?()\[\]]")
-
-
 def linkify(text: str) -> Markup:
     """Return a text as HTML in which http and https addresses are links."""
     text = plain(text)
@@ -193,12 +270,6 @@ def linkify(text: str) -> Markup:
         pieces.append(Markup('<a href="{0}" rel="noopener noreferrer nofollow">{0}</a>').format(found[0]))
         end = found.end()
     return Markup("").join([*pieces, escape(text[end:])])
-
-
-_STEM = 7
-"""Number of digits that distinguish two commits in nearly all cases."""
-_AVERAGED = 20_000
-"""Maximum number of traces whose averages are drawn."""
 
 
 def plots(site: AppContext, annotations: Iterable[Annotation]) -> dict[int, str]:

@@ -1,20 +1,26 @@
-"""Clustering of the newest commits of a testbed, and merging of the result with the stored clusters."""
+"""Clustering of the newest commits of a testbed, and merging of the result with the stored clusters.
+
+What is stored of a cluster includes the values of parameters that are over-represented in it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perftrend.analysis.cluster import (
+    FINGERPRINT_SIZE,
     Cluster,
     ClusterDecision,
     Clustering,
     KnownCluster,
     TriageStatus,
+    ValueCount,
     find_clusters,
     keepable,
     merge,
@@ -23,19 +29,28 @@ from perftrend.analysis.cluster import (
 from perftrend.analysis.formula import Query, Term
 from perftrend.analysis.query import parse
 from perftrend.dashboard.catalog import Traces
-from perftrend.dashboard.clusters.options import LEAST_WINDOW, ClusterOptions
-from perftrend.dashboard.clusters.parameters import find_overrepresented
-from perftrend.dashboard.clusters.summary import summary_of
+from perftrend.dashboard.clusters.models import (
+    LEAST_WINDOW,
+    ClusterOptions,
+    ClusterSummary,
+    OverrepresentedValue,
+)
 from perftrend.dashboard.context import AppContext
 from perftrend.errors import UsageError
+from perftrend.model import finite
 from perftrend.store.clusters import Rule, StoredCluster
 from perftrend.store.tiles import Axis, TileColumn
 
 MOST_VALUES = 2**24
 """Maximum number of traces times commits: 128 MB of values, and four times as much during the clustering."""
+MOST_OVERREPRESENTED = 12
+"""Maximum number of over-represented values of a cluster."""
+_DEVIATIONS = 2.0
+_DIGITS = 4
 
 ProgressCallback = Callable[[str], None]
 """Called with the current stage; an exception from it ends the clustering."""
+Counts = Mapping[str, Sequence[ValueCount]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +149,61 @@ def commit_of(column: TileColumn) -> str:
     return column.revision or f"run-{column.runs[0]}"
 
 
+def find_overrepresented(
+    cluster: Counts, size: int, everything: Counts, total: int
+) -> list[OverrepresentedValue]:
+    """Return the over-represented values of a cluster, at most 12, the most surprising first.
+
+    Of the m traces of a cluster, ``count`` have a value; of all n clustered traces, ``of_all`` have it. If
+    the traces of the cluster were drawn at random, ``count`` would be about m · q, with q = of_all / n and
+    the variance m q (1 - q) (n - m) / (n - 1) of the hypergeometric distribution. A value whose count
+    exceeds that by more than two standard deviations is over-represented.
+
+    :param cluster: the count of each value in the ``size`` traces of the cluster.
+    :param everything: the count of each value in all ``total`` traces.
+    """
+    of_all = {(name, each.value): each.count for name, values in everything.items() for each in values}
+    found = sorted(_score_overrepresented(cluster, size, of_all, total), key=lambda each: -each[0])
+    return [value for _, value in found[:MOST_OVERREPRESENTED]]
+
+
+def summary_of(
+    cluster: Cluster,
+    hashes: tuple[str, ...],
+    *,
+    commits: tuple[str, ...],
+    moments: tuple[datetime, ...],
+    parameters: list[OverrepresentedValue],
+    total: int,
+    clustered: datetime,
+    simulated: bool,
+) -> ClusterSummary:
+    """Return the summary of a cluster that has a step.
+
+    :param hashes: the hashes of its members.
+    :param commits: the commits of the window, measured at ``moments``.
+    """
+    step = cluster.step
+    assert step is not None  # noqa: S101 - only clusters with a step are interesting
+    distances = [round(float(distance), _DIGITS) for distance in cluster.distances[:FINGERPRINT_SIZE]]
+    return ClusterSummary(
+        members=list(zip(hashes, distances, strict=False)),
+        size=len(hashes),
+        centroid=[round(float(value), _DIGITS) for value in cluster.centroid],
+        position=step.position,
+        before=commits[step.position - 1],
+        step=step.step,
+        lse=step.lse,
+        corrected=finite(cluster.corrected),
+        parameters=parameters,
+        total=total,
+        first=moments[0],
+        last=moments[-1],
+        clustered=clustered,
+        simulated=simulated,
+    )
+
+
 def _columns(site: AppContext, testbed: str, options: ClusterOptions) -> tuple[Axis, range]:
     axis = site.store.tiles.axis(testbed)
     count = len(axis.columns)
@@ -206,6 +276,22 @@ def _build_stored_clusters(
             )
         )
     return stored
+
+
+def _score_overrepresented(
+    cluster: Counts, size: int, of_all: Mapping[tuple[str, str], int], total: int
+) -> Iterator[tuple[float, OverrepresentedValue]]:
+    for parameter, values in cluster.items():
+        for each in values:
+            common = of_all[parameter, each.value]
+            share = common / total
+            variance = size * share * (1 - share) * (total - size) / max(total - 1, 1)
+            deviations = (each.count - size * share) / sqrt(variance) if variance else 0.0
+            if deviations > _DEVIATIONS:
+                found = OverrepresentedValue(
+                    parameter=parameter, value=each.value, count=each.count, of_all=common
+                )
+                yield deviations, found
 
 
 def _to_known_cluster(cluster: StoredCluster, members: Sequence[str]) -> KnownCluster[StoredCluster]:

@@ -1,20 +1,24 @@
-"""Request and response models of ``/clusters``."""
+"""Options of a clustering, summaries of clusters, and the request and response models of ``/clusters``."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from perftrend.analysis.cluster import TriageStatus
-from perftrend.dashboard.clusters.options import Blank, ClusterOptions
-from perftrend.dashboard.clusters.parameters import OverrepresentedValue
+from perftrend.analysis.cluster import CORRECTED_CUTOFF, CUTOFF, MINIMUM_SIDE, TriageStatus
 from perftrend.dashboard.formats import plain
 
+WINDOW = 128
+"""Default number of newest commits to cluster."""
+LARGEST_WINDOW = 1024
+LEAST_WINDOW = 2 * MINIMUM_SIDE
+LARGEST_K = 200
 LARGEST_NUMBER = 2**31 - 1
 MOST_AT_ONCE = 500
 """Maximum number of clusters in one edit."""
+_LARGEST_CUTOFF = 1e9
 _BOX = "cluster."
 _KEY = "^[1-9][0-9]{0,8}$"
 
@@ -22,6 +26,85 @@ StatusValue = Literal["New", "Ignore", "Bug"]
 """A :class:`TriageStatus` in a request, with an inline schema."""
 Number = Annotated[int, Field(ge=1, le=LARGEST_NUMBER)]
 Message = Annotated[str, AfterValidator(plain), AfterValidator(str.strip), Field(max_length=1000)]
+
+
+def _blank_is_none(value: object) -> object:
+    return None if value == "" else value
+
+
+Blank = BeforeValidator(_blank_is_none)
+"""Converts an empty field of a form to None."""
+
+
+class ClusterOptions(BaseModel):
+    """Options of the clustering of a testbed."""
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+    k: Annotated[Annotated[int, Field(ge=1, le=LARGEST_K)] | None, Blank] = None
+    """Initial number of clusters; none: ⌊40/30000 · traces + 10⌋, at most 200."""
+    window: Annotated[int, Field(ge=LEAST_WINDOW, le=LARGEST_WINDOW)] = WINDOW
+    """Number of newest commits to cluster."""
+    query: Annotated[str, Field(max_length=4000), AfterValidator(plain)] = ""
+    """Query for the traces; empty: all."""
+    statistic: Literal["documented", "corrected"] = "documented"
+    """Statistic that the cutoff applies to: Regression, or Student's t."""
+    cutoff: Annotated[Annotated[float, Field(gt=0, le=_LARGEST_CUTOFF)] | None, Blank] = None
+    """A cluster is interesting if the statistic is larger; none: 150, and 8 for the corrected one."""
+
+    @property
+    def limit(self) -> float:
+        """The effective cutoff."""
+        if self.cutoff is not None:
+            return self.cutoff
+        return CUTOFF if self.statistic == "documented" else CORRECTED_CUTOFF
+
+
+class OverrepresentedValue(BaseModel):
+    """A value that is more frequent in a cluster than among all traces."""
+
+    parameter: str
+    value: str
+    count: int
+    """Number of traces of the cluster that have it."""
+    of_all: int
+    """Number of all clustered traces that have it."""
+
+
+class ClusterSummary(BaseModel):
+    """The column ``cluster`` of the store: JSON with finite numbers only.
+
+    It contains what is stored of a cluster in addition to its commit, its statistic and its members.
+    """
+
+    members: list[tuple[str, float]]
+    """The hash of each of the first 20 traces and its distance from the centroid, the nearest first."""
+    size: int
+    """Number of all traces."""
+    centroid: list[float]
+    """The average course of the normalised traces, up is better."""
+    position: int
+    """Index of the first commit after the step in the window, from 0."""
+    before: str
+    """The commit before it."""
+    step: float
+    """The average from the position on minus the one before it, in standard deviations of the traces."""
+    lse: float
+    """The least squares error of the step; 0: a perfect step, for which both statistics are infinite."""
+    corrected: float | None
+    """Student's t; none: infinite, with the sign of the step."""
+    parameters: list[OverrepresentedValue]
+    """Over-represented values, the most surprising first."""
+    total: int
+    """Number of all clustered traces."""
+    first: datetime
+    """When the first commit of the window was measured."""
+    last: datetime
+    """When the last commit of the window was measured."""
+    clustered: datetime
+    """Time of this clustering."""
+    simulated: bool = False
+    """Whether the newest run of the testbed sent no packets."""
 
 
 class ClusterMember(BaseModel):

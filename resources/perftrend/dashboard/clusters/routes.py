@@ -22,13 +22,13 @@ from perftrend.dashboard.clusters.models import (
     ClusterFilter,
     ClusteringRequest,
     ClusteringView,
+    ClusterOptions,
     ClusterPage,
     Edit,
     EditedClusters,
     Reset,
     ResetPage,
 )
-from perftrend.dashboard.clusters.options import ClusterOptions
 from perftrend.dashboard.clusters.views import (
     alike,
     cluster_views,

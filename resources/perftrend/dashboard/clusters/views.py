@@ -17,10 +17,10 @@ from perftrend.dashboard.clusters.models import (
     BisectCommands,
     ClusteringView,
     ClusterMember,
+    ClusterOptions,
+    ClusterSummary,
     ClusterView,
 )
-from perftrend.dashboard.clusters.options import ClusterOptions
-from perftrend.dashboard.clusters.summary import ClusterSummary
 from perftrend.dashboard.context import AppContext
 from perftrend.model import TraceKey, finite
 from perftrend.store.clusterings import NewestClustering

@@ -17,7 +17,7 @@ from typing import Self
 
 from perftrend.dashboard.background import defect
 from perftrend.dashboard.clusters.clustering import find, rule
-from perftrend.dashboard.clusters.options import LEAST_WINDOW, ClusterOptions
+from perftrend.dashboard.clusters.models import LEAST_WINDOW, ClusterOptions
 from perftrend.dashboard.context import AppContext
 from perftrend.errors import PerftrendError, StoreError, explain
 from perftrend.store.clusterings import NewestClustering

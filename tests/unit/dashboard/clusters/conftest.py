@@ -9,8 +9,7 @@ from starlette.testclient import TestClient
 
 from perftrend.dashboard import AppContext
 from perftrend.dashboard.clusters.clustering import ClusteringResult, rule
-from perftrend.dashboard.clusters.options import ClusterOptions
-from perftrend.dashboard.clusters.summary import ClusterSummary
+from perftrend.dashboard.clusters.models import ClusterOptions, ClusterSummary
 from perftrend.store.clusters import StoredCluster
 from tests.unit.dashboard.conftest import FIRST, token_of
 

@@ -15,8 +15,7 @@ from perftrend.analysis.cluster import CUTOFF
 from perftrend.dashboard import AppContext
 from perftrend.dashboard.clusters import worker as cluster_worker
 from perftrend.dashboard.clusters.clustering import ClusteringResult, find
-from perftrend.dashboard.clusters.options import ClusterOptions
-from perftrend.dashboard.clusters.summary import ClusterSummary
+from perftrend.dashboard.clusters.models import ClusterOptions, ClusterSummary
 from perftrend.dashboard.clusters.worker import ClusteringWorker
 from perftrend.errors import UsageError
 from perftrend.store.clusterings import ClusteringState

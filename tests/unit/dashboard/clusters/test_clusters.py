@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from perftrend.analysis.formula import format_key
 from perftrend.dashboard import AppContext
 from perftrend.dashboard.clusters.clustering import find
-from perftrend.dashboard.clusters.options import ClusterOptions
+from perftrend.dashboard.clusters.models import ClusterOptions
 from perftrend.dashboard.clusters.views import cluster_views
 from perftrend.settings import Settings
 from tests.unit.dashboard.clusters.conftest import JSON, TESTBED, clustered, listed, stored

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.analysis.cluster import parameter_summary
-from perftrend.dashboard.clusters.parameters import MOST_VALUES, OverrepresentedValue, find_overrepresented
+from perftrend.dashboard.clusters.clustering import MOST_OVERREPRESENTED, find_overrepresented
+from perftrend.dashboard.clusters.models import OverrepresentedValue
 from perftrend.model import TraceKey
 
 
@@ -51,7 +52,7 @@ def test_cluster_of_all_traces_has_nothing_that_stands_out() -> None:
 def test_no_more_are_told_than_a_person_reads() -> None:
     many = {f"p{number}": "changed" for number in range(30)}
 
-    assert MOST_VALUES == len(standing_out(keys(5, **many), keys(50, p0="as it was")))
+    assert MOST_OVERREPRESENTED == len(standing_out(keys(5, **many), keys(50, p0="as it was")))
 
 
 frames = st.lists(st.sampled_from(["64B", "1518B", "IMIX"]), min_size=1, max_size=20)

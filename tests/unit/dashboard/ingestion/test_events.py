@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from perftrend.clients.ingest_event import MOMENT_HEADER, SIGNATURE_HEADER, signature
 from perftrend.dashboard.ingestion import routes
-from perftrend.dashboard.ingestion.events import LONGEST_BODY, WINDOW
+from perftrend.dashboard.ingestion.routes import LONGEST_BODY, WINDOW
 from perftrend.settings import Settings
 from perftrend.store import Store
 
