@@ -1,13 +1,14 @@
-"""Comparison of the values of two sides."""
+"""Comparison of the values of two sides, each with the origin of its values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from perftrend.analysis.formula import format_key
 from perftrend.analysis.query import TraceTable, parse
 from perftrend.analysis.ratios import (
     Layout,
@@ -22,14 +23,21 @@ from perftrend.analysis.ratios import (
 )
 from perftrend.dashboard.catalog import Traces
 from perftrend.dashboard.compare.models import Verdict
-from perftrend.dashboard.compare.patches import Patch, PatchSamples, patch_name, read_patch, traces_of
+from perftrend.dashboard.compare.patches import (
+    ComparedTest,
+    Patch,
+    PatchSamples,
+    patch_name,
+    read_patch,
+    traces_of,
+)
 from perftrend.dashboard.compare.query import Against, By, FallbackRule, Question
-from perftrend.dashboard.compare.sources import NONE_ALONE, Alone, Sides, of_tests, of_traces
-from perftrend.dashboard.compare.time_points import newest, places_of
 from perftrend.dashboard.compare.values import (
     TraceValues,
     ValuesAt,
     axes_of,
+    newest,
+    places_of,
     read_nearest_values,
     with_samples,
 )
@@ -37,10 +45,77 @@ from perftrend.dashboard.context import AppContext
 from perftrend.errors import UsageError
 from perftrend.model import Better, Samples, TraceKey
 from perftrend.store import Store
-from perftrend.store.tiles import POINTS, Axis
+from perftrend.store.tiles import POINTS, Axis, TileColumn
 
 MOST_TRACES = 30_000
 """Maximum number of traces in one comparison."""
+_SOME = 20
+"""Number of traces or tests without a partner that are listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueOrigin:
+    """Origin of one value of a cell."""
+
+    trace: str
+    """The id of the trace; for a patch set, the name of the test."""
+    value: float
+    column: TileColumn | None
+    """Where it was measured; None if there is no value, or for a patch set."""
+    distance: int
+    """Number of columns from the requested place to that one; negative: before it."""
+
+
+Sides = Callable[[int], ValueOrigin]
+"""One side of all pairs, by the number of the pair.
+
+It is computed per cell, because a table has many more cells than a page shows.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """Traces or tests without a partner on the other side."""
+
+    count: int = 0
+    some: tuple[str, ...] = ()
+    """The first of them."""
+
+    @classmethod
+    def of_traces(cls, now: Traces, places: NDArray[np.intp]) -> Alone:
+        """Return traces, by their ids."""
+        return cls(len(places), tuple(format_key(now.stored[place].key) for place in places[:_SOME].tolist()))
+
+    @classmethod
+    def of_tests(cls, names: Sequence[str]) -> Alone:
+        """Return tests of a patch set, by their names."""
+        return cls(len(names), tuple(names[:_SOME]))
+
+
+NONE_ALONE = Alone()
+
+
+def of_traces(trace_values: TraceValues) -> Sides:
+    """Return the side of values of traces."""
+
+    def side(number: int) -> ValueOrigin:
+        return ValueOrigin(
+            format_key(trace_values.trace(number).key),
+            float(trace_values.values.value[number]),
+            trace_values.column(number),
+            int(trace_values.distance[number]),
+        )
+
+    return side
+
+
+def of_tests(tests: Sequence[ComparedTest], sampled: Sequence[PatchSamples]) -> Sides:
+    """Return the side of values of tests of a patch set."""
+
+    def side(number: int) -> ValueOrigin:
+        return ValueOrigin(tests[number].trace.test, sampled[number].value, None, 0)
+
+    return side
 
 
 @dataclass(frozen=True, slots=True, eq=False)

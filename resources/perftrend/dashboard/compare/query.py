@@ -1,8 +1,9 @@
-"""Query of a comparison, as the address of the page encodes it."""
+"""Query of a comparison, as the address of the page encodes it, and addresses of narrower queries."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated
 from urllib.parse import urlencode
@@ -10,8 +11,10 @@ from urllib.parse import urlencode
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from perftrend.analysis.formula import Query as TraceQuery
+from perftrend.analysis.formula import Term, parse_query
 from perftrend.analysis.ratios import AGGREGATES
-from perftrend.errors import nearest
+from perftrend.errors import FormulaError, nearest
 
 BY_NAME = "name"
 """Sorts rows by test."""
@@ -147,3 +150,29 @@ class MessageQuestion(Question):
 
 TheQuestion = Annotated[Question, Query()]
 """The query of an address."""
+
+
+def query_link_builder(requested: Question) -> Callable[[str, str], str]:
+    """Return a function that builds the address with a value added to the query, or removed if present.
+
+    Its arguments are the name of the parameter and the value. A page has hundreds of such addresses, so
+    their common part is encoded once.
+    """
+    rest = requested.but(q="", first=0, row="")
+    try:
+        terms = parse_query(requested.q).terms
+    except FormulaError:
+        terms = ()
+
+    def narrowed(name: str, value: str) -> str:
+        term = Term(name, value)
+        query = TraceQuery(tuple(each for each in terms if each != term) if term in terms else (*terms, term))
+        return "&".join(filter(None, (urlencode({"q": query}) if query.terms else "", rest)))
+
+    return narrowed
+
+
+def rows_of(requested: Question) -> Callable[[str], str]:
+    """Return a function that builds the address of a single row from its name."""
+    rest = requested.but(row="")
+    return lambda name: f"{rest}&{urlencode({'row': name})}" if name else rest

@@ -13,11 +13,10 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from perftrend.analysis.query import TraceTable, parse
 from perftrend.analysis.ratios import AGGREGATES, WITHOUT
 from perftrend.dashboard.auth import Editor, Role, Viewer
-from perftrend.dashboard.compare import cells, gerrit_post
+from perftrend.dashboard.compare import gerrit_post
 from perftrend.dashboard.compare.comparison import PairComparison, compare_sides
 from perftrend.dashboard.compare.csv_export import as_csv
 from perftrend.dashboard.compare.gerrit_post import message
-from perftrend.dashboard.compare.links import explore_link, query_link_builder, rows_of
 from perftrend.dashboard.compare.models import (
     ChoiceEntry,
     CompareResponse,
@@ -37,8 +36,18 @@ from perftrend.dashboard.compare.query import (
     Question,
     Ratio,
     TheQuestion,
+    query_link_builder,
+    rows_of,
 )
-from perftrend.dashboard.compare.table import table_of
+from perftrend.dashboard.compare.table import (
+    describe_cell,
+    explore_link,
+    format_cell_ratio,
+    format_ratio,
+    is_off,
+    shade,
+    table_of,
+)
 from perftrend.dashboard.context import AppContext, Context
 from perftrend.dashboard.error_pages import Fault
 from perftrend.dashboard.pages import done, page, wants_json
@@ -85,12 +94,12 @@ def compare(
         narrowed=query_link_builder(requested),
         row_of=rows_of(requested),
         explored=explore_link,
-        ratio=cells.ratio,
-        shown_ratio=cells.format_cell_ratio,
+        ratio=format_ratio,
+        shown_ratio=format_cell_ratio,
         ratios=list(Ratio),
-        shade=cells.shade,
-        describe=cells.describe,
-        is_off=cells.is_off,
+        shade=shade,
+        describe=describe_cell,
+        is_off=is_off,
         recent=recent_commits(site),
         jenkins=site.settings.jenkins.url,
         headers=_cache_headers(requested),

@@ -1,4 +1,4 @@
-"""The part of the table of a comparison that a page shows."""
+"""The table of a comparison on a page: the part that is shown, and the format of its cells."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perftrend.analysis.ratios import AGGREGATES, Layout, aggregate, levels, rank_rows, robust_range
 from perftrend.analysis.ratios.layout import cells_of
-from perftrend.dashboard.compare.comparison import PairComparison
+from perftrend.dashboard.compare.comparison import PairComparison, ValueOrigin
 from perftrend.dashboard.compare.models import CellEntry, ColumnEntry, RowEntry, SideEntry, TableEntry
-from perftrend.dashboard.compare.query import BY_NAME, Question
-from perftrend.dashboard.compare.sources import ValueOrigin
+from perftrend.dashboard.compare.query import BY_NAME, By, Question, Ratio
+from perftrend.dashboard.formats import NOTHING, value
 from perftrend.model import Better, Samples, finite
 
 MOST_COLUMNS = 40
@@ -23,6 +24,7 @@ MOST_COLUMNS = 40
 _MOST_CELLS = 600
 """Maximum number of cells on a page, which limits its size."""
 _FEWEST_ROWS, _MOST_ROWS = 10, 200
+_MINUS = "\N{MINUS SIGN}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,3 +160,50 @@ def _side(side: ValueOrigin) -> SideEntry:
 
 def _exp(number: float | None) -> float | None:
     return None if number is None else finite(float(np.exp(number)))
+
+
+def format_ratio(number: float | None) -> str:
+    """Format a ratio, or another number of a row; None is a dash."""
+    return NOTHING if number is None else f"{number:.3f}".replace("-", _MINUS)
+
+
+def format_cell_ratio(cell: CellEntry, requested: Question) -> str:
+    """Format the ratio of a cell in the chosen notation."""
+    return format_ratio(cell.ratio if requested.ratio is Ratio.PLAIN else cell.signed)
+
+
+def shade(cell: CellEntry) -> str:
+    """Return the CSS classes of a cell."""
+    if not cell.shade:
+        return "heat"
+    return f"heat b{cell.shade}" if cell.shade > 0 else f"heat w{-cell.shade}"
+
+
+def describe_cell(cell: CellEntry) -> str:
+    """Return a description of a cell: its values, its ratio and the interval of the ratio."""
+    sides = f"left {_format_side(cell.left, cell.unit)}; right {_format_side(cell.right, cell.unit)}"
+    interval = "" if cell.low is None else f" ({format_ratio(cell.low)} to {format_ratio(cell.high)})"
+    return f"{sides}; left/right {format_ratio(cell.ratio)}{interval}"
+
+
+def is_off(cell: CellEntry, requested: Question) -> bool:
+    """Return whether a value is not of the requested commit, or the sides have different commits."""
+    left, right = cell.left, cell.right
+    return bool(
+        left.distance or right.distance or (requested.by is By.VERTICAL and left.commit != right.commit)
+    )
+
+
+def _format_side(entry: SideEntry, unit: str) -> str:
+    written = value(entry.value, unit)
+    if not entry.distance:
+        return written
+    return f"{written}, {abs(entry.distance)} {'before' if entry.distance < 0 else 'after'}"
+
+
+def explore_link(cell: CellEntry) -> str:
+    """Return the address of the plot of both traces; empty if one side has no commit, as in a patch set."""
+    sides = (cell.left, cell.right)
+    if not all(side.commit for side in sides):
+        return ""
+    return "/?" + urlencode([("id", trace) for trace in dict.fromkeys(side.trace for side in sides)])

@@ -1,4 +1,6 @@
-"""Lines of the plot: the traces that match a query, and those of trace ids and of a shortcut.
+"""Lines of the plot, and the bands of their replicates.
+
+The lines are the traces that match a query, and those of trace ids and of a shortcut.
 
 A line is a normal trace, a calculated one or the row of a formula. Aggregates are formulas, too: one for
 each value of the parameter that they are grouped by. So every line has an id that reproduces it.
@@ -7,7 +9,7 @@ each value of the parameter that they are grouped by. So every line has an id th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -20,6 +22,7 @@ from perftrend.analysis.formula import (
     Call,
     EvaluationLimits,
     FormulaId,
+    Makes,
     NormalId,
     Query,
     Rows,
@@ -32,8 +35,8 @@ from perftrend.analysis.formula import (
     parse_trace_id,
     row_id,
 )
-from perftrend.dashboard.explore.state import ExploreState, Problem, Show
-from perftrend.dashboard.explore.units import unit_of
+from perftrend.analysis.formula.query import parse_filter
+from perftrend.dashboard.explore.state import ExploreState, Problem, Show, Spread
 from perftrend.dashboard.explore.window import Places, Window
 from perftrend.errors import FormulaError
 from perftrend.model import Samples, TraceKey
@@ -41,8 +44,14 @@ from perftrend.store.tiles import StoredTrace
 
 MOST_LINES = 100
 """Maximum number of lines in a plot."""
+MOST_WITH_REPLICATES = 10
+"""Maximum number of traces whose replicates are read."""
 
 _NUMBERS = re.compile(r"(\d{1,18})", re.ASCII)
+_UNIT_PRESERVING = frozenset(
+    {"fill", "iqrr", "trace_ave", "trace_stddev", "ave", "avg", "sum", "geo", "std_dev", "min", "max"}
+)
+_PERCENTILES = {Spread.RANGE: (0.0, 100.0), Spread.QUARTILES: (25.0, 75.0)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -291,3 +300,79 @@ def _natural(trace: StoredTrace) -> list[tuple[bool, int, str]]:
     """Return a key that sorts traces in natural order, 64b before 1518b."""
     parts = _NUMBERS.split(f"{trace.key.as_dict().get('test', '')} {trace.key}")
     return [(not part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts if part]
+
+
+def unit_of(window: Window, call: Call) -> str:
+    """Return the unit of all rows of a formula; empty: dimensionless, or several units."""
+    if FUNCTIONS[call.function].makes is Makes.FOUND:
+        units = _find_units(window, call)
+    elif call.function in _UNIT_PRESERVING:
+        units = {unit_of(window, each) for each in call.arguments if isinstance(each, Call)}
+    else:
+        units = set()
+    return units.pop() if len(units) == 1 else ""
+
+
+def _find_units(window: Window, call: Call) -> set[str]:
+    (text,) = (each.value for each in call.arguments if isinstance(each, Text))
+    wanted = parse_filter(text) if call.function == "filter" else text
+    if isinstance(wanted, str):
+        held = window.source.shortcut(wanted) or ()
+        known = (window.traces.of_key(each.key) for each in held if isinstance(each, NormalId))
+        formulas = any(isinstance(each, FormulaId) for each in held)
+        return {trace.unit for trace in known if trace} | ({""} if formulas else set())
+    return set(window.traces.units[window.select(wanted)].tolist())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Band:
+    """Lower and upper limit of the replicates of each point, shapes (points,), NaN if there are none."""
+
+    low: Samples
+    high: Samples
+
+
+def bands(window: Window, lines: Iterable[PointLine], spread: Spread) -> dict[str, Band] | None:
+    """Return the bands of normal traces by their ids.
+
+    :returns: None if there are too many, or a point covers more than one column.
+    """
+    wanted = {line.identity: line.trace for line in lines if line.trace and line.is_normal}
+    if spread is Spread.NONE:
+        return {}
+    if len(wanted) > MOST_WITH_REPLICATES or window.tile.scale:
+        return None
+    of_testbed: dict[str, dict[str, StoredTrace]] = {}
+    for identity, trace in wanted.items():
+        of_testbed.setdefault(window.testbed_of(trace), {})[identity] = trace
+    return {
+        identity: _band(samples, spread)
+        for testbed, traces in of_testbed.items()
+        for identity, samples in _samples(window, testbed, traces).items()
+    }
+
+
+def _samples(
+    window: Window, testbed: str, traces: Mapping[str, StoredTrace]
+) -> dict[str, list[tuple[float, ...]]]:
+    """Return the replicates at each point of traces of one testbed."""
+    known = [window.column_at(testbed, number) for number in window.columns]
+    columns = [column for column in known if column]
+    found = window.store.tiles.samples([trace.trace_id for trace in traces.values()], columns)
+    # A commit that the testbed did not measure has no column.
+    places = np.cumsum([column is not None for column in known]) - 1
+    return {
+        identity: [
+            found.get((trace.trace_id, place), ()) if column else ()
+            for place, column in zip(places.tolist(), known, strict=True)
+        ]
+        for identity, trace in traces.items()
+    }
+
+
+def _band(samples: list[tuple[float, ...]], spread: Spread) -> Band:
+    limits = np.full((len(samples), 2), np.nan)
+    for place, replicates in enumerate(samples):
+        if replicates:
+            limits[place] = np.percentile(replicates, _PERCENTILES[spread])
+    return Band(limits[:, 0], limits[:, 1])

@@ -1,13 +1,15 @@
-"""Changes of the lines in the plot, found by the analysis engine.
+"""Markers in the plot: changes of the lines, and users' notes on commits.
 
-A trace is analysed over the columns of the tile, with a history before and some columns after them: whether
-a step is a change depends on both. Results are cached by the values of the trace.
+The analysis engine finds the changes. A trace is analysed over the columns of the tile, with a history before
+and some columns after them: whether a step is a change depends on both. Results are cached by the values of
+the trace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 
 import numpy as np
@@ -16,6 +18,7 @@ from perftrend.analysis import Criteria, Significance
 from perftrend.analysis.change_details import ReportedChanges, find_reported_changes
 from perftrend.analysis.reportable_changes import ReportingRule
 from perftrend.dashboard.explore.lines import PointLine
+from perftrend.dashboard.explore.models import CommitNote, Explore, PlotChange
 from perftrend.dashboard.explore.window import Window
 from perftrend.model import Better, Change
 from perftrend.settings.sections import AnalysisSettings
@@ -24,6 +27,10 @@ MOST_TRACES = 50
 """Maximum number of traces that are searched for changes."""
 MOST_COLUMNS = 2200
 """Maximum number of columns of each trace: those of a tile of scale 2, with their history."""
+MOST_NOTED_COLUMNS = 2200
+"""Maximum number of columns of a tile whose notes are read."""
+MOST_LISTED = 100
+"""Maximum number of changes and notes that are listed."""
 _CACHE_SIZE = 2000
 
 
@@ -89,3 +96,50 @@ def _detect_changes(packed: bytes, rule: ReportingRule) -> ReportedChanges:
     """
     samples = np.frombuffer(packed)
     return find_reported_changes(samples, rule) if np.isfinite(samples).any() else ReportedChanges((), ())
+
+
+def notes(window: Window) -> list[CommitNote]:
+    """Return the annotations of the commits that are shown, in the order of time; none for coarse tiles."""
+    if len(window.columns) > MOST_NOTED_COLUMNS:
+        return []
+    columns = window.axis.columns[window.columns.start : window.columns.stop]
+    by_revision = window.store.annotations.of(
+        {each.revision for each in columns}, testbed=window.axis.testbed
+    )
+    found = []
+    for number, column in zip(window.columns, columns, strict=True):
+        point = window.point_of(number)
+        if point is None:
+            continue
+        found += [
+            CommitNote(point=point, column=number, commit=column.revision, text=each.text, user=each.author)
+            for each in by_revision.get(column.revision, ())
+        ]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEvent:
+    """A change of a line, or a user's note on a commit."""
+
+    started: datetime
+    """When its commit was first measured."""
+    commit: str
+    change: PlotChange | None
+    note: CommitNote | None
+    what: str
+    """The label of the line, or the text of the note."""
+
+
+def happenings(answer: Explore) -> list[TimelineEvent]:
+    """Return the changes and notes that are marked in the plot, at most a hundred."""
+    label_of = {line.id: line.label for line in answer.lines}
+    points = answer.points
+    found = [
+        TimelineEvent(points[each.point].started, points[each.point].commit, each, None, label_of[each.trace])
+        for each in answer.changes
+    ]
+    found += [
+        TimelineEvent(points[each.point].started, each.commit, None, each, each.text) for each in answer.notes
+    ]
+    return sorted(found, key=lambda each: each.started, reverse=True)[:MOST_LISTED]

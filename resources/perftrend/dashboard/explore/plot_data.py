@@ -15,7 +15,6 @@ from markupsafe import Markup
 
 from perftrend.dashboard.explore.models import Explore, Number, PlotChange, PlotLine
 from perftrend.dashboard.explore.state import Show
-from perftrend.dashboard.explore.units import display_unit
 
 MOST_BANDS = 12
 """Maximum number of lines for which bands are drawn."""
@@ -88,3 +87,8 @@ def _lines(lines: list[PlotLine]) -> Iterator[dict[str, Any]]:
 
 def _numbers(values: Iterable[Number], scale: float) -> list[Number]:
     return [None if value is None else float(f"{value * scale:.{_DIGITS}g}") for value in values]
+
+
+def display_unit(unit: str) -> tuple[str, float]:
+    """Return the displayed unit, and the factor that converts values to it."""
+    return ("Mpps", 1e-6) if unit == "pps" else (unit, 1.0)

@@ -9,7 +9,7 @@ from perftrend.analysis.formula import NormalId, format_key, parse_trace_id
 from perftrend.dashboard import bisect_command, links
 from perftrend.dashboard.explore.lines import PointLine
 from perftrend.dashboard.explore.models import BisectModel, CommitModel, PointModel, RunModel
-from perftrend.dashboard.explore.numbers import relative
+from perftrend.dashboard.explore.presenter import relative
 from perftrend.dashboard.explore.state import ExploreState
 from perftrend.dashboard.explore.window import Window
 from perftrend.errors import FormulaError

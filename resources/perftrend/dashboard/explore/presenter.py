@@ -1,28 +1,36 @@
-"""Presentation of a drawing: lines, changes, timeline, notices of data that is not shown, shortcuts."""
+"""Presentation of a drawing: lines, changes, notices of data that is not shown, shortcuts.
+
+Missing numbers are None.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 
 import numpy as np
 
 from perftrend.analysis.formula import Call, FormulaId, Text
 from perftrend.analysis.formula.query import admits_missing
-from perftrend.dashboard.explore.bands import MOST_TRACES as MOST_BANDS
-from perftrend.dashboard.explore.bands import Band
-from perftrend.dashboard.explore.lines import MOST_LINES, LineDrawing, PointLine, aggregates
+from perftrend.dashboard.explore.lines import (
+    MOST_LINES,
+    MOST_WITH_REPLICATES,
+    Band,
+    LineDrawing,
+    PointLine,
+    aggregates,
+)
 from perftrend.dashboard.explore.markers import MOST_TRACES as MOST_MARKED
 from perftrend.dashboard.explore.markers import Marker
-from perftrend.dashboard.explore.models import CommitNote, Explore, PlotChange
+from perftrend.dashboard.explore.models import PlotChange
 from perftrend.dashboard.explore.models import PlotLine as LineModel
-from perftrend.dashboard.explore.numbers import mean, newest, numbers, relative
-from perftrend.dashboard.explore.state import ExploreState, Spread
+from perftrend.dashboard.explore.state import AXES, ExploreState, Spread
 from perftrend.dashboard.explore.window import Window
-from perftrend.dashboard.explore.zoom import AXES
-from perftrend.model import finite
+from perftrend.model import Samples, finite
+
+_ROUNDED = 1e-12
+"""Relative to the largest value."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +125,7 @@ class DrawingDetails:
             much = "such a long time" if len(lines) <= MOST_MARKED else f"more than {MOST_MARKED} traces"
             found.append(f"Changes are not marked for {much}; zoom in or select fewer traces")
         if self.bands is None:
-            reason = "at scale 0" if coarse else f"for {MOST_BANDS} traces or fewer"
+            reason = "at scale 0" if coarse else f"for {MOST_WITH_REPLICATES} traces or fewer"
             found.append(f"The spread of replicates is shown only {reason}")
         elif self.state.spread is not Spread.NONE and lines and not self.bands:
             found.append("Calculated lines have no replicates")
@@ -151,31 +159,28 @@ class DrawingDetails:
         return [each for each in dict.fromkeys(found) if not each.startswith("!")]
 
 
-MOST_LISTED = 100
+def numbers(values: Samples) -> list[float | None]:
+    """Return the values of an array, with None for NaN."""
+    return [None if value != value else value for value in values.tolist()]  # noqa: PLR0124 - NaN
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineEvent:
-    """A change of a line, or a user's note on a commit."""
-
-    started: datetime
-    """When its commit was first measured."""
-    commit: str
-    change: PlotChange | None
-    note: CommitNote | None
-    what: str
-    """The label of the line, or the text of the note."""
+def relative(value: float | None, reference: float | None) -> float | None:
+    """Return the relative difference of a value from a reference."""
+    if value is None or not reference:
+        return None
+    return finite((value - reference) / abs(reference))
 
 
-def happenings(answer: Explore) -> list[TimelineEvent]:
-    """Return the changes and notes that are marked in the plot, at most a hundred."""
-    label_of = {line.id: line.label for line in answer.lines}
-    points = answer.points
-    found = [
-        TimelineEvent(points[each.point].started, points[each.point].commit, each, None, label_of[each.trace])
-        for each in answer.changes
-    ]
-    found += [
-        TimelineEvent(points[each.point].started, each.commit, None, each, each.text) for each in answer.notes
-    ]
-    return sorted(found, key=lambda each: each.started, reverse=True)[:MOST_LISTED]
+def mean(values: Samples) -> float | None:
+    """Return the average of the finite values; 0 if it is only a rounding error."""
+    present = values[np.isfinite(values)]
+    if not len(present):
+        return None
+    average = float(present.mean())
+    return 0.0 if abs(average) < _ROUNDED * float(np.abs(present).max()) else finite(average)
+
+
+def newest(values: Samples) -> float | None:
+    """Return the last finite value."""
+    present = values[np.isfinite(values)]
+    return float(present[-1]) if len(present) else None

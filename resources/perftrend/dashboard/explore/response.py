@@ -1,4 +1,4 @@
-"""Response of the page: selectable values, the plot with its labels and notes, and its details."""
+"""Response of the page: selectable values, the plot with its labels, and its details."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from perftrend.analysis.formula import Query, Term, format_key
 from perftrend.analysis.query import ValueChoice
 from perftrend.dashboard.context import AppContext
-from perftrend.dashboard.explore.bands import bands
-from perftrend.dashboard.explore.lines import MOST_LINES, LineDrawing, PointLine, draw_lines
-from perftrend.dashboard.explore.markers import markers
+from perftrend.dashboard.explore.lines import MOST_LINES, LineDrawing, PointLine, bands, draw_lines
+from perftrend.dashboard.explore.markers import markers, notes
 from perftrend.dashboard.explore.models import (
     AxisPoint,
-    CommitNote,
     Condition,
     Explore,
     Mistake,
@@ -187,30 +185,6 @@ def _parameter(state: ExploreState, name: str, values: list[ValueChoice]) -> Par
         of=len(values),
         hidden=len(fitting) - len(offered),
     )
-
-
-MOST_COLUMNS = 2200
-"""Maximum number of columns of a tile whose notes are read."""
-
-
-def notes(window: Window) -> list[CommitNote]:
-    """Return the annotations of the commits that are shown, in the order of time; none for coarse tiles."""
-    if len(window.columns) > MOST_COLUMNS:
-        return []
-    columns = window.axis.columns[window.columns.start : window.columns.stop]
-    by_revision = window.store.annotations.of(
-        {each.revision for each in columns}, testbed=window.axis.testbed
-    )
-    found = []
-    for number, column in zip(window.columns, columns, strict=True):
-        point = window.point_of(number)
-        if point is None:
-            continue
-        found += [
-            CommitNote(point=point, column=number, commit=column.revision, text=each.text, user=each.author)
-            for each in by_revision.get(column.revision, ())
-        ]
-    return found
 
 
 def labels(lines: Mapping[str, PointLine]) -> tuple[dict[str, str], dict[str, str]]:

@@ -1,9 +1,15 @@
-"""Endpoints of Explore: ``/``, ``/shortcuts``, ``/short`` and ``/s/…``, and the testbed they default to."""
+"""Endpoints of Explore: ``/``, and ``/shortcuts``, ``/short`` and ``/s/…`` for saved selections.
+
+The testbed that an address defaults to is inferred from its selection.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from http import HTTPStatus
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from starlette.responses import RedirectResponse
@@ -17,30 +23,33 @@ from perftrend.analysis.formula import (
     Text,
     TraceId,
     TraceNode,
+    parse_stored_ids,
     parse_trace_id,
 )
 from perftrend.analysis.formula.query import parse_filter
-from perftrend.dashboard.auth import Viewer
+from perftrend.dashboard.auth import User, Viewer, gate_of
 from perftrend.dashboard.context import AppContext, Context
 from perftrend.dashboard.error_pages import Fault
-from perftrend.dashboard.explore import shortcuts
 from perftrend.dashboard.explore.csv_export import as_csv
+from perftrend.dashboard.explore.markers import happenings
 from perftrend.dashboard.explore.models import Explore, SavedSelection, ShortAddressRequest, ShortcutRequest
 from perftrend.dashboard.explore.plot_data import encode_plot
-from perftrend.dashboard.explore.presenter import happenings
 from perftrend.dashboard.explore.response import explore
 from perftrend.dashboard.explore.state import Downsample, ExploreState, Show, Spread, read
 from perftrend.dashboard.explore.window import TESTBED
+from perftrend.dashboard.middleware.clients import is_loopback
 from perftrend.dashboard.middleware.security_headers import POLICY
 from perftrend.dashboard.pages import done, page
 from perftrend.dashboard.recent_commits import usual_testbed
 from perftrend.dashboard.request_body import body_of, parse_body
 from perftrend.dashboard.response_cache import cacheable
-from perftrend.errors import FormulaError
+from perftrend.errors import FormulaError, UsageError
+from perftrend.store import Store
 
 router = APIRouter()
 
 _WRONG = 400
+_KEY = re.compile(r"[A-Za-z0-9_-]{12}")
 # plotly compiles code for WebGL. Text of a page is never compiled: its scripts are files.
 _WITH_PLOT = f"{POLICY}; script-src 'self' 'unsafe-eval'"
 _PARAMETERS: list[dict[str, Any]] = [
@@ -124,7 +133,7 @@ def explored(request: Request, site: Context, user: Viewer) -> Response:
         shows=list(Show),
         downsamples=list(Downsample),
         spreads=list(Spread),
-        can_save=shortcuts.can_save(request, user),
+        can_save=can_save(request, user),
     )
 
 
@@ -136,8 +145,8 @@ def save_shortcut(
     wanted: Annotated[ShortcutRequest, Depends(parse_body(ShortcutRequest))],
 ) -> Response:
     """Save traces and formulas as a shortcut; the same content has the same id."""
-    shortcuts.check_can_save(request, user)
-    saved = shortcuts.shortcut(site.store, wanted.ids, user)
+    check_can_save(request, user)
+    saved = store_shortcut(site.store, wanted.ids, user)
     return done(request, "/", saved, shortcut=saved.id)
 
 
@@ -149,15 +158,15 @@ def save_short_address(
     wanted: Annotated[ShortAddressRequest, Depends(parse_body(ShortAddressRequest))],
 ) -> Response:
     """Create a short address of a page of Explore; the same page has the same short address."""
-    shortcuts.check_can_save(request, user)
-    saved = shortcuts.short_url(site.store, wanted.url, user)
+    check_can_save(request, user)
+    saved = store_short_url(site.store, wanted.url, user)
     return done(request, saved.url, saved)
 
 
 @router.get("/s/{key}", response_class=RedirectResponse, status_code=302)
 def short(site: Context, _: Viewer, key: str) -> Response:
     """Redirect to the page of a short address."""
-    query = site.store.short_urls.query(key) if shortcuts.is_key(key) else None
+    query = site.store.short_urls.query(key) if is_key(key) else None
     if query is None:
         raise HTTPException(404, "this short address does not exist")
     return RedirectResponse(f"/?{query}", 302)
@@ -210,3 +219,49 @@ def _of_formula(part: object) -> Iterator[str]:
 
 def _of_query(query: Query) -> Iterator[str]:
     return (term.value for term in query.by_key.get(TESTBED, ()) if not (term.pattern or term.negated))
+
+
+def can_save(request: Request, user: User) -> bool:
+    """Return whether a user may save selections: if signed in, or if the request is from this machine."""
+    client: str = request.scope.get("perftrend.client", "")
+    return user.signed_in or (is_loopback(client) and gate_of(request).forgery.is_from_here(request))
+
+
+def check_can_save(request: Request, user: User) -> None:
+    """Check that a user may save selections.
+
+    :raises HTTPException: with status 403 otherwise.
+    """
+    if not can_save(request, user):
+        raise HTTPException(HTTPStatus.FORBIDDEN, "sign in to save shortcuts and short addresses")
+
+
+def is_key(text: str) -> bool:
+    """Return whether a text can be the key of a short address."""
+    return _KEY.fullmatch(text) is not None
+
+
+def store_shortcut(store: Store, ids: list[str], user: User) -> SavedSelection:
+    """Save trace ids as a shortcut.
+
+    :raises FormulaError: if one of them is not valid.
+    :raises UsageError: if no id is left to save, or there are too many.
+    """
+    identity = store.shortcuts.save([str(each) for each in parse_stored_ids(ids)], user=user.name)
+    return SavedSelection(id=identity, url=ExploreState(shortcut=identity).url)
+
+
+def store_short_url(store: Store, url: str, user: User) -> SavedSelection:
+    """Save an address of the page as a short address; unknown parameters are discarded.
+
+    :param url: an address of the page, or its query string.
+    :raises UsageError: if it is the address of another page, or not valid.
+    """
+    parts = urlsplit(url) if url.startswith(("/", "http://", "https://")) else None
+    if parts and parts.path != "/":
+        raise UsageError("address: only Explore pages have short addresses; enter the part after the ?")
+    state = read(parts.query if parts else url.removeprefix("?"))
+    if state.problems:
+        raise UsageError(f"address: {state.problems[0].reason}")
+    key = store.short_urls.save(state.encoded, user=user.name)
+    return SavedSelection(id=key, url=f"/s/{key}")

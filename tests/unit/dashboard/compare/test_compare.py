@@ -17,8 +17,7 @@ from starlette.testclient import TestClient
 from perftrend.archive.ingest import of_experiment
 from perftrend.dashboard.compare import comparison
 from perftrend.dashboard.compare.csv_export import _text
-from perftrend.dashboard.compare.links import query_link_builder, rows_of
-from perftrend.dashboard.compare.query import Question
+from perftrend.dashboard.compare.query import Question, query_link_builder, rows_of
 from tests.unit.dashboard.conftest import FIRST, RUNS, STEP, TESTBEDS, TESTS, Filled, add_run, commit
 
 JSON = {"Accept": "application/json"}

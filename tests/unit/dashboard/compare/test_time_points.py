@@ -13,8 +13,15 @@ from hypothesis import strategies as st
 
 from perftrend.dashboard.catalog import Catalog
 from perftrend.dashboard.compare.query import FallbackRule
-from perftrend.dashboard.compare.time_points import AxisPlace, newest, places_of
-from perftrend.dashboard.compare.values import REACH, axes_of, read_nearest_values, with_samples
+from perftrend.dashboard.compare.values import (
+    REACH,
+    AxisPlace,
+    axes_of,
+    newest,
+    places_of,
+    read_nearest_values,
+    with_samples,
+)
 from perftrend.errors import UsageError
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store

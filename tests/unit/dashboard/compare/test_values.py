@@ -16,8 +16,7 @@ from perftrend.dashboard.catalog import Catalog
 from perftrend.dashboard.compare import comparison, values
 from perftrend.dashboard.compare.comparison import WholeTiles
 from perftrend.dashboard.compare.query import FallbackRule
-from perftrend.dashboard.compare.time_points import AxisPlace
-from perftrend.dashboard.compare.values import axes_of, read_nearest_values
+from perftrend.dashboard.compare.values import AxisPlace, axes_of, read_nearest_values
 from perftrend.model import Better, Result, Run, Samples, Status, TraceKey
 from perftrend.store import Store
 from perftrend.store.tiles import Axis

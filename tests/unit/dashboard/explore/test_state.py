@@ -7,8 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.analysis.formula import Query, Term
-from perftrend.dashboard.explore.state import Downsample, ExploreState, Show, Spread, read
-from perftrend.dashboard.explore.zoom import WHOLE, Zoom, ZoomRange
+from perftrend.dashboard.explore.state import (
+    WHOLE,
+    Downsample,
+    ExploreState,
+    Show,
+    Spread,
+    Zoom,
+    ZoomRange,
+    read,
+)
 from perftrend.dashboard.links import MOST_IDS
 from perftrend.errors import UsageError
 
