@@ -1,10 +1,9 @@
 """Archived outputs: reading them, and entering them into the store."""
 
-from perftrend.archive.ingest import OutputIngestion, ingest
+from perftrend.archive.ingestion import OutputIngestion, ingest, store_pending
 from perftrend.archive.reader import Output, Unknown, read_output
 from perftrend.archive.result_records import RecordedTest
 from perftrend.archive.results import of_test
-from perftrend.archive.unstored_runs import store_pending
 
 __all__ = [
     "Output",

@@ -9,8 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeAlias
 
-from perftrend.archive import jsonoutput, output, results
-from perftrend.archive.jsonoutput import NoResultError
+from perftrend.archive import output_json, output_xml, results
+from perftrend.archive.output_json import NoResultError
 from perftrend.archive.result_records import EXPERIMENT, TESTBED, Heading, RecordedTest, SuiteRecord
 from perftrend.archive.source import CHUNK_BYTES, ByteStream, Source, name_of, open_stream, reason
 from perftrend.errors import ArchiveError
@@ -160,9 +160,9 @@ def read_suites(source: Source, record: SuiteRecord) -> None:
         if not begun:
             raise ArchiveError("the file is empty")
         if begun.lstrip().startswith((b"{", b"[")):
-            jsonoutput.read_suites(_ResumedStream(begun, stream), record, name=Path(name_of(source)).name)
+            output_json.read_suites(_ResumedStream(begun, stream), record, name=Path(name_of(source)).name)
         else:
-            output.read_suites(_ResumedStream(begun, stream), record)
+            output_xml.read_suites(_ResumedStream(begun, stream), record)
 
 
 class _ResumedStream:

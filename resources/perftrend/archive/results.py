@@ -1,18 +1,22 @@
 """Conversion of a recorded test to the results of its traces.
 
-A trace's parameters never come from the message: see :mod:`perftrend.archive.parameters`. Output of a test
-that is not understood becomes an invalid result with a reason, and its form is listed.
+The parameters of a trace come from the suites' metadata, the tags and the names alone, never from the
+message: a test that failed before its measurement belongs to the same traces as on the previous night. In
+other CI, tags repeat some parts of the names, but not all of them.
+
+Output of a test that is not understood becomes an invalid result with a reason, and its form is listed.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from perftrend import message
-from perftrend.archive import csit_messages, fragments, parameters
+from perftrend.archive import csit_messages
 from perftrend.archive.csit_messages import MetricValue, ParsedMessage
 from perftrend.archive.result_records import RecordedTest
 from perftrend.errors import ArchiveError
@@ -25,6 +29,42 @@ _LARGEST = 1e18
 """No device handles this many packets, bits or bytes per second; sums of such values would overflow."""
 
 _STATUS = {"PASS": Status.PASS, "FAIL": Status.FAIL, "SKIP": Status.SKIP, "NOT RUN": Status.SKIP}
+
+_TAG_FORMS = {
+    "frame": re.compile(r"(\d+B|IMIX)", re.IGNORECASE),
+    "cores": re.compile(r"(?:\d+T)?(\d+C)", re.IGNORECASE),
+    "threads": re.compile(r"(\d+T)\d+C", re.IGNORECASE),
+    "driver": re.compile(r"DRV_(\w+)", re.IGNORECASE),
+    "nic": re.compile(r"NIC_(.+)", re.IGNORECASE),
+}
+_NAME_FORMS = {
+    "frame": re.compile(r"(\d+b|imix)(?:_v4_\d)?", re.IGNORECASE),
+    "cores": re.compile(r"(?:\d+t)?(\d+c)", re.IGNORECASE),
+    "threads": re.compile(r"(\d+t)\d+c", re.IGNORECASE),
+}
+_NIC = re.compile(r"\d+ge\d+p\d+\w+", re.IGNORECASE)
+_SMALL = ("driver", "nic")
+_RESERVED = ("testbed", "metric", "test", "suite", "experiment")
+_OTHER = re.compile(r"(?P<name>[A-Za-z]\w*)=(?P<value>.+)")
+_NUMBERED = re.compile(r"tc\d+-(?P<name>.+)", re.IGNORECASE)
+
+_METRICS = {
+    "MRR": ("mrr",),
+    "NDRPDR": ("ndr", "pdr"),
+    "NDR": ("ndr",),
+    "PDR": ("pdr",),
+    "NDRDISC": ("ndr",),
+    "PDRDISC": ("pdr",),
+    "SOAK": ("soak",),
+    "HOLD": ("hold",),
+    "RECONF": ("reconf_packets", "reconf_time"),
+}
+_FURTHER_PDR = re.compile(r"PLR_([0-9.]+(?:E-[0-9]+)?)")
+"""Set on every test of a run that searches for further PDRs. It is named after the loss ratio, so that
+``*pdr*`` selects only the tests that search."""
+_UNITS = {"reconf_packets": "packets", "reconf_time": "s", "hoststack_bandwidth": "bps"}
+_COUNTING = ("mrr", "ndr", "pdr")
+_LOWER_IS_BETTER = ("reconf_packets", "reconf_time")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +88,8 @@ def of_test(test: RecordedTest, *, testbed: str = "") -> Iterator[Result]:
 def interpret(test: RecordedTest, *, testbed: str = "") -> InterpretedResults:
     """Return a test's results and the unknown forms; arguments are those of :func:`of_test`."""
     status = _STATUS.get(test.status, Status.FAIL)
-    expected = parameters.metrics_of(test)
-    text = fragments.plain(test.message)
+    expected = metrics_of(test)
+    text = csit_messages.plain(test.message)
     measurement, parsed, reason = _parse_test(test, text, expected)
     if measurement:
         readings = parsed.readings
@@ -61,12 +101,12 @@ def interpret(test: RecordedTest, *, testbed: str = "") -> InterpretedResults:
     missing = [metric for metric in expected if metric not in parsed.readings]
     unknown = [*test.unknown, *parsed.unknown]
     if status is Status.PASS and missing and not readings and not unknown:
-        unknown.append(fragments.shape(text))
+        unknown.append(csit_messages.shape(text))
     for metric in missing:
         readings[metric] = _invalid_value(metric, test, reason if status is Status.PASS else "")
     if not readings and not unknown:
         unknown.append(NO_PERFORMANCE_TEST)
-    key = parameters.of_test(test) | {
+    key = parameters_of(test) | {
         "testbed": test.testbed or testbed or (measurement.testbed if measurement else UNKNOWN),
     }
     results = []
@@ -105,7 +145,7 @@ def _parse_test(
     try:
         measurement = message.parse(text)
     except ArchiveError as error:
-        return None, ParsedMessage(unknown=[fragments.shape(str(error))]), str(error)
+        return None, ParsedMessage(unknown=[csit_messages.shape(str(error))]), str(error)
     if measurement:
         return (
             measurement,
@@ -128,15 +168,15 @@ def _metric_name(metric: str, reading: MetricValue, test: RecordedTest) -> str:
 
     A trace has one unit; without this, a night in another unit could not be stored with the others.
     """
-    usual = parameters.unit_of(metric, test)
+    usual = unit_of(metric, test)
     if not reading.samples:
         reading.unit = usual
     return metric if reading.unit == usual else f"{metric}_{reading.unit}"
 
 
 def _invalid_value(metric: str, test: RecordedTest, reason: str) -> MetricValue:
-    better = Better.LOWER if parameters.lower_is_better(metric) else Better.HIGHER
-    return MetricValue(invalid=reason, unit=parameters.unit_of(metric, test), better=better)
+    better = Better.LOWER if lower_is_better(metric) else Better.HIGHER
+    return MetricValue(invalid=reason, unit=unit_of(metric, test), better=better)
 
 
 def _details(measurement: Measurement) -> dict[str, Any]:
@@ -147,3 +187,65 @@ def _details(measurement: Measurement) -> dict[str, Any]:
 
 def _for_people(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if not line.startswith(message.MARKER)).strip()
+
+
+def parameters_of(test: RecordedTest) -> dict[str, str]:
+    """Return the parameters of a test except its testbed and its metric."""
+    parameters = {"test": name_of(test), "suite": test.suite}
+    # The NIC in the name is the exact one; the tag has only its model.
+    words = [*_words(test.suite), *_words(test.name)]
+    found = [*_nics(words), *_forms(_TAG_FORMS, test.tags), *_forms(_NAME_FORMS, _words(test.name))]
+    for name, value in found:
+        parameters.setdefault(name, value.lower() if name in _SMALL else value.upper())
+    for tag in filter(None, map(_OTHER.fullmatch, test.tags)):
+        if tag["name"] not in _RESERVED:
+            parameters.setdefault(tag["name"], tag["value"])
+    return parameters
+
+
+def name_of(test: RecordedTest) -> str:
+    """Return the name of a test without its number, which once was its position among the other tests."""
+    numbered = _NUMBERED.fullmatch(test.name)
+    return numbered["name"].lower() if numbered else test.name
+
+
+def metrics_of(test: RecordedTest) -> list[str]:
+    """Return the metrics that a test measures, also if it failed before: by its tags, or its name's end."""
+    tags = [tag.upper() for tag in test.tags]
+    if metrics := [metric for tag in tags for metric in _METRICS.get(tag, ())]:
+        ratios = filter(None, map(_FURTHER_PDR.fullmatch, tags)) if "NDRPDR" in tags else ()
+        return list(dict.fromkeys([*metrics, *(f"pdr_{ratio[1].lower()}" for ratio in ratios)]))
+    if "HOSTSTACK" in tags:
+        rates = {"CPS", "RPS"} & {word.upper() for word in _words(test.name)}
+        return ["hoststack_rate" if rates else "hoststack_bandwidth"]
+    words = _words(name_of(test))
+    known = {name for name, _ in _forms(_NAME_FORMS, words)}
+    return list(_METRICS.get(words[-1].upper(), ())) if {"frame", "cores"} <= known else []
+
+
+def unit_of(metric: str, test: RecordedTest) -> str:
+    """Return the unit of a test's results of a metric: a trace has one unit, on failed nights too."""
+    if metric in _UNITS:
+        return _UNITS[metric]
+    if metric not in (*_COUNTING, "hoststack_rate"):
+        return "pps"
+    words = {word.lower() for text in (test.name, *test.tags) for word in re.split(r"[-_ ]", text)}
+    return next((unit for unit in ("cps", "tps", "rps") if unit in words), "pps")
+
+
+def lower_is_better(metric: str) -> bool:
+    """Whether a metric counts losses."""
+    return metric in _LOWER_IS_BETTER
+
+
+def _words(name: str) -> list[str]:
+    return re.split(r"[-. ]", name)
+
+
+def _nics(words: list[str]) -> Iterator[tuple[str, str]]:
+    yield from (("nic", word) for word in words if _NIC.fullmatch(word))
+
+
+def _forms(forms: dict[str, re.Pattern[str]], texts: list[str]) -> Iterator[tuple[str, str]]:
+    for name, form in forms.items():
+        yield from ((name, found[1]) for found in map(form.fullmatch, texts) if found)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from perftrend.archive.unstored_runs import MARK
+from perftrend.archive.ingestion import UNSTORED_MARK
 from perftrend.clients.git.file_locks import acquire
 from perftrend.errors import ArchiveError
 
@@ -132,7 +132,7 @@ def _find_expired(folder: Path, before: datetime) -> Iterator[ExpiredEntry]:
         try:
             status = path.lstat()
             may_be_locked = path == folder or path.name.endswith(".unfinished")
-            is_in_use = path.name == MARK or (may_be_locked and _is_locked(path))
+            is_in_use = path.name == UNSTORED_MARK or (may_be_locked and _is_locked(path))
         except FileNotFoundError:
             # A job is changing the folder.
             return

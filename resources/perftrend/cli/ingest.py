@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from perftrend import console, errors
 from perftrend.archive import fetch
-from perftrend.archive.fetch import events, testbeds
+from perftrend.archive.fetch import events, run_ingest
 from perftrend.archive.fetch.builds import ArchivedBuild, BuildFilter
 from perftrend.archive.fetch.ingest import IngestStatus
 from perftrend.cli import options
@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--testbed-pattern",
         metavar="REGEX",
-        default=testbeds.DEFAULT,
+        default=run_ingest.DEFAULT_TESTBED_PATTERN,
         help="finds the testbed in the name of a job",
     )
     add = described.add_argument_group("new builds").add_argument
@@ -108,7 +108,7 @@ class SourceIngestion:
     def __init__(self, given: argparse.Namespace, settings: Settings, readers: fetch.Readers) -> None:
         self._given = given
         self._settings = settings
-        self._form = testbeds.pattern(given.testbed_pattern)
+        self._form = run_ingest.compile_testbed_pattern(given.testbed_pattern)
         self._pace = fetch.RateLimiter(settings.fetch.requests_per_second)
         location = given.source or (f"jenkins+{settings.jenkins.url}" if settings.jenkins.url else "")
         if not location:
@@ -199,7 +199,7 @@ class SourceIngestion:
             build.started,
             build.finished,
             self._given.testbed,
-            testbeds.testbed_of(build.job, self._form),
+            run_ingest.testbed_of(build.job, self._form),
             build.version,
         )
 

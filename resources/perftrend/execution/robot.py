@@ -23,8 +23,8 @@ from functools import cache
 from importlib.metadata import distributions
 from pathlib import Path
 
-from perftrend.archive import unstored_runs
-from perftrend.archive.unstored_runs import OUTPUT
+from perftrend.archive import ingestion
+from perftrend.archive.ingestion import OUTPUT
 from perftrend.errors import TestbedError, UsageError
 from perftrend.measure.lock import HELD, HELD_INSTANCE, LockedPlace
 from perftrend.measure.worker import dies_with_parent
@@ -53,7 +53,7 @@ def execute(
 ) -> bool:
     """Run the chosen tests and archive the output, the log, the counters, the environment and the console.
 
-    The archive is marked as not stored: see :mod:`perftrend.archive.unstored_runs`.
+    The archive is marked as not stored: see :mod:`perftrend.archive.ingestion`.
 
     :param run: the identity of the run; its times, and its archive unless given, are set here.
     :param folder: the job's folder in the archive; receives a folder named after the build.
@@ -75,7 +75,7 @@ def execute(
         if run.experiment:
             metadata["Experiment"] = run.experiment
         in_time = run_suites(settings, staging, suites=suites, metadata=metadata, tags=tags, held=held)
-        unstored_runs.mark(
+        ingestion.mark_unstored(
             staging,
             replace(
                 run,

@@ -10,7 +10,7 @@ from robot.api import TestSuite
 from robot.errors import DataError
 
 from perftrend.archive import of_test
-from perftrend.archive.output import RecordedTest
+from perftrend.archive.output_xml import RecordedTest
 from perftrend.errors import UsageError
 from perftrend.measure.specification import Specification
 from perftrend.model import TraceKey

@@ -16,8 +16,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from perftrend.archive import Output
-from perftrend.archive.ingest import without_doubles
-from perftrend.archive.unstored_runs import OUTPUT
+from perftrend.archive.ingestion import OUTPUT, without_doubles
 from perftrend.errors import ArchiveError
 from perftrend.execution.robot import LockReference, run_suites, stage_folder
 from perftrend.model import NOT_VALID, BuildMeasurement, MetricSamples, Result, Status, TraceKey

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.archive import csit_messages, fragments
+from perftrend.archive import csit_messages
 from perftrend.archive.csit_messages import MetricValue
 from perftrend.model import Better
 
@@ -167,7 +167,7 @@ MERGED = (
     [(MERGED, "a < b\nsecond"), ("*HTML* <b>x</b> &amp; y", "x & y"), ("a <b> &amp;", "a <b> &amp;")],
 )
 def test_html_around_a_message_is_taken_off(message: str, expected: str) -> None:
-    assert expected == fragments.plain(message)
+    assert expected == csit_messages.plain(message)
 
 
 RATES = st.floats(0, 1e12).map(lambda rate: float(f"{rate:.1f}"))
@@ -234,6 +234,6 @@ def test_any_message_is_read_and_every_number_is_finite(message: str) -> None:
             return [number for inner in node for number in numbers(inner)]
         return [node] if isinstance(node, (int, float)) else []
 
-    for reading in csit_messages.read(fragments.plain(message)).readings.values():
+    for reading in csit_messages.read(csit_messages.plain(message)).readings.values():
         assert all(map(math.isfinite, numbers([reading.samples, reading.details])))
         assert reading.samples or reading.invalid

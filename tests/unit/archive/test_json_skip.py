@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from perftrend.archive.json_skip import Brackets
+from perftrend.archive.json_stream import Brackets
 
 texts = st.text(st.sampled_from('"\\[]{}a'), max_size=300).map(str.encode)
 

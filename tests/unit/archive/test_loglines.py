@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.archive import Output, source
-from perftrend.archive.loglines import LogLines
+from perftrend.archive.result_records import LogLines
 
 TEXT = (
     b"<kw><msg>x\nVPP version: 24.02-rc0~123-gabcdef012~b45\r\n</msg><msg>DPDK version: DPDK 23.11.0</msg>"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from perftrend.archive import parameters
+from perftrend.archive import results
 from perftrend.archive.result_records import RecordedTest
 
 SUITE = "Vpp.Perf.Ip4.2N1L-10Ge2P1X710-Ethip4-Ip4Base-Mrr"
 
 
 def parameters_of(name: str, *tags: str, suite: str = SUITE) -> dict[str, str]:
-    return parameters.of_test(RecordedTest(name, suite, list(tags)))
+    return results.parameters_of(RecordedTest(name, suite, list(tags)))
 
 
 def test_names_of_others_tell_what_tags_repeat() -> None:
@@ -71,7 +71,7 @@ def test_tag_counts_before_name() -> None:
 def test_tags_or_the_end_of_the_name_tell_what_is_measured(
     name: str, tags: list[str], metrics: list[str]
 ) -> None:
-    assert metrics == parameters.metrics_of(RecordedTest(name, "", tags))
+    assert metrics == results.metrics_of(RecordedTest(name, "", tags))
 
 
 @pytest.mark.parametrize(
@@ -86,4 +86,4 @@ def test_tags_or_the_end_of_the_name_tell_what_is_measured(
     ],
 )
 def test_unit_is_known_on_nights_that_failed(metric: str, name: str, tags: list[str], unit: str) -> None:
-    assert unit == parameters.unit_of(metric, RecordedTest(name, "", tags))
+    assert unit == results.unit_of(metric, RecordedTest(name, "", tags))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from perftrend.archive import store_pending
-from perftrend.archive.unstored_runs import MARK, mark
+from perftrend.archive.ingestion import UNSTORED_MARK, mark_unstored
 from perftrend.errors import StoreError
 from perftrend.model import Run
 from perftrend.store import Store
@@ -31,7 +31,7 @@ def archived(folder: Path, build: int) -> Path:
     archive = folder / str(build)
     archive.mkdir(parents=True)
     shutil.copy(OUTPUT, archive / "output.xml")
-    mark(archive, replace(RUN, build=build))
+    mark_unstored(archive, replace(RUN, build=build))
     return archive
 
 
@@ -49,14 +49,14 @@ def test_a_run_that_was_stored_is_not_looked_at_again(store: Store, tmp_path: Pa
     archive = archived(tmp_path / "job", 9)
     list(store_pending(store, tmp_path / "job"))
 
-    assert not (archive / MARK).exists()
+    assert not (archive / UNSTORED_MARK).exists()
     assert [] == list(store_pending(store, tmp_path / "job"))
 
 
 def test_a_run_killed_between_store_and_mark_is_not_doubled(store: Store, tmp_path: Path) -> None:
     archive = archived(tmp_path / "job", 9)
     list(store_pending(store, tmp_path / "job"))
-    mark(archive, RUN)
+    mark_unstored(archive, RUN)
 
     assert [False] == [each.added for each in store_pending(store, tmp_path / "job")]
     assert 1 == len(store.runs("2n-clx"))
@@ -76,7 +76,7 @@ def test_a_damaged_output_is_told_once_and_stops_no_other(store: Store, tmp_path
 
 
 def test_a_damaged_mark_is_told_too(store: Store, tmp_path: Path) -> None:
-    (archived(tmp_path / "job", 9) / MARK).write_text('{"testbed": ')
+    (archived(tmp_path / "job", 9) / UNSTORED_MARK).write_text('{"testbed": ')
     told: list[str] = []
 
     assert [] == list(store_pending(store, tmp_path / "job", report=told.append))
@@ -94,7 +94,7 @@ def test_a_store_that_fails_leaves_the_mark(
 
     with pytest.raises(StoreError):
         list(store_pending(store, tmp_path / "job"))
-    assert (archive / MARK).exists()
+    assert (archive / UNSTORED_MARK).exists()
 
 
 def test_a_job_that_never_ran_has_nothing_pending(store: Store, tmp_path: Path) -> None:

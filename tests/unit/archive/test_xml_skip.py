@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from perftrend.archive import source
-from perftrend.archive.xml_skip import Outline
+from perftrend.archive.output_xml import Outline
 from perftrend.errors import ArchiveError
 
 SKIPPED = ["kw", "for", "while", "if", "try", "group"]

@@ -14,14 +14,19 @@ from perftrend.archive.fetch.builds import ArchivedBuild, ArchivedFile, BuildFil
 from perftrend.archive.fetch.cache import FileCache
 from perftrend.archive.fetch.download import DownloadLimits, Fetcher, LocalFile
 from perftrend.archive.fetch.events import BuildEvent
-from perftrend.archive.fetch.ingest import BuildIngester, IngestResult, IngestStatus, in_parallel
-from perftrend.archive.fetch.known_builds import KnownBuilds
+from perftrend.archive.fetch.ingest import (
+    BuildIngester,
+    FetchProgress,
+    IngestResult,
+    IngestStatus,
+    KnownBuilds,
+    Tally,
+    in_parallel,
+)
 from perftrend.archive.fetch.location import Access, jenkins_address, source_at
-from perftrend.archive.fetch.progress import FetchProgress, Tally
-from perftrend.archive.fetch.rate_limiter import RateLimiter
 from perftrend.archive.fetch.reader_pool import Readers
 from perftrend.archive.fetch.run_ingest import Claim, IngestedRun, enter
-from perftrend.archive.fetch.web import Credentials, Web
+from perftrend.archive.fetch.web import Credentials, RateLimiter, Web
 from perftrend.clients.web.session import origin
 
 __all__ = [

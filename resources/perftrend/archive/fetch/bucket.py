@@ -30,9 +30,8 @@ from perftrend.archive.fetch.builds import (
     Transfer,
     Version,
 )
-from perftrend.archive.fetch.rate_limiter import RateLimiter
 from perftrend.archive.fetch.tree import Folder, Listing, segment_is_sound
-from perftrend.archive.fetch.web import Web
+from perftrend.archive.fetch.web import RateLimiter, Web
 from perftrend.errors import ServiceError
 
 _DEADLINE_S = 300.0

@@ -19,7 +19,7 @@ from perftrend.archive.fetch.builds import (
     Version,
 )
 from perftrend.archive.fetch.cache import CachedObject, FileCache, Partial, PartialFile
-from perftrend.archive.fetch.rate_limiter import RateLimiter
+from perftrend.archive.fetch.web import RateLimiter
 from perftrend.clients.web.retry import exponential_backoff, retrier
 from perftrend.errors import ServiceError
 

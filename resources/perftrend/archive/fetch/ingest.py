@@ -1,7 +1,9 @@
 """Ingestion of builds from their source into the store: several at a time, independently of each other.
 
-An error of one build does not stop the others: it is reported at the end, with the build's name. Only
-repeated failures of the server end the job, because the remaining builds would fail as well.
+Builds that the store has already are recognized by their listing, and need not be fetched again. An error
+of one build does not stop the others: it is reported at the end, with the build's name. Only repeated
+failures of the server end the job, because the remaining builds would fail as well. A tally counts the
+builds by status.
 """
 
 from __future__ import annotations
@@ -9,12 +11,15 @@ from __future__ import annotations
 import logging
 import re
 import threading
+import time
 import traceback
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import TextIO
 
 from perftrend.archive.fetch import output_files
 from perftrend.archive.fetch.builds import ArchivedBuild, BuildSource, MissingError
@@ -24,6 +29,8 @@ from perftrend.archive.fetch.reader_pool import Readers
 from perftrend.archive.fetch.run_ingest import Claim, IngestedRun, ReadableFile
 from perftrend.archive.reader import Unknown
 from perftrend.errors import ArchiveError, ServiceError, StoreError, UnstorableError
+from perftrend.progress import ProgressLine
+from perftrend.store import Store
 
 LOG = logging.getLogger(__name__)
 
@@ -31,6 +38,40 @@ FAILURES_IN_A_ROW = 8
 _PLACE = re.compile(r'File "[^"]*?([^"/]*)", line (\d+)')
 _AHEAD = 2
 """Builds per worker that are listed in advance, including the one in progress."""
+
+_MEGA = 1e6
+
+
+class KnownBuilds:
+    """Distinguishes builds that were read from builds that are new or have changed since.
+
+    :param opened: opens the store while it is used.
+    """
+
+    def __init__(self, opened: Callable[[], AbstractContextManager[Store]]) -> None:
+        self._opened = opened
+        self._read: dict[str, dict[str, str]] = {}
+        self._learned: dict[str, str] = {}
+
+    def has(self, build: ArchivedBuild) -> bool:
+        """Whether a build was read, in the version that its source lists now.
+
+        If one of the two versions is unknown, they are assumed to be the same.
+        """
+        if build.job not in self._read:
+            with self._opened() as store:
+                self._read[build.job] = store.archives.versions(build.job)
+        read = self._read[build.job].get(build.location)
+        if read == "" and build.version:
+            self._learned[build.location] = build.version
+        return read is not None and (not read or not build.version or read == build.version)
+
+    def note_versions(self) -> None:
+        """Store the versions that the store did not know."""
+        if self._learned:
+            with self._opened() as store:
+                store.archives.note_versions(self._learned)
+            self._learned = {}
 
 
 class IngestStatus(StrEnum):
@@ -177,3 +218,63 @@ def _weaker(attempt: OutputFiles, refused: list[str]) -> str:
     if attempt.kind is ContentKind.WEAK:
         return f"read from {attempt.files[0].name}, since no stronger output exists"
     return ""
+
+
+class Tally:
+    """The statuses of all builds so far."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[IngestStatus] = Counter()
+        self.transferred = 0
+        self.results = 0
+        self.unknown: dict[str, Unknown] = {}
+        """Unknown parts of outputs, by their form."""
+        self._builds: dict[tuple[IngestStatus, str], list[int]] = defaultdict(list)
+        self._begun = time.monotonic()
+
+    def add(self, result: IngestResult) -> None:
+        """Count a build."""
+        self.counts[result.fate] += 1
+        self.transferred += result.transferred
+        self.results += result.results
+        job, _, number = result.name.rpartition("/")
+        self._builds[result.fate, job].append(int(number))
+        for form, one in result.unknown.items():
+            known = self.unknown.get(form, replace(one, count=0))
+            self.unknown[form] = replace(known, count=known.count + one.count)
+
+    def __str__(self) -> str:
+        """Return one line: ``12 new, 88 known, 1 broken; 3600 results, 45.2 MB in 20 s (2.3 MB/s)``."""
+        counted = ", ".join(f"{self.counts[fate]} {fate}" for fate in IngestStatus if self.counts[fate])
+        elapsed_s = max(time.monotonic() - self._begun, 1e-3)
+        megabytes = self.transferred / _MEGA
+        speed = f"{megabytes:.1f} MB in {elapsed_s:.0f} s ({megabytes / elapsed_s:.1f} MB/s)"
+        return f"{counted or 'no build yet'}; {self.results} results, {speed}"
+
+    def names(self, fate: IngestStatus) -> str:
+        """Return the builds with a status as text: ``nightly/1..17, nightly/19``."""
+        named = sorted((job, numbers) for (one, job), numbers in self._builds.items() if one is fate)
+        return ", ".join(f"{job}/{part}" for job, numbers in named for part in _ranges(numbers))
+
+
+class FetchProgress(ProgressLine):
+    """Shows a tally while it grows; a context manager."""
+
+    def __init__(self, tally: Tally, output: TextIO) -> None:
+        super().__init__(output, guard_errors=True)
+        self._tally = tally
+
+    def show_tally(self) -> None:
+        """Show the current tally."""
+        self.show(f"  {self._tally}")
+
+
+def _ranges(numbers: Iterable[int]) -> list[str]:
+    """Return numbers as text, with consecutive ones as ``a..b``."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number <= runs[-1][-1] + 1:
+            runs[-1][-1] = number
+        else:
+            runs.append([number, number])
+    return [str(first) if first == last else f"{first}..{last}" for first, last in runs]

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from perftrend.archive.fetch import names, output_files
+from perftrend.archive.fetch import output_files, unpack
 from perftrend.archive.fetch.builds import ANY, ArchivedBuild, ArchivedFile, BuildFilter, Transfer, Version
 from perftrend.archive.fetch.web import Web
 
@@ -130,6 +130,6 @@ def _convert_build(build: FinishedBuild) -> ArchivedBuild:
         files=tuple(
             ArchivedFile(artifact.url, artifact.path)
             for artifact in build.artifacts
-            if not names.wrong(artifact.path)
+            if not unpack.find_name_fault(artifact.path)
         ),
     )

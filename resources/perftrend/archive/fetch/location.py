@@ -10,13 +10,11 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 from perftrend import command_to_install
 from perftrend.archive.fetch import unpack
 from perftrend.archive.fetch.builds import BuildSource
-from perftrend.archive.fetch.disk import Disk, OneFile
 from perftrend.archive.fetch.jenkins import Client, JenkinsSource
 from perftrend.archive.fetch.logserver import LogServer
-from perftrend.archive.fetch.rate_limiter import RateLimiter
 from perftrend.archive.fetch.tarball import Tarball
-from perftrend.archive.fetch.tree import Tree, TreeSource
-from perftrend.archive.fetch.web import Credentials, Web
+from perftrend.archive.fetch.tree import Disk, OneFile, Tree, TreeSource
+from perftrend.archive.fetch.web import Credentials, RateLimiter, Web
 from perftrend.errors import UsageError, nearest
 
 _JENKINS = "jenkins+"

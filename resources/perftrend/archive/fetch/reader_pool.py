@@ -66,7 +66,7 @@ class Readers:
     def enter(
         self, claim: Claim, files: Sequence[ReadableFile], kind: ContentKind = ContentKind.OUTPUT
     ) -> IngestedRun:
-        """Read the files of one run or per-patch test and store its results; see :func:`entering.enter`.
+        """Read the files of one run or per-patch test and store its results; see :func:`.run_ingest.enter`.
 
         :raises ArchiveError: also if each attempt ends its process, such as when memory is exhausted.
         """

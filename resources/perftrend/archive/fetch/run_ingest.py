@@ -1,7 +1,11 @@
-"""Ingestion of fetched files as a run: identification of the run, and all of its results or none."""
+"""Ingestion of fetched files as a run: identification of the run, and all of its results or none.
+
+The testbed of a run is in its output, in the job's name, or given by the user.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -10,12 +14,15 @@ from pathlib import Path
 from perftrend.archive import patch_report
 from perftrend.archive.fetch import unpack
 from perftrend.archive.fetch.output_files import ContentKind
-from perftrend.archive.ingest import of_experiment, without_doubles
+from perftrend.archive.ingestion import of_experiment, without_doubles
 from perftrend.archive.reader import Output, Unknown
 from perftrend.archive.results import UNKNOWN
-from perftrend.errors import ArchiveError
+from perftrend.errors import ArchiveError, UsageError
 from perftrend.model import Result, Run, TraceKey
 from perftrend.store import Store
+
+DEFAULT_TESTBED_PATTERN = r"(?<![^-_/])(?P<testbed>[1-9][0-9]?n[0-9a-z]*-[0-9a-z]+)"
+"""Finds ``2n-clx`` in ``perftrend-trending-nightly-2n-clx`` and in ``team/mrr-daily-master-2n-clx``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,3 +154,29 @@ def _run(claim: Claim, testbed: str, output: Output, name: str) -> Run:
         suites_finished=output.finished,
         experiment=output.experiment,
     )
+
+
+def compile_testbed_pattern(expression: str) -> re.Pattern[str]:
+    """Compile the pattern that finds the testbed in a job's name.
+
+    The testbed is its group ``testbed``, else its first group, else the whole match.
+
+    :raises UsageError: if it is not a regular expression.
+    """
+    try:
+        return re.compile(expression)
+    except re.error as error:
+        raise UsageError(
+            f"--testbed-pattern {expression!r}: {error}; write one such as {DEFAULT_TESTBED_PATTERN!r}"
+        ) from None
+
+
+def testbed_of(job: str, form: re.Pattern[str]) -> str:
+    """Return the testbed in a job's name; empty if it contains none. The last match counts."""
+    places = list(form.finditer(job))
+    if not places:
+        return ""
+    found = places[-1]
+    if "testbed" in form.groupindex:
+        return found["testbed"] or ""
+    return (found[1] if form.groups else found[0]) or ""

@@ -21,7 +21,7 @@ from typing import BinaryIO, cast
 
 from typing_extensions import override
 
-from perftrend.archive.fetch import names
+from perftrend.archive.fetch import unpack
 from perftrend.archive.fetch.builds import (
     ANY,
     ArchivedFile,
@@ -124,11 +124,11 @@ class Tarball:
 
     def _add_member(self, member: tarfile.TarInfo, report: Callable[[str], None]) -> None:
         name = member.name.removeprefix("./")
-        fault = names.wrong(member.name)
+        fault = unpack.find_name_fault(member.name)
         if not member.isreg() or member.issparse():
             fault = "is a link, a device or sparse"
         if fault:
-            report(f"{self._file}: member {names.format_name(member.name)} {fault}; it is skipped")
+            report(f"{self._file}: member {unpack.format_name(member.name)} {fault}; it is skipped")
             return
         folder = name.rpartition("/")[0]
         location = self.location(name)

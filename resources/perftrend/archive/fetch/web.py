@@ -12,6 +12,9 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+import threading
+import time
+from collections import defaultdict
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -31,7 +34,6 @@ from perftrend.archive.fetch.builds import (
     Transfer,
     Version,
 )
-from perftrend.archive.fetch.rate_limiter import RateLimiter
 from perftrend.clients.web.errors import retry_after_s
 from perftrend.clients.web.retry import exponential_backoff, retrier
 from perftrend.clients.web.session import (
@@ -59,6 +61,8 @@ _REFUSED = {401, 403, 407}
 _BUSY = {408, 425, 429}
 _SERVER_ERRORS = 500
 
+_RANGE = re.compile(r"bytes (?:(?P<start>\d+)-(?P<stop>\d+)|\*)/(?P<size>\d+|\*)")
+
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
@@ -66,6 +70,45 @@ class Credentials:
 
     user: str
     token: str = field(repr=False)
+
+
+class RateLimiter:
+    """Spaces the requests of all threads to each host evenly; none is sent while a server requests a pause.
+
+    :param requests_per_second: to one host.
+    :param stop: if it is set, waiting ends with ServiceError.
+    :param clock: a monotonic clock, in seconds.
+    """
+
+    def __init__(
+        self,
+        requests_per_second: float,
+        stop: threading.Event | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.stop = stop or threading.Event()
+        self._interval_s = 1.0 / requests_per_second
+        self._clock = clock
+        self._next: dict[str, float] = defaultdict(float)
+        self._lock = threading.Lock()
+
+    def wait(self, host: str) -> None:
+        """Wait until the next request may be sent."""
+        with self._lock:
+            now = self._clock()
+            turn = max(now, self._next[host])
+            self._next[host] = turn + self._interval_s
+        self.sleep(turn - now)
+
+    def hold(self, host: str, seconds: float) -> None:
+        """Delay all requests to a host by this time, as requested by the server."""
+        with self._lock:
+            self._next[host] = max(self._next[host], self._clock() + seconds)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, or raise ServiceError if ``stop`` is set."""
+        if self.stop.wait(seconds) if seconds > 0 else self.stop.is_set():
+            raise ServiceError("fetching was interrupted; run again to continue")
 
 
 class Web:
@@ -224,9 +267,6 @@ def _brief(error: Exception) -> str:
     inner = getattr(reason, "reason", None)
     text = str(inner if isinstance(inner, Exception) else reason)
     return " ".join(text.rpartition("object at 0x")[2].split())[:200] or type(error).__name__
-
-
-_RANGE = re.compile(r"bytes (?:(?P<start>\d+)-(?P<stop>\d+)|\*)/(?P<size>\d+|\*)")
 
 
 def conditions(offset: int, version: Version) -> dict[str, str]:

@@ -17,10 +17,9 @@ from typing import TypeAlias
 
 from perftrend.archive import patch_report
 from perftrend.archive.fetch.builds import ArchivedBuild, BuildFilter
-from perftrend.archive.fetch.disk import Disk
-from perftrend.archive.fetch.known_builds import KnownBuilds
-from perftrend.archive.fetch.tree import TreeSource
-from perftrend.archive.unstored_runs import MARK
+from perftrend.archive.fetch.ingest import KnownBuilds
+from perftrend.archive.fetch.tree import Disk, TreeSource
+from perftrend.archive.ingestion import UNSTORED_MARK
 from perftrend.dashboard.background import run_in_background
 from perftrend.dashboard.context import AppContext
 from perftrend.dashboard.ingestion.routes import MOST_WAITING
@@ -107,7 +106,7 @@ def _state(folder: Path) -> State | None:
         # The rounds of a per-patch test in progress change all the time; its report is replaced whole.
         report = folder / patch_report.PLACE
         for path in [report] if report.is_file() else folder.rglob("*"):
-            if path.name == MARK:
+            if path.name == UNSTORED_MARK:
                 # The job that measures it enters it in the store itself.
                 return None
             status = path.lstat()

@@ -32,7 +32,7 @@ from perftrend.archive.fetch import (
     events,
     in_parallel,
     reader_pool,
-    testbeds,
+    run_ingest,
 )
 from perftrend.errors import ArchiveError, ServiceError, UsageError
 from perftrend.store import Store
@@ -316,7 +316,9 @@ def test_names_are_told_in_short() -> None:
     ],
 )
 def test_testbed_is_found_in_a_job_name(job: str, testbed: str) -> None:
-    assert testbed == testbeds.testbed_of(job, testbeds.pattern(testbeds.DEFAULT))
+    assert testbed == run_ingest.testbed_of(
+        job, run_ingest.compile_testbed_pattern(run_ingest.DEFAULT_TESTBED_PATTERN)
+    )
 
 
 @pytest.mark.parametrize(
@@ -324,12 +326,14 @@ def test_testbed_is_found_in_a_job_name(job: str, testbed: str) -> None:
     [("rack[0-9]", "rack7"), ("on-(rack)7", "rack"), ("(x)?(?P<testbed>k7)", "k7"), ("(x)?rack7", "")],
 )
 def test_pattern_of_a_person_finds_it(expression: str, testbed: str) -> None:
-    assert testbed == testbeds.testbed_of("nightly-on-rack7", testbeds.pattern(expression))
+    assert testbed == run_ingest.testbed_of(
+        "nightly-on-rack7", run_ingest.compile_testbed_pattern(expression)
+    )
 
 
 def test_pattern_that_is_none_is_refused() -> None:
     with pytest.raises(UsageError, match=r"--testbed-pattern '\(': .*write one such as"):
-        testbeds.pattern("(")
+        run_ingest.compile_testbed_pattern("(")
 
 
 @pytest.mark.parametrize(

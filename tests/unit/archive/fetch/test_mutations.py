@@ -13,10 +13,9 @@ import pytest
 from perftrend.archive.fetch import BuildIngester, Claim, IngestResult, IngestStatus, Readers
 from perftrend.archive.fetch.builds import ArchivedBuild
 from perftrend.archive.fetch.cache import FileCache
-from perftrend.archive.fetch.disk import Disk
 from perftrend.archive.fetch.download import DownloadLimits, Fetcher
-from perftrend.archive.fetch.rate_limiter import RateLimiter
-from perftrend.archive.fetch.tree import TreeSource
+from perftrend.archive.fetch.tree import Disk, TreeSource
+from perftrend.archive.fetch.web import RateLimiter
 from perftrend.store import Store
 
 OUTPUTS = Path(__file__).parents[3] / "data" / "outputs"

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.archive.fetch import names, unpack, zips
+from perftrend.archive.fetch import unpack
 from perftrend.archive.fetch.builds import UnpackingError
 
 TEXT = b"<robot>" + b"x" * 1000 + b"</robot>"
@@ -139,7 +139,7 @@ def test_zip_bomb_is_stopped_long_before_its_end(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize("is_64", [False, True])
 def test_zip_with_an_enormous_directory_is_refused_before_it_is_read(is_64: bool, tmp_path: Path) -> None:
-    size = zips.MAXIMUM_DIRECTORY_BYTES + 1
+    size = unpack.MAXIMUM_DIRECTORY_BYTES + 1
     end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 1, 1, 0xFFFFFFFF if is_64 else size, 0, 0)
     end_64 = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, 1, 1, size, 0)
     locator = struct.pack("<4sLQL", b"PK\x06\x07", 0, 4, 1)
@@ -153,7 +153,7 @@ def test_record_of_a_zip_cannot_be_hidden_behind_another(pointed: int, tmp_path:
     """Zipfile reads the record before the locator, which points to a harmless one or to nothing."""
     harmless, enormous = (
         struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, 1, 1, size, 0)
-        for size in (46, zips.MAXIMUM_DIRECTORY_BYTES + 1)
+        for size in (46, unpack.MAXIMUM_DIRECTORY_BYTES + 1)
     )
     locator = struct.pack("<4sLQL", b"PK\x06\x07", 0, pointed, 1)
     end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 1, 1, 46, 0, 0)
@@ -164,5 +164,5 @@ def test_record_of_a_zip_cannot_be_hidden_behind_another(pointed: int, tmp_path:
 
 @given(st.text(max_size=30))
 def test_name_that_is_right_stays_below_any_folder(name: str) -> None:
-    if not names.wrong(name):
+    if not unpack.find_name_fault(name):
         assert Path("/here").joinpath(name).resolve().is_relative_to("/here")

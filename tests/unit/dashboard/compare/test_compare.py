@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import pytest
 from starlette.testclient import TestClient
 
-from perftrend.archive.ingest import of_experiment
+from perftrend.archive.ingestion import of_experiment
 from perftrend.dashboard.compare import comparison
 from perftrend.dashboard.compare.csv_export import _text
 from perftrend.dashboard.compare.query import Question, query_link_builder, rows_of

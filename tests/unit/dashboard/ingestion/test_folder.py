@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perftrend.archive.unstored_runs import MARK
+from perftrend.archive.ingestion import UNSTORED_MARK
 from perftrend.dashboard import AppContext
 from perftrend.dashboard.ingestion.folder import BuildFolder, request_ingestion
 from perftrend.errors import ServiceError
@@ -108,7 +108,7 @@ def test_build_that_failed_is_asked_for_again_when_it_changed(
 def test_run_whose_job_will_store_it_is_left_to_that(
     site: AppContext, folder: Path, watched: BuildFolder
 ) -> None:
-    write(folder, f"nightly-2n-clx/17/{MARK}")
+    write(folder, f"nightly-2n-clx/17/{UNSTORED_MARK}")
     write(folder, "nightly-2n-clx/17/output.xml")
     for _ in range(3):
         request_ingestion(site, watched)

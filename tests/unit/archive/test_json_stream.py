@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.archive import source
-from perftrend.archive.jsontext import JsonOutline
-from perftrend.archive.loglines import LogLines
+from perftrend.archive.json_stream import JsonOutline
+from perftrend.archive.result_records import LogLines
 from perftrend.errors import ArchiveError
 
 SKIPPED = ["body", "setup", "teardown", "telemetry"]

@@ -1,10 +1,17 @@
-"""Enters an archived output into the store, completely or not at all."""
+"""Enters archived outputs into the store, completely or not at all.
+
+An archived run is described in a file of its own, which is removed after the store has the run. Runs left
+over after a full disk, an unavailable store or a kill are thus found by the next start, and none is lost.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from pydantic import TypeAdapter, ValidationError
 
 from perftrend.archive.reader import Output, Sources, Unknown
 from perftrend.archive.source import name_of
@@ -13,6 +20,12 @@ from perftrend.model import Result, Run, TraceKey
 
 if TYPE_CHECKING:  # reading alone should not import the libraries of the database
     from perftrend.store import Store
+
+
+OUTPUT = "output.xml"
+UNSTORED_MARK = "not-stored.json"
+
+_RUN = TypeAdapter(Run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +96,28 @@ def without_doubles(results: Iterable[Result]) -> tuple[Result, ...]:
         doubt = "the output holds several tests of this name in this suite" if result.key in by_trace else ""
         by_trace[result.key] = replace(result, invalid=doubt) if doubt else result
     return tuple(by_trace.values())
+
+
+def mark_unstored(archive: Path, run: Run) -> None:
+    """Mark an archive folder with its run, which is not in the store yet."""
+    (archive / UNSTORED_MARK).write_bytes(_RUN.dump_json(run, indent=1))
+
+
+def store_pending(
+    store: Store, folder: Path, *, report: Callable[[str], None] = lambda _: None
+) -> Iterator[OutputIngestion]:
+    """Enter the marked runs of a job's folder into the store, in the order of their builds.
+
+    :param report: called for a run that cannot be read: it stays archived, and is not tried again.
+    :raises StoreError: if the store cannot be written; the runs stay marked.
+    """
+    marks = folder.glob(f"*/{UNSTORED_MARK}")
+    for path in sorted(marks, key=lambda path: (len(path.parent.name), path.parent.name)):
+        try:
+            run = _RUN.validate_json(path.read_bytes())
+            ingestion = ingest(store, run, path.parent / OUTPUT)
+        except (ArchiveError, ValidationError) as error:
+            report(f"{path.parent}: the run is archived, but cannot be stored: {error}")
+        else:
+            yield ingestion
+        path.unlink()
