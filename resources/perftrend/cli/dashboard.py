@@ -13,7 +13,7 @@ from perftrend.cli import options
 from perftrend.dashboard import WORKS, AppContext, make_app, server, warm_up
 from perftrend.dashboard.auth import Role, notices
 from perftrend.dashboard.auth.tokens import check, new_token
-from perftrend.dashboard.logs import log_to
+from perftrend.dashboard.server import log_to
 from perftrend.settings import Settings
 from perftrend.store import Store
 

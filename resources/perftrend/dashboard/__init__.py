@@ -4,8 +4,7 @@ Each page is a package with its routes, the models of its responses, and its log
 for users and JSON for programs; see :mod:`perftrend.dashboard.pages`.
 """
 
-from perftrend.dashboard.app import WORKS, make_app
+from perftrend.dashboard.app import WORKS, make_app, warm_up
 from perftrend.dashboard.context import AppContext
-from perftrend.dashboard.startup import warm_up
 
 __all__ = ["WORKS", "AppContext", "make_app", "warm_up"]

@@ -1,7 +1,8 @@
-"""The application: routers, error pages and middleware."""
+"""The application: routers, error pages and middleware, and its warm-up before the first request."""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from functools import cache
@@ -14,12 +15,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from typing_extensions import override
 
 import perftrend
+from perftrend.analysis import mdl
 from perftrend.dashboard import health, openapi, static
 from perftrend.dashboard.annotations import routes as annotating
-from perftrend.dashboard.auth import Authenticator, activity_routes, login_routes
+from perftrend.dashboard.auth import Authenticator
 from perftrend.dashboard.auth import routes as users
-from perftrend.dashboard.auth.session_renewal import RenewedSessions
-from perftrend.dashboard.background import Work
+from perftrend.dashboard.auth.authentication import RenewedSessions
+from perftrend.dashboard.background import Work, tile_worker
+from perftrend.dashboard.background_priority import RequestPriority
 from perftrend.dashboard.clusters import routes as clusters
 from perftrend.dashboard.clusters.worker import ClusteringWorker
 from perftrend.dashboard.compare import routes as compare
@@ -29,16 +32,11 @@ from perftrend.dashboard.explore import routes as explore
 from perftrend.dashboard.ingestion import routes as ingestions
 from perftrend.dashboard.ingestion.folder import folder_watcher
 from perftrend.dashboard.ingestion.worker import ingestion_worker
-from perftrend.dashboard.middleware.access_log import AccessLog
-from perftrend.dashboard.middleware.body_limit import BodyLimit
+from perftrend.dashboard.middleware.access_log import AccessLog, HeadRequests
 from perftrend.dashboard.middleware.clients import Clients
-from perftrend.dashboard.middleware.head_requests import HeadRequests
-from perftrend.dashboard.middleware.rate_limit import Buckets, RateLimit
-from perftrend.dashboard.middleware.request_priority import RequestPriority
-from perftrend.dashboard.middleware.security_headers import SecurityHeaders
-from perftrend.dashboard.middleware.trusted_hosts import TrustedHosts, allowed_hosts
-from perftrend.dashboard.missing_tiles import tile_worker
-from perftrend.dashboard.pages import NAVIGATION
+from perftrend.dashboard.middleware.rate_limit import BodyLimit, Buckets, RateLimit
+from perftrend.dashboard.middleware.security import SecurityHeaders, TrustedHosts, allowed_hosts
+from perftrend.dashboard.pages import NAVIGATION, environment
 from perftrend.dashboard.response_cache.cache import ResponseCache
 from perftrend.dashboard.runs import routes as runs
 from perftrend.dashboard.triage import alert_routes
@@ -57,15 +55,17 @@ ROUTERS: tuple[APIRouter, ...] = (
     annotating.router,
     runs.router,
     ingestions.router,
-    login_routes.router,
     users.router,
-    activity_routes.router,
 )
 """The routers of all pages, and of what all pages share."""
 
 WORKS: tuple[Work, ...] = (tile_worker, ClusteringWorker, watchman, ingestion_worker, folder_watcher)
 """The background tasks of a dashboard in production."""
+FEW_TRACES = 100
+"""Minimum number of traces for loading the compiled search, which takes 0.6 s.
 
+A smaller store may never need it; :mod:`perftrend.analysis.mdl.engine` loads it on demand.
+"""
 _PACKED_FROM_BYTES = 1000
 _PACKING_LEVEL = 5
 
@@ -102,6 +102,28 @@ def make_app(site: AppContext, *, works: Sequence[Work] = ()) -> FastAPI:
     paths = {route.path for route in routes if isinstance(route, APIRoute)}
     app.state.navigation = {path: title for path, title in NAVIGATION.items() if path in paths}
     return app
+
+
+def warm_up(site: AppContext) -> None:
+    """Prepare everything that the first requests need: traces, templates and static files.
+
+    The dashboard only serves requests afterwards, so the first pages are as fast as later ones. The
+    loaded objects live as long as the process. They are therefore frozen in Python's garbage collector,
+    which would otherwise traverse them repeatedly and delay requests.
+
+    :raises StoreError: if the store cannot be read.
+    """
+    # The loaded objects are not garbage, and collecting would take as long as reading them.
+    gc.disable()
+    try:
+        traces = _read(site)
+        _compile_templates()
+        if traces >= FEW_TRACES:
+            mdl.load()
+        static.prepare()
+        gc.freeze()
+    finally:
+        gc.enable()
 
 
 @cache
@@ -152,3 +174,17 @@ class _Dashboard(FastAPI):
                 await front(scope, receive, send)
 
         return stack
+
+
+def _read(site: AppContext) -> int:
+    """Read the data that every page needs, and return the number of traces."""
+    traces = site.catalog.now()
+    for testbed in site.store.tiles.testbeds():
+        site.store.tiles.axis(testbed)
+    return len(traces.stored)
+
+
+def _compile_templates() -> None:
+    templates = environment()
+    for name in templates.list_templates():
+        templates.get_template(name)

@@ -1,4 +1,4 @@
-"""Priority of requests over background work.
+"""Priority of requests over background work, by counting the requests in progress.
 
 Only one Python thread computes at a time (GIL). A request that reads much releases the lock often, and each
 time waits until a background thread releases it again: a page of 0.2 s took 1.5 s alongside background work
@@ -11,6 +11,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 _MOST_S = 0.5
 """Maximum wait of background work; under constant load it continues slowly."""
@@ -49,3 +51,16 @@ class Traffic:
                 turn_ends = time.monotonic() + _TURN_S
 
         return give_way
+
+
+class RequestPriority:
+    """Middleware that gives requests priority over background work."""
+
+    def __init__(self, app: ASGIApp, *, traffic: Traffic) -> None:
+        self._app = app
+        self._traffic = traffic
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        with self._traffic.request():
+            await self._app(scope, receive, send)

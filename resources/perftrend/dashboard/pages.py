@@ -2,23 +2,27 @@
 
 A program requests JSON by ``Accept: application/json`` or ``?format=json``. It receives the pydantic model of
 the page. The HTML is rendered from the same model, so both contain the same information.
+
+Request bodies are parsed alike: one model describes the form of a page and the JSON of a program.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import cache
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 import jinja2
-from fastapi import Request, Response
-from pydantic import BaseModel
+from fastapi import HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.responses import HTMLResponse, RedirectResponse
 
 from perftrend import COMMAND
 from perftrend.dashboard import formats, static
 from perftrend.dashboard.auth import current_user
-from perftrend.dashboard.response_cache.placeholders import form_token
+from perftrend.dashboard.response_cache.cache_key import form_token
 
 NAVIGATION: Mapping[str, str] = {
     "/": "Explore",
@@ -31,6 +35,10 @@ NAVIGATION: Mapping[str, str] = {
 """The navigation of every page, limited to the pages that the dashboard has."""
 
 _JSON, _HTML = "application/json", "text/html"
+_FORM = "application/x-www-form-urlencoded"
+_FILES = "multipart/form-data"
+_PARTS = "#/$defs/"
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 def page(
@@ -125,8 +133,54 @@ def qualities(header: str) -> dict[str, float]:
     return found
 
 
+def parse_body(model: type[_Model]) -> Callable[[Request], Coroutine[Any, Any, _Model]]:
+    """Return the dependency that parses a body as a model, whose fields are those of the form.
+
+    An endpoint with it declares ``openapi_extra=body_of(model)``.
+    """
+
+    async def read(request: Request) -> _Model:
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        try:
+            if kind == _JSON:
+                return model.model_validate_json(await request.body())
+            if kind == _FILES:
+                raise HTTPException(415, f"send a form as {_FORM}, or JSON as {_JSON}")
+            form = await request.form()
+            return model.model_validate({name: text for name, text in form.items() if isinstance(text, str)})
+        except ValidationError as error:
+            errors = error.errors(include_url=False, include_context=False)
+            raise RequestValidationError(
+                [{**each, "loc": ("body", *each["loc"])} for each in errors]
+            ) from None
+
+    return read
+
+
+def body_of(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the OpenAPI description of a body that :func:`parse_body` parses."""
+    schema = model.model_json_schema()
+    whole = _whole(schema, schema.get("$defs", {}))
+    return {
+        "requestBody": {"required": True, "content": {kind: {"schema": whole} for kind in (_FORM, _JSON)}}
+    }
+
+
 def _quality(word: str) -> float:
     try:
         return min(max(float(word.removeprefix("q=")), 0.0), 1.0)
     except ValueError:
         return 0.0
+
+
+def _whole(part: Any, parts: dict[str, Any]) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a part of a schema with its references resolved, since their targets are not in the document."""
+    if isinstance(part, list):
+        return [_whole(each, parts) for each in part]
+    if not isinstance(part, dict):
+        return part
+    named = part.get("$ref")
+    meant = _whole(parts[named.removeprefix(_PARTS)], parts) if named else {}
+    return meant | {
+        name: _whole(value, parts) for name, value in part.items() if name not in {"$ref", "$defs"}
+    }

@@ -10,8 +10,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from perftrend.dashboard import background_priority as module
-from perftrend.dashboard.background_priority import Traffic
-from perftrend.dashboard.middleware.request_priority import RequestPriority
+from perftrend.dashboard.background_priority import RequestPriority, Traffic
 
 
 def took_s(traffic: Traffic, steps: int) -> float:

@@ -9,7 +9,7 @@ import time
 import pytest
 from starlette.testclient import TestClient
 
-from perftrend.dashboard import AppContext, background, make_app, missing_tiles
+from perftrend.dashboard import AppContext, background, make_app
 from perftrend.errors import StoreError
 from perftrend.store import Store
 from tests.unit.dashboard.conftest import Filled
@@ -30,7 +30,7 @@ def whole(store: Store) -> bool:
 
 def test_dashboard_makes_them_and_serves_meanwhile(site: AppContext, without_tiles: Store) -> None:
     assert not whole(without_tiles)
-    works = [missing_tiles.tile_worker]
+    works = [background.tile_worker]
     with TestClient(make_app(site, works=works), base_url="http://localhost") as client:
         assert 200 == client.get("/runs").status_code
         end = time.monotonic() + LIMIT_S
@@ -44,7 +44,7 @@ def test_dashboard_that_ends_leaves_the_rest(site: AppContext, without_tiles: St
     ending = threading.Event()
     ending.set()
 
-    missing_tiles.make_missing_tiles(site, ending)
+    background.make_missing_tiles(site, ending)
 
     assert not whole(without_tiles)
 

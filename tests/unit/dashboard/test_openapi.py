@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from starlette.testclient import TestClient
 
 from perftrend.dashboard import AppContext, make_app
-from perftrend.dashboard.request_body import body_of
+from perftrend.dashboard.pages import body_of
 from perftrend.settings import Settings
 from perftrend.store import Store
 

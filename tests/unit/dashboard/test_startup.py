@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from perftrend.analysis import mdl
-from perftrend.dashboard import AppContext, startup, warm_up
+from perftrend.dashboard import AppContext, app, warm_up
 from tests.unit.dashboard.conftest import Filled
 
 
@@ -49,7 +49,7 @@ def test_compiled_search_is_loaded_for_many_traces(
 ) -> None:
     loaded: list[None] = []
     monkeypatch.setattr(mdl, "load", lambda: loaded.append(None))
-    monkeypatch.setattr(startup, "FEW_TRACES", few)
+    monkeypatch.setattr(app, "FEW_TRACES", few)
 
     warm_up(site)
 

@@ -14,11 +14,9 @@ from markupsafe import Markup, escape
 from pydantic import BaseModel, Field
 
 from perftrend.dashboard.auth import Editor, Role, Viewer
-from perftrend.dashboard.context import AppContext, Context
+from perftrend.dashboard.context import AppContext, Context, recent_commits, usual_testbed
 from perftrend.dashboard.formats import plain
-from perftrend.dashboard.pages import done, page, wants_json
-from perftrend.dashboard.recent_commits import recent_commits, usual_testbed
-from perftrend.dashboard.request_body import body_of, parse_body
+from perftrend.dashboard.pages import body_of, done, page, parse_body, wants_json
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.errors import UsageError, nearest
 from perftrend.store.annotations import Annotation, NoteEditResult, subject_of, validate_commit

@@ -1,4 +1,8 @@
-"""The gate: authentication of requests by API token, proxy header or session cookie."""
+"""The gate: authentication of requests by API token, proxy header or session cookie.
+
+The middleware :class:`RenewedSessions` renews session cookies with responses, so that a session only ends
+early if it is idle.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +12,20 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fastapi import HTTPException
+from prometheus_client import Counter
+from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from perftrend import COMMAND
 from perftrend.dashboard.auth.csrf import Forgery
-from perftrend.dashboard.auth.login_state import LIFE_S, Attempts
-from perftrend.dashboard.auth.oidc import Provider
-from perftrend.dashboard.auth.proxies import Proxies
-from perftrend.dashboard.auth.roles import ANONYMOUS, Person, Roles, User
+from perftrend.dashboard.auth.oidc import LIFE_S, Attempts, Provider
+from perftrend.dashboard.auth.roles import ANONYMOUS, Person, Roles, User, is_name
 from perftrend.dashboard.auth.sessions import Sessions, UserSession
 from perftrend.dashboard.auth.tokens import user_of
 from perftrend.dashboard.metrics import Metrics
+from perftrend.dashboard.middleware.clients import Clients
 from perftrend.errors import SettingsError
 from perftrend.settings import DashboardSettings
 from perftrend.store import Store
@@ -144,6 +150,79 @@ class Authenticator:
         return Identity(self.roles.user(session.person), session.bound, session)
 
 
+class Proxies:
+    """Reads the user from the headers of trusted reverse proxies in front of the dashboard.
+
+    Any client can forge these headers. They are therefore only accepted from the addresses of trusted
+    proxies. In other requests they are ignored, counted and logged.
+
+    :param ignored: counts the requests whose header is ignored.
+    :raises SettingsError: if a proxy is not a valid address or network.
+    """
+
+    def __init__(self, settings: DashboardSettings, ignored: Counter) -> None:
+        self._clients = Clients(settings.proxies)
+        self._user_header = settings.user_header
+        self._groups_header = settings.groups_header
+        self._ignored = ignored
+
+    def person(self, request: Request) -> Person | None:
+        """Return the user that a trusted proxy passes with a request, or None."""
+        names = _values(request, self._user_header) if self._user_header else []
+        if not any(names):
+            return None
+        reason = self._doubt(request, names)
+        if reason:
+            self._ignored.inc()
+            peer = request.client.host if request.client else "an unknown client"
+            LOG.warning("header %s from %s is ignored: %s", self._user_header, peer, reason)
+            return None
+        return Person(names[0], self._groups(request))
+
+    def _doubt(self, request: Request, names: list[str]) -> str:
+        """Return the reason why the header is ignored; empty if it is accepted."""
+        if not self._clients.are_behind(request.scope):
+            return "it does not come from one of dashboard.proxies"
+        if len(names) > 1:
+            # A proxy that appends the header instead of replacing it forwards what the client sent.
+            return "it occurs several times; configure the proxy to replace it"
+        return "" if is_name(names[0]) else "it is not a valid user name"
+
+    def _groups(self, request: Request) -> tuple[str, ...]:
+        lines = _values(request, self._groups_header) if self._groups_header else []
+        if len(lines) != 1:
+            return ()
+        return tuple(group for word in lines[0].split(",") if (group := word.strip()))
+
+
+class RenewedSessions:
+    """Middleware that adds renewed cookies, since endpoints may return any response object."""
+
+    def __init__(self, app: ASGIApp, gate: Authenticator) -> None:
+        self._app = app
+        self._gate = gate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+
+        async def sending(message: Message) -> None:
+            fresh = scope.get(FRESH)
+            if message["type"] == "http.response.start" and fresh:
+                self._add(MutableHeaders(scope=message), fresh)
+            await send(message)
+
+        await self._app(scope, receive, sending if scope["type"] == "http" else send)
+
+    def _add(self, headers: MutableHeaders, fresh: str) -> None:
+        named = f"{self._gate.session_cookie}="
+        if any(value.startswith(named) for value in headers.getlist("set-cookie")):
+            # This response signs the user in or out.
+            return
+        response = Response()
+        self._gate.set_cookie(response, self._gate.session_cookie, fresh)
+        headers.append("set-cookie", response.headers["set-cookie"])
+
+
 def can_sign_in(settings: DashboardSettings) -> bool:
     """Return whether users can authenticate by other means than API tokens."""
     return bool(settings.oidc_issuer or (settings.user_header and settings.proxies))
@@ -182,3 +261,11 @@ def _secret(settings: DashboardSettings) -> str:
             "make one with: openssl rand -hex 32"
         )
     return given
+
+
+def _values(request: Request, header: str) -> list[str]:
+    """Return the values of all headers of a name; invalid UTF-8 becomes characters that no user name has."""
+    return [
+        value.encode("latin-1").decode("utf-8", errors="surrogateescape").strip()
+        for value in request.headers.getlist(header)
+    ]

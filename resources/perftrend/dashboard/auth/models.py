@@ -1,4 +1,4 @@
-"""Request and response bodies of ``/users`` and ``/activity``."""
+"""Request and response bodies of the endpoints for users."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """OpenID Connect: an external provider authenticates users.
 
-This is the authorization code flow with PKCE. The endpoints and keys of the provider are read from its
-discovery document at the first sign-in, and again after an hour. If an ID token cannot be verified, the
-provider may have rotated its keys, so the keys are read again once.
+This is the authorization code flow with PKCE. A signed cookie holds the state of a login, a
+:class:`LoginAttempt`, from the redirect to the provider until the return. The endpoints and keys of the
+provider are read from its discovery document at the first sign-in, and again after an hour. If an ID token
+cannot be verified, the provider may have rotated its keys, so the keys are read again once.
 
 Source: "OpenID Connect Core 1.0", sections 3.1 and 5.3, "OpenID Connect Discovery 1.0", "OpenID Connect
 RP-Initiated Logout 1.0", RFC 7636, RFC 9207.
@@ -10,11 +11,15 @@ RP-Initiated Logout 1.0", RFC 7636, RFC 9207.
 
 from __future__ import annotations
 
+import hmac
 import json
+import re
+import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -31,11 +36,17 @@ from requests.adapters import BaseAdapter
 from perftrend.clients.web.body import whole
 from perftrend.clients.web.errors import ServiceLogin
 from perftrend.clients.web.session import HttpSession
-from perftrend.dashboard.auth.login_state import LoginAttempt
 from perftrend.dashboard.auth.roles import Person, is_name
+from perftrend.dashboard.auth.sessions import Clock, Signer
 from perftrend.errors import PerftrendError, ServiceError, SettingsError
 from perftrend.settings import DashboardSettings
+from perftrend.store.tokens import Spent
 
+LIFE_S = 600
+"""Maximum duration of a sign-in."""
+HOME = "/"
+_LONGEST_PLACE = 1500
+"""Maximum length of the target path, which has to fit into a cookie with the other fields."""
 _TIMEOUT_S = 10.0
 _FRESH_S = 3600.0
 _SILENT_S = 2 * _TIMEOUT_S
@@ -58,6 +69,63 @@ Claims = Mapping[str, Any]
 
 class SignInRefusedError(PerftrendError):
     """The provider denied the sign-in, or its response is not valid."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoginAttempt:
+    """A login that has been redirected to the provider; it can be used once.
+
+    ``state`` proves that the same browser began the login, ``nonce`` that the provider's response belongs
+    to this attempt, and ``verifier`` (PKCE) that the code was not issued to another client.
+    """
+
+    state: str
+    nonce: str
+    verifier: str
+    place: str
+    """Path on this site to redirect to afterwards."""
+
+
+class Attempts:
+    """The attempts to sign in to a dashboard."""
+
+    def __init__(self, secret: str, spent: Spent, *, clock: Clock = time.time) -> None:
+        self._seals = Signer(secret, "attempt to sign in", clock=clock)
+        self._spent = spent
+        self._clock = clock
+
+    def begin(self, place: str) -> LoginAttempt:
+        """Return a new attempt that leads to a page."""
+        state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
+        return LoginAttempt(state, nonce, verifier, path_of_ours(place))
+
+    def cookie(self, attempt: LoginAttempt) -> str:
+        """Return the value of the cookie that stores an attempt."""
+        return self._seals.seal(astuple(attempt))
+
+    def come_back(self, cookie: str, state: str) -> LoginAttempt | None:
+        """Return the attempt of a cookie, and mark it as used.
+
+        :returns: None if the cookie is invalid or expired, the state differs, or the attempt was used before.
+        """
+        content = self._seals.open(cookie, maximum_age_s=LIFE_S)
+        if content is None:
+            return None
+        attempt = LoginAttempt(*content)
+        if not hmac.compare_digest(attempt.state.encode(), state.encode()):
+            return None
+        now = datetime.fromtimestamp(self._clock(), UTC)
+        until = now + timedelta(seconds=2 * LIFE_S)
+        return attempt if self._spent.spend(f"attempt {attempt.state}", now, until) else None
+
+
+def path_of_ours(place: str) -> str:
+    r"""Return a target if it is a path on this site, otherwise the home page.
+
+    Browsers treat ``//host``, ``/\\host`` and paths with control characters as another site.
+    """
+    is_ours = re.fullmatch(r"/(?![/\\])[\x21-\x5b\x5d-\x7e]*", place) and len(place) <= _LONGEST_PLACE
+    return place if is_ours else HOME
 
 
 class _ProviderSession(HttpSession, OAuth2Session):  # type: ignore[misc]  # the library has no types

@@ -41,8 +41,7 @@ from perftrend.dashboard.clusters.views import (
     prepare_bisect_commands,
 )
 from perftrend.dashboard.context import AppContext, Context
-from perftrend.dashboard.pages import done, page
-from perftrend.dashboard.request_body import body_of, parse_body
+from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.store.clusterings import NewestClustering
 from perftrend.store.clusters import ClusterEditResult, StoredCluster

@@ -48,11 +48,9 @@ from perftrend.dashboard.compare.table import (
     shade,
     table_of,
 )
-from perftrend.dashboard.context import AppContext, Context
+from perftrend.dashboard.context import AppContext, Context, recent_commits
 from perftrend.dashboard.error_pages import Fault
-from perftrend.dashboard.pages import done, page, wants_json
-from perftrend.dashboard.recent_commits import recent_commits
-from perftrend.dashboard.request_body import body_of, parse_body
+from perftrend.dashboard.pages import body_of, done, page, parse_body, wants_json
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.errors import ArchiveError, ServiceError, UsageError
 

@@ -28,7 +28,7 @@ from perftrend.analysis.formula import (
 )
 from perftrend.analysis.formula.query import parse_filter
 from perftrend.dashboard.auth import User, Viewer, gate_of
-from perftrend.dashboard.context import AppContext, Context
+from perftrend.dashboard.context import AppContext, Context, usual_testbed
 from perftrend.dashboard.error_pages import Fault
 from perftrend.dashboard.explore.csv_export import as_csv
 from perftrend.dashboard.explore.markers import happenings
@@ -38,10 +38,8 @@ from perftrend.dashboard.explore.response import explore
 from perftrend.dashboard.explore.state import Downsample, ExploreState, Show, Spread, read
 from perftrend.dashboard.explore.window import TESTBED
 from perftrend.dashboard.middleware.clients import is_loopback
-from perftrend.dashboard.middleware.security_headers import POLICY
-from perftrend.dashboard.pages import done, page
-from perftrend.dashboard.recent_commits import usual_testbed
-from perftrend.dashboard.request_body import body_of, parse_body
+from perftrend.dashboard.middleware.security import POLICY
+from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.errors import FormulaError, UsageError
 from perftrend.store import Store

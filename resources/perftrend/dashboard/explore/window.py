@@ -23,9 +23,8 @@ from perftrend import errors
 from perftrend.analysis.formula import DEFAULT_LIMITS, Query, StoredId, Term, parse_stored_ids
 from perftrend.analysis.query import TraceSource
 from perftrend.dashboard.catalog import Traces
-from perftrend.dashboard.context import AppContext
+from perftrend.dashboard.context import AppContext, usual_testbed
 from perftrend.dashboard.explore.state import Downsample, ExploreState
-from perftrend.dashboard.recent_commits import usual_testbed
 from perftrend.errors import FormulaError, UsageError
 from perftrend.model import Samples, TraceKey
 from perftrend.store import Store

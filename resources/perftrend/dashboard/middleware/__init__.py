@@ -1,12 +1,11 @@
 """Middleware that every request passes before it is routed, outermost first.
 
 :class:`~perftrend.dashboard.middleware.access_log.AccessLog` writes the access log and counts requests,
-:class:`~perftrend.dashboard.middleware.head_requests.HeadRequests` answers HEAD as GET without a body,
-:class:`~perftrend.dashboard.middleware.security_headers.SecurityHeaders` adds security headers,
-:class:`~perftrend.dashboard.middleware.trusted_hosts.TrustedHosts` rejects unknown host names,
+:class:`~perftrend.dashboard.middleware.access_log.HeadRequests` answers HEAD as GET without a body,
+:class:`~perftrend.dashboard.middleware.security.SecurityHeaders` adds security headers,
+:class:`~perftrend.dashboard.middleware.security.TrustedHosts` rejects unknown host names,
 :class:`~perftrend.dashboard.middleware.rate_limit.RateLimit` limits the request rate of each client,
-:class:`~perftrend.dashboard.middleware.body_limit.BodyLimit` limits the length of bodies, and
-:class:`~perftrend.dashboard.middleware.request_priority.RequestPriority` counts the requests in progress. All
-    are plain ASGI
-and none accesses the store, so they still work when the store is unavailable.
+:class:`~perftrend.dashboard.middleware.rate_limit.BodyLimit` limits the length of bodies, and
+:class:`~perftrend.dashboard.background_priority.RequestPriority` counts the requests in progress. All
+are plain ASGI and none accesses the store, so they still work when the store is unavailable.
 """

@@ -1,6 +1,7 @@
-"""Access log and request metrics: a log line and a count in ``/metrics`` for every request.
+"""Access log and metrics of all requests, and HEAD for every path that supports GET.
 
-A line contains the path without the query string and no headers, so it cannot contain tokens or credentials.
+Every request is a line in the log and a count in ``/metrics``. A line contains the path without the query
+string and no headers, so it cannot contain tokens or credentials.
 """
 
 from __future__ import annotations
@@ -62,3 +63,28 @@ class AccessLog:
             "client": scope["perftrend.client"],
         }
         LOG.info("request", extra={"fields": fields})
+
+
+class HeadRequests:
+    """Middleware that serves HEAD as GET and drops the body; inner layers see the method GET."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        if scope["method"] != "HEAD":
+            await self._app(scope, receive, send)
+            return
+
+        async def bodiless(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                message = {**message, "body": b""}
+            await send(message)
+
+        # Changed in place instead of copied: the access log reads the route from this scope.
+        scope["method"] = "GET"
+        try:
+            await self._app(scope, receive, bodiless)
+        finally:
+            scope["method"] = "HEAD"

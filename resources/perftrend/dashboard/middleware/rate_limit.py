@@ -1,7 +1,8 @@
-"""Rate limit of requests: a token bucket for each client, from which each request consumes one token.
+"""Limits of requests: their rate for each client, and the length of their bodies.
 
-A bucket holds ``burst`` tokens and is refilled at a constant rate. Full buckets are removed, so clients that
-send few requests use no memory; the number of buckets is limited to :data:`MOST_BUCKETS`.
+The rate is limited by a token bucket for each client, from which each request consumes one token. A bucket
+holds ``burst`` tokens and is refilled at a constant rate. Full buckets are removed, so clients that send few
+requests use no memory; the number of buckets is limited to :data:`MOST_BUCKETS`.
 """
 
 from __future__ import annotations
@@ -9,17 +10,31 @@ from __future__ import annotations
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from perftrend.dashboard.middleware.answers import error_response
 from perftrend.dashboard.middleware.clients import bucket_of
 
 MOST_BUCKETS = 10_000
 _FREE = ("/static/", "/healthz")
 """Path prefixes that are not limited: static files, which accompany a page, and health checks are cheap."""
+_CLOSE = {"Connection": "close"}
+"""Closes the connection instead of reading the rest of a rejected body."""
+
+
+def error_response(
+    scope: Scope, status: int, message: str, *, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return a one-line response, as text or JSON, to a request that is rejected before routing."""
+    response_headers = {"Cache-Control": "no-store", **(headers or {})}
+    if "application/json" in Headers(scope=scope).get("accept", ""):
+        return JSONResponse({"error": message}, status, headers=response_headers)
+    return PlainTextResponse(f"{message}\n", status, headers=response_headers)
 
 
 class Buckets:
@@ -81,3 +96,42 @@ class RateLimit:
             scope, HTTPStatus.TOO_MANY_REQUESTS, message, headers={"Retry-After": str(seconds)}
         )
         await answer(scope, receive, send)
+
+
+class BodyLimit:
+    """Middleware that rejects request bodies longer than ``maximum_bytes``.
+
+    A request is rejected immediately if its Content-Length exceeds the limit, otherwise once the received
+    bytes exceed it.
+    """
+
+    def __init__(self, app: ASGIApp, *, maximum_bytes: int) -> None:
+        self._app = app
+        self._maximum_bytes = maximum_bytes
+        self._message = f"the request is too long; at most {maximum_bytes} bytes are allowed"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        headers = Headers(scope=scope)
+        content_length = headers.get("content-length", "0")
+        if not content_length.isdecimal() or int(content_length) > self._maximum_bytes:
+            answer = error_response(scope, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, self._message, headers=_CLOSE)
+            await answer(scope, receive, send)
+            return
+        received, is_open = 0, "transfer-encoding" in headers
+
+        async def bounded() -> Message:
+            nonlocal received, is_open
+            message = await receive()
+            received += len(message.get("body", b""))
+            is_open = message.get("more_body", False)
+            if received > self._maximum_bytes:
+                raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, self._message, headers=_CLOSE)
+            return message
+
+        async def closing(message: Message) -> None:
+            if message["type"] == "http.response.start" and is_open:
+                MutableHeaders(scope=message).update(_CLOSE)
+            await send(message)
+
+        await self._app(scope, bounded, closing)

@@ -11,11 +11,11 @@ of the user; over minutes it may also change with time. To enforce that, the end
 original request, but one that is built from these values alone
 (:mod:`~perftrend.dashboard.response_cache.cache_key`). Other data from a client therefore cannot get into a
 response for others. The name of the user and the token of forms are placeholders, which are replaced when a
-response is sent (:mod:`~perftrend.dashboard.response_cache.placeholders`).
+response is sent (:class:`~perftrend.dashboard.response_cache.cache_key.PlaceholderUser`).
 
 An endpoint sets ``Cache-Control: no-store`` on a response that must not be cached.
 """
 
-from perftrend.dashboard.response_cache.cacheable_routes import cacheable
+from perftrend.dashboard.response_cache.cache_key import cacheable
 
 __all__ = ["cacheable"]

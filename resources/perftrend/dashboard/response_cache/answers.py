@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.types import Message, Send
 
 from perftrend.dashboard.pages import qualities
-from perftrend.dashboard.response_cache.placeholders import PlaceholderUser, parts_of
+from perftrend.dashboard.response_cache.cache_key import PlaceholderUser, parts_of
 
 _WORTH_PACKING = 1000
 

@@ -1,8 +1,10 @@
-"""Middleware that serves responses from the cache, and caches responses."""
+"""The middleware that serves cached responses, and the least recently used (LRU) cache that stores them."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from fastapi import HTTPException
 from starlette.concurrency import run_in_threadpool
@@ -16,13 +18,14 @@ from perftrend.dashboard.auth.authorization import identity_of
 from perftrend.dashboard.context import AppContext
 from perftrend.dashboard.pages import wants_json
 from perftrend.dashboard.response_cache.answers import Answer
-from perftrend.dashboard.response_cache.cache_key import CacheKey, Reader
-from perftrend.dashboard.response_cache.cacheable_routes import CacheableRoutes
-from perftrend.dashboard.response_cache.lru_cache import CachedResponse, LruCache
-from perftrend.dashboard.response_cache.placeholders import PlaceholderUser
-from perftrend.dashboard.response_cache.single_flight import SingleFlight
-from perftrend.dashboard.response_cache.version import DataVersion, VersionTracker
+from perftrend.dashboard.response_cache.cache_key import CacheableRoutes, CacheKey, PlaceholderUser, Reader
+from perftrend.dashboard.response_cache.version import DataVersion, SingleFlight, VersionTracker
 from perftrend.errors import StoreError
+
+OVERHEAD = 2048
+"""Bytes that an entry counts in addition to its content, which limits the number of small entries."""
+_SHARE = 8
+"""Divisor of the cache size; larger entries are not cached."""
 
 
 class ResponseCache:
@@ -99,6 +102,54 @@ class ResponseCache:
         return answer
 
 
+@dataclass(frozen=True, slots=True)
+class CachedResponse:
+    """A response and the state that it was computed from."""
+
+    answer: Answer
+    mark: DataVersion
+
+
+class LruCache:
+    """Responses by cache key, limited by their size in bytes; for one event loop.
+
+    :param most_bytes: maximum size of all entries.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._entries: OrderedDict[CacheKey, CachedResponse] = OrderedDict()
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def find(self, key: CacheKey) -> CachedResponse | None:
+        """Return the entry of a key, or None."""
+        found = self._entries.get(key)
+        if found is not None:
+            self._entries.move_to_end(key)
+        return found
+
+    def put(self, key: CacheKey, entry: CachedResponse) -> None:
+        """Store an entry in place of an older one of the same key, unless it is too large."""
+        self.forget(key)
+        size = _size(key, entry)
+        if size > self._most_bytes // _SHARE:
+            return
+        self._entries[key] = entry
+        self.bytes += size
+        while self.bytes > self._most_bytes:
+            oldest, dropped = self._entries.popitem(last=False)
+            self.bytes -= _size(oldest, dropped)
+
+    def forget(self, key: CacheKey) -> None:
+        """Remove the entry of a key."""
+        dropped = self._entries.pop(key, None)
+        if dropped is not None:
+            self.bytes -= _size(key, dropped)
+
+
 async def _receive_empty_body() -> Message:
     return {"type": "http.request", "body": b"", "more_body": False}
 
@@ -108,3 +159,7 @@ def _is_cacheable(scope: Scope) -> bool:
         return False
     # Programs with an API token send few requests, and their token has to be verified each time.
     return all(name != b"authorization" for name, _ in scope["headers"])
+
+
+def _size(key: CacheKey, entry: CachedResponse) -> int:
+    return key.size + entry.answer.size + OVERHEAD

@@ -1,4 +1,4 @@
-"""Validity of cached responses.
+"""Validity of cached responses, and single flight: one computation for identical concurrent requests.
 
 A commit of this process for a request invalidates all responses immediately, so users see their changes on
 the next page. Commits of other processes and of background work become visible within ``behind_s``, since the
@@ -10,16 +10,18 @@ No response is valid for more than :data:`LONGEST_S`, since pages show the age o
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 
-from perftrend.dashboard.response_cache.single_flight import SingleFlight
 from perftrend.store.connection import Changes
 
 LONGEST_S = 60.0
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +81,27 @@ class VersionTracker:
         now = self._clock()
         self._state = await run_in_threadpool(self._changes.state)
         self._looked_s = now
+
+
+class SingleFlight(Generic[_Result]):
+    """The running computations by key; for one event loop."""
+
+    def __init__(self) -> None:
+        self._under_way: dict[Hashable, asyncio.Task[_Result]] = {}
+
+    async def join(self, key: Hashable, start: Callable[[], Coroutine[Any, Any, _Result]]) -> _Result:
+        """Return the result of the running computation of a key; start one if there is none.
+
+        The computation continues if a caller is cancelled. Its exception is raised in all callers.
+        """
+        task = self._under_way.get(key)
+        if task is None:
+            task = self._under_way[key] = asyncio.create_task(start())
+            task.add_done_callback(lambda done: self._finish(key, done))
+        return await asyncio.shield(task)
+
+    def _finish(self, key: Hashable, task: asyncio.Task[_Result]) -> None:
+        del self._under_way[key]
+        if not task.cancelled():
+            # Retrieve the exception: asyncio would log it if all callers were cancelled.
+            task.exception()

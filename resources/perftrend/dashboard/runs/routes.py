@@ -13,8 +13,7 @@ from pydantic import BaseModel, Field
 from perftrend.dashboard import links
 from perftrend.dashboard.auth import Editor, Role, Viewer
 from perftrend.dashboard.context import AppContext, Context
-from perftrend.dashboard.pages import done, page
-from perftrend.dashboard.request_body import body_of, parse_body
+from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.model import Run
 from perftrend.store.invalidations import Invalidation

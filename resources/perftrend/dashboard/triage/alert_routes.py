@@ -11,8 +11,7 @@ from perftrend.analysis.formula import Term
 from perftrend.analysis.query import parse
 from perftrend.dashboard.auth import Editor, Role, User, Viewer
 from perftrend.dashboard.context import AppContext, Context
-from perftrend.dashboard.pages import done, page
-from perftrend.dashboard.request_body import body_of, parse_body
+from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.dashboard.triage.alert_models import (
     AlertDetail,

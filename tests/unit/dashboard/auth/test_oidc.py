@@ -10,8 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from perftrend.dashboard.auth.login_state import LoginAttempt
-from perftrend.dashboard.auth.oidc import Provider, SignInRefusedError
+from perftrend.dashboard.auth.oidc import LoginAttempt, Provider, SignInRefusedError
 from perftrend.dashboard.auth.roles import Person
 from perftrend.errors import ServiceError, SettingsError
 from perftrend.settings import DashboardSettings

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from perftrend.dashboard import AppContext
 from perftrend.dashboard.auth import Authenticator, Person
-from perftrend.dashboard.auth.signing import Signer
+from perftrend.dashboard.auth.sessions import Signer
 from perftrend.dashboard.metrics import Metrics
 from perftrend.errors import SettingsError
 from perftrend.settings import DashboardSettings, Settings

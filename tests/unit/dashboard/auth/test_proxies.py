@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from perftrend.dashboard import AppContext, make_app
 from perftrend.dashboard.auth import notices
-from perftrend.dashboard.auth.proxies import Proxies
+from perftrend.dashboard.auth.authentication import Proxies
 from perftrend.errors import SettingsError
 from perftrend.settings import DashboardSettings, Settings
 from perftrend.store import Store

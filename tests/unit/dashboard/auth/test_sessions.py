@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.dashboard.auth.login_state import Attempts, path_of_ours
+from perftrend.dashboard.auth.oidc import Attempts, path_of_ours
 from perftrend.dashboard.auth.roles import Person
-from perftrend.dashboard.auth.sessions import Sessions
-from perftrend.dashboard.auth.signing import Signer
+from perftrend.dashboard.auth.sessions import Sessions, Signer
 from perftrend.store import Store
 
 SECRET = "0123456789abcdef0123456789abcdef"  # noqa: S105

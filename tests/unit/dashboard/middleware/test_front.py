@@ -11,8 +11,8 @@ from fastapi import FastAPI, Request
 from starlette.testclient import TestClient
 
 from perftrend.dashboard import AppContext, make_app
-from perftrend.dashboard.logs import JsonLines
-from perftrend.dashboard.middleware.trusted_hosts import allowed_hosts
+from perftrend.dashboard.middleware.security import allowed_hosts
+from perftrend.dashboard.server import JsonLines
 from perftrend.settings import DashboardSettings, Settings
 from perftrend.store import Store
 

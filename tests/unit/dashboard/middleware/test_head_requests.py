@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from perftrend.dashboard.logs import JsonLines
+from perftrend.dashboard.server import JsonLines
 from tests.unit.dashboard.conftest import Filled, routes_of
 
 

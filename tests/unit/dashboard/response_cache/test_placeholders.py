@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perftrend.dashboard.response_cache.answers import Answer
-from perftrend.dashboard.response_cache.placeholders import NAME, TOKEN, parts_of
+from perftrend.dashboard.response_cache.cache_key import NAME, TOKEN, parts_of
 
 
 def test_each_second_part_is_a_blank() -> None:

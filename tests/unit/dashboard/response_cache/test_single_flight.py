@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from perftrend.dashboard.response_cache.single_flight import SingleFlight
+from perftrend.dashboard.response_cache.version import SingleFlight
 
 
 class Work:
