@@ -37,7 +37,7 @@ from benchmarks.power.series import replay, resample
 from perftrend.analysis import Criteria, Vigilance
 from perftrend.analysis.reportable_changes import WATCHFUL, findings, sight
 from perftrend.analysis.verdict import newest_outcome
-from perftrend.bisect.simulator.recording import Recording
+from perftrend.bisect.simulator.noise import Recording
 from perftrend.model import Better, Outcome, Run, Samples, Series, TraceKey
 
 NOISES = (0.005, 0.01, 0.02, 0.03)

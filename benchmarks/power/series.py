@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from perftrend.bisect.simulator.recording import Recording
+from perftrend.bisect.simulator.noise import Recording
 from perftrend.model import Samples
 
 Generator: TypeAlias = np.random.Generator

@@ -28,21 +28,19 @@ import base64, os, sys
 sys.path[:0] = [{checkout!r}, {resources!r}]
 import signal
 from perftrend.cli import listener
-from perftrend.listener import local_runner
+from perftrend.listener import runner
 
 JOB = "import base64, os; print(base64.b64decode(os.environ['GERRIT_EVENT_COMMENT_TEXT']).decode(), "
 JOB += "os.environ['GERRIT_CHANGE_NUMBER'], os.environ['GERRIT_PATCHSET_NUMBER'])"
-default = local_runner.LocalRunner.__init__
+default = runner.LocalRunner.__init__
 def init(self, *arguments, **named):
     default(self, *arguments, **named, command=lambda request: [sys.executable, "-c", JOB])
-local_runner.LocalRunner.__init__ = init
+runner.LocalRunner.__init__ = init
 {also}
 sys.exit(listener.main(["--settings", "settings.yaml", *sys.argv[1:]]))
 """
 
-DIES_AFTER_THE_CLAIM = (
-    "local_runner.LocalRunner.begin = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)"
-)
+DIES_AFTER_THE_CLAIM = "runner.LocalRunner.begin = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)"
 
 
 @pytest.fixture(scope="module")

@@ -108,7 +108,7 @@ def test_listener_killed_between_claim_and_start_runs_the_job_once(
     dies = (
         "import os, sys\n"
         "from perftrend.cli import listener\n"
-        "from perftrend.listener.local_runner import LocalRunner\n"
+        "from perftrend.listener.runner import LocalRunner\n"
         "LocalRunner.begin = lambda *_, **__: os.kill(os.getpid(), 9)\n"
         "listener.main(['--settings', 'settings.yaml', '--once'])\n"
     )

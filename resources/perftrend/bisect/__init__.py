@@ -6,12 +6,20 @@ chooses and records all of it in a file.
 """
 
 from perftrend.bisect.adaptive import Adaptive
-from perftrend.bisect.decide import BuildPair, Decision, compare, decide
-from perftrend.bisect.halving import CsitHalving
+from perftrend.bisect.halving import BuildPair, CsitHalving, Decision, compare, decide
 from perftrend.bisect.history import CommitHistory, HalvingStep
-from perftrend.bisect.outcome import BisectOutcome, Culprit, Effect, MeasureStep, OutcomeKind, Suspicion
 from perftrend.bisect.session import BisectSession, load
-from perftrend.bisect.state import BisectState, CommitRange, Strategy
+from perftrend.bisect.state import (
+    BisectOutcome,
+    BisectState,
+    CommitRange,
+    Culprit,
+    Effect,
+    MeasureStep,
+    OutcomeKind,
+    Strategy,
+    Suspicion,
+)
 
 __all__ = [
     "Adaptive",

@@ -13,8 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
-from perftrend.bisect.outcome import BisectOutcome, MeasureStep
-from perftrend.bisect.state import BisectState, Strategy
+from perftrend.bisect.state import BisectOutcome, BisectState, MeasureStep, Strategy
 from perftrend.model import BuildMeasurement, MetricSamples
 
 _IMAGINED = 8

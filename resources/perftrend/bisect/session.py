@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from perftrend.bisect import records
-from perftrend.bisect.journal import Journal
-from perftrend.bisect.outcome import BisectOutcome, MeasureStep
 from perftrend.bisect.prefetch import likely
-from perftrend.bisect.state import BisectState, CommitRange, Strategy
+from perftrend.bisect.records import Journal
+from perftrend.bisect.state import BisectOutcome, BisectState, CommitRange, MeasureStep, Strategy
 from perftrend.errors import BuildError, UsageError
 from perftrend.model import BuildMeasurement
 

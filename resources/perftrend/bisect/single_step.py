@@ -18,8 +18,16 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from perftrend.bisect.adaptive import Adaptive
-from perftrend.bisect.outcome import BisectOutcome, Culprit, Effect, MeasureStep, OutcomeKind
-from perftrend.bisect.state import BisectState, CommitRange, RangeCommit
+from perftrend.bisect.state import (
+    BisectOutcome,
+    BisectState,
+    CommitRange,
+    Culprit,
+    Effect,
+    MeasureStep,
+    OutcomeKind,
+    RangeCommit,
+)
 from perftrend.model import BuildMeasurement
 
 _FAILURES = 2

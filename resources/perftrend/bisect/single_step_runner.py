@@ -20,7 +20,7 @@ from perftrend.bisect.single_step import CommitSide, SideVerdict, judge
 from perftrend.builds import Builds, BuiltCommit
 from perftrend.clients.git.file_locks import hold
 from perftrend.errors import BuildError, UsageError
-from perftrend.execution import build_measurement, scope, suite_measurement
+from perftrend.execution import build_measurement, scope
 from perftrend.execution.build_measurement import BuildMeasurements
 from perftrend.execution.known_noise import read_deviations
 from perftrend.execution.scope import JobScope
@@ -45,7 +45,7 @@ class SingleStepPlan:
     @classmethod
     def of(cls, chosen: JobScope, product: Builds, commit_range: CommitRange, *, job: str) -> SingleStepPlan:
         """Choose the folder by a hash of everything that influences values, and list that in the folder."""
-        names = suite_measurement.names_of(chosen.keys)
+        names = build_measurement.names_of(chosen.keys)
         question = {
             "testbed": chosen.spec.name,
             "tests": list(names.values()),

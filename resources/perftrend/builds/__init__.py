@@ -6,8 +6,7 @@ results, and :class:`BackgroundBuilds` builds commits before they are requested.
 
 from __future__ import annotations
 
-from perftrend.builds.background_builds import BackgroundBuilds
-from perftrend.builds.builder import Builds, open_builds, profile_of
+from perftrend.builds.builder import BackgroundBuilds, Builds, open_builds, profile_of
 from perftrend.builds.cache import BuiltCommit
 from perftrend.builds.profile import Profile, load, names
 

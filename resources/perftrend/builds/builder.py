@@ -2,6 +2,10 @@
 
 Every build has its own checkout, separate from all others. Its artifacts are cached by commit and by
 build configuration, so that each commit is built only once for all users.
+
+The commits that will probably be needed next can be built in the background, while other work is done. A
+requested build takes precedence: builds of other commits are ended. Whether a commit was built ahead affects
+only the time that the request waits for it.
 """
 
 from __future__ import annotations
@@ -9,25 +13,25 @@ from __future__ import annotations
 import copy
 import hashlib
 import os
-import re
-import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
-from datetime import UTC, datetime
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
-from perftrend.builds import commands, numbers, templates
+from perftrend.builds import commands
 from perftrend.builds.cache import BuildCache, BuiltCommit, modification_time
-from perftrend.builds.cancellation import Stop, StoppedError
+from perftrend.builds.commands import Stop, StoppedError
+from perftrend.builds.measurement import measure
 from perftrend.builds.observation import Observer
-from perftrend.builds.profile import load
-from perftrend.builds.tables import Profile
-from perftrend.builds.work import Work
-from perftrend.clients.git import Address, Repository, folders
+from perftrend.builds.profile import Profile, load
+from perftrend.builds.work import Work, install
+from perftrend.clients.git import Address, Repository
 from perftrend.clients.git.file_locks import acquire
-from perftrend.errors import BuildError, SettingsError, TestbedError
+from perftrend.errors import BuildError, PerftrendError, SettingsError
 from perftrend.model import BuildMeasurement
 from perftrend.settings import ProjectSettings
 
@@ -192,7 +196,7 @@ class Builds:
         folder = self._cache.files(key)
         values = self._work(commit).values(artifacts=folder)
         options = {
-            name: templates.expand(value, values) for name, value in self.profile.device_options.items()
+            name: commands.expand(value, values) for name, value in self.profile.device_options.items()
         }
         return BuiltCommit(commit, folder, options, manifest.took_s, was_cached)
 
@@ -209,7 +213,7 @@ class Builds:
             values = work.values(source=source)
             try:
                 work.steps("build", source).run(
-                    templates.command(words, values) for words in self.profile.build
+                    commands.expand_command(words, values) for words in self.profile.build
                 )
             except StoppedError:
                 self._log(f"{work.what}: ended, because it is not needed")
@@ -255,6 +259,57 @@ class Builds:
             path.unlink(missing_ok=True)
 
 
+class BackgroundBuilds:
+    """Builds some commits before they are requested; not thread-safe.
+
+    Closing it ends all its builds.
+
+    :param most: how many commits are built ahead, at the same time; 0: none.
+    """
+
+    def __init__(self, product: Builds, most: int) -> None:
+        self._product = product
+        self._most = most
+        self._threads = ThreadPoolExecutor(max_workers=max(most, 1), thread_name_prefix="build ahead")
+        self._begun: dict[str, tuple[Future[None], Stop]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end_all_but(())
+        self._threads.shutdown()
+
+    def expect(self, commits: Iterable[str]) -> None:
+        """Build these in the background, the most probable first, instead of those expected before."""
+        expected = list(islice(commits, self._most))
+        self._end_all_but(expected)
+        for commit in expected:
+            if commit not in self._begun:
+                stop = Stop()
+                self._begun[commit] = self._threads.submit(self._build_in_background, commit, stop), stop
+
+    def build(self, commit: str) -> BuiltCommit:
+        """Build a commit like :meth:`Builds.build`; wait for it if it is being built ahead."""
+        if not self._product.is_cached(commit):
+            self._end_all_but([commit])
+        if commit in self._begun:
+            self._begun[commit][0].result()
+        return self._product.build(commit)
+
+    def _build_in_background(self, commit: str, stop: Stop) -> None:
+        with stop, suppress(StoppedError, PerftrendError, OSError):
+            # The request for this commit raises the same error.
+            self._product.until(stop).build(commit)
+
+    def _end_all_but(self, commits: Collection[str]) -> None:
+        for commit in self._begun.keys() - set(commits):
+            _, stop = self._begun.pop(commit)
+            stop.set()
+
+
 def _artifacts(work: Work, source: Path) -> list[Path]:
     """Return the files to cache, relative to the checkout."""
     found: set[Path] = set()
@@ -279,97 +334,3 @@ def _files(path: Path) -> Iterator[Path]:
         yield path
     elif path.is_dir() and not path.is_symlink():
         yield from (each for each in path.rglob("*") if each.is_file())
-
-
-_HASH = re.compile(r"(?<![0-9a-f])[0-9a-f]{7,40}(?![0-9a-f])")
-_PADDING_BYTES = 1032
-"""The environment of each variant is larger by this, which is not a multiple of a cache line or a page."""
-
-
-def install(work: Work, artifacts: Path) -> None:
-    """Install a build, and verify that it is the installed one.
-
-    :raises BuildError: if it cannot be installed, or does not identify itself, because of this commit.
-    :raises TestbedError: if another commit is installed afterwards, or this machine is at fault otherwise.
-    """
-    values = work.values(artifacts=artifacts)
-    steps = work.steps("install", artifacts, allows_background=True)
-    steps.run(templates.command(words, values) for words in work.profile.install)
-    if work.profile.identify is None:
-        return
-    command = templates.command(work.profile.identify, values)
-    steps = work.steps("identify", artifacts)
-    hashes = _HASH.findall(steps.output(command).decode(errors="replace").lower())
-    if not any(work.commit.startswith(each) for each in hashes):
-        reported = f"reports {' and '.join(hashes[:3])}" if hashes else "names no commit"
-        raise TestbedError(
-            f"{work.what}: it was installed, but {command[0]} {reported}; "
-            f"another version runs on this machine, see {steps.log}"
-        )
-
-
-def measure(
-    work: Work, artifacts: Path, place: Path, observer: Observer, number: int = 1
-) -> BuildMeasurement:
-    """Measure a build by the profile's command, once.
-
-    :param place: the folder in which the artifacts are copied for each start of the command: the files that
-        it writes must not change the next start, or the cache.
-    :param number: the number of the measurement of this build, from 1; it selects the variant.
-    :returns: the values; or a failed test, if the command fails, times out or prints something else than
-        numbers.
-    :raises SettingsError: if the profile has no such command.
-    :raises TestbedError: if this machine cannot run it.
-    """
-    measure_table = work.profile.measure
-    if measure_table is None:
-        raise SettingsError(f"profile {work.profile.name} is measured on a testbed; it has no command")
-    variant = (number - 1) % measure_table.variants
-    found, why, disturbed = {}, "", ""
-    started = datetime.now(UTC)
-    try:
-        repetitions = []
-        for _ in range(measure_table.repetitions):
-            printed, disturbance = _observe(work, artifacts, place, observer, variant)
-            repetitions.append(numbers.read(printed, measure_table))
-            disturbed = disturbed or disturbance
-        found = numbers.combine(repetitions)
-    except BuildError as error:
-        why = str(error)
-    except ValueError as error:
-        why = f"{error}; see {work.log('measure')}"
-    return BuildMeasurement(
-        commit=work.commit,
-        started=started,
-        finished=datetime.now(UTC),
-        values=found,
-        failed={measure_table.test: why} if why else {},
-        variant=variant,
-        disturbed=disturbed,
-    )
-
-
-def _observe(work: Work, artifacts: Path, place: Path, observer: Observer, variant: int) -> tuple[bytes, str]:
-    """Return the output of the command, and what disturbed the last attempt."""
-    assert work.profile.measure is not None  # noqa: S101 - checked before
-    if work.profile.measure.remote:
-        return _output(work, artifacts, place, nullcontext(), variant), ""
-    for _ in observer.attempts():
-        printed = _output(work, artifacts, place, observer.observe(), variant)
-        with work.log("measure").open("a") as log:
-            log.write(f"# {observer.seen}\n")
-    return printed, observer.seen.disturbed
-
-
-def _output(
-    work: Work, artifacts: Path, place: Path, observing: AbstractContextManager[None], variant: int
-) -> bytes:
-    assert work.profile.measure is not None  # noqa: S101 - checked before
-    with folders.own(place, f"{work.commit[:12]}-") as copy:
-        shutil.copytree(artifacts, copy)
-        with observing:
-            # In this block the number of available cores is that of the observation.
-            values = {**work.values(artifacts=copy), "variant": str(variant)}
-            layout = {"LAYOUT_VARIANT": str(variant), "LAYOUT_PADDING": "." * (_PADDING_BYTES * variant)}
-            steps = work.steps("measure", copy, variables=layout)
-            return steps.output(templates.command(work.profile.measure.command, values))

@@ -1,7 +1,11 @@
-"""Commands of a profile: argument lists with a log, a time-out, and no process left running.
+"""Commands of a profile: words with placeholders, run with a log, a time-out, and no process left running.
+
+``{name}``, as in ``{artifacts}/router.pyz``, is replaced by a value within a word; ``{name...}`` is a whole
+word and is replaced by several, which are separated as in a shell, by spaces and quotes. ``{{`` and ``}}``
+are the braces themselves. The words are never passed to a shell.
 
 They run code of a change under review, so they get few variables: no token that the job has
-in its environment is among them.
+in its environment is among them. A command can be cancelled if its build is not needed any longer.
 """
 
 from __future__ import annotations
@@ -14,15 +18,16 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from types import TracebackType
+from typing import IO, Self
 
-from perftrend.builds.cancellation import Stop
-from perftrend.errors import BuildError, TestbedError
+from perftrend.errors import BuildError, SettingsError, TestbedError, nearest
 
 LAST_LINES = 20
 MOST_BYTES = 10_000_000
@@ -56,6 +61,49 @@ exec "$@"
 The guard reads from the given standard input, a pipe: at its end, when this process has ended in any way,
 the guard kills the whole group; at a line, it ends only itself.
 """
+
+_TOKEN = re.compile(r"(?P<brace>\{\{|\}\})|\{(?P<name>[a-z_][a-z0-9_]*)\}|(?P<lone>[{}])")
+_SPLICE = re.compile(r"\{(?P<name>[a-z_][a-z0-9_]*)\.\.\.\}")
+_PLACEHOLDER_NAME = re.compile(r"[a-z_][a-z0-9_]*")
+
+
+class StoppedError(Exception):
+    """Ends a build that was cancelled; it is not reported to users."""
+
+
+class Stop:
+    """Set by one thread, while another polls it, among other things, until it leaves ``with``."""
+
+    def __init__(self) -> None:
+        self._descriptor = os.eventfd(0, os.EFD_CLOEXEC)
+        self._lock = threading.Lock()
+        self._is_open, self._is_set = True, False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            self._is_open = False
+            os.close(self._descriptor)
+
+    def fileno(self) -> int:
+        """Return a descriptor that can be read from when this is set."""
+        return self._descriptor
+
+    def check(self) -> None:
+        """Return unless this is set. :raises StoppedError: if it is."""
+        if self._is_set:
+            raise StoppedError
+
+    def set(self) -> None:
+        """Stop the thread that polls this; allowed also when none does any longer."""
+        with self._lock:
+            self._is_set = True
+            if self._is_open:
+                os.eventfd_write(self._descriptor, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,3 +266,63 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def is_placeholder_name(text: str) -> bool:
+    """Return whether a text is a valid name of a placeholder."""
+    return bool(_PLACEHOLDER_NAME.fullmatch(text))
+
+
+def substitute(text: str, parameters: Mapping[str, str]) -> str:
+    """Replace the parameters in a text and leave everything else unchanged, including other placeholders."""
+
+    def value(token: re.Match[str]) -> str:
+        return parameters.get(token["name"] or "", token[0])
+
+    return _TOKEN.sub(value, text)
+
+
+def splice(word: str, parameters: Mapping[str, str]) -> list[str] | None:
+    """Return the words for ``{name...}``; None for a word that is not a known ``{name...}``.
+
+    :raises SettingsError: if a quote in the value has no end.
+    """
+    found = _SPLICE.fullmatch(word)
+    if not found or found["name"] not in parameters:
+        return None
+    try:
+        return shlex.split(parameters[found["name"]])
+    except ValueError as error:
+        raise SettingsError(
+            f"parameter {found['name']}: {error}; close the quote, or write \\ before it"
+        ) from None
+
+
+def check_placeholders(text: str, known: Iterable[str]) -> None:
+    """Reject a text with an unknown placeholder, or with a brace that does not begin one.
+
+    :raises ValueError: with the placeholder, and the nearest valid one.
+    """
+    known = list(known)
+    if "\0" in text or text != text.encode(errors="ignore").decode():
+        raise ValueError(f"{text!r} cannot be a word of a command")
+    for token in _TOKEN.finditer(text):
+        if token["lone"]:
+            raise ValueError(f"{text!r} has a brace outside a placeholder; write {{{{ or }}}}")
+        if token["name"] and token["name"] not in known:
+            unknown = f"{token[0]} in {text!r} is not a placeholder here"
+            raise ValueError(f"{unknown}{nearest(token['name'], known)}")
+
+
+def expand(text: str, values: Mapping[str, str]) -> str:
+    """Return a checked text with its placeholders replaced by their values."""
+
+    def value(token: re.Match[str]) -> str:
+        return token["brace"][0] if token["brace"] else values[token["name"]]
+
+    return _TOKEN.sub(value, text)
+
+
+def expand_command(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
+    """Return the argument list of checked words."""
+    return [expand(word, values) for word in words]

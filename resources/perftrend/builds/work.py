@@ -1,4 +1,4 @@
-"""One commit with its profile: the inputs of its commands, and their logs."""
+"""One commit with its profile: the inputs of its commands, their logs, and the installation of its build."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from perftrend.builds import commands, templates
-from perftrend.builds.cancellation import Stop
-from perftrend.builds.commands import Steps
-from perftrend.builds.tables import Profile
-from perftrend.errors import UsageError
+from perftrend.builds import commands
+from perftrend.builds.commands import Steps, Stop
+from perftrend.builds.profile import Profile
+from perftrend.errors import TestbedError, UsageError
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 _WHOLE = re.compile(r"[0-9a-f]{40}")
+_HASH = re.compile(r"(?<![0-9a-f])[0-9a-f]{7,40}(?![0-9a-f])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Work:
             log.write_bytes(b"")
         values = self.values()
         profile_variables = {
-            variable: templates.expand(value, values) for variable, value in self.profile.environment.items()
+            variable: commands.expand(value, values) for variable, value in self.profile.environment.items()
         }
         return Steps(
             name=name,
@@ -94,4 +94,26 @@ class Work:
             report=self.report,
             allows_background=allows_background,
             stop=self.stop,
+        )
+
+
+def install(work: Work, artifacts: Path) -> None:
+    """Install a build, and verify that it is the installed one.
+
+    :raises BuildError: if it cannot be installed, or does not identify itself, because of this commit.
+    :raises TestbedError: if another commit is installed afterwards, or this machine is at fault otherwise.
+    """
+    values = work.values(artifacts=artifacts)
+    steps = work.steps("install", artifacts, allows_background=True)
+    steps.run(commands.expand_command(words, values) for words in work.profile.install)
+    if work.profile.identify is None:
+        return
+    command = commands.expand_command(work.profile.identify, values)
+    steps = work.steps("identify", artifacts)
+    hashes = _HASH.findall(steps.output(command).decode(errors="replace").lower())
+    if not any(work.commit.startswith(each) for each in hashes):
+        reported = f"reports {' and '.join(hashes[:3])}" if hashes else "names no commit"
+        raise TestbedError(
+            f"{work.what}: it was installed, but {command[0]} {reported}; "
+            f"another version runs on this machine, see {steps.log}"
         )

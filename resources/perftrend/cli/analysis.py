@@ -13,8 +13,8 @@ from pathlib import Path
 from perftrend import COMMAND, console, errors, report
 from perftrend.analysis import Criteria, Method, Significance, evaluate_all, series_known_at
 from perftrend.cli import options
-from perftrend.execution import watchlist_selection
-from perftrend.execution.watchlist_selection import CurrentWatchlist
+from perftrend.execution import selection
+from perftrend.execution.selection import CurrentWatchlist
 from perftrend.model import Outcome, Run, Series, TraceKey, Verdict
 from perftrend.report.mails import job_mails, reportable
 from perftrend.settings import Settings
@@ -162,7 +162,7 @@ def judge(
 
     @cache
     def watched_until(newest: Run) -> CurrentWatchlist:
-        return watchlist_selection.choose_traces(
+        return selection.choose_traces(
             settings,
             newest,
             series=_series(settings, store, newest, as_of),

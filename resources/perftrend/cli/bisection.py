@@ -13,17 +13,35 @@ from pathlib import Path
 
 from perftrend import console, errors
 from perftrend.bisect import CommitRange, OutcomeKind, runner
-from perftrend.bisect.plan import open_plan
-from perftrend.cli import bisect_example, options
+from perftrend.bisect.runner import open_plan
+from perftrend.builds import example
+from perftrend.cli import options
 from perftrend.clients.git import Repository
+from perftrend.errors import UsageError
 from perftrend.execution import request_validation, revisions, scope
 from perftrend.execution.job_request import JobRequest, read_request
 from perftrend.execution.revisions import ReviewedPatch
+from perftrend.measure import specification
 from perftrend.report import gerrit_post
 from perftrend.report.bisect import BisectReport, NamedCommit, show_step
 from perftrend.report.bisect.reporter import Reporter, command, partial_outcome
 from perftrend.report.mails import job_mails
 from perftrend.settings import Settings
+
+_CHOSEN_BY_EXAMPLE = ("old", "new", "change", "profile", "repository")
+_EXAMPLE_SETTINGS: Mapping[str, object] = {
+    "testbed": "1n-veth",
+    "suites": None,
+    "tags": ("mrrAND64bANDethip4-ip4base",),
+    "trial.duration_s": 0.25,
+    "trial.multiplicity": 4,
+    "trial.starts": 2,
+    # Other processes may use the machine; disturbed trials are measured again.
+    "trial.attempts": 8,
+    # Excluding a second, small change takes long, and this history has none.
+    "bisect.maximum_changes": 1,
+    "bisect.maximum_measurements": 40,
+}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -82,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings = Settings.load(given.settings, overrides=overrides)
         job_request = None
         if given.example:
-            settings = bisect_example.apply(settings, given, overrides)
+            settings = apply_example(settings, given, overrides)
         elif job_request := read_request(os.environ, "bisection", settings):
             settings = _with_request(settings, job_request, overrides)
         with job_mails.report_failure(settings):
@@ -214,6 +232,34 @@ def full_one_named(settings: Settings) -> Iterator[None]:
             there = [each for each in folders if each.is_dir()] or [Path()]
             error.filename = str(min(there, key=lambda each: shutil.disk_usage(each).free))
         raise
+
+
+def apply_example(settings: Settings, given: argparse.Namespace, overrides: Mapping[str, object]) -> Settings:
+    """Create the history of ``--example``, and return the settings that search it.
+
+    Its trials are short enough to wait for.
+
+    :param overrides: the settings from options; they override those of the example.
+    :raises UsageError: if an option chooses what is searched.
+    """
+    for name in _CHOSEN_BY_EXAMPLE:
+        if getattr(given, name) is not None:
+            raise UsageError(f"--example creates the commits that it searches; omit --{name}")
+    how = {name: value for name, value in _EXAMPLE_SETTINGS.items() if overrides.get(name) is None}
+    settings = request_validation.apply_overrides(settings, how)
+    # Raise errors in the selection of tests before creating files.
+    scope.select_traces(settings, specification.load(settings.testbed, settings.testbeds))
+    made = example.make(settings.project.builds / "example.git")
+    searched: Mapping[str, object] = {
+        "project.profile": example.PROFILE,
+        "project.profiles": None,
+        "project.parameters": {},
+        "project.repository": str(made.folder),
+        "bisect.old": made.old,
+        "bisect.new": made.new,
+        "bisect.change": None,
+    }
+    return request_validation.apply_overrides(settings, searched)
 
 
 if __name__ == "__main__":

@@ -16,15 +16,14 @@ from perftrend import builds, console, errors
 from perftrend.cli import options
 from perftrend.clients import gerrit, jenkins
 from perftrend.execution import estimate, request_validation
-from perftrend.execution.grammar import Grammar
+from perftrend.execution.job_request import Grammar
 from perftrend.execution.selection import SUITES
 from perftrend.listener import health, jenkins_runner
 from perftrend.listener.comment_poller import CommentPoller
 from perftrend.listener.event_stream import EventReceiver, Wakes
-from perftrend.listener.local_runner import LocalRunner
-from perftrend.listener.metrics import Metrics
+from perftrend.listener.health import Metrics
 from perftrend.listener.request_processor import Planner, RequestProcessor
-from perftrend.listener.runner import Runner
+from perftrend.listener.runner import LocalRunner, Runner
 from perftrend.listener.service import ListenerService
 from perftrend.measure import lock
 from perftrend.settings import FILE_VARIABLE, Settings

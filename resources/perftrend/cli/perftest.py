@@ -12,7 +12,7 @@ from perftrend import COMMAND, console, errors
 from perftrend.archive import patch_report
 from perftrend.builds import Builds
 from perftrend.cli import options
-from perftrend.execution import revisions, scope, suite_measurement
+from perftrend.execution import build_measurement, revisions, scope
 from perftrend.execution.job_request import JobRequest, read_request
 from perftrend.execution.known_noise import read_deviations
 from perftrend.execution.revisions import ReviewedPatch, Revisions
@@ -135,7 +135,7 @@ def _make_plan(
 
     :raises UsageError: if the folder has rounds of another comparison.
     """
-    names = suite_measurement.names_of(chosen.keys)
+    names = build_measurement.names_of(chosen.keys)
     comparison = PatchComparison(
         testbed=chosen.spec.name,
         parent=compared.parent,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import re
 import sys
@@ -14,15 +15,18 @@ from perftrend import archive, console, errors, watchlist
 from perftrend.cli import analysis, options
 from perftrend.clients import ingest_event
 from perftrend.execution import request_validation, robot, scope, selection
-from perftrend.execution.experiment import describe_differences
 from perftrend.execution.job_request import read_request
 from perftrend.measure import lock
+from perftrend.measure.embedded.drivers import embedded_version
 from perftrend.measure.specification import Specification
 from perftrend.model import Run
 from perftrend.report.mails import job_mails
-from perftrend.settings import Settings
+from perftrend.settings import FILE_VARIABLE, Settings
 from perftrend.store import Store
 from perftrend.trigger import Trigger
+
+_LONGEST_EXPERIMENT = 200
+"""Maximum length of a name in characters; a longer one is cut and a hash is appended."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -184,6 +188,39 @@ def _build(store: Store, job: str, folder: Path) -> int:
         return int(given)
     archived = [int(entry.name) for entry in folder.glob("[0-9]*") if entry.name.isdecimal()]
     return store.allocate_build_number(job, above=max(archived, default=0))
+
+
+def describe_differences(settings: Settings, spec: Specification, *, file: str | None) -> str:
+    """Return how a run differs from those that the settings file describes, such as ``acl_rules=60``.
+
+    Options and environment variables that change how tests are measured count, and so does a checkout with
+    local changes if its own router is the device. An empty text means that the run is like the nightly ones.
+
+    :param settings: those of the run.
+    :param file: the settings file that the command line names; None: that of the environment.
+    """
+    environment = {name: value for name, value in os.environ.items() if name == FILE_VARIABLE}
+    usual, chosen = _measurement_settings(Settings.load(file, environment)), _measurement_settings(settings)
+    names = sorted(name for name in usual | chosen if usual.get(name) != chosen.get(name))
+    differences = [f"{name}={chosen[name]}" if name in chosen else f"without {name}" for name in names]
+    if spec.device.driver == "embedded" and embedded_version().endswith("-dirty"):
+        differences.append(f"device={embedded_version()}")
+    label = " ".join(differences)
+    if len(label) <= _LONGEST_EXPERIMENT:
+        return label
+    return f"{label[:_LONGEST_EXPERIMENT]}… {hashlib.sha256(label.encode()).hexdigest()[:8]}"
+
+
+def _measurement_settings(settings: Settings) -> dict[str, object]:
+    """Return the settings that change how tests are measured, by the names that users know."""
+    sections = {name: getattr(settings, name).model_dump() for name in ("trial", "search", "soak")}
+    of_sections = {
+        f"{section}.{name}": "+".join(map(str, value)) if isinstance(value, tuple) else value
+        for section, values in sections.items()
+        for name, value in values.items()
+        if value is not None
+    }
+    return of_sections | settings.device_options
 
 
 def announce(settings: Settings, run: Run) -> None:

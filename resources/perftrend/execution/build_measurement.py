@@ -1,22 +1,168 @@
-"""Measurements of builds on a locked testbed, by the suites or by the command of the product's profile."""
+"""Measurements of builds on a locked testbed, by the suites or by the command of the product's profile.
+
+The chosen suites, run once on one build, give one ``BuildMeasurement``. Each measurement has a folder of its
+own, with all output of Robot Framework and with the results. The folder gets its name when it is complete, so
+that a job that was killed and is started again reads the existing measurements and makes only the missing
+ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
+from pydantic import TypeAdapter, ValidationError
+
 from perftrend import console
+from perftrend.archive import Output
+from perftrend.archive.ingestion import OUTPUT, without_doubles
 from perftrend.builds import Builds, BuiltCommit
 from perftrend.errors import ArchiveError, TestbedError
-from perftrend.execution import robot, selection, suite_measurement
+from perftrend.execution import robot, selection
+from perftrend.execution.robot import LockReference, run_suites, stage_folder
 from perftrend.measure import lock
 from perftrend.measure.specification import Specification
-from perftrend.model import NOT_VALID, BuildMeasurement, TraceKey
+from perftrend.model import NOT_VALID, BuildMeasurement, MetricSamples, Result, Status, TraceKey
 from perftrend.settings import Settings
 
+RECORD = "measured.json"
+"""The file with the results in a measurement's folder."""
+
+
+_MEASURED = TypeAdapter(BuildMeasurement)
+_LAST_LINES = 5
 _ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Suites:
+    """The suites of a job, which are run repeatedly, each time with another build."""
+
+    settings: Settings
+    """Its tags choose the tests."""
+    suites: Path
+    testbed: str
+    tags: Sequence[str]
+    """Set on every test."""
+    held: LockReference
+    """The testbed's lock."""
+    names: Mapping[TraceKey, str]
+    """The names of the traces to measure: see :func:`names_of`."""
+
+    def measure(self, commit: str, device_options: Mapping[str, str], folder: Path) -> BuildMeasurement:
+        """Run the suites once on a build.
+
+        :param commit: the commit that is installed, or that the device options start.
+        :param device_options: they make the device run that build; the user's own override them.
+        :param folder: receives the files; it exists.
+        :raises TestbedError: if Robot Framework could not run.
+        """
+        settings = self.settings.model_copy(
+            update={"device_options": {**device_options, **self.settings.device_options}}
+        )
+        metadata = {"Testbed": self.testbed, "Commit": commit}
+        started = datetime.now(UTC)
+        in_time = run_suites(
+            settings, folder, suites=self.suites, metadata=metadata, tags=self.tags, held=self.held
+        )
+        results = without_doubles(Output(folder / OUTPUT, testbed=self.testbed))
+        values, failed = classify_results(
+            results, self.names, ended_after_s=None if in_time else self.settings.timeout_s
+        )
+        return BuildMeasurement(commit, started, datetime.now(UTC), values, failed)
+
+
+def measure_once(target: Path, measure: Callable[[Path], BuildMeasurement]) -> BuildMeasurement:
+    """Return the measurement in a folder; make it if it does not exist.
+
+    :param target: the folder; it is complete or does not exist.
+    :param measure: gets the folder to fill, under a temporary name.
+    :raises ArchiveError: if the folder exists, but does not contain a valid result.
+    """
+    record = target / RECORD
+    if target.exists():
+        try:
+            return _MEASURED.validate_json(record.read_bytes())
+        except (OSError, ValidationError):
+            raise ArchiveError(
+                f"{record} is not a valid measurement; remove {target} to measure it again"
+            ) from None
+    with stage_folder(target) as staging:
+        measured = measure(staging)
+        (staging / RECORD).write_bytes(_MEASURED.dump_json(measured, indent=1))
+    return measured
+
+
+def names_of(keys: Collection[TraceKey]) -> dict[TraceKey, str]:
+    """Return the names of the traces that a comparison of builds uses, sorted by name.
+
+    For a search for several rates only PDR is compared. A test has its metric after its name if it has
+    several left, and its suite before its name if another suite has a test of the same name.
+
+    Source: "Bisecting", section Bisect jobs, for PDR.
+    """
+    tests = {_test(key) for key in keys}
+    both = {_test(key) for key in keys if key["metric"] == "pdr"}
+    compared = [
+        key
+        for key in keys
+        if _test(key) not in both or not (key["metric"] == "ndr" or key["metric"].startswith("pdr_"))
+    ]
+    namesakes = Counter(name for _, name in tests)
+    metrics = Counter(_test(key) for key in compared)
+    named = {}
+    for key in compared:
+        suite, name = _test(key)
+        before = f"{suite}." if suite and namesakes[name] > 1 else ""
+        behind = f" {key['metric']}" if metrics[suite, name] > 1 else ""
+        named[key] = f"{before}{name}{behind}"
+    return dict(sorted(named.items(), key=lambda item: item[1]))
+
+
+def classify_results(
+    results: Collection[Result], names: Mapping[TraceKey, str], *, ended_after_s: float | None = None
+) -> tuple[dict[str, MetricSamples], dict[str, str]]:
+    """Sort results into valid values, and reasons for missing ones.
+
+    :param names: the traces to measure; others are ignored.
+    :param ended_after_s: the time-out, if it ended the suites.
+    :returns: both by name, in the order of the names.
+    """
+    known = {result.key: result for result in results}
+    values, failed = {}, {}
+    for key, name in names.items():
+        result = known.get(key)
+        if result and result.usable and result.samples:
+            values[name] = MetricSamples(result.samples, result.unit, result.better)
+        elif ended_after_s is not None:
+            # It is not known which test was slow, or whether the build was.
+            failed[name] = f"{NOT_VALID}the suites were ended after {ended_after_s:g} s"
+        else:
+            failed[name] = _reason(result)
+    return values, failed
+
+
+def _reason(result: Result | None) -> str:
+    if result is None:
+        return "the output has no result of it"
+    if result.status is Status.PASS:
+        return f"{NOT_VALID}{result.invalid or 'it measured nothing'}"
+    lines = list(_last_lines(result.message))
+    return "\n".join(lines) or f"the test ended as {result.status}"
+
+
+def _last_lines(message: str) -> Iterator[str]:
+    lines = [line.rstrip() for line in message.splitlines() if line.strip()]
+    yield from lines[-_LAST_LINES:]
+
+
+def _test(key: TraceKey) -> tuple[str, str]:
+    parameters = key.as_dict()
+    return parameters.get("suite", ""), parameters["test"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +170,7 @@ class BuildMeasurements:
     """Measurements of builds, each in a folder of its own."""
 
     product: Builds
-    suites: suite_measurement.Suites
+    suites: Suites
     folder: Path
     """The root of the places of measurements."""
 
@@ -45,7 +191,7 @@ class BuildMeasurements:
             return self.suites.measure(built.commit, built.device_options, staging)
 
         target = self.folder / place
-        measured = suite_measurement.measure_once(target, once)
+        measured = measure_once(target, once)
         if measured.commit != built.commit:
             raise ArchiveError(f"{target} belongs to another commit; remove it to measure it again")
         return replace(measured, archive=place)
@@ -96,7 +242,7 @@ def lock_testbed(
 ) -> Iterator[BuildMeasurements]:
     """Lock a testbed, and yield an object that measures builds on it.
 
-    :param names: the tests of the suites, see :func:`suite_measurement.names_of`.
+    :param names: the tests of the suites, see :func:`names_of`.
     :param folder: receives the files of all measurements.
     :param owner: the job, shown to others that wait for the testbed.
     :raises TestbedError: if the testbed cannot be acquired.
@@ -104,7 +250,7 @@ def lock_testbed(
     with lock.hold(
         spec.lock, capacity=spec.places, wait_s=settings.wait_s, owner=owner, report=console.warn
     ) as place:
-        suites = suite_measurement.Suites(
+        suites = Suites(
             settings,
             settings.suites or selection.SUITES,
             spec.name,

@@ -4,8 +4,8 @@ The usual duration assumes that no trial is repeated, that searches predict thei
 need the mean of the minimum and maximum number of rounds, and that bisections need as many measurements as
 simulated ones (:doc:`/method/bisect`). The maximum duration assumes that all trials are repeated until they
 are given up, that searches time out, and that all rounds and measurements are made. Building is included if
-the durations of earlier builds are known. Waiting for a testbed that is in use is not included, since it
-cannot be predicted.
+the cache of builds has the durations of earlier ones. Waiting for a testbed that is in use is not included,
+since it cannot be predicted.
 """
 
 from __future__ import annotations
@@ -13,12 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import ceil, log2
+from pathlib import Path
 from statistics import median
 
-from perftrend.builds import times
+from pydantic import TypeAdapter, ValidationError
+
+from perftrend.builds.cache import Manifest
+from perftrend.builds.profile import load
+from perftrend.errors import SettingsError
 from perftrend.measure.specification import Specification
 from perftrend.model import TraceKey
-from perftrend.settings import Settings
+from perftrend.settings import ProjectSettings, Settings
 
 START_S = 5.0
 """Time to start and configure the device."""
@@ -33,6 +38,7 @@ _BUILDS = 2
 
 _MINUTE_S, _HOUR_S = 60, 3600
 _FEW_HOURS = 3
+_MANIFEST = TypeAdapter(Manifest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +135,7 @@ def of_job(job: str, keys: Iterable[TraceKey], spec: Specification, settings: Se
 def describe(job: str, keys: Iterable[TraceKey], spec: Specification, settings: Settings) -> str:
     """Return the duration of a job in words, including building if earlier build times are known."""
     duration = of_job(job, keys, spec, settings)
-    took_s = times.took_s(settings.project) if job == "perftest" else []
+    took_s = build_times_s(settings.project) if job == "perftest" else []
     if took_s:
         return str(duration + Duration(_BUILDS * median(took_s), _BUILDS * max(took_s)))
     return f"{duration}, plus building" if job in BUILDING else str(duration)
@@ -141,3 +147,25 @@ def format_duration(seconds: float) -> str:
     if seconds <= _FEW_HOURS * _HOUR_S:
         return "1 minute" if minutes == 1 else f"{minutes} minutes"
     return f"{ceil(seconds / _HOUR_S)} hours"
+
+
+def build_times_s(project: ProjectSettings) -> list[float]:
+    """Return the duration of each cached build of the product, in no order.
+
+    :returns: an empty list if it is unknown: no profile, no cached builds, or the settings are not valid.
+    """
+    if project.profile is None:
+        return []
+    try:
+        profile = load(project.profile, project.profiles, project.parameters)
+    except SettingsError:
+        return []
+    manifests = project.builds.glob(f"kept/*-{profile.hash}/manifest.json")
+    return [found.took_s for found in map(_read_manifest, manifests) if found]
+
+
+def _read_manifest(file: Path) -> Manifest | None:
+    try:
+        return _MANIFEST.validate_json(file.read_bytes())
+    except (OSError, ValidationError):
+        return None

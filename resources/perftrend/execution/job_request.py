@@ -1,9 +1,9 @@
-"""The request in the Gerrit comment that started a build, as passed on by Jenkins or the listener.
+"""The grammar of comments with a team's settings, and the request that started a build.
 
-Both put the comment, base64-encoded, into ``GERRIT_EVENT_COMMENT_TEXT``, so that no shell or log processes
-text that a user typed. Other variables identify the change. :mod:`perftrend.trigger` parses the request.
-Jenkins starts a build for each line that begins with a trigger word, so the line may also be a sentence or a
-request with mistakes.
+Jenkins and the listener pass a comment on, base64-encoded, in ``GERRIT_EVENT_COMMENT_TEXT``, so that no shell
+or log processes text that a user typed. Other variables identify the change. :mod:`perftrend.trigger` parses
+the request. Jenkins starts a build for each line that begins with a trigger word, so the line may also be a
+sentence or a request with mistakes.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from perftrend import trigger
 from perftrend.errors import EXIT_PASS, UsageError
 from perftrend.execution import request_validation
-from perftrend.execution.grammar import Grammar
+from perftrend.measure import specification
 from perftrend.settings import Settings
-from perftrend.trigger import Refusal, Trigger, patterns_of
+from perftrend.trigger import OptionLimits, Refusal, Trigger, patterns_of
 
 VARIABLE = "GERRIT_EVENT_COMMENT_TEXT"
 LONGEST = 65536
@@ -34,6 +35,37 @@ _FORMS: Mapping[str, str] = {
     "GERRIT_EVENT_HASH": r"[\w-]{1,128}",
 }
 """Valid forms of the other variables; Gerrit sends no other values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """The validated trigger words, testbeds and limits of the settings."""
+
+    words: Mapping[str, str]
+    testbeds: tuple[str, ...]
+    limits: OptionLimits
+
+    @classmethod
+    def of(cls, settings: Settings) -> Grammar:
+        """Return the grammar of the settings.
+
+        :raises SettingsError: if a trigger word is not valid, or a testbed has no file.
+        """
+        for name in settings.trigger.testbeds:
+            specification.load(name, settings.testbeds)
+        shortest, fewest = trigger.DEFAULT_LIMITS.duration_s[0], trigger.DEFAULT_LIMITS.multiplicity[0]
+        return cls(
+            words=trigger.validate_words(settings.trigger.words),
+            testbeds=settings.trigger.testbeds or tuple(specification.names(settings.testbeds)),
+            limits=OptionLimits(
+                duration_s=(shortest, max(shortest, settings.trigger.maximum_duration_s)),
+                multiplicity=(fewest, settings.trigger.maximum_multiplicity),
+            ),
+        )
+
+    def parse(self, texts: str | Iterable[str]) -> list[Trigger | Refusal]:
+        """Return the triggers and refusals in the texts of a review."""
+        return trigger.parse(texts, words=self.words, testbeds=self.testbeds, limits=self.limits)
 
 
 class NoRequestError(UsageError):

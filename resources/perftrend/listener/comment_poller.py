@@ -12,9 +12,9 @@ from http import HTTPStatus
 
 from perftrend.clients.gerrit import Gerrit, RefusedError
 from perftrend.errors import UsageError
-from perftrend.execution.grammar import Grammar
+from perftrend.execution.job_request import Grammar
 from perftrend.listener import request_extraction
-from perftrend.listener.metrics import Metrics
+from perftrend.listener.health import Metrics
 from perftrend.listener.request_extraction import CommentReview
 from perftrend.store.requests import Request, Requests
 

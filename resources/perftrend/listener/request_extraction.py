@@ -16,7 +16,7 @@ from typing import cast
 
 from perftrend.clients.gerrit import Account, Comment, GerritChange
 from perftrend.clients.gerrit.reviews import answer_tag
-from perftrend.execution.grammar import Grammar
+from perftrend.execution.job_request import Grammar
 from perftrend.store.requests import Request
 from perftrend.trigger import Refusal, Trigger
 

@@ -1,13 +1,41 @@
-"""The protocol of runners, which start jobs, and the parameters of jobs."""
+"""Runners, which start jobs: their protocol, the parameters of jobs, and the runner on the local machine.
+
+The local runner is for teams without Jenkins: it runs one job at a time on each testbed. Each job is run by a
+:mod:`~perftrend.listener.supervisor` in its own folder, which is named after the request. If the listener is
+killed, the supervisor continues, and the next listener waits for it. If the supervisor was killed as well,
+the job is run again.
+"""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Protocol
 
 from perftrend.errors import ServiceError
-from perftrend.store.requests import Request, RequestState
+from perftrend.listener import supervisor
+from perftrend.store.requests import Request, Requests, RequestState
+
+KEY = "GERRIT_EVENT_HASH"
+"""The parameter that identifies a request."""
+
+FOLDER = "requests"
+"""Folder in the archive that contains a folder for each request."""
+REPORT = "report"
+"""Folder of the job's report in the folder of a request."""
+_FAREWELL_S = 60.0
+_MOST_TRIES = 3
+_OF_A_BUILD = ("BUILD_NUMBER", "BUILD_URL", "JOB_NAME")
+"""Environment variables of a Jenkins build that started the listener; they are not passed to jobs."""
+
+Command = Callable[[Request], Sequence[str]]
 
 
 class RequestRejectedError(ServiceError):
@@ -65,5 +93,125 @@ def parameters(request: Request) -> Mapping[str, str]:
     }
 
 
-KEY = "GERRIT_EVENT_HASH"
-"""The parameter that identifies a request."""
+def job_command(request: Request) -> Sequence[str]:
+    """Return the command that runs the job of a request."""
+    return [sys.executable, "-m", f"perftrend.cli.{request.job}"]
+
+
+@dataclass(frozen=True, slots=True)
+class _LocalProcess:
+    request: Request
+    process: subprocess.Popen[bytes] | None
+    """None: an earlier listener started the process."""
+
+
+class LocalRunner:
+    """Runs jobs as processes.
+
+    :param requests: the requests in the store.
+    :param archive: folder in which a folder for each request is created.
+    :param settings: environment variables that pass the listener's settings to the jobs.
+    :param command: returns the command that runs the job of a request.
+    :param report: receives a line when a job begins and when it ends.
+    """
+
+    begun = RequestState.WAITING
+
+    def __init__(
+        self,
+        requests: Requests,
+        *,
+        archive: Path,
+        settings: Mapping[str, str],
+        command: Command = job_command,
+        report: Callable[[str], None],
+    ) -> None:
+        self._requests = requests
+        self._folder = archive / FOLDER
+        self._settings = dict(settings)
+        self._command = command
+        self._report = report
+        self._running: dict[str, _LocalProcess] = {}
+        self._tries: dict[str, int] = {}
+
+    def begin(self, request: Request, *, is_new: bool) -> str:  # noqa: ARG002 - a request is run once in any case
+        """Accept a request; :meth:`tend` runs it when its turn comes."""
+        return ""
+
+    def link(self, request: Request) -> str:  # noqa: ARG002 - part of the protocol
+        """Return an empty string; local jobs have no page."""
+        return ""
+
+    def page(self, request: Request) -> str:  # noqa: ARG002 - part of the protocol
+        """Return an empty string; local jobs have no page."""
+        return ""
+
+    def tend(self) -> bool:
+        """Record the jobs that have ended, and start the next job on each free testbed."""
+        for testbed, running in list(self._running.items()):
+            if self._has_ended(running):
+                del self._running[testbed]
+        for request in self._in_turn():
+            if request.testbed in self._running:
+                continue
+            if request.state is RequestState.RUNNING:
+                self._running[request.testbed] = self._resume(request)
+            elif self._requests.change(request, state=RequestState.RUNNING):
+                self._running[request.testbed] = self._start(replace(request, state=RequestState.RUNNING))
+        return bool(self._running)
+
+    def close(self) -> None:
+        """Terminate the jobs of this process and wait for them; their requests remain ``running``."""
+        processes = [each.process for each in self._running.values() if each.process]
+        for process in processes:
+            process.send_signal(signal.SIGTERM)
+        for process in processes:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_FAREWELL_S)
+        self._running.clear()
+
+    def _start(self, request: Request) -> _LocalProcess:
+        folder = self._place(request)
+        folder.mkdir(parents=True, exist_ok=True)
+        self._report(f"{request.line}: running; see {folder / supervisor.CONSOLE}")
+        environment = {name: value for name, value in os.environ.items() if name not in _OF_A_BUILD}
+        # Jobs on several testbeds run concurrently, and each job would replace the report of another.
+        own = {"PERFTREND_TESTBED": request.testbed, "PERFTREND_REPORT": str(folder / REPORT)}
+        environment |= {**self._settings, **own, **parameters(request)}
+        process = subprocess.Popen(
+            [sys.executable, "-m", supervisor.__name__, str(folder), *self._command(request)],
+            stdin=subprocess.DEVNULL, env=environment, start_new_session=True,
+        )  # fmt: skip
+        return _LocalProcess(request, process)
+
+    def _in_turn(self) -> list[Request]:
+        """Return the running requests, then the waiting ones."""
+        return [
+            *self._requests.in_states(RequestState.RUNNING),
+            *self._requests.in_states(RequestState.WAITING),
+        ]
+
+    def _resume(self, request: Request) -> _LocalProcess:
+        """Return a job that an earlier listener started; start it again if it was killed."""
+        folder = self._place(request)
+        if folder.is_dir() and (supervisor.is_held(folder) or supervisor.exit_code(folder) is not None):
+            return _LocalProcess(request, None)
+        return self._start(request)
+
+    def _has_ended(self, running: _LocalProcess) -> bool:
+        """Return whether a job has ended, and record its exit code."""
+        request, folder = running.request, self._place(running.request)
+        if (running.process and running.process.poll() is None) or supervisor.is_held(folder):
+            return False
+        code = supervisor.exit_code(folder)
+        self._tries[request.key] = self._tries.get(request.key, 0) + 1
+        if code is None and self._tries[request.key] < _MOST_TRIES:
+            self._report(f"{request.line}: was killed, and is run again")
+            return True
+        self._requests.change(request, state=RequestState.ENDED, exit_code=code)
+        how = f"ended with exit code {code}" if code is not None else f"killed {_MOST_TRIES} times; given up"
+        self._report(f"{request.line}: {how}")
+        return True
+
+    def _place(self, request: Request) -> Path:
+        return (self._folder / request.key).absolute()

@@ -9,8 +9,7 @@ from perftrend.clients.gerrit import Gerrit, UnavailableError
 from perftrend.errors import PerftrendError, ServiceError, StoreError
 from perftrend.listener.comment_poller import CommentPoller
 from perftrend.listener.event_stream import EventReceiver, Wakes
-from perftrend.listener.health import Health
-from perftrend.listener.metrics import Metrics
+from perftrend.listener.health import Health, Metrics
 from perftrend.listener.request_processor import RequestProcessor
 
 _SOON_S = 1.0

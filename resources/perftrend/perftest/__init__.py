@@ -5,16 +5,19 @@ returns the verdict after each block of them.
 """
 
 from perftrend.perftest.record import PatchComparison, find_earlier_build
-from perftrend.perftest.rounds import BuildSide, Measure, Round, measure_rounds
 from perftrend.perftest.verdict import (
     Broken,
+    BuildSide,
+    Measure,
     PatchCriteria,
     PatchFinding,
     PatchTestResults,
     PatchTestVerdict,
     PatchVerdict,
+    Round,
     collect_results,
     judge,
+    measure_rounds,
 )
 
 __all__ = [

@@ -1,4 +1,9 @@
-"""The verdict on a patch: the result of each test, and its meaning for the change.
+"""The rounds of a per-patch test, and the verdict on the patch: the result of each test, and its meaning.
+
+In each round both builds are measured once. The rounds form blocks; within a block all orders of its
+measurements have the same probability, so that noise does not appear as a difference: see
+:mod:`perftrend.analysis.comparison.randomization`. The measure function is injected and may read results from
+the archive: a job that was killed and is started again repeats the finished rounds in no time.
 
 A test is compared by the values of both builds in all rounds. If there is nothing to compare, the finding
 gives the reason: a test that fails with the patch alone counts against the patch; an invalid result
@@ -7,10 +12,11 @@ counts against neither build, and is measured again in the remaining rounds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
+from typing import TypeAlias
 
 from perftrend import errors
 from perftrend.analysis.comparison import (
@@ -26,8 +32,7 @@ from perftrend.analysis.comparison import (
     decision_probability,
 )
 from perftrend.analysis.comparison.stopping_rule import CHANCE
-from perftrend.model import NOT_VALID, Better, MetricSamples
-from perftrend.perftest.rounds import BuildSide, Round
+from perftrend.model import NOT_VALID, Better, BuildMeasurement, MetricSamples
 
 _NO_RESULT = "the measurement has no result for it"
 _HOUR_S = 3600.0
@@ -35,6 +40,47 @@ _FEWEST = 2
 """The least number of measurements of each build for a comparison."""
 _HOPEFUL = 0.1
 """If the vote is clear, an undecided test that is decided with at most this probability is not waited for."""
+
+
+class BuildSide(StrEnum):
+    """One of the two builds. The archive's folders have these names.
+
+    Source: "Bisecting", section Basic operation.
+    """
+
+    PARENT = "parent"
+    CURRENT = "current"
+    """The patch."""
+
+
+Measure: TypeAlias = Callable[[BuildSide, int], BuildMeasurement]
+"""Measures a build in a round, counted from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Both builds, each measured once."""
+
+    parent: BuildMeasurement
+    current: BuildMeasurement
+
+    def __getitem__(self, side: BuildSide) -> BuildMeasurement:
+        return self.parent if side is BuildSide.PARENT else self.current
+
+
+def measure_rounds(measure: Measure, design: Design, *, seed: str) -> Iterator[Sequence[Round]]:
+    """Yield all rounds up to now after each block, until the caller stops.
+
+    :param seed: what distinguishes this comparison from others; the same one repeats the order.
+    """
+    done: dict[BuildSide, list[BuildMeasurement]] = {side: [] for side in BuildSide}
+    for block in range(len(design.blocks)):
+        for build in design.order(seed, block):
+            side = BuildSide.PARENT if build == PARENT else BuildSide.CURRENT
+            done[side].append(measure(side, len(done[side]) + 1))
+        yield tuple(
+            Round(*both) for both in zip(done[BuildSide.PARENT], done[BuildSide.CURRENT], strict=True)
+        )
 
 
 class PatchFinding(StrEnum):

@@ -19,9 +19,8 @@ module does no input or output.
 
 from __future__ import annotations
 
-from perftrend.trigger.options import DEFAULT_LIMITS, OptionLimits, RequestOptions
 from perftrend.trigger.parser import MOST_CANDIDATES, MOST_LINES, MOST_REQUESTS, parse
-from perftrend.trigger.request import Refusal, Trigger
+from perftrend.trigger.request import DEFAULT_LIMITS, OptionLimits, Refusal, RequestOptions, Trigger
 from perftrend.trigger.words import DEFAULT_WORDS, JOBS, patterns_of, validate_words
 
 __all__ = [

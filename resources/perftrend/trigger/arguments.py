@@ -1,4 +1,7 @@
-"""The arguments of a trigger word: a hash, tag expressions, test lists and options."""
+"""The arguments of a trigger word: a hash, tag expressions, test lists and options.
+
+Common mistakes in the place of the hash have messages of their own.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from perftrend.trigger.expressions import (
+    HASH,
     OPERATORS,
     correct_expression,
     expand_parentheses,
@@ -15,13 +19,16 @@ from perftrend.trigger.expressions import (
     normal,
     wrong_expression,
 )
-from perftrend.trigger.hashes import read_hash
-from perftrend.trigger.options import OptionLimits, RequestOptions, correct_options, read_options
+from perftrend.trigger.lines import quote
 from perftrend.trigger.prose import COURTESY, ENDINGS, is_sentence
-from perftrend.trigger.typography import quote
+from perftrend.trigger.request import OptionLimits, RequestOptions, correct_options, read_options
 
-PLACEHOLDER = "TAG"
+TAG_PLACEHOLDER = "TAG"
 """Placeholder for an unknown tag in a correct form; no test has this tag."""
+
+HASH_PLACEHOLDER = "HASH"
+"""Placeholder for the hash in a correct form."""
+
 MOST_WORDS = 64
 LONGEST_WORD = 200
 
@@ -29,6 +36,13 @@ _LIST = re.compile(r"[A-Za-z0-9](?:[._-]?[A-Za-z0-9_]){0,99}", re.ASCII)
 _COMBINED = re.compile(r"[a-z0-9*?](?:AND|OR|NOT)[A-Za-z0-9*?]")
 _LONE_MARK = re.compile(r"(?<!\S)([!#])\s+")
 _PACKING = str.maketrans(dict.fromkeys("\"'`()<>{},;\u2018\u2019\u201c\u201d\u00ab\u00bb", " "))
+_SHORTEST_HASH, _LONGEST_HASH = 7, 40
+_HEX = frozenset("0123456789abcdef")
+_CHANGE_NUMBER = re.compile(r"[0-9]{1,6}", re.ASCII)
+_CHANGE_ID = re.compile(r"i[0-9a-f]{7,40}")
+_ABBREVIATION = re.compile(r"[0-9a-f]{4,6}")
+_FRAME_OR_CORES = re.compile(r"[0-9]+[bc]")
+_REVISION = re.compile(r"head|main|master|v[0-9][0-9.]*(?:-.*)?|.*[~^/].*|.*\.\..*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +142,7 @@ def _expand_word(word: str) -> list[str]:
     if not re.search(r"[A-Za-z0-9]\(|\)[A-Za-z0-9]", word):
         return [word]
     mark = word[:1] if word[:1] == "!" else ""
-    return [f"{mark}{each}" for each in expand_parentheses(word.removeprefix("!")) or [PLACEHOLDER]]
+    return [f"{mark}{each}" for each in expand_parentheses(word.removeprefix("!")) or [TAG_PLACEHOLDER]]
 
 
 def _correct_word(word: str) -> str:
@@ -136,3 +150,46 @@ def _correct_word(word: str) -> str:
     plain = word.lstrip("!#").rstrip("!#.,;:")
     meant = plain if mark == "#" else correct_expression(plain.replace("&", "AND"))
     return f"{mark}{meant}" if meant else ""
+
+
+def read_hash(words: list[str]) -> tuple[str | None, str]:
+    """Remove the hash, or the mistake in its place, from the front of the words.
+
+    :returns: the hash in lower case or None, and the problem or an empty string.
+    """
+    word = words[0] if words else ""
+    lower = word.lower()
+    if HASH.fullmatch(lower):
+        words.pop(0)
+        return lower, ""
+    wrong = _wrong_hash(lower)
+    if wrong:
+        words.pop(0)
+        return None, f"{quote(word)} {wrong}"
+    return None, "the hash of the older commit is missing after the trigger word"
+
+
+def _wrong_hash(word: str) -> str:
+    """Return why a word is not a hash; empty if it was probably not intended as one."""
+    digits = len(word)
+    strange = [each for each in word if each not in _HEX]
+    wrong = {
+        "looks like the number of a change; write the hash of the older commit": _CHANGE_NUMBER.fullmatch(
+            word
+        ),
+        "is a Change-Id; write the hash of the older commit": _CHANGE_ID.fullmatch(word),
+        "is a link; write the hash of the older commit": "://" in word,
+        f"has {digits} hex digits; a hash has at least {_SHORTEST_HASH}, so {_SHORTEST_HASH - digits} more": (
+            _ABBREVIATION.fullmatch(word) and not _FRAME_OR_CORES.fullmatch(word)
+        ),
+        f"has {digits} hex digits; a hash has at most {_LONGEST_HASH}, so {digits - _LONGEST_HASH} fewer": (
+            digits > _LONGEST_HASH and not strange
+        ),
+        "is a placeholder; write the hash of the older commit": word.strip("<>{}[]")
+        == HASH_PLACEHOLDER.lower(),
+        "is not a hash; git rev-parse prints the hash": _REVISION.fullmatch(word),
+        f"has {quote(''.join(strange[:1]))}, which is not a hex digit": (
+            len(strange) == 1 and digits >= _SHORTEST_HASH
+        ),
+    }
+    return next((reason for reason, applies in wrong.items() if applies), "")

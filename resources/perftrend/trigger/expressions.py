@@ -14,8 +14,8 @@ import re
 from collections.abc import Sequence
 from itertools import product
 
+from perftrend.trigger.lines import quote
 from perftrend.trigger.prose import COURTESY, ENDINGS
-from perftrend.trigger.typography import quote
 
 OPERATORS = ("AND", "OR", "NOT")
 CHARACTERS = r"A-Za-z0-9_.:+=*?\-"

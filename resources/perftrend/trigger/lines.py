@@ -1,4 +1,4 @@
-"""Selection of the lines of a comment that are the author's own text, not quoted text or code.
+"""The lines of a comment that are the author's own text, not quoted text or code.
 
 A comment may be typed into Gerrit or sent by mail, so both Markdown and the conventions of mail programs
 apply:
@@ -9,6 +9,8 @@ apply:
 
 A comment may contain a log of a megabyte. Therefore, only regular expressions scan the whole text, and Python
 only processes their matches. The time of each expression and of the whole search is linear in the text.
+
+Copied and pasted lines are normalized: their whitespace, dashes and invisible characters.
 """
 
 from __future__ import annotations
@@ -75,6 +77,17 @@ _PARAGRAPH_BELOW = re.compile(rf"^(?:{_BLANKS}$|{_QUOTED})", re.MULTILINE)
 _TICKS = re.compile("`+")
 _MOST_TICKS = 50_000
 """Maximum number of backticks in a text; a text with more is code or crafted to be slow, and is ignored."""
+
+_INVISIBLE = re.compile("[\xad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]+")
+"""Soft hyphens, joiners, direction marks and byte order marks."""
+
+_HYPHENS = "\u2010\u2011\u2012\u2013\u2212\ufe63\uff0d"
+_LONG_DASHES = "\u2013\u2014\u2015"
+"""Dashes that word processors substitute for ``--``."""
+
+_LEADING = re.compile(f"^[{_LONG_DASHES}]-?")
+_DASHES = str.maketrans(dict.fromkeys(_HYPHENS, "-"))
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,3 +202,25 @@ def _code_spans(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         if partner is not None:
             yield runs[number][0], runs[partner][1]
         number = number + 1 if partner is None else partner + 1
+
+
+def visible(text: str) -> str:
+    """Return the text without invisible characters."""
+    return text if text.isascii() else _INVISIBLE.sub("", text)
+
+
+def tidy(line: str) -> list[str]:
+    """Return the words of a line with plain dashes; a long dash at the start of a word becomes ``--``."""
+    words = line.split()
+    return words if line.isascii() else [_LEADING.sub("--", word).translate(_DASHES) for word in words]
+
+
+def printable_line(text: str, *, most: int = 200) -> str:
+    """Return the text as one printable line, cut if it is longer than ``most`` characters."""
+    printable = _UNPRINTABLE.sub("\ufffd", " ".join(text[: 4 * most].split()))
+    return printable if len(printable) <= most else f"{printable[: most - 1]}…"
+
+
+def quote(word: str) -> str:
+    """Return a word in quotes, for the reason of a refusal."""
+    return f"'{printable_line(word, most=60)}'"

@@ -9,11 +9,9 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from perftrend.trigger import arguments, prose
-from perftrend.trigger.hashes import PLACEHOLDER
-from perftrend.trigger.lines import CommentLine, own_lines
-from perftrend.trigger.options import DEFAULT_LIMITS, OptionLimits
-from perftrend.trigger.request import Refusal, Trigger
-from perftrend.trigger.typography import printable_line, quote, tidy, visible
+from perftrend.trigger.arguments import HASH_PLACEHOLDER
+from perftrend.trigger.lines import CommentLine, own_lines, printable_line, quote, tidy, visible
+from perftrend.trigger.request import DEFAULT_LIMITS, OptionLimits, Refusal, Trigger
 from perftrend.trigger.words import (
     ALMOST_A_NAME,
     DEFAULT_WORDS,
@@ -259,9 +257,9 @@ class _TriggerReader:
         read = arguments.read(rest, hashed=hashed, limits=self.limits)
         if not (read.include or read.lists) and arguments.names_tags(typed, hashed=hashed):
             # Without any tag, the job would measure its default tests.
-            read = replace(read, include=(arguments.PLACEHOLDER,))
+            read = replace(read, include=(arguments.TAG_PLACEHOLDER,))
         trigger = self._trigger(head, meant, read)
         right = str(trigger)
         if hashed and not read.old:
-            return right.replace(trigger.head, f"{trigger.head} {PLACEHOLDER}", 1)
+            return right.replace(trigger.head, f"{trigger.head} {HASH_PLACEHOLDER}", 1)
         return right

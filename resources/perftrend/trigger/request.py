@@ -1,13 +1,50 @@
-"""The results of parsing a comment: triggers and refusals."""
+"""The results of parsing a comment: triggers with their options, and refusals."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass, field
+import difflib
+import re
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
 
+from perftrend.errors import nearest
 from perftrend.trigger.expressions import normal, small
-from perftrend.trigger.options import RequestOptions
+from perftrend.trigger.lines import quote
 from perftrend.trigger.words import DEFAULT_WORDS, PLACE
+
+OPTION_NAMES = ("--duration", "--multiplicity", "--dry-run")
+
+_SECONDS = re.compile(r"((?:0|[1-9][0-9]{0,3})(?:\.[0-9])?)s?", re.ASCII | re.IGNORECASE)
+_COUNT = re.compile(r"[1-9][0-9]{0,3}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class OptionLimits:
+    """Minimum and maximum values of the options."""
+
+    duration_s: tuple[float, float] = (0.1, 60.0)
+    """Duration of a trial, in whole tenths of a second."""
+    multiplicity: tuple[int, int] = (1, 50)
+
+
+DEFAULT_LIMITS = OptionLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class RequestOptions:
+    """The options of a request, which follow ``--``."""
+
+    duration_s: float | None = None
+    """Duration of an MRR trial; None: the default of the job."""
+    multiplicity: int | None = None
+    """Number of trials of an MRR test; None: the default of the job."""
+    dry_run: bool = False
+    """Only report what would be measured, and how long it would take."""
+
+    def __str__(self) -> str:
+        duration = "" if self.duration_s is None else f"--duration {self.duration_s:.1f}".removesuffix(".0")
+        multiplicity = "" if self.multiplicity is None else f"--multiplicity {self.multiplicity}"
+        return " ".join(filter(None, (duration, multiplicity, "--dry-run" if self.dry_run else "")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +124,78 @@ class Refusal:
     def __str__(self) -> str:
         reason = self.reason if self.reason.endswith("?") else f"{self.reason}."
         return f'"{self.line}" starts nothing: {reason} Please write: {self.right_form}'
+
+
+def read_options(words: Sequence[str], limits: OptionLimits) -> tuple[RequestOptions, list[str]]:
+    """Parse the options.
+
+    :param words: the words from the first one that begins with a dash.
+    :returns: the valid options, in which values outside the limits are replaced by the nearest allowed value;
+        and the problems.
+    """
+    options = RequestOptions()
+    problems: list[str] = []
+    given: list[str] = []
+    rest = list(words[1:] if words[:1] in (["--"], ("--",)) else words)
+    while rest:
+        name, equals, value = rest.pop(0).partition("=")
+        wrong = _wrong_name(name, given)
+        if wrong:
+            problems.append(wrong)
+            continue
+        given.append(name.lower())
+        if given[-1] == "--dry-run":
+            options = replace(options, dry_run=True)
+            problems += ["--dry-run does not accept a value"] if equals else []
+            continue
+        if not equals and rest and not rest[0].startswith("-"):
+            value = rest.pop(0)
+        options, wrong = _with_value(options, given[-1], value, limits)
+        problems += [wrong] if wrong else []
+    return options, problems
+
+
+def _wrong_name(name: str, given: Sequence[str]) -> str:
+    if not name.startswith("-"):
+        return f"{quote(name)} should be in front of the options"
+    if name.lower() not in OPTION_NAMES:
+        return f"{quote(name)} is not an option{nearest(name[:40].lower(), OPTION_NAMES)}"
+    return f"{name.lower()} is given twice" if name.lower() in given else ""
+
+
+def _with_value(
+    options: RequestOptions, name: str, value: str, limits: OptionLimits
+) -> tuple[RequestOptions, str]:
+    if name == "--multiplicity":
+        least, most = limits.multiplicity
+        count = int(value) if _COUNT.fullmatch(value) else None
+        wrong = f"--multiplicity should be a whole number from {least} to {most}"
+        if count is None:
+            return options, wrong
+        allowed = min(max(count, least), most)
+        return replace(options, multiplicity=allowed), "" if allowed == count else wrong
+    shortest, longest = limits.duration_s
+    seconds = _SECONDS.fullmatch(value)
+    wrong = f"--duration should be {shortest:g} to {longest:g} seconds, in tenths, such as 10 or 0.5"
+    if not seconds:
+        return options, wrong
+    requested_s = float(seconds[1])
+    within = min(max(requested_s, shortest), longest)
+    return replace(options, duration_s=within), "" if within == requested_s else wrong
+
+
+def correct_options(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the words that are probably not options, and the probably intended options."""
+    others: list[str] = []
+    options: list[str] = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        meant = difflib.get_close_matches(f"--{name[:40].lower().lstrip('-')}", OPTION_NAMES, n=1, cutoff=0.8)
+        if meant:
+            options.append(f"{meant[0]}{equals}{value}")
+        elif options and options[-1] in OPTION_NAMES[:2]:
+            option = options.pop()
+            options += [f"{option}={word}"] if _SECONDS.fullmatch(word) else []
+        elif not word.startswith("-"):
+            others.append(word)
+    return others, options

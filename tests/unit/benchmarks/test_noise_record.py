@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import noise_record
-from perftrend.bisect.simulator.recording import Recording
+from perftrend.bisect.simulator.noise import Recording
 
 
 def test_recording_has_every_process_and_can_be_replayed(

@@ -17,7 +17,7 @@ from perftrend.bisect import (
     load,
     records,
 )
-from perftrend.bisect.journal import Journal
+from perftrend.bisect.records import Journal
 from perftrend.model import BuildMeasurement, MetricSamples
 from tests.unit.bisect.world import START, Made, World, line, names, stepped
 

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.builds import load, names
-from perftrend.builds.profile import ProfileParameter
-from perftrend.builds.tables import MeasureTable, Profile, Timeouts
+from perftrend.builds.profile import MeasureTable, Profile, ProfileParameter, Timeouts
 from perftrend.errors import SettingsError
 from perftrend.model import Better
 

@@ -11,9 +11,8 @@ from statistics import median
 
 import pytest
 
-from perftrend.cli import example_year
-from perftrend.cli.example_store import fill
-from perftrend.cli.example_year import DAYS, EVENTS, FAILING, GONE, NEW, Event, year
+from perftrend.cli import example_store
+from perftrend.cli.example_store import DAYS, EVENTS, FAILING, GONE, NEW, Event, fill, year
 from perftrend.errors import UsageError
 from perftrend.listener.supervisor import lock_folder
 from perftrend.model import Result, Run, Status
@@ -32,7 +31,7 @@ def nights() -> Nights:
 def few_nights(monkeypatch: pytest.MonkeyPatch) -> Nights:
     """Let a year have ten runs."""
     some = list(islice(year(LAST_DAY), 10))
-    monkeypatch.setattr(example_year, "year", lambda *_, **__: iter(some))
+    monkeypatch.setattr(example_store, "year", lambda *_, **__: iter(some))
     return some
 
 
@@ -150,7 +149,7 @@ def test_year_ends_today(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert seed
         return iter(())
 
-    monkeypatch.setattr(example_year, "year", none)
+    monkeypatch.setattr(example_store, "year", none)
     before = datetime.now(UTC).date()
     fill(tmp_path / "new.sqlite")
 
@@ -176,7 +175,7 @@ def test_file_that_came_meanwhile_stays_as_it_is(tmp_path: Path, monkeypatch: py
         (tmp_path / "mine.sqlite").write_text("my notes")
         return iter(())
 
-    monkeypatch.setattr(example_year, "year", writing)
+    monkeypatch.setattr(example_store, "year", writing)
 
     assert "already exists and is not changed" in refused(tmp_path / "mine.sqlite")
     assert "my notes" == (tmp_path / "mine.sqlite").read_text()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perftrend.execution import experiment
+from perftrend.cli import trending
 from perftrend.measure import specification
 from perftrend.settings import FILE_VARIABLE, Settings
 
@@ -26,7 +26,7 @@ def named(file: str | None, testbed: str = "simulated", **overrides: Any) -> str
     settings = Settings.load(
         file, {"PERFTREND_TRIAL_STARTS": "3"} if overrides.pop("by", "") else {}, overrides
     )
-    return experiment.describe_differences(settings, specification.load(testbed), file=file)
+    return trending.describe_differences(settings, specification.load(testbed), file=file)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_experiment_is_named_after_what_the_settings_file_does_not_say(
 def test_what_is_taken_away_is_named_too(file: str) -> None:
     settings = Settings.load(file).model_copy(update={"device_options": {}})
 
-    assert "without acl_rules" == experiment.describe_differences(
+    assert "without acl_rules" == trending.describe_differences(
         settings, specification.load("simulated"), file=file
     )
 
@@ -59,14 +59,14 @@ def test_what_is_taken_away_is_named_too(file: str) -> None:
 def test_file_of_the_environment_is_the_usual_one_too(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(FILE_VARIABLE, file)
 
-    assert "" == experiment.describe_differences(Settings.load(), specification.load("simulated"), file=None)
+    assert "" == trending.describe_differences(Settings.load(), specification.load("simulated"), file=None)
 
 
 @pytest.mark.parametrize(("testbed", "name"), [("1n-veth", "device=1a2b3c4-dirty"), ("1n-kernel", "")])
 def test_local_changes_of_the_router_make_an_experiment_of_what_measures_it(
     monkeypatch: pytest.MonkeyPatch, testbed: str, name: str
 ) -> None:
-    monkeypatch.setattr(experiment, "embedded_version", lambda: "1a2b3c4-dirty")
+    monkeypatch.setattr(trending, "embedded_version", lambda: "1a2b3c4-dirty")
 
     assert name == named(None, testbed)
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.errors import ArchiveError, TestbedError
+from perftrend.execution.build_measurement import RECORD, Suites, classify_results, measure_once, names_of
 from perftrend.execution.robot import LockReference
-from perftrend.execution.suite_measurement import RECORD, Suites, classify_results, measure_once, names_of
 from perftrend.measure.lock import LockedPlace
 from perftrend.model import Better, BuildMeasurement, MetricSamples, Result, Status, TraceKey
 from perftrend.settings import Settings
@@ -171,7 +171,7 @@ def test_options_of_a_person_outweigh_those_of_the_build(
         used.append(settings.device_options)
         raise TestbedError("enough")
 
-    monkeypatch.setattr("perftrend.execution.suite_measurement.run_suites", caught)
+    monkeypatch.setattr("perftrend.execution.build_measurement.run_suites", caught)
     settings = Settings(device_options={"acl_rules": "20"})
     suites = Suites(settings, tmp_path, "simulated", ["DRV_X"], LockReference("lock", LockedPlace(0)), {})
 

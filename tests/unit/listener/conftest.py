@@ -21,9 +21,9 @@ from perftrend.clients.gerrit import (
 )
 from perftrend.clients.gerrit.reviews import answer_tag
 from perftrend.errors import ServiceError
-from perftrend.execution.grammar import Grammar
+from perftrend.execution.job_request import Grammar
 from perftrend.listener.comment_poller import CommentPoller
-from perftrend.listener.metrics import Metrics
+from perftrend.listener.health import Metrics
 from perftrend.listener.request_processor import RequestProcessor
 from perftrend.settings import GerritSettings
 from perftrend.store import Store

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.clients.gerrit.reviews import LONGEST_TEXT, shorten, units
-from perftrend.listener import answers
+from perftrend.listener import request_processor
 from perftrend.listener.request_extraction import key
 from perftrend.store.requests import Request, RequestState
 from perftrend.trigger import Refusal, RequestOptions, Trigger, parse
@@ -47,7 +47,7 @@ def test_no_answer_asks_for_anything(asked: list[tuple[Trigger, RequestState]]) 
         for right in ("", str(each))
     ]  # fmt: skip
 
-    text = answers.text(requests)
+    text = request_processor.reply_text(requests)
 
     assert [] == parse(text, testbeds=TESTBEDS)
     # What Jenkins searches comments for, in jjb/.
@@ -56,11 +56,11 @@ def test_no_answer_asks_for_anything(asked: list[tuple[Trigger, RequestState]]) 
 
 @pytest.mark.parametrize("state", [RequestState.SEEN, RequestState.CLAIMED, RequestState.IGNORED])
 def test_nothing_is_said_of_what_is_not_decided_or_asked_too_often(state: RequestState) -> None:
-    assert "" == answers.text([request("perftest-2n-clx", state)])
+    assert "" == request_processor.reply_text([request("perftest-2n-clx", state)])
 
 
 def test_longest_answer_fits_into_a_comment() -> None:
-    told = answers.text([request("perftest-2n-clx " + "x" * 180, RequestState.STARTED)] * 100)
+    told = request_processor.reply_text([request("perftest-2n-clx " + "x" * 180, RequestState.STARTED)] * 100)
 
     assert LONGEST_TEXT >= units(shorten(told))
 

@@ -8,8 +8,7 @@ import pytest
 import requests
 
 from perftrend.errors import ServiceError, SettingsError
-from perftrend.listener.health import Health, serve
-from perftrend.listener.metrics import Metrics
+from perftrend.listener.health import Health, Metrics, serve
 
 WELL = Health(is_connected=True, seconds_behind=1.25, problems=())
 ILL = Health(is_connected=False, seconds_behind=900, problems=("no connection",))

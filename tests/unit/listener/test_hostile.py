@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from perftrend.listener.local_runner import LocalRunner
+from perftrend.listener.runner import LocalRunner
 
 SPAWNING = ("subprocess.Popen", "os.exec", "os.posix_spawn")
 WATCHED = (*SPAWNING, "os.system", "glob.glob", "open", "os.mkdir", "os.rename", "os.listdir")

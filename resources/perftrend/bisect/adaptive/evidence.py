@@ -4,8 +4,13 @@ With b = aᵀPy, d = aᵀPa + 1/v and the variance v of a change's size (see :mo
 
     log L(one) = log L(none) + ½ b²/d - ½ log(v d),
 
-summed over the parts of v; for two changes see :mod:`.pairs`. At most one observation may be an outlier in
-each hypothesis; if one is found, it is excluded, and the rest is evaluated again.
+summed over the parts of v. With b = (aᵀPy, a'ᵀPy) and the matrix M of aᵀPa' with 1/v and 1/v' on its
+diagonal, for all pairs of classes at once,
+
+    log L(two) = log L(none) + ½ bᵀM⁻¹b - ½ log(v v' det M).
+
+At most one observation may be an outlier in each hypothesis; if one is found, it is excluded, and the rest is
+evaluated again. For two changes, outliers are considered only for the most probable pairs.
 
 Source: Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, equations 2.30, 2.43 and 5.12.
 """
@@ -22,15 +27,74 @@ from perftrend.analysis.comparison.mixture import log_sum
 from perftrend.analysis.comparison.model import log_gain
 from perftrend.analysis.comparison.observations import Floats, Indices, Levels
 from perftrend.analysis.comparison.priors import FarOff, NoiseGrid
-from perftrend.bisect.adaptive.hypotheses import Hypotheses, HypothesisEvidence, Likelihood
 from perftrend.bisect.adaptive.noise_model import LAYOUTS, SIZE_WEIGHTS, SIZES, Field
-from perftrend.bisect.adaptive.pairs import best_pair, of_pairs
 
 _SURE, _MOST = 0.6, 6
 """A run that is an outlier with this probability is excluded, but at most this many runs."""
 _COULD_MATTER = math.log(1e-8)
 _MATTERS = math.log(1e-4)
 """Points of the grid and hypotheses of less weight are not evaluated in detail."""
+
+_MOST_SYSTEMS = 250
+_LARGE = 1
+"""Index of the part of a change's size that represents large changes."""
+_SYSTEM_MATTERS = math.log(1e-8)
+
+
+class Hypotheses(NamedTuple):
+    """The prior of no change, a change in one of j classes, or in two of them, k pairs."""
+
+    none: float
+    """Logarithm of the prior probability of no change."""
+    one: Floats
+    """Those of each class, (j,)."""
+    two: Floats
+    """Those of each pair, (k,)."""
+    first: Indices
+    """Classes of the pairs, (k,)."""
+    second: Indices
+
+
+class Likelihood(NamedTuple):
+    """Log-likelihoods of the values, in nats."""
+
+    none: float
+    one: Floats
+    """(j,)"""
+    two: Floats
+    """(k,)"""
+
+    def total(self, prior: Hypotheses) -> float:
+        """Return the log-likelihood of the values, averaged over the hypotheses."""
+        parts = [np.array([self.none + prior.none]), self.one + prior.one, self.two + prior.two]
+        return float(log_sum(np.concatenate(parts)))
+
+
+def average(one: Likelihood, other: Likelihood, share: float) -> Likelihood:
+    """Return the likelihood averaged over two models.
+
+    :param share: the probability of the other one.
+    """
+    by_one, by_other = math.log1p(-share), math.log(share)
+    return Likelihood(
+        float(np.logaddexp(one.none + by_one, other.none + by_other)),
+        np.logaddexp(one.one + by_one, other.one + by_other),
+        np.logaddexp(one.two + by_one, other.two + by_other),
+    )
+
+
+class HypothesisEvidence(NamedTuple):
+    """Evidence of h hypotheses at single points of the grid, including the prior of the point, in nats."""
+
+    evidence: Floats
+    """Without an outlier, (h,)."""
+    rho: Floats
+    """Log ratio of the probabilities of each observation as an outlier and as a usual run, (h, n)."""
+
+    @property
+    def gained(self) -> Floats:
+        """The evidence if at most one observation is an outlier, (h,)."""
+        return self.evidence + log_gain(self.rho)
 
 
 class View(NamedTuple):
@@ -158,3 +222,81 @@ def of_one(field: Field, least: float, prior: Hypotheses) -> tuple[Floats, Hypot
     rho = field.rho(alpha[where], precision[where])
     evidence[where] += log_gain(rho)
     return evidence, HypothesisEvidence(weighted[where], rho)
+
+
+class _Systems(NamedTuple):
+    """Solved systems of two equations, ((a, c), (c, d)) (m, m') = b, all of one shape."""
+
+    a: Floats
+    c: Floats
+    d: Floats
+    m: Floats
+    other: Floats
+    """m'"""
+    determinant: Floats
+
+    def select(self, which: Indices) -> _Systems:
+        """Return a selection of them, each with an axis for the observations."""
+        return _Systems(*(each.ravel()[which][:, np.newaxis] for each in self))
+
+
+def of_pairs(field: Field, points: Indices, prior: Hypotheses) -> tuple[Floats, HypothesisEvidence]:
+    """Return the likelihood of each pair, (k,), and the evidence of the best ones with their prior.
+
+    :param points: the points of the grid that matter.
+    """
+    if not prior.first.size:
+        return np.empty(0), HypothesisEvidence(np.empty(0), np.empty((0, len(field.levels))))
+    systems, gains = _solve(field, points, prior)
+    evidence = field.base[points][:, np.newaxis, np.newaxis, np.newaxis] + gains
+    weighted = (evidence + prior.two[:, np.newaxis, np.newaxis]).ravel()
+    order = np.argpartition(weighted, -min(_MOST_SYSTEMS, weighted.size))[-_MOST_SYSTEMS:]
+    best = order[weighted[order] > weighted.max() + _SYSTEM_MATTERS]
+    g, k, *_ = np.unravel_index(best, evidence.shape)
+    rho = _far_off(field, systems.select(best), points[g], (prior.first[k], prior.second[k]))
+    gained = evidence.ravel()
+    gained[best] += log_gain(rho)
+    return log_sum(gained.reshape(evidence.shape), axis=(0, 2, 3)), HypothesisEvidence(weighted[best], rho)
+
+
+def best_pair(field: Field, prior: Hypotheses) -> Floats:
+    """Return the evidence of the best pair at each point of the grid, including its prior, (g,).
+
+    Outliers are not considered, and all sizes are assumed to be large.
+    """
+    if not prior.first.size:
+        return np.full(field.base.size, -np.inf)
+    first, second, size = prior.first, prior.second, SIZES[_LARGE]
+    own = np.einsum("gjj->gj", field.weight) + 1 / size
+    a, d, c = own[:, first], own[:, second], field.weight[:, first, second]
+    b, other = field.pull[:, first], field.pull[:, second]
+    determinant = a * d - c**2
+    gains = 0.5 * (
+        (d * b**2 - 2 * c * b * other + a * other**2) / determinant - np.log(determinant * size**2)
+    )
+    best: Floats = field.base + (gains + prior.two).max(axis=1) + 2 * SIZE_WEIGHTS[_LARGE]
+    return best
+
+
+def _solve(field: Field, points: Indices, prior: Hypotheses) -> tuple[_Systems, Floats]:
+    """Return the systems and their gains, of shape (points, k, parts of one size, of the other)."""
+    first, second = prior.first, prior.second
+    weight, pull = field.weight[points], field.pull[points]
+    own = np.einsum("gjj->gj", weight)[..., np.newaxis, np.newaxis]
+    a, d = own[:, first] + 1 / SIZES[:, np.newaxis], own[:, second] + 1 / SIZES
+    c = weight[:, first, second][..., np.newaxis, np.newaxis]
+    b, other = pull[:, first][..., np.newaxis, np.newaxis], pull[:, second][..., np.newaxis, np.newaxis]
+    determinant = a * d - c**2
+    m, m_other = (d * b - c * other) / determinant, (a * other - c * b) / determinant
+    sizes = np.add.outer(SIZE_WEIGHTS, SIZE_WEIGHTS)
+    scale = np.log(determinant * np.multiply.outer(SIZES, SIZES))
+    gains: Floats = sizes + 0.5 * (b * m + other * m_other - scale)
+    return _Systems(*np.broadcast_arrays(a, c, d, m, m_other, determinant)), gains
+
+
+def _far_off(field: Field, systems: _Systems, g: Indices, pair: tuple[Indices, Indices]) -> Floats:
+    """Return the log ratio of the probabilities of each observation as outlier and as usual run, (h, n)."""
+    one, other = field.moved[g, pair[0]], field.moved[g, pair[1]]
+    alpha = field.pulled[g] - one * systems.m - other * systems.other
+    reduction = systems.d * one**2 - 2 * systems.c * one * other + systems.a * other**2
+    return field.rho(alpha, field.diagonal[g] - reduction / systems.determinant)

@@ -33,8 +33,7 @@ from perftrend.analysis.comparison.observations import Floats, Levels, Observati
 from perftrend.analysis.comparison.priors import NoiseGrid
 from perftrend.bisect.adaptive.candidates import Suspects
 from perftrend.bisect.adaptive.density import Density
-from perftrend.bisect.adaptive.evidence import ValueEvidence
-from perftrend.bisect.adaptive.hypotheses import Hypotheses, Likelihood, average
+from perftrend.bisect.adaptive.evidence import Hypotheses, Likelihood, ValueEvidence, average
 from perftrend.bisect.state import BisectState
 from perftrend.model import Better
 

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from perftrend import errors
-from perftrend.bisect.adaptive import remaining_changes
 from perftrend.bisect.adaptive.acquisition import Costs, choose
 from perftrend.bisect.adaptive.candidates import Suspects
 from perftrend.bisect.adaptive.confirmation import (
@@ -27,10 +26,15 @@ from perftrend.bisect.adaptive.confirmation import (
     confirmations,
     estimate_remaining,
 )
-from perftrend.bisect.adaptive.effects import effects, outliers, smallest_visible
+from perftrend.bisect.adaptive.effects import (
+    effects,
+    further_change_probability,
+    outliers,
+    smallest_further_visible,
+    smallest_visible,
+)
 from perftrend.bisect.adaptive.posterior import Belief, TestData, test_data
-from perftrend.bisect.outcome import BisectOutcome, Culprit, MeasureStep, OutcomeKind, Suspicion
-from perftrend.bisect.state import BisectState
+from perftrend.bisect.state import BisectOutcome, BisectState, Culprit, MeasureStep, OutcomeKind, Suspicion
 
 FIRST_PAIRS, MOST_PAIRS = 1, 20
 """Measurements of old and new each, before commits between are measured, and before the search gives up."""
@@ -159,7 +163,7 @@ class Adaptive:
             return self._no_difference_outcome(last) if hopeless or last.none >= self.confidence else None
         if len(last.found) >= self.maximum_changes:
             return self._culprit_outcome(beliefs, tried, "the maximum number of changes was found")
-        another = remaining_changes.probability(beliefs)
+        another = further_change_probability(beliefs)
         if another <= (MISSED if len(state.measured) < 2 * MOST_PAIRS else MISSED_LATE):
             reason = f"another change that matters has a probability of {another:.2g}"
             return self._culprit_outcome(beliefs, tried, reason)
@@ -225,7 +229,7 @@ class Adaptive:
             reason,
             tuple(culprits),
             belief=_suspicions(beliefs[len(beliefs) - 2]),
-            smallest_visible=remaining_changes.smallest_visible(beliefs),
+            smallest_visible=smallest_further_visible(beliefs),
             outliers=outliers(last),
         )
 

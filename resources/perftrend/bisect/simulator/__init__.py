@@ -6,10 +6,8 @@ seed are equal, and the n-th measurement of a commit has the same noise, whateve
 strategies are compared under equal conditions.
 """
 
-from perftrend.bisect.simulator.drift import Drift, Jumps, Swing, Walk
 from perftrend.bisect.simulator.history import HistoryModel, SimulatedHistory
-from perftrend.bisect.simulator.noise import SimulatedNoise
-from perftrend.bisect.simulator.recording import Recording
+from perftrend.bisect.simulator.noise import Drift, Jumps, Recording, SimulatedNoise, Swing, Walk
 from perftrend.bisect.simulator.testbed import SimulatedBuild, SimulatedTestbed, bisect
 
 __all__ = [

@@ -10,9 +10,7 @@ from types import MappingProxyType
 import numpy as np
 
 from perftrend import errors
-from perftrend.bisect.simulator.drift import Drift
-from perftrend.bisect.simulator.noise import SimulatedNoise
-from perftrend.bisect.simulator.recording import Recording
+from perftrend.bisect.simulator.noise import Drift, Recording, SimulatedNoise
 from perftrend.bisect.state import CommitRange, RangeCommit
 
 Random = np.random.Generator

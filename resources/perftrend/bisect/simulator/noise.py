@@ -1,25 +1,36 @@
-"""Noise: differences between measurements of the same commit, and between commits that change nothing.
+"""Differences between measurements that no change causes: noise, drift of a testbed, and recordings.
 
-All sizes are deviations of 100 ln(value), about per cent.
+Noise differs between measurements of the same commit, and between commits that change nothing. With drift a
+testbed wanders, swings or jumps over time. A recording has measurements of one program on a machine, which
+simulated testbeds replay. All sizes are deviations of 100 ln(value), about per cent.
 """
 
 from __future__ import annotations
 
+import csv
 import math
-from dataclasses import dataclass, fields
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perftrend import errors
+from perftrend.errors import UsageError
 
 _NO_VARIANCE = 2
 """Degrees of freedom up to which Student's t has no finite variance."""
 
+_QUARTILE = math.sqrt(2) * 0.4769362762044699
+"""Upper quartile of the standard normal distribution."""
+
+Levels = NDArray[np.float64]
+
 
 @dataclass(frozen=True, slots=True)
 class SimulatedNoise:
-    """The noise of a testbed and of a product; drift is separate, see :mod:`.drift`.
+    """The noise of a testbed and of a product; drift is separate, see :class:`Drift`.
 
     :raises SettingsError: if a value is negative, a fraction is above 1, or there is no sample.
     """
@@ -112,3 +123,96 @@ class SimulatedNoise:
         if not self.freedom:
             return self.between * random.standard_normal(count)
         return self.between * math.sqrt(1 - 2 / self.freedom) * random.standard_t(self.freedom, count)
+
+
+class Drift(Protocol):
+    """A change of all levels over time."""
+
+    def levels(self, minutes: int, random: np.random.Generator) -> Levels:
+        """Return the offset at each minute, in per cent, shape (minutes,)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """A random walk."""
+
+    per_root_hour: float = 1.0
+    """Its deviation after an hour, in per cent; after four hours it is twice that."""
+
+    def levels(self, minutes: int, random: np.random.Generator) -> Levels:
+        """Return the walk, minute by minute."""
+        return np.cumsum(random.normal(0.0, self.per_root_hour / math.sqrt(60), minutes))
+
+
+@dataclass(frozen=True, slots=True)
+class Swing:
+    """A sine with a random phase, such as that of a room that is cooled intermittently."""
+
+    amplitude: float = 2.0
+    """In per cent, in both directions."""
+    period_h: float = 3.0
+
+    def levels(self, minutes: int, random: np.random.Generator) -> Levels:
+        """Return the sine, minute by minute."""
+        turns = np.arange(minutes) / (60 * self.period_h) + random.random()
+        swing: Levels = self.amplitude * np.sin(2 * math.pi * turns)
+        return swing
+
+
+@dataclass(frozen=True, slots=True)
+class Jumps:
+    """Jumps at random times, such as those of a testbed that others use, too."""
+
+    deviation: float = 3.0
+    """Deviation of the size of a jump, in per cent."""
+    every_h: float = 4.0
+    """Average interval between jumps, in hours."""
+
+    def levels(self, minutes: int, random: np.random.Generator) -> Levels:
+        """Return the sum of the jumps so far, minute by minute."""
+        jumps = random.random(minutes) < 1 / (60 * self.every_h)
+        sizes = random.normal(0.0, self.deviation, minutes)
+        return np.cumsum(np.where(jumps, sizes, 0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Repeated measurements of one program that did not change.
+
+    The file is CSV without a header: the seconds since the recording began, the name of the program, and the
+    time of each repetition within one process, in any unit.
+    """
+
+    name: str
+    speeds: NDArray[np.float64] = field(compare=False, repr=False)
+    """100 ln(speed), about per cent, minus the median: shape (measurements, repetitions)."""
+
+    @classmethod
+    def read(cls, name: str, lines: Iterable[str], program: str) -> Recording:
+        """Read the measurements of a program in a recording.
+
+        :param name: the name of the recording, for messages.
+        :raises UsageError: if it is not a recording, lacks the program, or has times of 0 or below.
+        """
+        try:
+            rows = [[float(each) for each in row[2:]] for row in csv.reader(lines) if row[1:2] == [program]]
+        except (csv.Error, ValueError) as error:
+            raise UsageError(f"{name}: {error}; give a recording") from None
+        if not rows or len({len(row) for row in rows}) > 1 or not rows[0]:
+            raise UsageError(f"{name} has no repetitions of {program}, or not the same number per process")
+        times = np.array(rows)
+        if not (np.isfinite(times).all() and (times > 0).all()):
+            raise UsageError(f"{name} has times of {program} that are not above 0")
+        speeds = -100 * np.log(times)
+        return cls(f"{name} {program}", speeds - np.median(speeds))
+
+    @property
+    def deviation(self) -> float:
+        """The robust deviation of the average of one measurement: from the quartiles, in about per cent."""
+        low, high = np.quantile(self.speeds.mean(axis=1), (0.25, 0.75))
+        return float(high - low) / (2 * _QUARTILE)
+
+    def replay(self, count: int, random: np.random.Generator) -> NDArray[np.float64]:
+        """Return ``count`` successive measurements from a random one on; the first follows the last."""
+        begin = int(random.integers(len(self.speeds)))
+        return self.speeds[(begin + np.arange(count)) % len(self.speeds)]

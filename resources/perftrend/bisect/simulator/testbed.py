@@ -10,11 +10,9 @@ from functools import cached_property
 
 import numpy as np
 
-from perftrend.bisect.outcome import BisectOutcome
-from perftrend.bisect.simulator.drift import Levels
 from perftrend.bisect.simulator.history import SimulatedHistory
-from perftrend.bisect.simulator.noise import SimulatedNoise
-from perftrend.bisect.state import BisectState, Strategy
+from perftrend.bisect.simulator.noise import Levels, SimulatedNoise
+from perftrend.bisect.state import BisectOutcome, BisectState, Strategy
 from perftrend.errors import BuildError
 from perftrend.model import BuildMeasurement, MetricSamples
 

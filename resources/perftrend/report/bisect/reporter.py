@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from perftrend import COMMAND, console
 from perftrend.bisect import Adaptive, BisectOutcome, BisectState, CommitRange, OutcomeKind, runner
-from perftrend.bisect.plan import BisectPlan
+from perftrend.bisect.runner import BisectPlan
 from perftrend.builds import Builds
 from perftrend.clients.git import without_password
 from perftrend.errors import explain

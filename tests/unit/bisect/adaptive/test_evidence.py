@@ -5,8 +5,7 @@ import pytest
 
 from perftrend.analysis.comparison.observations import Levels, Observation, levels
 from perftrend.analysis.comparison.priors import FarOff, NoiseGrid
-from perftrend.bisect.adaptive.evidence import ValueEvidence
-from perftrend.bisect.adaptive.hypotheses import Hypotheses
+from perftrend.bisect.adaptive.evidence import Hypotheses, ValueEvidence
 from perftrend.bisect.adaptive.noise_model import Field
 
 STEPS = np.array([[0, 0, 1, 1, 1, 0, 1], [0, 0, 0, 1, 1, 0, 0], [0, 0, 0, 0, 1, 0, 1]], np.float64)

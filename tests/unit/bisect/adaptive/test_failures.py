@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from perftrend.bisect.adaptive.hypotheses import Hypotheses
+from perftrend.bisect.adaptive.evidence import Hypotheses
 from perftrend.bisect.adaptive.posterior import Failures
 
 STEPS = np.array([[0, 0, 1, 1], [0, 0, 0, 1]], np.float64)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from perftrend.bisect.adaptive import posterior
-from perftrend.bisect.adaptive.hypotheses import Hypotheses, Likelihood
+from perftrend.bisect.adaptive.evidence import Hypotheses, Likelihood
 
 CLASSES = 4
 FIRST, SECOND = np.triu_indices(CLASSES, 1)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from perftrend.bisect import BisectSession
-from perftrend.bisect.journal import Journal
+from perftrend.bisect.records import Journal
 from perftrend.builds import Builds
 from perftrend.clients.git.file_locks import hold
 from perftrend.model import BuildMeasurement
@@ -164,10 +164,10 @@ def test_what_the_nights_add_to_the_store_does_not_end_a_session(
 ) -> None:
     place.product.range(100, 100, 90)
     with monkeypatch.context() as patch:
-        patch.setattr("perftrend.bisect.plan.read_deviations", lambda *_: {"command": 0.5})
+        patch.setattr("perftrend.bisect.runner.read_deviations", lambda *_: {"command": 0.5})
         patch.setattr(Builds, "measure", raising(KeyboardInterrupt))
         place.search()
-    monkeypatch.setattr("perftrend.bisect.plan.read_deviations", lambda *_: {"command": 0.6})
+    monkeypatch.setattr("perftrend.bisect.runner.read_deviations", lambda *_: {"command": 0.6})
 
     assert 1 == place.search().exit_code
 

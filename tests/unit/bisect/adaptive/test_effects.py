@@ -4,7 +4,7 @@ from datetime import timedelta
 import numpy as np
 
 from perftrend.bisect import BisectState
-from perftrend.bisect.adaptive import remaining_changes
+from perftrend.bisect.adaptive import effects
 from perftrend.bisect.adaptive.candidates import Suspects
 from perftrend.bisect.adaptive.posterior import Belief, test_data
 from perftrend.model import BuildMeasurement, MetricSamples
@@ -40,8 +40,8 @@ def test_change_that_matters_is_at_least_a_third_of_the_one_that_was_found() -> 
     assert [1, 1] == [len(beliefs[-1].found) for beliefs in (small, large)]
     assert small[-1].none < 0.01
     assert large[-1].none < 0.01
-    assert remaining_changes.probability(small) < 0.01
-    assert remaining_changes.probability(large) > 0.99
+    assert effects.further_change_probability(small) < 0.01
+    assert effects.further_change_probability(large) > 0.99
 
 
 def test_change_that_is_plain_to_see_matters_beside_a_larger_one() -> None:
@@ -51,14 +51,14 @@ def test_change_that_is_plain_to_see_matters_beside_a_larger_one() -> None:
 
     assert plain[-1].none < 0.02
     assert slight[-1].none < 0.3
-    assert remaining_changes.probability(plain) > 0.95
-    assert remaining_changes.probability(slight) < 0.01
+    assert effects.further_change_probability(plain) > 0.95
+    assert effects.further_change_probability(slight) < 0.01
 
 
 def test_nothing_is_left_where_everything_was_measured() -> None:
     level = {**dict.fromkeys(range(4), 100.0), **dict.fromkeys(range(4, 9), 90.0)}
 
-    assert remaining_changes.probability(known(level, times=3)) < 0.003
+    assert effects.further_change_probability(known(level, times=3)) < 0.003
 
 
 def test_beside_a_failure_only_what_is_like_it_matters() -> None:
@@ -67,21 +67,21 @@ def test_beside_a_failure_only_what_is_like_it_matters() -> None:
     beliefs = known(fails, times=4)
 
     assert [[4]] == [[int(each.split("c")[1]) for each in _found(beliefs)]]
-    assert remaining_changes.probability(beliefs) < 0.01
+    assert effects.further_change_probability(beliefs) < 0.01
 
 
 def test_more_measurements_show_smaller_changes() -> None:
     levels = {0: 100.0, 3: 100.0, 4: 90.0, 8: 90.0}
 
     few, many = (
-        remaining_changes.smallest_visible(known(levels, times=times, noise=0.01)) for times in (3, 30)
+        effects.smallest_further_visible(known(levels, times=times, noise=0.01)) for times in (3, 30)
     )
 
     assert 0.005 < many["t"] < few["t"] / 2 < 0.1
 
 
 def test_nothing_is_seen_among_failures() -> None:
-    assert not remaining_changes.smallest_visible(known({0: 100.0, 1: None, 8: None}, times=4))
+    assert not effects.smallest_further_visible(known({0: 100.0, 1: None, 8: None}, times=4))
 
 
 def _found(beliefs: list[Belief]) -> list[str]:

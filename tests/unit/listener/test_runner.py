@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from perftrend.listener import supervisor
-from perftrend.listener.local_runner import FOLDER, REPORT, LocalRunner
+from perftrend.listener.runner import FOLDER, REPORT, LocalRunner
 from perftrend.store import Store
 from perftrend.store.requests import Request, Requests, RequestState
 

@@ -1,22 +1,100 @@
-"""Parser for the output of a measuring command: numbers, without false matches."""
+"""Measuring a build by the command of its profile: the numbers that it prints, without false matches."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 
+from perftrend.builds import commands
 from perftrend.builds.commands import MOST_BYTES
-from perftrend.builds.tables import MeasureTable
-from perftrend.model import MetricSamples
+from perftrend.builds.observation import Observer
+from perftrend.builds.profile import MeasureTable
+from perftrend.builds.work import Work
+from perftrend.clients.git import folders
+from perftrend.errors import BuildError, SettingsError
+from perftrend.model import BuildMeasurement, MetricSamples
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _LONGEST = 60
+_PADDING_BYTES = 1032
+"""The environment of each variant is larger by this, which is not a multiple of a cache line or a page."""
 
 
-def read(printed: bytes, measure: MeasureTable) -> Mapping[str, MetricSamples]:
+def measure(
+    work: Work, artifacts: Path, place: Path, observer: Observer, number: int = 1
+) -> BuildMeasurement:
+    """Measure a build by the profile's command, once.
+
+    :param place: the folder in which the artifacts are copied for each start of the command: the files that
+        it writes must not change the next start, or the cache.
+    :param number: the number of the measurement of this build, from 1; it selects the variant.
+    :returns: the values; or a failed test, if the command fails, times out or prints something else than
+        numbers.
+    :raises SettingsError: if the profile has no such command.
+    :raises TestbedError: if this machine cannot run it.
+    """
+    measure_table = work.profile.measure
+    if measure_table is None:
+        raise SettingsError(f"profile {work.profile.name} is measured on a testbed; it has no command")
+    variant = (number - 1) % measure_table.variants
+    found, why, disturbed = {}, "", ""
+    started = datetime.now(UTC)
+    try:
+        repetitions = []
+        for _ in range(measure_table.repetitions):
+            printed, disturbance = _observe(work, artifacts, place, observer, variant)
+            repetitions.append(read_numbers(printed, measure_table))
+            disturbed = disturbed or disturbance
+        found = combine_repetitions(repetitions)
+    except BuildError as error:
+        why = str(error)
+    except ValueError as error:
+        why = f"{error}; see {work.log('measure')}"
+    return BuildMeasurement(
+        commit=work.commit,
+        started=started,
+        finished=datetime.now(UTC),
+        values=found,
+        failed={measure_table.test: why} if why else {},
+        variant=variant,
+        disturbed=disturbed,
+    )
+
+
+def _observe(work: Work, artifacts: Path, place: Path, observer: Observer, variant: int) -> tuple[bytes, str]:
+    """Return the output of the command, and what disturbed the last attempt."""
+    assert work.profile.measure is not None  # noqa: S101 - checked before
+    if work.profile.measure.remote:
+        return _output(work, artifacts, place, nullcontext(), variant), ""
+    for _ in observer.attempts():
+        printed = _output(work, artifacts, place, observer.observe(), variant)
+        with work.log("measure").open("a") as log:
+            log.write(f"# {observer.seen}\n")
+    return printed, observer.seen.disturbed
+
+
+def _output(
+    work: Work, artifacts: Path, place: Path, observing: AbstractContextManager[None], variant: int
+) -> bytes:
+    assert work.profile.measure is not None  # noqa: S101 - checked before
+    with folders.own(place, f"{work.commit[:12]}-") as copy:
+        shutil.copytree(artifacts, copy)
+        with observing:
+            # In this block the number of available cores is that of the observation.
+            values = {**work.values(artifacts=copy), "variant": str(variant)}
+            layout = {"LAYOUT_VARIANT": str(variant), "LAYOUT_PADDING": "." * (_PADDING_BYTES * variant)}
+            steps = work.steps("measure", copy, variables=layout)
+            return steps.output(commands.expand_command(work.profile.measure.command, values))
+
+
+def read_numbers(printed: bytes, measure: MeasureTable) -> Mapping[str, MetricSamples]:
     """Return the samples of each test, in the order of their lines.
 
     :raises ValueError: for text that is not a number and not to be ignored, for output without numbers, and
@@ -39,7 +117,7 @@ def read(printed: bytes, measure: MeasureTable) -> Mapping[str, MetricSamples]:
     }
 
 
-def combine(repetitions: Iterable[Mapping[str, MetricSamples]]) -> dict[str, MetricSamples]:
+def combine_repetitions(repetitions: Iterable[Mapping[str, MetricSamples]]) -> dict[str, MetricSamples]:
     """Return the samples of several starts of the command combined, in their order.
 
     :raises ValueError: for a test with two units.

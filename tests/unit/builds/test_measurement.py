@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.builds import numbers
-from perftrend.builds.tables import MeasureTable
+from perftrend.builds import measurement
+from perftrend.builds.profile import MeasureTable
 from perftrend.model import Better, MetricSamples
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -23,36 +23,39 @@ def measure(prints: str = "numbers", **more: object) -> MeasureTable:
 
 
 def told(printed: str, prints: str = "numbers", **more: object) -> dict[str, tuple[float, ...]]:
-    found = numbers.read(printed.encode(), measure(prints, **more))
+    found = measurement.read_numbers(printed.encode(), measure(prints, **more))
     return {name: sampled.samples for name, sampled in found.items()}
 
 
 def test_plain_numbers_are_the_samples_of_one_test() -> None:
-    found = numbers.read(b"1\n\n 2.5 \r\n-3e-2\n", measure(test="bench"))
+    found = measurement.read_numbers(b"1\n\n 2.5 \r\n-3e-2\n", measure(test="bench"))
 
     assert {"bench": MetricSamples((1.0, 2.5, -0.03), "ms", Better.LOWER)} == found
 
 
 def test_samples_of_several_starts_are_joined_by_test() -> None:
-    starts = [numbers.read(printed, measure("named")) for printed in (b"a 1\nb 2\n", b"a 3\n", b"b 4\na 5\n")]
+    starts = [
+        measurement.read_numbers(printed, measure("named"))
+        for printed in (b"a 1\nb 2\n", b"a 3\n", b"b 4\na 5\n")
+    ]
 
-    joined = numbers.combine(starts)
+    joined = measurement.combine_repetitions(starts)
 
     assert {"a": (1.0, 3.0, 5.0), "b": (2.0, 4.0)} == {name: each.samples for name, each in joined.items()}
     assert {("ms", Better.LOWER)} == {(each.unit, each.better) for each in joined.values()}
 
 
 def test_other_unit_of_another_start_is_refused() -> None:
-    starts = [numbers.read(printed, measure("named")) for printed in (b"a 1 s\n", b"a 1000\n")]
+    starts = [measurement.read_numbers(printed, measure("named")) for printed in (b"a 1 s\n", b"a 1000\n")]
 
     with pytest.raises(ValueError, match="the test 'a' has two units, 's' and 'ms'"):
-        numbers.combine(starts)
+        measurement.combine_repetitions(starts)
 
 
 def test_names_may_have_blanks_a_colon_and_a_unit() -> None:
     printed = "64b: 1.5 Mpps\nlarge frames 20 s\n64b 2 Mpps\nx = 3\n4 5\n"
 
-    found = numbers.read(printed.encode(), measure("named"))
+    found = measurement.read_numbers(printed.encode(), measure("named"))
 
     assert {
         "64b": MetricSamples((1.5, 2.0), "Mpps", Better.LOWER),
@@ -121,7 +124,7 @@ def test_test_with_two_units_is_refused() -> None:
 
 def test_endless_output_is_refused() -> None:
     with pytest.raises(ValueError, match="printed more than 10000000 bytes"):
-        numbers.read(b"1\n" * 10_000_000, measure())
+        measurement.read_numbers(b"1\n" * 10_000_000, measure())
 
 
 @given(st.lists(FINITE, min_size=1))
@@ -137,7 +140,7 @@ def test_json_comes_back_as_it_was_printed(values: dict[str, list[float]]) -> No
 @given(st.binary(), st.sampled_from(["numbers", "named", "json"]))
 def test_whatever_is_printed_is_read_or_refused(printed: bytes, prints: str) -> None:
     try:
-        found = numbers.read(printed, measure(prints))
+        found = measurement.read_numbers(printed, measure(prints))
     except ValueError:
         return
 
