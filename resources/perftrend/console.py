@@ -1,8 +1,16 @@
-"""What a job prints: its verdict, texts and warnings."""
+"""Output of a job: its verdict, texts and warnings, also to a pipe whose reader closes it.
+
+A closed pipe, as in ``./run trending | head``, is an error of the next write. It must not end a job that does
+more than printing: the rest of the output is discarded, and the job continues to its own exit code.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO, cast
 
 
 def print_verdict(verdict: str) -> None:
@@ -19,3 +27,48 @@ def print_text(text: str) -> None:
 def warn(message: str) -> None:
     """Print a warning on standard error."""
     print(f"perftrend: {message}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def discard_unread_output() -> Iterator[None]:
+    """Continue to the end of the block if the reader of standard output or standard error closes it."""
+    originals = sys.stdout, sys.stderr
+    # A stream that was closed before the start is None.
+    sys.stdout, sys.stderr = (cast("TextIO", stream and _Output(stream)) for stream in originals)
+    try:
+        yield
+    finally:
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            # The interpreter flushes once more, and reports other errors of a stream.
+            with suppress(OSError):
+                stream.flush()
+        sys.stdout, sys.stderr = originals
+
+
+class _Output:
+    """A text stream that discards output if the pipe is closed."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the type of the stream's attribute
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        with self._discard_if_closed():
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with self._discard_if_closed():
+            self._stream.flush()
+
+    @contextmanager
+    def _discard_if_closed(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            # The stream still holds the text, and writes it to the null device from now on.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)

@@ -43,7 +43,6 @@ NOUNS = {
     "testbed",
     "trending",
     "wiring",
-    "wording",
 }
 """Modules whose name only looks like a participle or a gerund."""
 

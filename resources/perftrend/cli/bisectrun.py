@@ -22,8 +22,8 @@ from perftrend.clients.git.bisect_in_progress import Underway, underway
 from perftrend.execution import scope
 from perftrend.report.bisect import show_step
 from perftrend.report.bisect.texts import probable
-from perftrend.report.prose import HASH, line, span
 from perftrend.settings import Settings
+from perftrend.text import HASH, line, span
 
 SKIP = 125
 """The exit code for a commit that cannot be tested; git bisect run skips it."""

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from perftrend import COMMAND, errors
 from perftrend.analysis import Method
-from perftrend.broken_pipe import discard_unread_output
+from perftrend.console import discard_unread_output
 from perftrend.errors import EXIT_USAGE, UsageError
 from perftrend.settings import Settings
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 from markupsafe import Markup, escape
 
-from perftrend import wording
-from perftrend.wording import NOTHING, plain
+from perftrend import text
+from perftrend.text import NOTHING, plain
 
 _MINUS = "\N{MINUS SIGN}"
 
@@ -18,13 +18,13 @@ def value(number: float | None, unit: str = "") -> str:
     """Format a value with four significant digits, rates in Mpps: ``12.35 Mpps``."""
     if number is None:
         return NOTHING
-    text = wording.value(number, plain(unit))
-    return text.replace("-", _MINUS, 1) if number < 0 else text
+    formatted = text.value(number, plain(unit))
+    return formatted.replace("-", _MINUS, 1) if number < 0 else formatted
 
 
 def percent(ratio: float | None) -> str:
     """Format a relative change in percent with its sign: ``+1.4 %``."""
-    return NOTHING if ratio is None else wording.percent(ratio).replace("-", _MINUS)
+    return NOTHING if ratio is None else text.percent(ratio).replace("-", _MINUS)
 
 
 def moment(at: datetime | None) -> str | Markup:

@@ -9,7 +9,7 @@ Source: "Continuous Performance Trending and Analysis" (graphs and markers) and 
 
 from perftrend.report.document import as_json
 from perftrend.report.page import write
-from perftrend.report.table import sentence
 from perftrend.report.terminal import terminal_table
+from perftrend.report.texts import sentence
 
 __all__ = ["as_json", "sentence", "terminal_table", "write"]

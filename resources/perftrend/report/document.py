@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from perftrend.model import Change, Result, Run, Series, Verdict, finite
-from perftrend.report.table import WORST_FIRST, VerdictRow, passes, rows, sentence
-from perftrend.wording import plain
+from perftrend.report.texts import WORST_FIRST, VerdictRow, passes, rows, sentence
+from perftrend.text import plain
 
 FORMAT = "perftrend-report-1"
 """The first key of the document; the number is increased if a key changes its meaning."""

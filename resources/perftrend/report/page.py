@@ -29,20 +29,11 @@ from perftrend import message
 from perftrend.errors import ArchiveError
 from perftrend.model import Measurement, Outcome, Result, Run, TraceKey, Verdict
 from perftrend.report import search_graph
-from perftrend.report.change_texts import courses
 from perftrend.report.document import RunTable, TrendReport, document, dumps, history, run_entry
-from perftrend.report.markup import environment
-from perftrend.report.replace import replace_directory
+from perftrend.report.folder import INDEX, NAMES, environment, replace_directory
 from perftrend.report.sparkline import HEIGHT, WIDTH, sparkline
-from perftrend.report.table import SYMBOLS, WORST_FIRST, VerdictRow, passes, sentence
-from perftrend.wording import percent, plain
-
-INDEX = "index.html"
-NAMES = frozenset(
-    {INDEX, "style.css", "report.js", "plotly.min.js", "report.json", "data", "mails"}
-    | {"perftest.json", "bisection.json", "message.txt", "console.txt"}
-)
-"""All names in the folder of any kind of report; the mails are written after the report."""
+from perftrend.report.texts import SYMBOLS, WORST_FIRST, VerdictRow, courses, passes, sentence
+from perftrend.text import percent, plain
 
 TESTS_PER_FILE = 20
 """Opening a test also loads the data of its neighbours: 150 kB at 180 runs."""

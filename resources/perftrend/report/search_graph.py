@@ -22,9 +22,9 @@ from pathlib import Path
 
 from perftrend.measure.search.trials import doubt, passes
 from perftrend.model import Interval, Phase, Step, Trial
-from perftrend.report.markup import environment
+from perftrend.report.folder import environment
 from perftrend.report.scale import Scale, ticks
-from perftrend.wording import plain
+from perftrend.text import plain
 
 WIDTH, HEIGHT = 960, 400
 LEFT, RIGHT, TOP, BOTTOM = 64, 860, 52, 340

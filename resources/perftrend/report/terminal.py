@@ -17,8 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from perftrend.model import Outcome, Verdict
-from perftrend.report.table import VerdictRow, passes, rows, sentence
-from perftrend.wording import NOTHING
+from perftrend.report.texts import VerdictRow, passes, rows, sentence
+from perftrend.text import NOTHING
 
 _STYLES = {
     Outcome.REGRESSION: "bold red",

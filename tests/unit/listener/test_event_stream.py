@@ -11,7 +11,7 @@ from typing import Any, Self
 import pytest
 
 from perftrend.clients.gerrit import CommentAdded, EventsDropped, EventStream, UnavailableError, stream
-from perftrend.clients.gerrit.events import read_event
+from perftrend.clients.gerrit.stream import read_event
 from perftrend.errors import PerftrendError, SettingsError
 from perftrend.listener.event_stream import EventReceiver, Wakes
 from tests.doubles import gerrit

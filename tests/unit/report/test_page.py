@@ -30,7 +30,8 @@ from perftrend.model import (
     Verdict,
 )
 from perftrend.report import page
-from perftrend.wording import NOTHING
+from perftrend.report.folder import NAMES
+from perftrend.text import NOTHING
 
 MakeVerdict = Callable[..., Verdict]
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'`{{7*7}}../../etc/passwd\x00"
@@ -128,7 +129,7 @@ def test_everything_that_the_page_names_is_there(tmp_path: Path, run: Run, make_
 
     for address in document.xpath("//link/@href | //script/@src"):
         assert (tmp_path / "report" / address).is_file()
-    assert {entry.name for entry in (tmp_path / "report").iterdir()} <= page.NAMES
+    assert {entry.name for entry in (tmp_path / "report").iterdir()} <= NAMES
 
 
 def test_plotly_is_there_once_with_its_licence(tmp_path: Path, run: Run, make_verdict: MakeVerdict) -> None:

@@ -7,9 +7,18 @@ from functools import cached_property
 from typing import Any
 
 from perftrend.clients.gerrit import validation
-from perftrend.clients.gerrit.changes import DETAILS, ChangedFile, GerritChange, read_change, read_files
+from perftrend.clients.gerrit.changes import (
+    DETAILS,
+    Account,
+    AccountGroup,
+    ChangedFile,
+    GerritChange,
+    read_account,
+    read_change,
+    read_files,
+    read_group,
+)
 from perftrend.clients.gerrit.comments import Comment, read_comments, read_messages
-from perftrend.clients.gerrit.people import Account, AccountGroup, read_account, read_group
 from perftrend.clients.gerrit.transport import Query, Transport
 from perftrend.errors import UsageError
 

@@ -8,11 +8,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
-from perftrend.clients.gerrit import review_posts
+from perftrend.clients.gerrit import reviews
 from perftrend.clients.gerrit.api import Api, phrase
-from perftrend.clients.gerrit.changes import OUTLINE, ChangedFile, GerritChange, PatchSet
+from perftrend.clients.gerrit.changes import (
+    OUTLINE,
+    Account,
+    AccountGroup,
+    ChangedFile,
+    GerritChange,
+    PatchSet,
+)
 from perftrend.clients.gerrit.comments import Comment
-from perftrend.clients.gerrit.people import Account, AccountGroup
 from perftrend.clients.gerrit.reviews import PostResult, ReviewVerdict
 from perftrend.clients.gerrit.stream import EventStream, ssh_command
 from perftrend.clients.gerrit.transport import Transport
@@ -20,6 +26,10 @@ from perftrend.clients.web.errors import TooLargeError
 from perftrend.clients.web.retry import Wait, patiently
 from perftrend.errors import SettingsError, UsageError, nearest
 from perftrend.settings import GerritSettings
+
+_MOST = 10
+_CHANGE_ID = re.compile(r"I[0-9a-f]{40}")
+_PAGE = 100
 
 
 def connect(settings: GerritSettings) -> Gerrit:
@@ -184,7 +194,7 @@ class Gerrit:
 
         :raises UsageError: if the patch set does not exist, or the text or the name of the job is not valid.
         """
-        return review_posts.post_verdict(
+        return reviews.post_verdict(
             self._api, change, patch_set, verdict, label=self._label, notify=self._notify
         )
 
@@ -194,7 +204,7 @@ class Gerrit:
         :param link: URL of the full text, if the text has to be cut.
         :raises UsageError: if the text is empty.
         """
-        return review_posts.post_answer(self._api, change, comment, text, link, notify=self._notify)
+        return reviews.post_answer(self._api, change, comment, text, link, notify=self._notify)
 
     def listen(self) -> EventStream:
         """Return the stream of events from now on; use it as a context manager.
@@ -211,10 +221,6 @@ class Gerrit:
             key=self._key, known_hosts=self._known_hosts, timeout_s=self._timeout_s,
         )  # fmt: skip
         return EventStream(command, f"ssh://{self._user}@{self._host}:{self._port}")
-
-
-_MOST = 10
-_CHANGE_ID = re.compile(r"I[0-9a-f]{40}")
 
 
 def patch_set_of(
@@ -242,9 +248,6 @@ def patch_set_of(
 
 def _changes(api: Api, query: str) -> list[GerritChange]:
     return [api.read_change(each) for each in api.changes(query, 0, _MOST, OUTLINE)]
-
-
-_PAGE = 100
 
 
 def changes_updated_since(

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from perftrend.clients.gerrit import validation
-from perftrend.clients.gerrit.people import Account, read_account
+from perftrend.clients.gerrit.changes import Account, read_account
 
 PATCH_SET_LEVEL = "/PATCHSET_LEVEL"
 """The path of a comment on a patch set as a whole."""

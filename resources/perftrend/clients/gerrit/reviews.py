@@ -1,8 +1,11 @@
-"""Verdicts as Gerrit reviews: a text within Gerrit's limit, a vote, a tag.
+"""Verdicts and answers as Gerrit reviews: a text within Gerrit's limit, a vote, a tag, posted once.
 
 Gerrit retains every message, so a later verdict cannot remove an earlier one. Verdicts supersede each other
 by their tag, which is the same for all verdicts of one job. Gerrit's pages then hide those on earlier patch
 sets, a new vote replaces the old one, and on the same patch set the text itself states which one it replaces.
+
+Gerrit accepts the same message twice without an error. Therefore each attempt to post first checks whether
+the message exists already, so a lost response does not lead to a duplicate.
 
 Source: Gerrit's documentation, "REST API", entity ReviewInput; "Configuration", change.commentSizeLimit.
 """
@@ -11,13 +14,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from http import HTTPStatus
 from typing import Any
 
+from perftrend.clients.gerrit import validation
+from perftrend.clients.gerrit.api import Api, change_path
+from perftrend.clients.gerrit.changes import Account, GerritChange
 from perftrend.clients.gerrit.comments import Comment
-from perftrend.clients.gerrit.people import Account
+from perftrend.clients.web.errors import RefusedError
 from perftrend.errors import UsageError
 
 LONGEST_TEXT = 16 * 1024
@@ -31,6 +38,10 @@ _REPLACED = re.compile(rf"{_REPLACES.replace('{}', '[0-9: -]{19}')}\s*\Z")
 _HEADING = re.compile(r"\APatch Set [0-9]+:[^\n]*\n\n")
 """Gerrit's prefix of a message, which the count of comments may follow:"""
 _COUNT = re.compile(r"\A\([0-9]+ comments?\)\n\n")
+_REFUSED_STATUSES = (HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.CONFLICT)
+"""Statuses for a vote that is not permitted there, and for a note on a file that does not exist."""
+_LESS = (frozenset[str](), frozenset({"labels"}), frozenset({"comments"}), frozenset({"labels", "comments"}))
+"""Parts left out of a review, one set after the other, until Gerrit accepts it: the text matters most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,3 +201,94 @@ def _printable(character: str) -> str:
     if character in "\n\t":
         return character
     return "\N{REPLACEMENT CHARACTER}" if unicodedata.category(character) in {"Cc", "Cs"} else character
+
+
+def post_verdict(
+    api: Api, change: int, patch_set: int, verdict: ReviewVerdict, *, label: str | None, notify: str
+) -> PostResult:
+    """Post a verdict, unless the newest one of its job on the patch set has the same text."""
+    tag, text = verdict_tag(verdict.job), shorten(verdict.text, verdict.link)
+    account = api.account
+
+    def once() -> PostResult:
+        found, messages = api.change_with_messages(change)
+        found.patch_set(patch_set)
+        earlier = newest(messages, tag, account, patch_set)
+        if has_text(text, earlier):
+            has_current_vote = verdict.vote is not None and patch_set == found.current.number
+            return PostResult(is_new=False, vote=_vote(found, label, account) if has_current_vote else None)
+        message = append_replacement_line(text, earlier)
+        body = verdict_body(verdict, message, label=label, notify=notify)
+        return _review(api, _review_path(change, patch_set), body)
+
+    return api.transport.retrying(once)
+
+
+def post_answer(api: Api, change: int, comment: Comment, text: str, link: str, *, notify: str) -> PostResult:
+    """Post an answer to a comment, unless it has been answered."""
+    tag = answer_tag(comment)
+    body = answer_body(comment, shorten(text, link), notify=notify)
+    account = api.account
+
+    def once() -> PostResult:
+        found, messages = api.change_with_messages(change)
+        if newest(messages, tag, account, None):
+            return PostResult(is_new=False)
+        api.transport.post_once(_review_path(change, comment.patch_set or found.current.number), body)
+        return PostResult(is_new=True)
+
+    return api.transport.retrying(once)
+
+
+def _review(api: Api, path: str, body: Mapping[str, Any]) -> PostResult:
+    """Post a review, if necessary without its vote or its notes."""
+    refusal = None
+    for less in _LESS:
+        if not less <= body.keys():
+            continue
+        try:
+            answer = api.transport.post_once(path, {name: body[name] for name in body if name not in less})
+        except RefusedError as error:
+            if error.status not in _REFUSED_STATUSES:
+                raise
+            refusal = error
+            continue
+        with validation.convert_errors(f"{api.transport.url}/{path}"):
+            return _post_result(body.get("labels", {}), validation.table(answer), less, str(refusal or ""))
+    raise refusal or AssertionError("a review is accepted or refused")
+
+
+def _post_result(
+    wanted: Mapping[str, int], answer: Mapping[str, Any], less: frozenset[str], why: str
+) -> PostResult:
+    """Return the result of a review that Gerrit accepted.
+
+    :param wanted: the vote, by label.
+    :param less: the parts that were left out.
+    :param why: the preceding refusal.
+    """
+    accepted = validation.table(answer.get("labels") or {})
+    ignored = wanted.keys() - accepted.keys()
+    votes = [validation.whole(accepted[label]) for label in wanted if label in accepted]
+    # Gerrit silently ignores a label or a value that does not exist.
+    silent = (
+        f"the project has no label {', '.join(ignored)} with such a vote; see gerrit.label" if ignored else ""
+    )
+    return PostResult(
+        is_new=True,
+        vote=votes[0] if votes else None,
+        unvoted=why if "labels" in less else silent,
+        unnoted=why if "comments" in less else "",
+    )
+
+
+def _vote(change: GerritChange, label: str | None, account: Account) -> int | None:
+    """Return an account's vote on the newest patch set: 0 if it has none, None without a label."""
+    if label is None:
+        return None
+    votes = [each.value for each in change.votes if each.label == label and each.account.is_same(account)]
+    return votes[0] if votes else 0
+
+
+def _review_path(change: int, patch_set: int) -> str:
+    return f"{change_path(change)}/revisions/{patch_set:d}/review"

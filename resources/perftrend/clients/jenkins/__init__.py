@@ -5,10 +5,9 @@ The only importer of python-jenkins. See Clients in the documentation for the re
 
 from __future__ import annotations
 
-from perftrend.clients.jenkins.build_start import QueuedBuild
 from perftrend.clients.jenkins.builds import Artifact, JenkinsBuild
 from perftrend.clients.jenkins.client import Jenkins, connect
-from perftrend.clients.jenkins.queue import QueueItem
+from perftrend.clients.jenkins.queue import QueuedBuild, QueueItem
 from perftrend.clients.web.errors import RefusedError, TooLargeError, UnavailableError
 
 __all__ = [

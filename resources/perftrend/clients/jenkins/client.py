@@ -10,13 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 
-from perftrend.clients.jenkins import build_start, queue
-from perftrend.clients.jenkins.api import Api
-from perftrend.clients.jenkins.build_pages import newest_first
-from perftrend.clients.jenkins.build_start import QueuedBuild
+from perftrend.clients.jenkins import queue
+from perftrend.clients.jenkins.api import Api, newest_first
 from perftrend.clients.jenkins.builds import JenkinsBuild
 from perftrend.clients.jenkins.paths import is_below, job_path, view_path
-from perftrend.clients.jenkins.queue import QueueItem
+from perftrend.clients.jenkins.queue import QueuedBuild, QueueItem
 from perftrend.clients.jenkins.transport import Transport
 from perftrend.clients.web.errors import UnavailableError
 from perftrend.clients.web.retry import Wait, patiently
@@ -183,7 +181,7 @@ class Jenkins:
 
         :raises UsageError: if the job has no such parameter, or is disabled.
         """
-        return build_start.start(self._api, job, parameters or {})
+        return queue.start(self._api, job, parameters or {})
 
     def wait(
         self, build: QueuedBuild | tuple[str, int], *, timeout_s: float, poll_s: float = 5.0
@@ -199,7 +197,7 @@ class Jenkins:
             is_late = time.monotonic() >= deadline
             try:
                 if number is None and isinstance(build, QueuedBuild):
-                    number = build_start.number(self._api, build)
+                    number = queue.number(self._api, build)
                 if number is not None and (found := self.build(job, number)).is_finished:
                     return found
             except UnavailableError:

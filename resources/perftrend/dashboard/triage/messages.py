@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from perftrend import wording
 from perftrend.analysis.alerts import Finding, FindingGroup, FindingKind, MeasuredCommit
 from perftrend.dashboard.formats import plain, value
 from perftrend.model import TraceKey, finite
 from perftrend.store.alerts import Alert, Rules
 from perftrend.store.tiles import StoredTrace
+from perftrend.text import percent
 
 MOST_TRACES = 20
 """Maximum number of traces that a message lists; the page of the item lists more."""
@@ -126,8 +126,8 @@ def _step(trace: Mapping[str, Any]) -> str:
     unit, before, after = trace["unit"], trace["before"], trace["after"]
     if after is None:
         return f"no value since {value(before, unit)}"
-    percent = f" ({wording.percent(trace['relative'])})" if trace["relative"] is not None else ""
-    return f"{value(before, unit)} → {value(after, unit)}{percent}"
+    change = f" ({percent(trace['relative'])})" if trace["relative"] is not None else ""
+    return f"{value(before, unit)} → {value(after, unit)}{change}"
 
 
 def _trace(finding: Finding, trace: StoredTrace) -> dict[str, Any]:

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 from perftrend.report.bisect import texts
 from perftrend.report.bisect.contents import BisectReport
-from perftrend.report.prose import line
 from perftrend.report.scale import Scale, padded_range
-from perftrend.wording import value
+from perftrend.text import line, value
 
 WIDTH, HEIGHT, BOTTOM = 960, 230, 170
 """Size of the picture, and the bottom of the values; the belief is below."""

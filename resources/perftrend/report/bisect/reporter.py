@@ -1,4 +1,4 @@
-"""The result of a bisection, printed, written, archived and posted."""
+"""The result of a bisection, printed, written, archived and posted, also on the change that caused it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from perftrend import COMMAND, console
 from perftrend.bisect import Adaptive, BisectOutcome, BisectState, CommitRange, OutcomeKind, runner
 from perftrend.bisect.runner import BisectPlan
 from perftrend.builds import Builds
-from perftrend.clients.git import without_password
-from perftrend.errors import explain
+from perftrend.clients.git import Repository, without_password
+from perftrend.errors import PerftrendError, explain
 from perftrend.execution.revisions import ReviewedPatch
 from perftrend.report import bisect, gerrit_post
-from perftrend.report.bisect import BisectReport, BisectSubject, NamedCommit, culprit_notification
-from perftrend.report.prose import format_count
+from perftrend.report.bisect import BisectReport, BisectSubject, NamedCommit
 from perftrend.settings import Settings
+from perftrend.text import format_count
 
 _REPORT = "report"
 _DIFF_LINES, _LOG_LINES = 60, 20
@@ -142,12 +142,51 @@ class Reporter:
                 settings, self.reviewed, job=self.plan.job, text=bisect.message(bisect_report)
             )
             self.ending.is_posted = True
-            culprit_notification.notify_culprits(
-                settings, self.reviewed, self.product.repository, bisect_report
-            )
+            notify_culprits(settings, self.reviewed, self.product.repository, bisect_report)
         runner.archive_logs(self.plan, self.product, bisect_report.state)
         bisect.write(settings.report, bisect_report)
         bisect.write(self.plan.folder / _REPORT, bisect_report)
         console.print_text(f"report: {settings.report / 'index.html'}")
         console.print_verdict(bisect.sentence(bisect_report))
         return code
+
+
+def notify_culprits(
+    settings: Settings, reviewed: ReviewedPatch | None, repository: Repository, bisect_report: BisectReport
+) -> None:
+    """Notify each change whose commit alone made a test worse, except the change under review.
+
+    The message has no vote, and is posted only once, if the settings enable it.
+
+    A notification that fails is only a warning: the result is on the change under review.
+
+    :param reviewed: the change under review; None: no change is notified.
+    """
+    if reviewed is None or not settings.gerrit.notify_culprit:
+        return
+    for culprit in bisect_report.outcome.culprits:
+        if len(culprit.commits) > 1 or not bisect_report.is_regression(culprit):
+            continue
+        commit = culprit.commits[0]
+        try:
+            found = _review_of(reviewed, repository, commit)
+        except PerftrendError as error:
+            console.warn(f"the change of {commit[:12]} got no message: {error}")
+            continue
+        if found is None:
+            console.warn(f"no change in Gerrit is known for {commit[:12]}; nothing is posted")
+        elif found.change.number != reviewed.change.number:
+            gerrit_post.post(
+                settings, found, job=bisect_report.job, text=bisect.accusation(bisect_report, culprit)
+            )
+
+
+def _review_of(reviewed: ReviewedPatch, repository: Repository, commit: str) -> ReviewedPatch | None:
+    change = reviewed.change
+    found = reviewed.gerrit.patch_set_of(
+        commit,
+        project=change.project,
+        change_id=repository.change_id(commit),
+        branch=change.branch,
+    )
+    return ReviewedPatch(reviewed.gerrit, *found) if found else None

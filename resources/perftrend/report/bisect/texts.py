@@ -1,4 +1,4 @@
-"""The words of a bisection: its sentence, its commits and its notes, the same in every report."""
+"""The words of a bisection: its sentence, commits, notes and tables, the same in every report."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from perftrend.bisect import Culprit, Effect, OutcomeKind, Suspicion
 from perftrend.model import Better, Direction
 from perftrend.report.bisect.contents import BisectReport
-from perftrend.report.prose import HASH, format_count, line, signed, span
-from perftrend.wording import value
+from perftrend.text import HASH, format_count, line, signed, span, value
 
 _FEW, _SUSPECTS = 3, 5
 _MADE = {"fails from then on": "fail", "works from then on": "work"}
 """Replacements for these words after ``made``."""
 _MINUTE_S = 60
+_LONGEST_SUBJECT = 40
 
 
 def sentence(report: BisectReport) -> str:
@@ -240,3 +240,71 @@ def _absences(report: BisectReport) -> Iterator[str]:
         if lacking:
             commits = format_count(len(lacking), "commit")
             yield f"{test} has no result in {commits}, such as {lacking[0][:HASH]}."
+
+
+Cells = list[tuple[str, ...]]
+"""The headings first; each row has as many cells as the headings."""
+
+
+def effects(report: BisectReport, culprit: Culprit) -> Cells:
+    """Return the effect of a change on each test, the affected tests first."""
+    moved = report.affected_tests(culprit)
+    rows: Cells = [("test", "before", "after", "difference", "interval", "verdict")]
+    for test in [*moved, *sorted(set(culprit.effects) - set(moved))]:
+        found = culprit.effects[test]
+        word = outcome_word(report, test, found) if test in moved else "the same"
+        rows.append((line(test), *effect(report, test, found), word))
+    return rows
+
+
+def measurements(report: BisectReport, tests: Sequence[str]) -> Cells:
+    """Return the averages of tests in every commit that was measured or does not build, oldest first."""
+    state = report.state
+    rows: Cells = [("commit", "runs", *map(line, tests), "what it is")]
+    for name in attempted_commits(report):
+        runs = state.times_measured(name)
+        samples = state.samples(name)
+        values = [_average(report, test, samples.get(test)) for test in tests]
+        rows.append((name[:HASH], str(runs) if runs else "", *values, _what(report, name)))
+    return rows
+
+
+def attempted_commits(report: BisectReport) -> list[str]:
+    """Return the commits that were measured or do not build, oldest first."""
+    state = report.state
+    known = {each.commit for each in state.measured} | set(state.broken)
+    return [name for name in (state.range.old, *state.history.commits) if name in known]
+
+
+def align(rows: Cells) -> list[str]:
+    """Align cells in columns: the first and the last to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    last = len(widths) - 1
+    return [
+        "  ".join(
+            cell.ljust(width) if place in (0, last) else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _average(report: BisectReport, test: str, samples: Sequence[float] | None) -> str:
+    if not samples:
+        return "" if samples is None else "failed"
+    return value(sum(samples) / len(samples), line(report.any_samples(test).unit))
+
+
+def _what(report: BisectReport, name: str) -> str:
+    """Return the marks of a commit, and the beginning of its subject."""
+    state = report.state
+    marks = [_culprit_mark(culprit) for culprit in report.outcome.culprits if name in culprit.commits]
+    marks += [end for end, which in (("old", state.range.old), ("new", state.history.new)) if name == which]
+    marks += ["does not build"] if name in state.broken else []
+    known = report.names.get(name)
+    subject = line(known.subject)[:_LONGEST_SUBJECT] if known else ""
+    return " ".join([*(f"[{mark}]" for mark in marks), subject]).rstrip()
+
+
+def _culprit_mark(culprit: Culprit) -> str:
+    return "CHANGED HERE" if len(culprit.commits) == 1 else "MAYBE HERE"

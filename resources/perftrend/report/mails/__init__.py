@@ -7,10 +7,10 @@ which Jenkins sends, or sent from here: each recipient gets one mail with everyt
 Source: "Trend Analysis", sections Trend Compliance and Common Patterns.
 """
 
+from perftrend.report.mails.changes import reportable
 from perftrend.report.mails.content import Links
 from perftrend.report.mails.files import NAMES, write, write_failed_job
 from perftrend.report.mails.record import FILES, MailRecord, PendingRuns
-from perftrend.report.mails.reportable import reportable
 from perftrend.report.mails.smtp import send, send_failed_job
 
 __all__ = [

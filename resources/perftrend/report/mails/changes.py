@@ -1,4 +1,11 @@
-"""The changes in a mail: a table for each metric, and the details of each change.
+"""The changes in a mail: each change of the runs that it covers once, in tables with details.
+
+The analysis of a run reports the changes that no earlier analysis reported. So a mail that covers several
+runs has the changes of each of them, as found by the analysis of that run; the newest change of a test is
+shown as of the newest run.
+
+A run may become known after later runs have been reported. Then the analyses of these are repeated with
+it, and the changes that they reported without it are left out.
 
 Source: "Trend Analysis", sections Trend Compliance and Common Patterns (Summary).
 """
@@ -6,15 +13,18 @@ Source: "Trend Analysis", sections Trend Compliance and Common Patterns (Summary
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import groupby
+from typing import Protocol
 
 from perftrend.analysis import Pattern
-from perftrend.model import Better, Change, Outcome, Verdict
-from perftrend.report.change_texts import courses
+from perftrend.model import Better, Change, Outcome, Run, TraceKey, Verdict
 from perftrend.report.mails.mail_text import amounts, line, name_of, natural, nic, shorten, unit_name
-from perftrend.wording import NOTHING, percent
+from perftrend.report.mails.record import MOST_RUNS, PendingRuns
+from perftrend.report.texts import courses
+from perftrend.text import NOTHING, percent
 
 MOST_ROWS = 100
 """Maximum number of changes in a mail; the report has all of them."""
@@ -28,6 +38,7 @@ COLUMNS = ("Test name", "NIC", "Frame size", "Trend [{unit}]", "Runs [#]", "Long
 
 TEXT_COLUMNS = 3
 """Number of columns that are aligned to the left."""
+_CHANGES = (Outcome.REGRESSION, Outcome.PROGRESSION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,3 +155,64 @@ def _advice(verdict: Verdict, change: Change | None) -> str:
     if verdict.runs == 1 and verdict.outcome is Outcome.REGRESSION:
         return "one run so far, which may be an outlier: wait for the next runs"
     return ""
+
+
+class Evaluate(Protocol):
+    """An analysis."""
+
+    def __call__(self, run: Run, /, *, new_runs: int = 1, without: Collection[Run] = ()) -> Sequence[Verdict]:
+        """Return the verdicts of a run.
+
+        :param new_runs: the number of newest runs that no earlier analysis has included.
+        :param without: runs to ignore.
+        """
+
+
+def reportable(evaluate: Evaluate, pending: PendingRuns) -> tuple[Verdict, ...]:
+    """Return the verdicts for a mail.
+
+    :param evaluate: the analysis.
+    :param pending: at least one run; only the newest MOST_RUNS are covered.
+    :returns: those of the newest pending run, with the changes of all.
+    """
+    pending = PendingRuns(pending.runs[-MOST_RUNS:], pending.later[-MOST_RUNS:])
+    run = pending.runs[-1]
+    verdicts = evaluate(run)
+    covered = sorted((*pending.runs, *pending.later), key=lambda each: (each.started, each.build))
+    if len(covered) == 1:
+        return tuple(verdicts)
+    found = [change for each in covered for change in _changes(evaluate(each))]
+    newest = {change.series.key: change for change in _changes(evaluate(covered[-1], new_runs=len(covered)))}
+    last = {change.series.key: index for index, change in enumerate(found)}
+    for index in last.values():
+        now = newest.get(found[index].series.key)
+        if now and now.outcome is found[index].outcome:
+            found[index] = now
+    for each in pending.later:
+        for reported in _changes(evaluate(each, without=pending.runs)):
+            _remove(found, reported)
+    return (*(verdict for verdict in verdicts if verdict.outcome not in _CHANGES), *found)
+
+
+def _changes(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    return [verdict for verdict in verdicts if verdict.outcome in _CHANGES]
+
+
+def _remove(found: list[Verdict], reported: Verdict) -> None:
+    """Remove a reported change: the nearest one of its trace in the same direction, if there is one."""
+    same = [
+        index
+        for index, change in enumerate(found)
+        if _trace_and_outcome(change) == _trace_and_outcome(reported)
+    ]
+    if same:
+        del found[min(same, key=lambda index: abs(_began(found[index]) - _began(reported)))]
+
+
+def _trace_and_outcome(verdict: Verdict) -> tuple[TraceKey, Outcome]:
+    return verdict.series.key, verdict.outcome
+
+
+def _began(verdict: Verdict) -> datetime:
+    change = reported_change(verdict)
+    return verdict.series.runs[change.position if change else -1].started

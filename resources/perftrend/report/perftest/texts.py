@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from perftrend.model import Better
 from perftrend.perftest import BuildSide, PatchFinding, PatchTestResults, PatchTestVerdict, PatchVerdict
 from perftrend.report.perftest.contents import PerftestReport
-from perftrend.report.prose import HASH, excerpt, format_count, line, share, signed, span
-from perftrend.wording import NOTHING, plain, value
+from perftrend.text import HASH, NOTHING, excerpt, format_count, line, plain, share, signed, span, value
 
 _MEGA = 1e6
 _LEAST_DECIMALS, _MOST_DECIMALS = 2, 6

@@ -24,7 +24,7 @@ from perftrend.clients.gerrit import (
 )
 from perftrend.clients.gerrit.changes import read_change
 from perftrend.clients.gerrit.comments import read_comments
-from perftrend.clients.gerrit.events import read_event
+from perftrend.clients.gerrit.stream import read_event
 from perftrend.errors import SettingsError, UsageError
 from tests.doubles.gerrit import ACCOUNT, MOMENT, GerritDouble, change, event
 

@@ -1,4 +1,4 @@
-"""The rows of a report: verdicts sorted and formatted as text.
+"""Verdicts as text: the sorted rows of a report, its summary, and the changes of each test.
 
 A row contains only text, so that the page and the terminal cannot disagree. Names and messages
 come from tests and may contain anything; control characters are replaced here, and each output
@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from perftrend.model import Outcome, Verdict
-from perftrend.wording import NOTHING, percent, plain
+from perftrend.model import Change, Outcome, Run, Verdict
+from perftrend.text import NOTHING, percent, plain
 
 WORST_FIRST = (
     Outcome.REGRESSION,
@@ -49,6 +49,8 @@ _SENTENCE_ORDER = (
 _COUNTABLE = frozenset({Outcome.REGRESSION, Outcome.PROGRESSION})
 _MEGA = 1e6
 _LEAST_DECIMALS, _MOST_DECIMALS = 2, 6
+MOST_CONFIDENCE = 0.9999
+"""Confidences are not shown above this: the noise is not exactly normal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,3 +162,58 @@ def _identity(verdict: Verdict) -> tuple[str, str]:
 def _format_count(count: int, word: str) -> str:
     plural = "s" if count > 1 and word in _COUNTABLE else ""
     return f"{count} {word}{plural}"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeCourse:
+    """One change as text."""
+
+    run: Run
+    """The first run after the change."""
+    step: str
+    kind: str
+    """``regression`` or ``progression``, and whether it is a slow drift."""
+    pattern: str
+    confidence: str
+    effect: str
+    """The step in standard deviations."""
+    place: str
+    """Builds between which the change is at 95 %."""
+
+
+def courses(verdict: Verdict) -> list[ChangeCourse]:
+    """Return the changes of a test as text, newest first, including suspected and vanished ones."""
+    changes = [(change, change.pattern) for change in (*verdict.changes, *verdict.vanished)]
+    if verdict.suspected:
+        changes.append((verdict.suspected, "suspected"))
+    runs = verdict.series.runs
+    newest_first = sorted(changes, key=lambda each: -each[0].position)
+    return [_course(change, pattern, runs) for change, pattern in newest_first if change.position < len(runs)]
+
+
+def _course(change: Change, pattern: str, runs: Sequence[Run]) -> ChangeCourse:
+    return ChangeCourse(
+        run=runs[change.position],
+        step=percent(change.relative),
+        kind=f"{change.direction}, slow drift" if change.drift else str(change.direction),
+        pattern=plain(pattern) or NOTHING,
+        confidence=_confidence(change.confidence),
+        effect=f"{change.effect_size:+.1f} \N{GREEK SMALL LETTER SIGMA}"
+        if math.isfinite(change.effect_size)
+        else NOTHING,
+        place=_place(change, runs),
+    )
+
+
+def _confidence(confidence: float) -> str:
+    if math.isnan(confidence):
+        return NOTHING
+    if confidence > MOST_CONFIDENCE:
+        return f"> {100 * MOST_CONFIDENCE:.2f} %"
+    return f"{100 * confidence:.2f} %"
+
+
+def _place(change: Change, runs: Sequence[Run]) -> str:
+    if change.last_before is None or change.first_after is None:
+        return NOTHING
+    return f"{runs[change.last_before].build} and {runs[change.first_after].build}"

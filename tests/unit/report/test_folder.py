@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from perftrend.errors import UsageError
-from perftrend.report import replace
-from perftrend.report.replace import replace_directory
+from perftrend.report import folder
+from perftrend.report.folder import replace_directory
 
 NAMES = {"index.html", "data"}
 
@@ -39,7 +39,7 @@ def test_file_system_without_exchange_is_served_too(tmp_path: Path, monkeypatch:
     def refuse(one: Path, other: Path) -> None:
         raise OSError(errno.EINVAL, "no exchange here")
 
-    monkeypatch.setattr(replace, "_exchange", refuse)
+    monkeypatch.setattr(folder, "_exchange", refuse)
     fill(tmp_path / "report", "old")
 
     fill(tmp_path / "report", "new")
@@ -60,7 +60,7 @@ def test_failed_exchange_puts_the_old_one_back(tmp_path: Path, monkeypatch: pyte
     def refuse(one: Path, other: Path) -> None:
         raise OSError(errno.EINVAL, "no exchange here")
 
-    monkeypatch.setattr(replace, "_exchange", refuse)
+    monkeypatch.setattr(folder, "_exchange", refuse)
     monkeypatch.setattr(Path, "rename", fail_for_the_new)
     with pytest.raises(OSError, match="broken disk"):
         fill(tmp_path / "report", "new")

@@ -1,0 +1,77 @@
+"""Formatting of numbers, names, hashes and foreign lines for users, in reports and on the dashboard alike."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+
+NOTHING = "\N{EN DASH}"
+"""Shown instead of a missing number."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+_MEGA = 1e6
+_WHOLE, _HUGE = 999.95, 1e15
+"""Numbers from the first on have no decimals, and from the second on an exponent."""
+HASH = 12
+"""Number of digits of a hash that are shown."""
+_LONGEST_LINE = 200
+
+
+def plain(text: str) -> str:
+    """Replace characters that must not reach a page or a terminal: control characters, lone surrogates."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
+
+
+def percent(ratio: float) -> str:
+    """Format a relative change with its sign; a value that rounds to zero has none."""
+    if not math.isfinite(ratio):
+        return NOTHING
+    text = f"{100 * ratio:+.1f} %"
+    return "0.0 %" if text in {"+0.0 %", "-0.0 %"} else text
+
+
+signed = percent
+
+
+def value(number: float, unit: str) -> str:
+    """Return a value with its unit, rates in Mpps, with four significant digits."""
+    if not math.isfinite(number):
+        return NOTHING
+    return f"{_digits(number / _MEGA)} Mpps" if unit == "pps" else f"{_digits(number)} {unit}".rstrip()
+
+
+def _digits(number: float) -> str:
+    """Return four significant digits, large numbers without an exponent."""
+    is_whole = _WHOLE <= abs(number) < _HUGE
+    return f"{number:.0f}" if is_whole else f"{number:#.4g}"
+
+
+def line(text: str) -> str:
+    """Return a text on one line."""
+    return " ".join(plain(text).split())
+
+
+def excerpt(lines: Iterable[str]) -> list[str]:
+    """Return the output of a program for display: without control characters and empty lines, and cut."""
+    return [plain(line).replace("\t", "    ").rstrip()[:_LONGEST_LINE] for line in lines if line.strip()]
+
+
+def format_count(count: int, word: str) -> str:
+    """Return a count with its word: ``1 round``, ``2 rounds``."""
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+def share(ratio: float) -> str:
+    """Return a ratio without its sign and with two significant digits: ``3.1 %``."""
+    value = abs(100 * ratio)
+    return f"{value:.0f} %" if value >= 10 else f"{value:.2g} %"  # noqa: PLR2004 - two digits
+
+
+def span(ratios: Iterable[float]) -> str:
+    """Return the range of some ratios, without their signs: ``3.1 to 5.2 %``; empty for none."""
+    sizes = sorted(abs(ratio) for ratio in ratios if math.isfinite(ratio))
+    if not sizes:
+        return ""
+    low, high = share(sizes[0]), share(sizes[-1])
+    return high if low == high else f"{low.removesuffix(' %')} to {high}"
