@@ -96,8 +96,8 @@ def make_app(site: AppContext, *, works: Sequence[Work] = ()) -> FastAPI:
     )
     handle_errors(app)
     routes = [route for router in ROUTERS for route in router.routes]
-    app.add_middleware(ResponseCache, routes=routes, site=site, gate=app.state.gate)
-    app.add_middleware(RenewedSessions, gate=app.state.gate)
+    app.add_middleware(ResponseCache, routes=routes, site=site, authenticator=app.state.authenticator)
+    app.add_middleware(RenewedSessions, authenticator=app.state.authenticator)
     app.add_middleware(GZipMiddleware, minimum_size=_PACKED_FROM_BYTES, compresslevel=_PACKING_LEVEL)
     paths = {route.path for route in routes if isinstance(route, APIRoute)}
     app.state.navigation = {path: title for path, title in NAVIGATION.items() if path in paths}
@@ -141,7 +141,7 @@ class _Dashboard(FastAPI):
     def __init__(self, site: AppContext, **options: object) -> None:
         super().__init__(**options)  # type: ignore[arg-type]  # FastAPI's own
         self.state.site = site
-        self.state.gate = Authenticator(site.settings.dashboard, site.store, site.metrics)
+        self.state.authenticator = Authenticator(site.settings.dashboard, site.store, site.metrics)
         chosen = site.settings.dashboard
         self._clients = Clients(chosen.proxies)
         self._buckets = Buckets(chosen.requests_per_second, chosen.burst)
@@ -149,8 +149,8 @@ class _Dashboard(FastAPI):
     @override
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
-            gate: Authenticator = self.state.gate
-            openapi.complete(super().openapi(), is_public=gate.is_public)
+            authenticator: Authenticator = self.state.authenticator
+            openapi.complete(super().openapi(), is_public=authenticator.is_public)
         return super().openapi()
 
     @override

@@ -109,18 +109,22 @@ def admin(site: AppContext) -> Iterator[TestClient]:
 def signed_in(site: AppContext, name: str) -> Iterator[TestClient]:
     """Give a client of somebody who has signed in."""
     app = make_app(site)
-    gate: Authenticator = app.state.gate
-    cookies = {gate.session_cookie: gate.sessions.cookie(gate.sessions.begin(Person(name)))}
+    authenticator: Authenticator = app.state.authenticator
+    cookies = {
+        authenticator.session_cookie: authenticator.sessions.cookie(
+            authenticator.sessions.begin(Person(name))
+        )
+    }
     with TestClient(app, base_url="http://localhost", follow_redirects=False, cookies=cookies) as opened:
         yield opened
 
 
 def token_of(client: TestClient) -> str:
     """Return what the forms of somebody who has signed in have to carry."""
-    gate: Authenticator = client.app.state.gate  # type: ignore[attr-defined]
-    session = gate.sessions.find(client.cookies[gate.session_cookie])
+    authenticator: Authenticator = client.app.state.authenticator  # type: ignore[attr-defined]
+    session = authenticator.sessions.find(client.cookies[authenticator.session_cookie])
     assert session is not None
-    return gate.forgery.token(session.bound)
+    return authenticator.csrf.token(session.bound)
 
 
 def routes_of(app: Any) -> list[APIRoute]:

@@ -18,10 +18,10 @@ from fastapi import Depends
 from perftrend.dashboard.auth.authentication import Authenticator, can_sign_in, notices
 from perftrend.dashboard.auth.authorization import (
     administering,
+    authenticator_of,
     csrf_token,
     current_user,
     editing,
-    gate_of,
     known_user,
     viewing,
 )
@@ -36,10 +36,10 @@ __all__ = [
     "Role",
     "User",
     "Viewer",
+    "authenticator_of",
     "can_sign_in",
     "csrf_token",
     "current_user",
-    "gate_of",
     "known_user",
     "notices",
 ]

@@ -1,4 +1,4 @@
-"""The gate: authentication of requests by API token, proxy header or session cookie.
+"""Authentication of requests by API token, proxy header or session cookie.
 
 The middleware :class:`RenewedSessions` renews session cookies with responses, so that a session only ends
 early if it is idle.
@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from perftrend import COMMAND
-from perftrend.dashboard.auth.csrf import Forgery
+from perftrend.dashboard.auth.csrf import CsrfProtection
 from perftrend.dashboard.auth.oidc import LIFE_S, Attempts, Provider
 from perftrend.dashboard.auth.roles import ANONYMOUS, Person, Roles, User, is_name
 from perftrend.dashboard.auth.sessions import Sessions, UserSession
@@ -71,7 +71,7 @@ class Authenticator:
         secret = _secret(settings)
         self.attempts = Attempts(secret, store.spent)
         self.sessions = Sessions(secret, store.spent, life_s=settings.session_s, idle_s=settings.idle_s)
-        self.forgery = Forgery(secret, life_s=settings.session_s, url=settings.url)
+        self.csrf = CsrfProtection(secret, life_s=settings.session_s, url=settings.url)
         is_safe = bool(settings.url and settings.url.startswith("https://"))
         # A cookie with this prefix cannot be set by another host of the domain or over plain HTTP.
         prefix = "__Host-" if is_safe else ""
@@ -198,9 +198,9 @@ class Proxies:
 class RenewedSessions:
     """Middleware that adds renewed cookies, since endpoints may return any response object."""
 
-    def __init__(self, app: ASGIApp, gate: Authenticator) -> None:
+    def __init__(self, app: ASGIApp, authenticator: Authenticator) -> None:
         self._app = app
-        self._gate = gate
+        self._authenticator = authenticator
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
@@ -214,12 +214,12 @@ class RenewedSessions:
         await self._app(scope, receive, sending if scope["type"] == "http" else send)
 
     def _add(self, headers: MutableHeaders, fresh: str) -> None:
-        named = f"{self._gate.session_cookie}="
+        named = f"{self._authenticator.session_cookie}="
         if any(value.startswith(named) for value in headers.getlist("set-cookie")):
             # This response signs the user in or out.
             return
         response = Response()
-        self._gate.set_cookie(response, self._gate.session_cookie, fresh)
+        self._authenticator.set_cookie(response, self._authenticator.session_cookie, fresh)
         headers.append("set-cookie", response.headers["set-cookie"])
 
 

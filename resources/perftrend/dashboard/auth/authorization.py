@@ -26,7 +26,7 @@ BEARER = HTTPBearer(
     scheme_name="token",
     description="An API token, which an admin creates at /users. Each role includes the ones before it: "
     + ", ".join(role.title for role in Role),
-    # The gate verifies tokens, and not every endpoint needs one.
+    # The authenticator verifies tokens, and not every endpoint needs one.
     auto_error=False,
 )
 """The security scheme of API tokens in the OpenAPI document."""
@@ -35,16 +35,16 @@ IDENTITY = "perftrend.identity"
 """Key in the scope, which belongs to one request; servers may share ``state`` between requests."""
 
 
-def gate_of(request: Request) -> Authenticator:
-    """Return the gate of the application."""
-    return cast("Authenticator", request.app.state.gate)
+def authenticator_of(request: Request) -> Authenticator:
+    """Return the authenticator of the application."""
+    return cast("Authenticator", request.app.state.authenticator)
 
 
 def identity_of(request: Request) -> Identity:
     """Return the identity of the user of a request; determined once per request."""
     found: Identity | None = request.scope.get(IDENTITY)
     if found is None:
-        found = request.scope[IDENTITY] = gate_of(request).identify(request)
+        found = request.scope[IDENTITY] = authenticator_of(request).identify(request)
     return found
 
 
@@ -68,7 +68,7 @@ def csrf_token(request: Request) -> str:
         bound = identity_of(request).bound
     except (HTTPException, StoreError):
         return ""
-    return gate_of(request).forgery.token(bound) if bound else ""
+    return authenticator_of(request).csrf.token(bound) if bound else ""
 
 
 def role_dependency(role: Role) -> Callable[..., User]:
@@ -79,32 +79,32 @@ def role_dependency(role: Role) -> Callable[..., User]:
         token: Annotated[str, Depends(read_csrf_token)],
         _: HTTPAuthorizationCredentials | None = Security(BEARER, scopes=[role.title]),  # noqa: B008 - FastAPI requires it
     ) -> User:
-        gate, identity = gate_of(request), identity_of(request)
-        _require_role(request, gate, identity.user, role)
+        authenticator, identity = authenticator_of(request), identity_of(request)
+        _require_role(request, authenticator, identity.user, role)
         if request.method not in SAFE_METHODS and identity.is_ambient:
-            _require_own_form(request, gate, identity, token)
+            _require_own_form(request, authenticator, identity, token)
         return identity.user
 
     return user
 
 
-def _require_role(request: Request, gate: Authenticator, user: User, role: Role) -> None:
-    if user.signed_in or gate.is_public:
+def _require_role(request: Request, authenticator: Authenticator, user: User, role: Role) -> None:
+    if user.signed_in or authenticator.is_public:
         if user.role >= role:
             return
         if user.signed_in:
             reason = f"this requires the role {role.title}, and your role is {user.role.title}"
             raise HTTPException(HTTPStatus.FORBIDDEN, reason)
-    if gate.provider is not None and request.method == "GET" and _is_browser(request):
+    if authenticator.provider is not None and request.method == "GET" and _is_browser(request):
         place = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         headers = {"Location": f"/sign-in?next={quote(place, safe='')}"}
         raise HTTPException(HTTPStatus.SEE_OTHER, "sign in first", headers)
-    raise HTTPException(HTTPStatus.UNAUTHORIZED, gate.way_in, {"WWW-Authenticate": "Bearer"})
+    raise HTTPException(HTTPStatus.UNAUTHORIZED, authenticator.way_in, {"WWW-Authenticate": "Bearer"})
 
 
-def _require_own_form(request: Request, gate: Authenticator, identity: Identity, token: str) -> None:
-    is_ours = not identity.bound or gate.forgery.is_ours(token, identity.bound)
-    if not (is_ours and gate.forgery.is_from_here(request)):
+def _require_own_form(request: Request, authenticator: Authenticator, identity: Identity, token: str) -> None:
+    is_ours = not identity.bound or authenticator.csrf.is_ours(token, identity.bound)
+    if not (is_ours and authenticator.csrf.is_from_here(request)):
         raise HTTPException(HTTPStatus.FORBIDDEN, _FORGED)
 
 

@@ -28,7 +28,7 @@ _FORM = "application/x-www-form-urlencoded"
 """The content type of forms; multipart forms are not supported, since no endpoint accepts files."""
 
 
-class Forgery:
+class CsrfProtection:
     """Issues and verifies CSRF tokens.
 
     :param life_s: lifetime of a token.

@@ -10,7 +10,15 @@ from typing import Annotated, cast
 from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Response
 from starlette.responses import RedirectResponse
 
-from perftrend.dashboard.auth import ANONYMOUS, Admin, Authenticator, User, Viewer, current_user, gate_of
+from perftrend.dashboard.auth import (
+    ANONYMOUS,
+    Admin,
+    Authenticator,
+    User,
+    Viewer,
+    authenticator_of,
+    current_user,
+)
 from perftrend.dashboard.auth.authorization import identity_of
 from perftrend.dashboard.auth.models import (
     ActEntry,
@@ -36,7 +44,7 @@ LOG = logging.getLogger(__name__)
 
 router = APIRouter()
 
-TheGate = Annotated[Authenticator, Depends(gate_of)]
+RequestAuthenticator = Annotated[Authenticator, Depends(authenticator_of)]
 QueryText = Annotated[str, Query(max_length=4096)]
 # PostgreSQL cannot store NUL in text, so no entry contains it.
 Filter = Annotated[str | None, Query(max_length=255, pattern="^[^\\x00]*$")]
@@ -45,54 +53,58 @@ _LOST = "this sign-in belongs to another browser, was used before or took too lo
 
 
 @router.get("/sign-in", status_code=303, response_class=RedirectResponse)
-def sign_in(request: Request, gate: TheGate, next: QueryText = HOME) -> Response:  # noqa: A002 - the usual name of the parameter
+def sign_in(request: Request, authenticator: RequestAuthenticator, next: QueryText = HOME) -> Response:  # noqa: A002 - the usual name of the parameter
     """Redirect to the provider; after signing in, the user returns to the requested page."""
-    provider = _provider(gate)
-    attempt = gate.attempts.begin(next)
-    answer = RedirectResponse(provider.address(attempt, gate.back(request)), 303, _NO_STORE)
-    gate.set_attempt_cookie(answer, gate.attempts.cookie(attempt))
+    provider = _provider(authenticator)
+    attempt = authenticator.attempts.begin(next)
+    answer = RedirectResponse(provider.address(attempt, authenticator.back(request)), 303, _NO_STORE)
+    authenticator.set_attempt_cookie(answer, authenticator.attempts.cookie(attempt))
     return answer
 
 
 @router.get("/sign-in/done", status_code=303, response_class=RedirectResponse)
 def come_back(
-    request: Request, gate: TheGate, state: QueryText = "", code: QueryText = "", iss: QueryText | None = None
+    request: Request,
+    authenticator: RequestAuthenticator,
+    state: QueryText = "",
+    code: QueryText = "",
+    iss: QueryText | None = None,
 ) -> Response:
     """Complete a sign-in after the provider has redirected back."""
-    provider = _provider(gate)
-    attempt = gate.attempts.come_back(request.cookies.get(gate.attempt_cookie, ""), state)
+    provider = _provider(authenticator)
+    attempt = authenticator.attempts.come_back(request.cookies.get(authenticator.attempt_cookie, ""), state)
     if attempt is None:
         raise HTTPException(400, _LOST)
     if not code:
         # The provider's error message is not shown, since anyone can put text into such a link.
         raise HTTPException(403, "the provider denied access; sign in again")
     try:
-        person = provider.person(attempt, gate.back(request), code, iss)
+        person = provider.person(attempt, authenticator.back(request), code, iss)
     except SignInRefusedError as error:
         LOG.warning("sign-in refused: %s (%r)", error, error.__cause__)
         raise HTTPException(403, str(error)) from None
     answer = RedirectResponse(attempt.place, 303, _NO_STORE)
-    _end_session(request, gate)
-    gate.sign_in(answer, person)
-    gate.forget(answer, gate.attempt_cookie)
+    _end_session(request, authenticator)
+    authenticator.sign_in(answer, person)
+    authenticator.forget(answer, authenticator.attempt_cookie)
     LOG.info("%s signed in", person.name)
     return answer
 
 
 @router.post("/sign-out", response_model=SignedOut)
-def sign_out(request: Request, gate: TheGate, user: Viewer) -> Response:
+def sign_out(request: Request, authenticator: RequestAuthenticator, user: Viewer) -> Response:
     """End a session, and redirect to sign out at the provider as well.
 
     The cookie and all copies of it become invalid, independent of the provider.
     """
-    _end_session(request, gate)
+    _end_session(request, authenticator)
     LOG.info("%s signed out", user.name)
-    model = SignedOut(provider=_also_at_provider(request, gate))
+    model = SignedOut(provider=_also_at_provider(request, authenticator))
     if model.provider or wants_json(request):
         answer = _confirm_sign_out(request, model, ANONYMOUS)
     else:
         answer = RedirectResponse("/sign-out/done", 303, _NO_STORE)
-    gate.forget(answer, gate.session_cookie)
+    authenticator.forget(answer, authenticator.session_cookie)
     return answer
 
 
@@ -177,27 +189,27 @@ def _confirm_sign_out(request: Request, model: SignedOut, user: User) -> Respons
     return page(request, "signed-out.html", model, title=title, headers=headers, user=user)
 
 
-def _also_at_provider(request: Request, gate: Authenticator) -> str:
+def _also_at_provider(request: Request, authenticator: Authenticator) -> str:
     """Return the URL for signing out at the provider; empty if that is not needed or not possible."""
-    if gate.provider is None or identity_of(request).session is None:
+    if authenticator.provider is None or identity_of(request).session is None:
         return ""
     try:
-        return gate.provider.address_after(gate.after(request))
+        return authenticator.provider.address_after(authenticator.after(request))
     except ServiceError as error:
         LOG.warning("signed out here only: %s", error)
         return ""
 
 
-def _provider(gate: Authenticator) -> Provider:
-    if gate.provider is None:
+def _provider(authenticator: Authenticator) -> Provider:
+    if authenticator.provider is None:
         raise HTTPException(404, "signing in is not configured; dashboard.oidc_issuer is not set")
-    return gate.provider
+    return authenticator.provider
 
 
-def _end_session(request: Request, gate: Authenticator) -> None:
+def _end_session(request: Request, authenticator: Authenticator) -> None:
     session = identity_of(request).session
     if session is not None:
-        gate.sessions.end(session)
+        authenticator.sessions.end(session)
 
 
 def _page(request: Request, site: AppContext) -> Response:

@@ -27,7 +27,7 @@ from perftrend.analysis.formula import (
     parse_trace_id,
 )
 from perftrend.analysis.formula.query import parse_filter
-from perftrend.dashboard.auth import User, Viewer, gate_of
+from perftrend.dashboard.auth import User, Viewer, authenticator_of
 from perftrend.dashboard.context import AppContext, Context, usual_testbed
 from perftrend.dashboard.error_pages import Fault
 from perftrend.dashboard.explore.csv_export import as_csv
@@ -222,7 +222,7 @@ def _of_query(query: Query) -> Iterator[str]:
 def can_save(request: Request, user: User) -> bool:
     """Return whether a user may save selections: if signed in, or if the request is from this machine."""
     client: str = request.scope.get("perftrend.client", "")
-    return user.signed_in or (is_loopback(client) and gate_of(request).forgery.is_from_here(request))
+    return user.signed_in or (is_loopback(client) and authenticator_of(request).csrf.is_from_here(request))
 
 
 def check_can_save(request: Request, user: User) -> None:

@@ -35,12 +35,12 @@ class ResponseCache:
     """
 
     def __init__(
-        self, app: ASGIApp, *, routes: Sequence[BaseRoute], site: AppContext, gate: Authenticator
+        self, app: ASGIApp, *, routes: Sequence[BaseRoute], site: AppContext, authenticator: Authenticator
     ) -> None:
         chosen = site.settings.dashboard
         self._app = app
         self._routes = CacheableRoutes(routes)
-        self._gate = gate
+        self._authenticator = authenticator
         self._memory = LruCache(chosen.response_cache_bytes or 0)
         self._freshness = VersionTracker(site.store.changes, behind_s=chosen.cache_max_age_s)
         self._flights: SingleFlight[Answer] = SingleFlight()
@@ -63,7 +63,7 @@ class ResponseCache:
             await self._app(scope, receive, send)
             return
         scope["route"] = route
-        await answer.send(request, PlaceholderUser(identity, self._gate), send)
+        await answer.send(request, PlaceholderUser(identity, self._authenticator), send)
 
     async def _identity(self, request: Request) -> Identity:
         """Return the identity of the user; only sessions need the store, and therefore a thread."""
@@ -73,7 +73,7 @@ class ResponseCache:
 
     async def _answer(self, request: Request, identity: Identity) -> Answer | None:
         """Return the response to a request; None if the application should handle it itself."""
-        if not (identity.user.signed_in or self._gate.is_public):
+        if not (identity.user.signed_in or self._authenticator.is_public):
             return None
         scope = request.scope
         reader = Reader.of(request, identity)

@@ -22,7 +22,7 @@ from starlette.requests import Request
 from starlette.routing import BaseRoute
 from starlette.types import Scope
 
-from perftrend.dashboard.auth import Authenticator, Role, User, csrf_token, gate_of
+from perftrend.dashboard.auth import Authenticator, Role, User, authenticator_of, csrf_token
 from perftrend.dashboard.auth.authentication import Identity
 from perftrend.dashboard.auth.authorization import IDENTITY
 from perftrend.dashboard.auth.roles import Person
@@ -91,7 +91,7 @@ class Reader:
             signed_in=identity.user.signed_in,
             has_forms=bool(identity.bound),
             has_session=identity.session is not None,
-            is_here=is_here and gate_of(request).forgery.is_from_here(request),
+            is_here=is_here and authenticator_of(request).csrf.is_from_here(request),
         )
 
     @property
@@ -150,18 +150,18 @@ class PlaceholderUser:
     """The user that placeholders are replaced for."""
 
     identity: Identity
-    gate: Authenticator
+    authenticator: Authenticator
 
     def replacements(self) -> Mapping[bytes, bytes]:
         """Return the replacement of each placeholder."""
         bound = self.identity.bound
-        token = self.gate.forgery.token(bound) if bound else ""
+        token = self.authenticator.csrf.token(bound) if bound else ""
         name = str(escape(plain(self.identity.user.name)))
         return {NAME.encode(): name.encode(), TOKEN.encode(): token.encode()}
 
     def fingerprint(self) -> bytes:
         """Return a text that differs between users, and changes after half the lifetime of a token."""
-        half = int(time.time() // (self.gate.forgery.life_s / 2))
+        half = int(time.time() // (self.authenticator.csrf.life_s / 2))
         return f"{half} {self.identity.bound} {self.identity.user.name}".encode()
 
 

@@ -210,10 +210,10 @@ def test_form_without_the_right_token_is_refused(admin: TestClient, token: str) 
 
 def test_form_of_another_session_is_refused(admin: TestClient, token: str) -> None:
     """The token of Eva's session; and even one of another session of Ada."""
-    gate = gate_of(admin)
-    others = gate.forgery.token(gate.sessions.begin(Person("ada")).bound)
+    authenticator = authenticator_of(admin)
+    others = authenticator.csrf.token(authenticator.sessions.begin(Person("ada")).bound)
 
-    for wrong in (token, others, gate.forgery.token("")):
+    for wrong in (token, others, authenticator.csrf.token("")):
         assert 403 == admin.post("/users/tokens", data={"csrf": wrong, "name": "x"}).status_code
 
 
@@ -224,17 +224,17 @@ def test_token_in_the_address_counts_for_nothing(admin: TestClient, admin_token:
 
 
 def test_each_form_has_another_token_that_holds(admin: TestClient) -> None:
-    gate, found = gate_of(admin), {token_of(admin) for _ in range(10)}
+    authenticator, found = authenticator_of(admin), {token_of(admin) for _ in range(10)}
 
     assert 10 == len(found)
-    assert all(gate.forgery.is_ours(each, session_of(admin)) for each in found)
+    assert all(authenticator.csrf.is_ours(each, session_of(admin)) for each in found)
 
 
 def test_page_carries_the_token_of_who_reads_it(admin: TestClient, client: TestClient) -> None:
     page = admin.get("/users").text
     token = page.partition('name="csrf" value="')[2].partition('"')[0]
 
-    assert gate_of(admin).forgery.is_ours(token, session_of(admin))
+    assert authenticator_of(admin).csrf.is_ours(token, session_of(admin))
     assert 'name="csrf"' not in client.get("/activity").text
 
 
@@ -244,21 +244,21 @@ def site_of(client: TestClient) -> AppContext:
     return site
 
 
-def gate_of(client: TestClient) -> Authenticator:
+def authenticator_of(client: TestClient) -> Authenticator:
     app: Any = client.app
-    gate: Authenticator = app.state.gate
-    return gate
+    authenticator: Authenticator = app.state.authenticator
+    return authenticator
 
 
 def session_of(client: TestClient) -> str:
-    gate = gate_of(client)
-    session = gate.sessions.find(client.cookies[gate.session_cookie])
+    authenticator = authenticator_of(client)
+    session = authenticator.sessions.find(client.cookies[authenticator.session_cookie])
     assert session is not None
     return session.bound
 
 
 def token_of(client: TestClient) -> str:
-    return gate_of(client).forgery.token(session_of(client))
+    return authenticator_of(client).csrf.token(session_of(client))
 
 
 @pytest.mark.parametrize(

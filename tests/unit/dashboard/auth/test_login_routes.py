@@ -49,8 +49,8 @@ def browser(site: AppContext, idp: Idp) -> Iterator[TestClient]:
 
 def opened(site: AppContext, idp: Idp, url: str = URL) -> TestClient:
     app = make_app(site)
-    gate: Authenticator = app.state.gate
-    gate.provider = Provider(site.settings.dashboard, adapter=lambda: idp)
+    authenticator: Authenticator = app.state.authenticator
+    authenticator.provider = Provider(site.settings.dashboard, adapter=lambda: idp)
     return TestClient(app, base_url=url, follow_redirects=False)
 
 
@@ -73,9 +73,9 @@ def me(browser: TestClient) -> Any:
 
 
 def csrf(browser: TestClient) -> str:
-    gate: Authenticator = browser.app.state.gate  # type: ignore[attr-defined]
-    session = gate.sessions.find(browser.cookies[SESSION])
-    return gate.forgery.token(session.bound if session else "")
+    authenticator: Authenticator = browser.app.state.authenticator  # type: ignore[attr-defined]
+    session = authenticator.sessions.find(browser.cookies[SESSION])
+    return authenticator.csrf.token(session.bound if session else "")
 
 
 def test_person_signs_in_and_comes_to_the_page_that_they_wanted(browser: TestClient, idp: Idp) -> None:

@@ -1,4 +1,4 @@
-"""``/activity`` and ``/me``, the fresh cookies, and the settings of the gate."""
+"""``/activity`` and ``/me``, the fresh cookies, and the settings of the authenticator."""
 
 from __future__ import annotations
 
@@ -86,16 +86,16 @@ def test_empty_log_says_so(client: TestClient) -> None:
 
 def test_who_is_active_gets_a_fresh_cookie(editor: TestClient, site: AppContext) -> None:
     app: Any = editor.app
-    gate: Authenticator = app.state.gate
-    session = gate.sessions.begin(Person("eva"))
+    authenticator: Authenticator = app.state.authenticator
+    session = authenticator.sessions.begin(Person("eva"))
     assert "set-cookie" not in editor.get("/me").headers
 
     old = Signer(SECRET, "session", clock=lambda: session.begun - 61.0)
-    editor.cookies.set(gate.session_cookie, old.seal([session.id, "eva", [], session.begun]))
+    editor.cookies.set(authenticator.session_cookie, old.seal([session.id, "eva", [], session.begun]))
     answer = editor.get("/runs")
 
     assert answer.headers["set-cookie"].startswith("perftrend=")
-    fresh = gate.sessions.find(answer.cookies["perftrend"])
+    fresh = authenticator.sessions.find(answer.cookies["perftrend"])
     assert session == fresh
     assert "set-cookie" not in editor.get("/me").headers
 

@@ -42,7 +42,7 @@ def settings() -> Settings:
 def people(site: AppContext) -> Iterator[Callable[[str], TestClient]]:
     """Give browsers of one dashboard; of nobody where the name is empty."""
     app = make_app(site)
-    gate: Authenticator = app.state.gate
+    authenticator: Authenticator = app.state.authenticator
     with ExitStack() as stack:
         first = stack.enter_context(TestClient(app, base_url="http://localhost", follow_redirects=False))
 
@@ -51,7 +51,8 @@ def people(site: AppContext) -> Iterator[Callable[[str], TestClient]]:
             found.portal = first.portal
             if name:
                 found.cookies.set(
-                    gate.session_cookie, gate.sessions.cookie(gate.sessions.begin(Person(name)))
+                    authenticator.session_cookie,
+                    authenticator.sessions.cookie(authenticator.sessions.begin(Person(name))),
                 )
             return found
 
@@ -370,9 +371,13 @@ def test_who_may_not_read_gets_nothing_that_is_kept(site: AppContext, settings: 
         update={"dashboard": settings.dashboard.model_copy(update={"public": False})}
     )
     app = make_app(AppContext.of(closed, site.store))
-    gate: Authenticator = app.state.gate
+    authenticator: Authenticator = app.state.authenticator
     with TestClient(app, base_url="http://localhost", follow_redirects=False) as client:
-        cookie = {gate.session_cookie: gate.sessions.cookie(gate.sessions.begin(Person("eva")))}
+        cookie = {
+            authenticator.session_cookie: authenticator.sessions.cookie(
+                authenticator.sessions.begin(Person("eva"))
+            )
+        }
         read = client.get("/runs", headers={"Cookie": "; ".join(f"{k}={v}" for k, v in cookie.items())})
         browser = client.get("/runs", headers={"Accept": "text/html"})
         program = client.get("/runs", headers={"Accept": "application/json"})
