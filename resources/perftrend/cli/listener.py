@@ -87,10 +87,10 @@ def open_service(given: argparse.Namespace, settings: Settings) -> Iterator[List
             jenkins_runner.JenkinsRunner(runs_jobs) if runs_jobs else _local(given, settings, store.requests)
         )
         stack.callback(runner.close)
-        desk = RequestProcessor(
+        processor = RequestProcessor(
             client, store.requests, runner, grammar, settings.gerrit, planner(settings), metrics, console.warn
         )
-        looking = CommentPoller(
+        poller = CommentPoller(
             client, store.requests, grammar, projects=projects,
             look_back=timedelta(seconds=settings.listener.lookback_s), metrics=metrics, report=console.warn,
         )  # fmt: skip
@@ -100,7 +100,7 @@ def open_service(given: argparse.Namespace, settings: Settings) -> Iterator[List
             else EventReceiver(client.listen, wakes, projects=projects or None, report=console.warn)
         )
         service = ListenerService(
-            client, looking, desk, wakes=wakes, watch=watch, metrics=metrics,
+            client, poller, processor, wakes=wakes, watch=watch, metrics=metrics,
             groups=settings.gerrit.groups, poll_s=settings.listener.poll_s, report=console.warn,
         )  # fmt: skip
         if watch:

@@ -95,17 +95,12 @@ class CommentPoller:
         ]
 
     def _extract_requests(self, number: int, reviews: Iterable[CommentReview]) -> list[Request]:
-        with_requests = [
-            review for review in reviews if request_extraction.parse_review(review, self._grammar)
-        ]
+        parsed = [request_extraction.parse_review(review, self._grammar) for review in reviews]
+        with_requests = [each for each in parsed if each]
         if not with_requests:
             return []
         change = self._gerrit.change(number)
-        return [
-            each
-            for review in with_requests
-            for each in request_extraction.requests(review, change, self._grammar)
-        ]
+        return [each for one in with_requests for each in request_extraction.requests(one, change)]
 
     def _remember(self, identities: Iterable[str]) -> None:
         new = [each for each in identities if each not in self._known]

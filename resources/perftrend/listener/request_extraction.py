@@ -67,20 +67,34 @@ def is_answered(review: CommentReview, tags: frozenset[str]) -> bool:
     return any(answer_tag(each) in tags for each in review.comments)
 
 
-def parse_review(review: CommentReview, grammar: Grammar) -> list[Trigger | Refusal]:
-    """Return the triggers and refusals that a review contains."""
-    return grammar.parse(each.text for each in review.comments)
+@dataclass(frozen=True, slots=True)
+class ParsedReview:
+    """A review that contains requests."""
+
+    review: CommentReview
+    comment: Comment
+    """Its first comment with a request, which receives the reply."""
+    triggers: Sequence[Trigger | Refusal]
 
 
-def requests(review: CommentReview, change: GerritChange, grammar: Grammar) -> list[Request]:
+def parse_review(review: CommentReview, grammar: Grammar) -> ParsedReview | None:
+    """Parse the comments of a review; return None if none of them contains a request."""
+    found = [(each, parsed) for each in review.comments if (parsed := grammar.parse(each.text))]
+    if not found:
+        return None
+    comment, triggers = found[0]
+    if len(found) > 1:
+        # What several comments request together has limits of its own, and no duplicates.
+        triggers = grammar.parse(each.text for each, _ in found)
+    return ParsedReview(review, comment, triggers)
+
+
+def requests(parsed: ParsedReview, change: GerritChange) -> list[Request]:
     """Return the requests of a review.
 
     :param change: the change with all its patch sets.
     """
-    parsed = parse_review(review, grammar)
-    if not parsed:
-        return []
-    speaking = next(each for each in review.comments if grammar.parse(each.text))
+    review, speaking = parsed.review, parsed.comment
     patch_set = change.patch_set(speaking.patch_set) if speaking.patch_set else change.current
     return [
         Request(
@@ -103,7 +117,7 @@ def requests(review: CommentReview, change: GerritChange, grammar: Grammar) -> l
             job=each.job if isinstance(each, Trigger) else "",
             testbed=each.testbed if isinstance(each, Trigger) else "",
         )
-        for place, each in enumerate(parsed)
+        for place, each in enumerate(parsed.triggers)
     ]
 
 

@@ -28,8 +28,8 @@ class ListenerService:
     def __init__(
         self,
         gerrit: Gerrit,
-        looking: CommentPoller,
-        desk: RequestProcessor,
+        poller: CommentPoller,
+        processor: RequestProcessor,
         *,
         wakes: Wakes,
         watch: EventReceiver | None,
@@ -38,7 +38,7 @@ class ListenerService:
         poll_s: float,
         report: Callable[[str], None],
     ) -> None:
-        self._gerrit, self._looking, self._desk = gerrit, looking, desk
+        self._gerrit, self._poller, self._processor = gerrit, poller, processor
         self._wakes, self._watch, self._metrics = wakes, watch, metrics
         self._groups, self._poll_s, self._report = groups, poll_s, report
         self._is_prepared = False
@@ -52,7 +52,7 @@ class ListenerService:
         :raises ServiceError: if a service fails.
         """
         self._prepare()
-        self._looking.everywhere()
+        self._poller.everywhere()
         while self._serve():
             time.sleep(_SOON_S)
 
@@ -106,9 +106,9 @@ class ListenerService:
         try:
             self._prepare()
             if everywhere:
-                self._looking.everywhere()
+                self._poller.everywhere()
                 self._looked_at, self._next_look = began, began + self._poll_s
-            self._looking.at(changes)
+            self._poller.at(changes)
             has_looked = True
             is_left = self._serve()
         except (ServiceError, StoreError) as error:
@@ -130,15 +130,15 @@ class ListenerService:
             self._is_prepared = True
 
     def _serve(self) -> bool:
-        waits = self._desk.work()
-        runs = self._desk.runner.tend()
-        self._metrics.queue_length.set(self._desk.length())
+        waits = self._processor.work()
+        runs = self._processor.runner.tend()
+        self._metrics.queue_length.set(self._processor.length())
         return waits or runs
 
     def _tend(self) -> bool:
         """Update the running jobs, independent of failures of Gerrit."""
         try:
-            return self._desk.runner.tend()
+            return self._processor.runner.tend()
         except StoreError as error:
             self._record_failure(error)
             return True

@@ -179,14 +179,14 @@ class Bench:
     planner: Any = planned
 
     @property
-    def desk(self) -> RequestProcessor:
+    def processor(self) -> RequestProcessor:
         return RequestProcessor(
             self.gerrit,  # type: ignore[arg-type]
             self.store.requests, self.runner, GRAMMAR, self.settings, self.planner, self.metrics,
             self.said.append, now=self.clock, patience=self.patience,
         )  # fmt: skip
 
-    def looking(self, **others: Any) -> CommentPoller:
+    def poller(self, **others: Any) -> CommentPoller:
         usual = {"projects": (), "look_back": timedelta(days=1), "metrics": self.metrics}
         return CommentPoller(
             self.gerrit,  # type: ignore[arg-type]
@@ -195,8 +195,8 @@ class Bench:
 
     def serve(self) -> bool:
         """Do what a listener does that has just started."""
-        self.looking().everywhere()
-        return self.desk.work()
+        self.poller().everywhere()
+        return self.processor.work()
 
     @property
     def answers(self) -> list[str]:

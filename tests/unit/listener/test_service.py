@@ -52,7 +52,7 @@ class Running:
         self.bench, self.watch, self.wakes = bench, FakeWatch(), Wakes()
         self.time = Time(patch, self.wakes)
         self.service = ListenerService(
-            bench.gerrit, bench.looking(), bench.desk, wakes=self.wakes, watch=self.watch,  # type: ignore[arg-type]
+            bench.gerrit, bench.poller(), bench.processor, wakes=self.wakes, watch=self.watch,  # type: ignore[arg-type]
             metrics=bench.metrics, groups=(), poll_s=300.0, report=bench.said.append,
         )  # fmt: skip
 

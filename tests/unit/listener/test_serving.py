@@ -31,12 +31,12 @@ def test_request_is_started_and_answered(listener: Any) -> None:
 
 def test_same_comment_by_event_and_by_catching_up_starts_once(listener: Any) -> None:
     listener.gerrit.write(LINE)
-    looking = listener.looking()
+    poller = listener.poller()
 
-    looking.at([1])
-    looking.everywhere()
-    listener.desk.work()
-    listener.looking().at([1])
+    poller.at([1])
+    poller.everywhere()
+    listener.processor.work()
+    listener.poller().at([1])
     listener.serve()
 
     assert ([LINE], [STARTED]) == (listener.runner.started, listener.answers)
@@ -50,6 +50,24 @@ def test_message_and_comment_of_one_review_count_once(listener: Any) -> None:
 
     assert [LINE] == listener.runner.started
     assert [(comment.identity, STARTED)] == listener.gerrit.answers
+
+
+def test_text_of_a_comment_is_parsed_once(listener: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The decision parses the stored line again, since the settings may have changed meanwhile."""
+    parse, parsed = trigger.parse, []
+
+    def count(text: str, **limits: Any) -> object:
+        parsed.append(text)
+        return parse(text, **limits)
+
+    monkeypatch.setattr(trigger, "parse", count)
+    text = f"Please compare it:\n\n{LINE}"
+    listener.gerrit.write(text)
+
+    listener.serve()
+
+    assert [text, LINE] == parsed
+    assert [LINE] == listener.runner.started
 
 
 def test_same_line_in_two_reviews_is_two_requests(listener: Any) -> None:
@@ -295,11 +313,11 @@ def test_limit_of_jobs_leaves_dry_runs_alone(listener: Any) -> None:
 
 def test_server_that_fails_to_answer_is_answered_later_and_starts_nothing_again(listener: Any) -> None:
     listener.gerrit.write(LINE)
-    listener.looking().everywhere()
+    listener.poller().everywhere()
     listener.gerrit.failures.append(UnavailableError("500"))
 
     with pytest.raises(UnavailableError):
-        listener.desk.work()
+        listener.processor.work()
     listener.serve()
 
     assert ([LINE], [STARTED]) == (listener.runner.started, listener.answers)
@@ -307,11 +325,11 @@ def test_server_that_fails_to_answer_is_answered_later_and_starts_nothing_again(
 
 def test_login_that_fails_is_tried_again(listener: Any) -> None:
     listener.gerrit.write(LINE)
-    listener.looking().everywhere()
+    listener.poller().everywhere()
     listener.gerrit.failures.append(RefusedError("401", 401))
 
     with pytest.raises(RefusedError):
-        listener.desk.work()
+        listener.processor.work()
     listener.serve()
 
     assert [STARTED] == listener.answers
@@ -320,10 +338,10 @@ def test_login_that_fails_is_tried_again(listener: Any) -> None:
 @pytest.mark.parametrize("status", [400, 404, 409, 422])
 def test_change_that_takes_no_answer_is_not_asked_for_ever(listener: Any, status: int) -> None:
     listener.gerrit.write(LINE)
-    listener.looking().everywhere()
+    listener.poller().everywhere()
     listener.gerrit.failures.append(RefusedError("refused", status))
 
-    assert not listener.desk.work()
+    assert not listener.processor.work()
     assert [] == listener.store.requests.list_open()
     assert "cannot reply to change 1: refused" == listener.said[-1]
 
@@ -331,24 +349,24 @@ def test_change_that_takes_no_answer_is_not_asked_for_ever(listener: Any, status
 def test_failure_at_one_review_does_not_keep_the_others_waiting(listener: Any) -> None:
     listener.gerrit.write("perftest-1n-veth")
     listener.gerrit.write(LINE)
-    listener.looking().everywhere()
+    listener.poller().everywhere()
     listener.runner.failures.append(ServiceError("it may have started anyway"))
 
     with pytest.raises(ServiceError, match="it may have started"):
-        listener.desk.work()
+        listener.processor.work()
 
     assert [LINE] == listener.runner.started
 
 
 def test_start_whose_answer_was_lost_is_looked_for_before_it_is_made_again(listener: Any) -> None:
     listener.gerrit.write(LINE)
-    listener.looking().everywhere()
+    listener.poller().everywhere()
     listener.runner.failures.append(ServiceError("it may have started anyway"))
     with pytest.raises(ServiceError):
-        listener.desk.work()
+        listener.processor.work()
     listener.runner.addresses[LINE] = "https://jenkins.example.org/job/perftest/5/"
 
-    listener.desk.work()
+    listener.processor.work()
 
     assert ([LINE], []) == (listener.runner.found, listener.runner.started)
     assert ["https://jenkins.example.org/job/perftest/5/"] == [each.split()[-1] for each in listener.answers]
@@ -379,11 +397,11 @@ def test_listener_that_lost_its_store_starts_nothing_that_was_answered(listener:
 def test_change_that_is_gone_does_not_hide_the_others(listener: Any) -> None:
     listener.gerrit.write(LINE, change=1)
     listener.gerrit.write(LINE, change=2)
-    looking = listener.looking()
+    poller = listener.poller()
     listener.gerrit.failures.append(RefusedError("404 Not Found", 404))
 
-    looking.at([1, 2])
-    listener.desk.work()
+    poller.at([1, 2])
+    listener.processor.work()
 
     assert [2] == [each.change for each in listener.store.requests.in_states("started")]
     assert "change 1 is skipped: 404 Not Found" == listener.said[0]
@@ -402,7 +420,7 @@ def test_comment_written_while_the_listener_was_away_is_served(listener: Any) ->
 
 
 def test_comments_count_from_the_first_start_on_even_if_gerrit_is_away_then(listener: Any) -> None:
-    listener.looking()
+    listener.poller()
     listener.clock.now += timedelta(days=5)
     listener.gerrit.write(LINE, written=listener.clock.now - timedelta(days=4))
 
@@ -413,15 +431,15 @@ def test_comments_count_from_the_first_start_on_even_if_gerrit_is_away_then(list
 
 def test_look_that_failed_is_begun_where_the_last_one_began(listener: Any) -> None:
     listener.gerrit.write("hello")
-    looking = listener.looking()
-    looking.everywhere()
+    poller = listener.poller()
+    poller.everywhere()
     listener.clock.now += timedelta(days=3)
     listener.gerrit.write(LINE, written=listener.clock.now - timedelta(days=2))
     listener.gerrit.write("newest", change=2)
     listener.gerrit.failures += [UnavailableError("500")]
 
     with pytest.raises(UnavailableError):
-        looking.everywhere()
+        poller.everywhere()
     listener.serve()
 
     assert [LINE] == listener.runner.started
@@ -429,9 +447,9 @@ def test_look_that_failed_is_begun_where_the_last_one_began(listener: Any) -> No
 
 def test_comment_that_is_known_is_not_read_again(listener: Any) -> None:
     listener.gerrit.write(LINE)
-    looking = listener.looking()
-    looking.everywhere()
-    looking.everywhere()
+    poller = listener.poller()
+    poller.everywhere()
+    poller.everywhere()
 
     assert b"perftrend_listener_comments_total 1.0" in listener.metrics.text()
     assert b'requests_total{job="perftest",outcome="seen"} 1.0' in listener.metrics.text()
