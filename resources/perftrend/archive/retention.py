@@ -8,7 +8,6 @@ their own.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from collections.abc import Collection, Iterator
@@ -17,8 +16,8 @@ from datetime import datetime
 from pathlib import Path
 
 from perftrend.archive.ingestion import UNSTORED_MARK
-from perftrend.clients.git.file_locks import acquire
 from perftrend.errors import ArchiveError
+from perftrend.files import acquire_lock, try_lock
 
 _PRUNED = ".pruned"
 """Suffix of a folder's name during its removal, so that no other job treats it as a build."""
@@ -105,7 +104,7 @@ def _remove_folder(path: Path) -> None:
 
 def _remove_session(path: Path) -> None:
     lock_file = path.with_suffix(_LOCK)
-    lock = acquire(lock_file, wait=False)
+    lock = acquire_lock(lock_file, wait=False)
     if lock is None:
         return
     try:
@@ -159,13 +158,9 @@ def _is_locked(path: Path) -> bool:
     if path.is_symlink():
         return False
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = try_lock(path)
     except PermissionError as error:
         raise ArchiveError(f"{path}: cannot be read: {error.strerror}") from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
+    if descriptor is not None:
         os.close(descriptor)
-    return False
+    return descriptor is None

@@ -10,7 +10,6 @@ which is cut off when the file is opened again. Only one process at a time may h
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
 import os
@@ -30,6 +29,7 @@ from perftrend.bisect.state import (
     Suspicion,
 )
 from perftrend.errors import UsageError
+from perftrend.files import lock_descriptor
 from perftrend.model import Better, BuildMeasurement, MetricSamples, finite
 
 FORMAT = "perftrend-bisection-1"
@@ -248,10 +248,8 @@ class Journal:
             self._sync_folder()
 
     def _lock(self) -> None:
-        try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError(f"{self._file}: another process works on it; wait until it has ended") from None
+        if not lock_descriptor(self._handle):
+            raise UsageError(f"{self._file}: another process works on it; wait until it has ended")
 
     def _read(self) -> list[dict[str, Any]]:
         content = self._file.read_bytes()

@@ -33,11 +33,11 @@ from perftrend.bisect import (
 from perftrend.bisect.records import Journal
 from perftrend.bisect.session import state_of
 from perftrend.builds import BackgroundBuilds, Builds
-from perftrend.clients.git.file_locks import acquire
 from perftrend.errors import BuildError, UsageError
 from perftrend.execution import build_measurement, scope
 from perftrend.execution.known_noise import read_deviations
 from perftrend.execution.scope import JobScope
+from perftrend.files import acquire_lock, write_whole
 from perftrend.model import BuildMeasurement, TraceKey
 
 ShowStep: TypeAlias = Callable[[MeasureStep | BuildMeasurement | BuildError, int], None]
@@ -70,9 +70,7 @@ class BisectPlan:
 
     def close(self) -> None:
         """Move the session into the archive."""
-        temporary = self.folder / f".{SESSION}.unfinished"
-        shutil.copyfile(self.session, temporary)
-        temporary.replace(self.folder / SESSION)
+        write_whole(self.folder / SESSION, self.session.read_bytes())
         self.session.unlink()
 
 
@@ -111,7 +109,7 @@ def open_plan(
 @contextmanager
 def _alone(session: Path) -> Iterator[None]:
     lock_file = session.with_suffix(".lock")
-    holding = acquire(lock_file, wait=False)
+    holding = acquire_lock(lock_file, wait=False)
     if holding is None:
         raise UsageError(f"{session}: another process works on the same request; wait until it has ended")
     try:
@@ -132,9 +130,7 @@ def _write_request(question: Mapping[str, Any], folder: Path) -> None:
     if stored is None and not folder.exists():
         folder.mkdir(parents=True)
     if stored is None and not any(folder.glob("[!.]*")):
-        temporary = folder / f".{REQUEST_FILE}.unfinished"
-        temporary.write_text(json.dumps(question, indent=1) + "\n", encoding="utf-8")
-        temporary.replace(folder / REQUEST_FILE)
+        write_whole(folder / REQUEST_FILE, json.dumps(question, indent=1) + "\n")
     elif stored != question:
         raise UsageError(f"{folder} contains the result of another request; remove it or use another number")
 

@@ -18,12 +18,12 @@ from perftrend.bisect import Adaptive, BisectState, CommitRange, MeasureStep
 from perftrend.bisect.runner import ShowStep
 from perftrend.bisect.single_step import CommitSide, SideVerdict, judge
 from perftrend.builds import Builds, BuiltCommit
-from perftrend.clients.git.file_locks import hold
 from perftrend.errors import BuildError, UsageError
 from perftrend.execution import build_measurement, scope
 from perftrend.execution.build_measurement import BuildMeasurements
 from perftrend.execution.known_noise import read_deviations
 from perftrend.execution.scope import JobScope
+from perftrend.files import hold_lock, write_whole
 from perftrend.model import TraceKey
 
 _PAIRED = "against"
@@ -54,9 +54,7 @@ class SingleStepPlan:
         key = hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()[:24]
         folder = scope.archive_of(chosen.settings, job) / key
         folder.mkdir(parents=True, exist_ok=True)
-        temporary = folder / ".asked.json.unfinished"
-        temporary.write_text(json.dumps(question, indent=1) + "\n", encoding="utf-8")
-        temporary.replace(folder / "asked.json")
+        write_whole(folder / "asked.json", json.dumps(question, indent=1) + "\n")
         return cls(chosen, commit_range, names, job, folder)
 
 
@@ -81,7 +79,7 @@ def judge_commit(plan: SingleStepPlan, product: Builds, show_step: ShowStep) -> 
     chosen = plan.chosen
     with (
         # Other processes may use the testbed at the same time, but not the same folder in the archive.
-        hold(plan.folder / ".lock", on_wait=partial(console.warn, f"{plan.folder} is in use; waiting")),
+        hold_lock(plan.folder / ".lock", on_wait=partial(console.warn, f"{plan.folder} is in use; waiting")),
         build_measurement.lock_testbed(
             chosen.settings, chosen.spec, product, plan.names, folder=plan.folder, owner=plan.job
         ) as testbed,

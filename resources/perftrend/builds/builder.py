@@ -30,8 +30,8 @@ from perftrend.builds.observation import Observer
 from perftrend.builds.profile import Profile, load
 from perftrend.builds.work import Work, install
 from perftrend.clients.git import Address, Repository
-from perftrend.clients.git.file_locks import acquire
 from perftrend.errors import BuildError, PerftrendError, SettingsError
+from perftrend.files import acquire_lock
 from perftrend.model import BuildMeasurement
 from perftrend.settings import ProjectSettings
 
@@ -152,7 +152,7 @@ class Builds:
         self.repository.commit(commit)
         was_made, looks = False, 0
         while (built := self._acquire_cached(commit, was_cached=not was_made)) is None:
-            holding = acquire(self._cache.lock(self._key(commit)), wait=False)
+            holding = acquire_lock(self._cache.lock(self._key(commit)), wait=False)
             if holding is None:
                 # The process that builds it now will then use it for any time: check for both.
                 looks += 1
@@ -182,7 +182,7 @@ class Builds:
         key = self._key(commit)
         holding = self._in_use.get(key)
         if holding is None:
-            holding = acquire(self._cache.lock(key), shared=True, wait=False)
+            holding = acquire_lock(self._cache.lock(key), shared=True, wait=False)
             if holding is None:
                 return None
         manifest = self._cache.verify(key)

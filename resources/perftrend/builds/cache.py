@@ -23,7 +23,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from perftrend.clients.git.file_locks import acquire
+from perftrend.files import acquire_lock
 
 _MANIFEST = "manifest.json"
 _FILES = "files"
@@ -144,7 +144,7 @@ class BuildCache:
             self._remove_unused(key)
 
     def _remove_unused(self, key: str, *, retain_entry: bool = False) -> None:
-        holding = acquire(self.lock(key), wait=False)
+        holding = acquire_lock(self.lock(key), wait=False)
         if holding is None:
             return
         try:

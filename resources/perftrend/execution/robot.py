@@ -7,7 +7,6 @@ complete. An incomplete folder of a killed run is thus never read as a run, and 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import platform
@@ -26,6 +25,7 @@ from pathlib import Path
 from perftrend.archive import ingestion
 from perftrend.archive.ingestion import OUTPUT
 from perftrend.errors import TestbedError, UsageError
+from perftrend.files import try_lock
 from perftrend.measure.lock import HELD, HELD_INSTANCE, LockedPlace
 from perftrend.measure.worker import dies_with_parent
 from perftrend.model import Run
@@ -120,30 +120,19 @@ def stage_folder(target: Path) -> Iterator[Path]:
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     for abandoned in target.parent.glob(".*.unfinished"):
-        with _try_lock(abandoned) as alone:
-            if alone:
-                shutil.rmtree(abandoned, ignore_errors=True)
+        if (lock := try_lock(abandoned)) is not None:
+            shutil.rmtree(abandoned, ignore_errors=True)
+            os.close(lock)
     staging = target.with_name(f".{target.name}.unfinished")
     staging.mkdir()
+    lock = try_lock(staging)
     try:
-        with _try_lock(staging):
-            yield staging
-            staging.rename(target)
+        yield staging
+        staging.rename(target)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _try_lock(folder: Path) -> Iterator[bool]:
-    """Lock a folder until the context ends; False if another live process holds the lock."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield True
-    except BlockingIOError:
-        yield False
-    finally:
-        os.close(descriptor)
+        if lock is not None:
+            os.close(lock)
 
 
 def _robot(

@@ -9,7 +9,6 @@ job then has to be run again.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import signal
 import subprocess
@@ -18,6 +17,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
+
+from perftrend.files import try_lock, write_whole
 
 CONSOLE = "console.log"
 EXIT_CODE = "exit_code"
@@ -54,9 +55,7 @@ def _run(folder: Path, command: Sequence[str], lock: int) -> int:
         job.send_signal(signal.SIGTERM)
     code = job.wait()
     if not signals:
-        unfinished = folder / f".{EXIT_CODE}"
-        unfinished.write_text(f"{code}\n")
-        unfinished.rename(folder / EXIT_CODE)
+        write_whole(folder / EXIT_CODE, f"{code}\n")
     return code
 
 
@@ -66,22 +65,14 @@ def lock_folder(folder: Path, *, wait_s: float = 0.0) -> Iterator[int | None]:
 
     :param wait_s: maximum time to wait for the lock.
     """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     end = time.monotonic() + wait_s
+    while (descriptor := try_lock(folder)) is None and time.monotonic() < end:
+        time.sleep(_LOOK_EVERY_S)
     try:
-        while not (is_ours := _try(descriptor)) and time.monotonic() < end:
-            time.sleep(_LOOK_EVERY_S)
-        yield descriptor if is_ours else None
+        yield descriptor
     finally:
-        os.close(descriptor)
-
-
-def _try(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def is_held(folder: Path) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perftrend import errors
+from perftrend.files import lock_descriptor
 
 HELD = "HELD_PERFTREND_TESTBED"
 """Environment variable: the lock that the parent process holds for itself and its children."""
@@ -88,9 +89,7 @@ def _file(name: str, slot: int) -> Path:
 
 def _try(path: Path, owner: str) -> int | None:
     descriptor = _open(path)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not lock_descriptor(descriptor):
         os.close(descriptor)
         return None
     _write_holder(descriptor, f"{owner or 'a job'} (process {os.getpid()})")

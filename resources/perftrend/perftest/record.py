@@ -9,6 +9,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from perftrend.errors import ArchiveError, UsageError
+from perftrend.files import write_whole
 
 FILE = "asked.json"
 
@@ -41,9 +42,7 @@ class PatchComparison:
         earlier = read(folder)
         if earlier is None:
             folder.mkdir(parents=True, exist_ok=True)
-            temporary = folder / f".{FILE}.unfinished"
-            temporary.write_bytes(_ADAPTER.dump_json(self, indent=1))
-            temporary.replace(folder / FILE)
+            write_whole(folder / FILE, _ADAPTER.dump_json(self, indent=1))
         elif earlier != self:
             differing = next(name for name in self.__slots__ if getattr(earlier, name) != getattr(self, name))
             raise UsageError(

@@ -13,8 +13,8 @@ import pytest
 from perftrend.bisect import Adaptive, BisectSession, CommitRange, CsitHalving, Strategy, load
 from perftrend.builds import BackgroundBuilds, Builds, BuiltCommit
 from perftrend.clients.git import Repository
-from perftrend.clients.git.file_locks import hold
 from perftrend.errors import BuildError, TestbedError
+from perftrend.files import hold_lock
 from perftrend.model import BuildMeasurement, MetricSamples
 from tests.products.histories import History
 from tests.unit.builds.conftest import Open, ended
@@ -195,7 +195,7 @@ def test_what_another_process_builds_is_not_waited_for_ahead(
 ) -> None:
     other, free = commits(history, 2)
     builds = opened()
-    with hold(builds._cache.lock(builds._key(other))), BackgroundBuilds(builds, 2) as ahead:
+    with hold_lock(builds._cache.lock(builds._key(other))), BackgroundBuilds(builds, 2) as ahead:
         ahead.expect([other, free])
         finish(ahead)
 

@@ -30,11 +30,12 @@ from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import BinaryIO
 
 from pydantic import TypeAdapter, ValidationError
 
 from perftrend.archive.fetch.builds import Checksum, Version
+from perftrend.files import acquire_lock, is_at, lock_descriptor, write_whole
 
 MAXIMUM_BYTES = 20 * 1024**3
 
@@ -107,19 +108,22 @@ class FileCache:
             with path.open("ab") as file:
                 fcntl.flock(file, fcntl.LOCK_EX)
                 # The previous holder may have made it the object. Then the path has another file.
-                if is_at(file, path):
+                if is_at(file.fileno(), path):
                     held = Partial(file, path)
                     try:
                         yield held
                     finally:
-                        if not held.size and is_at(file, path):
+                        if not held.size and is_at(file.fileno(), path):
                             held.discard()
                     return
 
     def store(self, partial: Partial, entry: CachedObject) -> Path:
         """Make a complete partial file an object; then remove files if the cache is too large."""
         partial.flush()
-        _write(self._index(entry.location), _ENTRY.dump_json(entry))
+        index = self._index(entry.location)
+        index.parent.mkdir(parents=True, exist_ok=True)
+        # If a power failure loses it, the file is fetched again. The partial file's lock is held.
+        write_whole(index, _ENTRY.dump_json(entry))
         size = partial.size
         path = self._become_object(partial, entry.sha256)
         if self._pruning.add_bytes(size):
@@ -190,7 +194,7 @@ class Partial:
     def begin(self, begun: PartialFile) -> None:
         """Start with an empty file."""
         self._file.truncate(0)
-        _write(self._note, _BEGUN.dump_json(begun))
+        write_whole(self._note, _BEGUN.dump_json(begun))
 
     def append(self, chunk: bytes) -> None:
         """Append bytes; they survive a kill from here on."""
@@ -229,17 +233,6 @@ class Partial:
         return self.path.with_suffix(".json")
 
 
-def _write(path: Path, content: bytes) -> None:
-    """Write a small file atomically; if a power failure loses it, the file is fetched again.
-
-    The caller holds the lock of the location's partial file, so a file left over by a kill is overwritten.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f"{path.name}.new")
-    fresh.write_bytes(content)
-    fresh.replace(path)
-
-
 def _digest(path: Path, algorithm: str) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, algorithm).hexdigest()
@@ -273,18 +266,17 @@ class Pruning:
     def pin_files(self) -> Iterator[None]:
         """Prevent the removal of files that are used within this context."""
         with ExitStack() as until_end:
-            with self._gate(fcntl.LOCK_SH) as gate:
-                users = Path(gate.name).parent
+            with self._gate(shared=True) as users:
                 user = until_end.enter_context(
                     tempfile.NamedTemporaryFile(dir=users, suffix=".user", delete=False)
                 )
                 until_end.callback(Path(user.name).unlink, missing_ok=True)
-                fcntl.flock(user, fcntl.LOCK_EX)
+                lock_descriptor(user.fileno())
             yield
 
     def use(self, path: Path) -> bool:
         """Mark an object as used now; return whether it exists."""
-        with self._gate(fcntl.LOCK_SH):
+        with self._gate(shared=True):
             try:
                 os.utime(path)
             except FileNotFoundError:
@@ -303,8 +295,8 @@ class Pruning:
 
     def _prune(self) -> tuple[int, int]:
         """Remove files that exceed the limit; return the bytes before and after."""
-        with self._gate(fcntl.LOCK_EX) as gate:
-            oldest_use_ns = _oldest_use(Path(gate.name).parent)
+        with self._gate(shared=False) as users:
+            oldest_use_ns = _oldest_use(users)
             files = sorted(self._files())
             before = after = sum(file.size for file in files)
             if before > self._maximum:
@@ -325,12 +317,15 @@ class Pruning:
                 yield _File(status.st_mtime_ns, path, status.st_size)
 
     @contextmanager
-    def _gate(self, how: int) -> Iterator[IO[bytes]]:
+    def _gate(self, *, shared: bool) -> Iterator[Path]:
+        """Hold the lock that begins a use (shared) or a removal (exclusive); yield the folder of uses."""
         users = self._folder / "users"
-        users.mkdir(parents=True, exist_ok=True)
-        with (users / "gate").open("ab") as gate:
-            fcntl.flock(gate, how)
-            yield gate
+        descriptor = acquire_lock(users / "gate", shared=shared)
+        assert descriptor is not None  # noqa: S101 - the call waits for it
+        try:
+            yield users
+        finally:
+            os.close(descriptor)
 
 
 def _oldest_use(users: Path) -> float:
@@ -339,7 +334,7 @@ def _oldest_use(users: Path) -> float:
     for path in users.glob("*.user"):
         try:
             with path.open("rb") as user:
-                if has_lock(user):
+                if lock_descriptor(user.fileno()):
                     path.unlink()
                 else:
                     oldest = min(oldest, os.fstat(user.fileno()).st_mtime_ns)
@@ -352,7 +347,7 @@ def _remove(path: Path) -> bool:
     """Remove a file, unless it is locked; the note of a partial file is removed first."""
     try:
         with path.open("rb") as file:
-            if not has_lock(file) or not is_at(file, path):
+            if not lock_descriptor(file.fileno()) or not is_at(file.fileno(), path):
                 return False
             if path.suffix:
                 path.with_suffix(".json").unlink(missing_ok=True)
@@ -360,20 +355,3 @@ def _remove(path: Path) -> bool:
     except FileNotFoundError:
         return False
     return True
-
-
-def has_lock(file: IO[bytes]) -> bool:
-    """Acquire the lock of a file if it is free; return whether it was acquired."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def is_at(file: IO[bytes], path: Path) -> bool:
-    """Return whether an open file is still the one at a path."""
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:
-        return False

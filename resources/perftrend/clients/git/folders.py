@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from perftrend.clients.git.file_locks import acquire
+from perftrend.files import acquire_lock
 
 
 def _do_nothing(_: Path) -> None:
@@ -34,13 +34,13 @@ def own(place: Path, prefix: str, *, removed: Callable[[Path], None] = _do_nothi
     """
     place.mkdir(parents=True, exist_ok=True)
     for left in place.glob("*.lock"):
-        holding = acquire(left, wait=False)
+        holding = acquire_lock(left, wait=False)
         if holding is not None:
             _remove(left, holding, removed)
     descriptor, name = tempfile.mkstemp(prefix=prefix, suffix=".lock", dir=place)
     os.close(descriptor)
     lock = Path(name)
-    holding = acquire(lock)
+    holding = acquire_lock(lock)
     assert holding is not None  # noqa: S101 - the call waited for it
     try:
         yield lock.with_suffix("")

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from perftrend.clients.git.addresses import Address
-from perftrend.clients.git.file_locks import hold
 from perftrend.clients.git.program import Git
 from perftrend.errors import UsageError
+from perftrend.files import hold_lock
 
 _EVERYTHING = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
 
@@ -37,7 +37,7 @@ def refresh(address: Address, folder: Path, *, timeout_s: float) -> None:
 @contextmanager
 def alone(folder: Path) -> Generator[None]:
     """Hold the exclusive lock for changes to the refs or the list of worktrees of a repository."""
-    with hold(folder.with_name(f"{folder.name}.lock")):
+    with hold_lock(folder.with_name(f"{folder.name}.lock")):
         yield
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from perftrend.files import write_whole
 from perftrend.model import Run, Verdict
 from perftrend.report.mails.content import (
     FAILED,
@@ -115,7 +116,8 @@ def _replace(folder: Path, mails: Mapping[str, Content]) -> tuple[Path, ...]:
         for kind in reversed(_KINDS):
             (target / f"{name}.{kind}").unlink(missing_ok=True)
     return tuple(
-        _put(target / f"{name}.{kind}", text)
+        # A subject has no newline, because Jenkins uses the whole file.
+        write_whole(target / f"{name}.{kind}", text)
         for name, content in mails.items()
         for kind, text in zip(_KINDS, _harmless(content), strict=True)
     )
@@ -128,10 +130,3 @@ def _harmless(content: Content) -> tuple[str, str, str]:
         content.text.replace("$", _LIKE_DOLLAR),
         content.html.replace("$", "&#36;"),
     )
-
-
-def _put(path: Path, text: str) -> Path:
-    """Write a file atomically. A subject has no newline, because Jenkins uses the whole file."""
-    fresh = path.with_name(f".{path.name}.tmp")
-    fresh.write_text(text, encoding="utf-8", newline="\n")
-    return fresh.replace(path)

@@ -12,10 +12,8 @@ new, and the next mail covers only the newest run.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import os
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from perftrend.errors import UsageError
+from perftrend.files import hold_lock, write_whole
 from perftrend.model import Run
 
 FILES = "files"
@@ -85,9 +84,7 @@ class MailRecord:
     @contextmanager
     def lock(self, run: Run) -> Iterator[None]:
         """Serialize the reports of analyses of a job and testbed that end at the same time."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with self._file(run).with_suffix(".lock").open("a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with hold_lock(self._file(run).with_suffix(".lock")):
             yield
 
     def find_pending(
@@ -151,10 +148,7 @@ class MailRecord:
             },
         }
         self._folder.mkdir(parents=True, exist_ok=True)
-        file = self._file(run)
-        fresh = file.with_suffix(f".{os.getpid()}.tmp")
-        fresh.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-        fresh.replace(file)
+        write_whole(self._file(run), json.dumps(content, indent=1) + "\n")
 
     def _file(self, run: Run) -> Path:
         # Readable, and unique even if two names differ only in characters that a file name cannot have.

@@ -12,7 +12,7 @@ import pytest
 from perftrend.bisect import BisectSession
 from perftrend.bisect.records import Journal
 from perftrend.builds import Builds
-from perftrend.clients.git.file_locks import hold
+from perftrend.files import hold_lock
 from perftrend.model import BuildMeasurement
 from tests.unit.cli.bisection.conftest import Place, raising, stopped_after
 
@@ -177,7 +177,7 @@ def test_two_do_not_answer_the_same_question_at_once(place: Place, monkeypatch: 
     stopped_after(place, 0, monkeypatch)
     [session] = [each for each in place.sessions if each.suffix == ".jsonl"]
 
-    with hold(session.with_suffix(".lock")):
+    with hold_lock(session.with_suffix(".lock")):
         ended = place.search()
 
     assert 2 == ended.exit_code

@@ -185,7 +185,7 @@ def test_mail_that_cannot_be_written_is_not_there_in_part(
 ) -> None:
     """Jenkins sends what has its HTML: that is the last file."""
     mails.write(tmp_path, [make_verdict()], run=run)
-    (tmp_path / "mails" / ".regressions.txt.tmp").mkdir()
+    (tmp_path / "mails" / ".regressions.txt.unfinished").mkdir()
 
     with pytest.raises(IsADirectoryError):
         mails.write(tmp_path, [make_verdict()], run=run)
