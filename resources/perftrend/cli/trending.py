@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from perftrend import archive, console, errors, watchlist
-from perftrend.cli import analysis, options
+from perftrend.cli import options
 from perftrend.clients import ingest_event
 from perftrend.execution import request_validation, robot, scope, selection
 from perftrend.execution.job_request import read_request
@@ -21,6 +21,7 @@ from perftrend.measure.embedded.drivers import embedded_version
 from perftrend.measure.specification import Specification
 from perftrend.model import Run
 from perftrend.report.mails import job_mails
+from perftrend.report.run_judgement import judge_run
 from perftrend.settings import FILE_VARIABLE, Settings
 from perftrend.store import Store
 from perftrend.trigger import Trigger
@@ -121,7 +122,7 @@ def _trend(given: argparse.Namespace, settings: Settings) -> int:
                 f"{ingested.run.name}: {len(expected & found)} of {len(expected)} results measured"
             )
             return errors.EXIT_PASS if expected <= found else errors.EXIT_TESTBED
-        return analysis.judge(
+        return judge_run(
             settings, store, ingested.run, expected=expected, new_runs=given.repeat, notices=notices
         )
 

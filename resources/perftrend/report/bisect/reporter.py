@@ -14,8 +14,9 @@ from perftrend.builds import Builds
 from perftrend.clients.git import Repository, without_password
 from perftrend.errors import PerftrendError, explain
 from perftrend.execution.revisions import ReviewedPatch
-from perftrend.report import bisect, gerrit_post
-from perftrend.report.bisect import BisectReport, BisectSubject, NamedCommit
+from perftrend.report import gerrit_post
+from perftrend.report.bisect import messages, page, texts
+from perftrend.report.bisect.contents import BisectReport, BisectSubject, NamedCommit
 from perftrend.settings import Settings
 from perftrend.text import format_count
 
@@ -136,18 +137,18 @@ class Reporter:
         Posting comes before writing files: the disk may be full, and an aborted build has little time left.
         """
         settings = self.plan.chosen.settings
-        console.print_text(bisect.console(bisect_report))
+        console.print_text(messages.console(bisect_report))
         with gerrit_post.ignore_sigterm():
             code = gerrit_post.post(
-                settings, self.reviewed, job=self.plan.job, text=bisect.message(bisect_report)
+                settings, self.reviewed, job=self.plan.job, text=messages.message(bisect_report)
             )
             self.ending.is_posted = True
             notify_culprits(settings, self.reviewed, self.product.repository, bisect_report)
         runner.archive_logs(self.plan, self.product, bisect_report.state)
-        bisect.write(settings.report, bisect_report)
-        bisect.write(self.plan.folder / _REPORT, bisect_report)
+        page.write(settings.report, bisect_report)
+        page.write(self.plan.folder / _REPORT, bisect_report)
         console.print_text(f"report: {settings.report / 'index.html'}")
-        console.print_verdict(bisect.sentence(bisect_report))
+        console.print_verdict(texts.sentence(bisect_report))
         return code
 
 
@@ -177,7 +178,7 @@ def notify_culprits(
             console.warn(f"no change in Gerrit is known for {commit[:12]}; nothing is posted")
         elif found.change.number != reviewed.change.number:
             gerrit_post.post(
-                settings, found, job=bisect_report.job, text=bisect.accusation(bisect_report, culprit)
+                settings, found, job=bisect_report.job, text=messages.accusation(bisect_report, culprit)
             )
 
 

@@ -161,7 +161,7 @@ def test_answer_is_posted_although_the_disk_is_full_and_nothing_is_said_after_it
     review.push(100, 100, 90)
     full = OSError(errno.ENOSPC, "No space left on device", "report")
     with monkeypatch.context() as patch:
-        patch.setattr("perftrend.report.bisect.reporter.bisect.write", raising(full))
+        patch.setattr("perftrend.report.bisect.page.write", raising(full))
         ended = review.search()
 
     assert 3 == ended.exit_code

@@ -1,0 +1,215 @@
+"""The judgement of a run against the history: its verdicts, the report, the mails and the exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cache, partial
+from pathlib import Path
+
+from perftrend import console, errors, report
+from perftrend.analysis import Criteria, Method, Significance, evaluate_all, series_known_at
+from perftrend.execution import selection
+from perftrend.execution.selection import CurrentWatchlist
+from perftrend.model import Outcome, Run, Series, TraceKey, Verdict
+from perftrend.report.mails import job_mails, reportable
+from perftrend.settings import Settings
+from perftrend.store import Store
+from perftrend.watchlist import WatchlistEntry
+
+STANDARD_OUTPUT = Path("-")
+
+
+def judge_run(
+    settings: Settings,
+    store: Store,
+    run: Run,
+    *,
+    expected: Collection[TraceKey] | None = None,
+    new_runs: int = 1,
+    notices: Sequence[str] = (),
+    as_of: datetime | None = None,
+    json_file: Path | None = None,
+) -> int:
+    """Evaluate a run against the history, write the report, and return the exit code.
+
+    :param expected: the traces that the run should have; by default those of the job's previous run.
+    :param new_runs: the number of newest runs that have not been judged before.
+    :param notices: notices for readers of the report.
+    :param as_of: the analysis time: runs that had not finished by then are ignored; None for now.
+    :param json_file: also receives the report as JSON; ``-`` for standard output.
+    """
+    if json_file and json_file != STANDARD_OUTPUT and (json_file.is_dir() or not json_file.parent.is_dir()):
+        raise errors.UsageError(f"--json {json_file}: name a file in a folder that exists")
+
+    @cache
+    def watched_until(newest: Run) -> CurrentWatchlist:
+        return selection.choose_traces(
+            settings,
+            newest,
+            series=_series(settings, store, newest, as_of),
+            results=store.results(run) if newest == run else (),
+            expected=expected if newest == run else (),
+            names=store.renames.names(),
+        )
+
+    watched = watched_until(run)
+
+    @cache
+    def evaluated(at: Run, new_runs: int, without: tuple[Run, ...]) -> tuple[Verdict, ...]:
+        known = watched if at.started <= run.started else watched_until(at)
+        verdicts = evaluate_all(
+            known.series if at == run and not without else _series_until(known.series, at, without),
+            run=at,
+            expected=known.expected if at == run else (),
+            criteria=_criteria(settings, new_runs),
+            minimum_changes={
+                key: entry.minimum_change
+                for key, entry in known.entries.items()
+                if entry.minimum_change is not None
+            },
+        )
+        return tuple(_with_owners(verdict, known.entries[verdict.series.key]) for verdict in verdicts)
+
+    def evaluate(at: Run, *, new_runs: int = 1, without: Collection[Run] = ()) -> tuple[Verdict, ...]:
+        return evaluated(at, new_runs, tuple(without))
+
+    verdicts = evaluate(run, new_runs=new_runs)
+    notices = [*notices, *watched.notices, *_number_notice(store, run), *_time_notice(as_of)]
+    page = report.write(
+        settings.report,
+        verdicts,
+        run=run,
+        method=_method(settings),
+        window=settings.analysis.window,
+        notices=notices,
+        results=watched.results,
+        dashboard=settings.dashboard.url,
+    )
+    if json_file:
+        _copy(page.with_name("report.json"), json_file)
+    if json_file != STANDARD_OUTPUT:
+        report.terminal_table(verdicts, stream=sys.stdout)
+        console.print_text(f"report: {page}")
+        console.print_verdict(f"{run.name}: {report.sentence(verdicts)}")
+    code = exit_code(verdicts, unstable=settings.analysis.regression == "unstable")
+    if as_of is not None or run.experiment:
+        return code
+    mailed = job_mails.write_and_send(
+        settings,
+        partial(reportable, evaluate),
+        run=run,
+        runs=lambda: _runs_known_to(watched, run, store),
+        notices=notices,
+        new_runs=new_runs,
+    )
+    return code or mailed
+
+
+def exit_code(verdicts: Collection[Verdict], *, unstable: bool = False) -> int:
+    """Return the exit code of a job: a regression takes precedence over a test without a result.
+
+    :param unstable: whether a regression makes the job unstable instead of failing it.
+
+    Source: "Continuous Performance Trending and Analysis", section Anomaly Detection.
+    """
+    outcomes = {verdict.outcome for verdict in verdicts}
+    if Outcome.REGRESSION in outcomes:
+        return errors.EXIT_UNSTABLE if unstable else errors.EXIT_REGRESSION
+    if outcomes & {Outcome.FAILED, Outcome.MISSING, Outcome.NOT_VALID}:
+        return errors.EXIT_TESTBED
+    return errors.EXIT_PASS
+
+
+def _series(settings: Settings, store: Store, run: Run, as_of: datetime | None) -> list[Series]:
+    series = store.series(run.testbed, last=settings.analysis.history, until=run)
+    if as_of is None:
+        return series
+    known = [series_known_at(one, as_of) for one in series]
+    return [one for one in known if one.runs]
+
+
+def _runs_known_to(watched: CurrentWatchlist, run: Run, store: Store) -> list[Run]:
+    """Return the runs of a testbed, except earlier ones than the run that were stored during the analysis."""
+    known = {_identity(each) for one in watched.series for each in one.runs}
+    return [
+        each for each in store.runs(run.testbed) if each.started > run.started or _identity(each) in known
+    ]
+
+
+def _series_until(series: Collection[Series], run: Run, without: Collection[Run]) -> list[Series]:
+    """Return the series up to and including a run, without some runs."""
+    ended = run.started, run.build
+    unknown = {_identity(each) for each in without}
+    known = [
+        one.at(
+            [
+                index
+                for index, each in enumerate(one.runs)
+                if (each.started, each.build) <= ended and _identity(each) not in unknown
+            ]
+        )
+        for one in series
+    ]
+    return [one for one in known if one.runs]
+
+
+def _identity(run: Run) -> tuple[str, int, datetime]:
+    return run.job, run.build, run.started
+
+
+def _criteria(settings: Settings, new_runs: int) -> Criteria:
+    chosen = settings.analysis
+    return Criteria(
+        method=Method(chosen.method),
+        window=chosen.window,
+        formula=chosen.formula,
+        outliers=chosen.outliers,
+        trials=chosen.samples == "trials",
+        week_runs=chosen.week_runs,
+        new_runs=new_runs,
+        significance=Significance(minimum_change=chosen.minimum_change),
+    )
+
+
+def _with_owners(verdict: Verdict, entry: WatchlistEntry) -> Verdict:
+    return replace(verdict, owners=entry.owners, mail=entry.mail)
+
+
+def _method(settings: Settings) -> str:
+    """Return the name of the method in the report."""
+    chosen = settings.analysis
+    if Method(chosen.method) is Method.THREE_SIGMA:
+        return "three-sigma rule"
+    if chosen.samples == "trials":
+        seen = ", all trials of each run"
+    else:
+        seen = "" if chosen.outliers else ", single bad runs included"
+    return f"groups of minimum description length ({chosen.formula}{seen})"
+
+
+def _number_notice(store: Store, run: Run) -> list[str]:
+    earlier = [each for each in store.executions(run) if each.started < run.started]
+    if not earlier:
+        return []
+    before = format_moment(earlier[-1].started)
+    return [f"{run.job} restarted its numbering: the run of {before} is also number {run.build}"]
+
+
+def _time_notice(as_of: datetime | None) -> list[str]:
+    return [f"as of {format_moment(as_of)}, with the results known then"] if as_of else []
+
+
+def format_moment(moment: datetime) -> str:
+    """Return a time in UTC, to the minute."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _copy(document: Path, file: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    if file == STANDARD_OUTPUT:
+        sys.stdout.write(text)
+    else:
+        file.write_text(text, encoding="utf-8")
